@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ottla.version import VERSION
 
-TYPE_CHECKING = False  # as type checkers know it, without the time that importing typing takes
+TYPE_CHECKING = False  # the spelling that type checkers accept, without the time that importing typing takes
 
 if TYPE_CHECKING:
     from ottla.client.admin.acls import AclRule
@@ -148,7 +148,7 @@ _HOMES = {
     "ottla.net.process.embedded_broker": "Broker",
     "ottla.net.server.listeners": "CannotListen",
 }
-"""Where each name is defined; the imports above are the same for type checkers."""
+"""The public names by the module that defines them. Type checkers read the imports above instead."""
 
 
 def __getattr__(name: str) -> object:

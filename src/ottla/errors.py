@@ -1,4 +1,4 @@
-"""The exceptions that broker and client share."""
+"""The exceptions that the broker and the client share."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ UNKNOWN_SERVER_ERROR = -1
 
 
 class KafkaError(Exception):
-    """What clients raise. `code` is Kafka's error code, or -1; `retriable` says whether the same call may succeed later."""
+    """An error that a client raises. `code` is Kafka's error code, or -1.
+
+    `retriable` is whether the same call can succeed later.
+    """
 
     code: int = UNKNOWN_SERVER_ERROR
     retriable: bool = False
 
 
 class SettingError(KafkaError, ValueError):
-    """A setting of a client, a broker, a topic or a group is unknown, or its value is not one it can have."""
+    """A setting of a client, a broker, a topic or a group is unknown, or its value is not allowed."""

@@ -1,7 +1,7 @@
 """The ports: protocols for the clock, the disk, threads, the registry and connections, and the values that pass through them.
 
-Pure packages take these as arguments and reach the outside in no other way. `ottla.net` implements them with the real clock, disk
-and registry, `ottla.sim` with seeded faults. This module imports nothing else of the project.
+Pure packages get the ports as arguments, and reach the outside only through them. `ottla.net` implements the ports with the real
+clock, disk and registry, and `ottla.sim` with faults that a seed decides. This module imports no other module of the project.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ T = TypeVar("T")
 class Now(NamedTuple):
     """One reading of the clock.
 
-    `wall_ms`, in milliseconds since 1970, goes into records and replies, and may jump. `mono_ms` never goes back: every deadline is
-    in its milliseconds.
+    `wall_ms` is the time in milliseconds since 1970. It goes into records and replies, and can jump. `mono_ms` is a number of
+    milliseconds that never decreases. Every deadline is a value of `mono_ms`.
     """
 
     wall_ms: int
@@ -46,30 +46,35 @@ class StorageFailed(Exception):
 
 
 Done = Callable[[StorageFailed | None], None]
-"""The callback of what completes later: it gets the failure, or None."""
+"""The callback of an operation that completes later. Its argument is the failure, or None after a success."""
 
 Pause = Callable[[Done], None] | None
-"""Why steps pause: None lets other work run; a callable starts an operation and calls its argument once, later, at the end of it.
+"""The reason for a pause of `Steps`: None lets other work run, and a callable starts an operation.
 
-A `StorageFailed` that the callable raises counts as the result. `partial(disk.sync_soon, files)` is such a callable.
+The callable gets a `Done` callback. It calls the callback once, after it has returned, when the operation ends. A `StorageFailed`
+that the callable itself raises counts as the operation's failure. `partial(disk.sync_soon, files)` is such a callable.
 """
 
 Steps: TypeAlias = Generator[Pause, StorageFailed | None, T]
-"""Work as a generator. Each `yield None` follows at most a few milliseconds of work; `yield start` returns the failure or None."""
+"""Work as a generator that pauses with `yield`.
+
+At most a few milliseconds of work precede each `yield None`. `yield start`, with a callable of `Pause`, evaluates to the
+operation's failure or None.
+"""
 
 Pauses: TypeAlias = Generator[None, object, T]
-"""Steps that wait for nothing: they pause only so that other work may run, and can be run at once."""
+"""Steps that pause only to let other work run. They wait for no operation, so a caller can also run them without pauses."""
 
 
 class TryAgain(StorageFailed):
-    """The operating system lacks a resource for now, such as file handles. Nothing was done or lost: the call can be repeated."""
+    """The operating system lacks a resource at the moment, such as file handles. The call had no effect and can be repeated."""
 
 
 class SyncFailed(StorageFailed):
-    """A sync began and failed: which of its data is on stable storage is unknown, and no later sync can find out.
+    """A sync began and failed: no later sync can find out which of its data is on stable storage.
 
-    The operating system reports such a failure once, and may have dropped the pages that it could not write. Everything that relies
-    on this file or directory is uncertain until another process has read what the disk holds.
+    The operating system reports such a failure once, and may have dropped the pages that it could not write. The contents of this
+    file or directory are uncertain until another process has read them from the disk.
     """
 
 
@@ -82,7 +87,8 @@ class Syncable(Protocol):
     def sync(self) -> None:
         """Return once the contents are durable.
 
-        Raises `SyncFailed` if the sync failed, and again on every later call, and `StorageFailed` if it could not begin.
+        Raises `SyncFailed` if the sync failed; every later call then raises it, too. Raises `StorageFailed` if the sync could not
+        begin.
         """
 
 
@@ -93,26 +99,26 @@ class Readable(Protocol):
     def path(self) -> str: ...
 
     def read(self, position: int, size: int) -> bytes:
-        """Return up to `size` bytes from `position`; fewer at the end of the file."""
+        """Return `size` bytes from `position`, or fewer if the file ends before."""
 
     def close(self) -> None: ...
 
 
 class File(Syncable, Readable, Protocol):
-    """A file open for reading and writing. Positions and sizes are bytes.
+    """A file open for reading and writing. Positions and sizes are in bytes.
 
-    Every method raises `StorageFailed` where the operating system raises OSError. A closed file is opened again on its next use.
-    After its name was removed or given to another file, it can be read until it is closed. Every other call on it fails then,
-    except a sync that was requested earlier.
+    Every method raises `StorageFailed` where the operating system raises OSError. A closed file is opened again on its next use. A
+    file whose name was removed or given to another file can be read until it is closed. Every other call on it fails, except a sync
+    that was requested before its name was removed.
     """
 
     @property
     def size(self) -> int: ...
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        """Write all buffers at the end, in order, and return the position of the first.
+        """Write all buffers at the end, in order, and return the position of the first one.
 
-        A failed append leaves the size unchanged.
+        A failed append does not change `size`.
         """
 
     def write(self, position: int, data: Buffer) -> None: ...
@@ -120,16 +126,16 @@ class File(Syncable, Readable, Protocol):
     def truncate(self, size: int) -> None: ...
 
     def reserve(self, size: int) -> None:
-        """Extend the file on disk to `size` bytes with zeros; `truncate` frees them again.
+        """Extend the file on disk to `size` bytes with zeros. `truncate` frees the zeros.
 
-        `size` of this object stays the same, so the next append goes where it would have gone before. A file object opened later
-        counts the zeros as contents.
+        The attribute `size` does not change, so the next append overwrites the zeros. A file object opened after this call counts
+        the zeros as contents.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """`size` bytes of `file` from `position`. The network sends them with sendfile: they are never copied in Python."""
+    """`size` bytes of `file` from `position`. The network sends them with sendfile, so Python never copies them."""
 
     file: File
     position: int
@@ -155,7 +161,7 @@ class Disk(Protocol):
         """Return whether a file or directory has this name. Raises `StorageFailed` if the disk does not answer."""
 
     def list(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted; an empty list if it does not exist."""
+        """Return the sorted names in a directory, or an empty list if the directory does not exist."""
 
     def size(self, path: str) -> int: ...
 
@@ -163,25 +169,28 @@ class Disk(Protocol):
         """Return the time of a file's last write, in milliseconds since 1970."""
 
     def make_dir(self, path: str) -> None:
-        """Make a directory and its missing parents. They become durable with the first sync of an entry in them."""
+        """Make a directory and its missing parents.
+
+        The new names become durable with the first sync of an entry in the directory.
+        """
 
     def rename(self, path: str, to: str, *, sync: bool = True) -> None:
         """Rename atomically, and replace any file named `to`.
 
-        The new name is durable on return; without `sync`, once the directory was synced.
+        With `sync`, the new name is durable on return; without it, after the next sync of the directory.
         """
 
     def remove(self, path: str) -> None: ...
 
     def remove_soon(self, path: str) -> None:
-        """Remove a file in the background. A file that a stop or a crash leaves undeleted is still there at the next start."""
+        """Remove a file in the background. If the process ends before the removal, the file exists at the next start."""
 
     def remove_tree(self, path: str) -> None: ...
 
     def remove_tree_soon(self, path: str) -> None:
-        """Remove a directory in the background, because large files take long.
+        """Remove a directory in the background, because freeing large files takes long.
 
-        Files that a stop or a crash leaves undeleted are still there at the next start.
+        If the process ends before the removal, the remaining files exist at the next start.
         """
 
     def read_file(self, path: str) -> bytes: ...
@@ -190,36 +199,40 @@ class Disk(Protocol):
         """Replace a small file as a whole and atomically: write a temporary file, sync it, rename it."""
 
     def sync_dir(self, path: str) -> None:
-        """Return once the names in a directory are durable. Raises `SyncFailed` if that failed, and again on every later call."""
+        """Return once the names in a directory are durable.
+
+        Raises `SyncFailed` if the sync failed; every later call then raises it, too.
+        """
 
     def directory(self, path: str) -> Syncable:
-        """Return a directory as an argument for `sync_soon`, which unlike `sync_dir` does not block."""
+        """Return a directory as an argument for `sync_soon`, which does not block as `sync_dir` does."""
 
     def room(self) -> tuple[int, int]:
-        """Return (the size of the file system in bytes, the bytes that can still be written)."""
+        """Return (the size of the file system in bytes, the number of bytes that can still be written)."""
 
     def sync_soon(self, files: Iterable[Syncable], done: Done) -> None:
-        """Start a sync of everything written to `files` up to now, even if they are renamed or removed before it ends.
+        """Start a sync of everything written to `files` so far.
 
-        `done` is called later on the broker's thread, never from within this call, with None or with the failure. Raises
-        `StorageFailed` if the sync cannot begin, and `TryAgain` if it can be requested again. Nothing was synced in either case,
-        and `done` is not called. Raises TypeError for an object that does not come from this disk.
+        Renaming or removing a file before the sync ends does not affect the sync. `done` is called after this call has returned, on
+        the broker's thread, with None or with the failure. Raises `StorageFailed` if the sync cannot begin, and `TryAgain` if the
+        caller can repeat the request. In both cases nothing is synced and `done` is not called. Raises TypeError for an object that
+        does not come from this disk.
         """
 
 
 class Workers(Protocol):
-    """Threads for work that needs only the processor."""
+    """Threads for work that uses only the processor."""
 
     def run(self, work: Callable[[], None], done: Done, *, is_large: bool) -> None:
-        """Run `work` on another thread. It must touch no state that other threads change meanwhile, and must raise nothing.
+        """Run `work` on another thread. `work` must not raise, and must not touch state that other threads change while it runs.
 
-        `done(None)` is called later on the broker's thread, never from within this call. Work runs in the order of these calls,
-        except that small work does not wait for large work (`is_large`).
+        `done(None)` is called after this call has returned, on the broker's thread. Work runs in the order of these calls, with one
+        exception: small work does not wait for large work (`is_large`).
         """
 
 
 class EntryExists(Exception):
-    """The registry entry that a commit was to create exists."""
+    """A commit was to create an entry of the registry that exists already."""
 
 
 class NoEntry(Exception):
@@ -231,13 +244,13 @@ class VersionConflict(Exception):
 
 
 class RegistryDamaged(Exception):
-    """The registry or one of its entries can't be used: one sentence that names the part and says what to do."""
+    """The registry or one of its entries is unusable. The message names the damaged part and says what to do."""
 
 
 class Entry(NamedTuple):
-    """The value of the registry at one path. `version` starts at 0 and grows by one with every change.
+    """One entry of the registry: its value and version. `version` is 0 at first and grows by one with every change.
 
-    `created` is the number of the transaction that made the entry. These numbers grow over the whole of a shared registry.
+    `created` is the number of the transaction that created the entry. Transactions of a shared registry have increasing numbers.
     """
 
     value: bytes
@@ -246,15 +259,15 @@ class Entry(NamedTuple):
 
 
 NEW = -1
-"""The version, in a `Change` or a `Condition`, of an entry that must not exist yet."""
+"""The version, in a `Change` or a `Condition`, of an entry that must not exist."""
 
 
 class Change(NamedTuple):
     """One change of a registry entry: its new value, or None to remove the entry and everything below it.
 
-    `version` is the version that the entry must have: a number from `Entry.version`, `NEW`, or None for any. An `ephemeral` entry
-    is removed when the session that created it ends. The path of a `sequential` change is a prefix. A shared registry adds ten
-    digits to it, so that the path is always new.
+    `version` is the version that the entry must have: a number from `Entry.version`, `NEW`, or None for any version. An `ephemeral`
+    entry is removed when the session that created it ends. The path of a `sequential` change is a prefix: a shared registry appends
+    ten digits, so that the path is always new.
     """
 
     path: str
@@ -265,7 +278,10 @@ class Change(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """A condition of a commit on an entry that the commit does not change: its `version`, or `NEW` if it must not exist."""
+    """A condition of a commit on an entry that the commit does not change.
+
+    `version` is the version that the entry must have, or `NEW` if the entry must not exist.
+    """
 
     path: str
     version: int
@@ -278,65 +294,69 @@ class Entries(Protocol):
         """Return the entry at a path, or None if it does not exist."""
 
     def children(self, path: str) -> list[str]:
-        """Return the names of the direct children, sorted; an empty list if the entry does not exist."""
+        """Return the sorted names of the direct children, or an empty list if the entry does not exist."""
 
 
 CommitSteps: TypeAlias = Steps[None]
-"""A commit in progress. One that is never resumed may or may not have been made, as after a crash; the next commit finds out."""
+"""A commit in progress.
+
+If the generator is never resumed, the commit may or may not be made, as after a crash. The next commit finds out.
+"""
 
 
 class Registry(Entries, Protocol):
-    """The durable state of a lone broker, kept over restarts: a tree of small values with versions and compare-and-set."""
+    """The durable state of a lone broker, which survives restarts: a tree of small values with versions and compare-and-set."""
 
     def commit(self, changes: Sequence[Change]) -> None:
-        """Make all changes or none, durable on return. Missing parents are created.
+        """Make all changes or none; they are durable on return. Missing parents are created.
 
         Raises `EntryExists`, `NoEntry`, `VersionConflict` and `StorageFailed`.
         """
 
     @property
     def commits(self) -> int:
-        """Return how many commits were ever made: a number that grows over restarts."""
+        """Return the number of all commits so far, including the commits of previous runs."""
 
     def commit_slowly(self, changes: Sequence[Change]) -> CommitSteps:
-        """Commit as `commit` does, without waiting for the disk on the caller's thread: durable when the generator ends.
+        """Make the changes of a commit as `commit` does, but without blocking the caller's thread on the disk.
 
-        Readers may see the changes before they are durable. The next commit finishes this one first, and blocks its caller for
-        that.
+        The changes are durable when the generator ends. Readers can see the changes before they are durable. If another commit
+        begins before the generator ends, that commit first finishes this one on its caller's thread.
         """
 
     def close(self) -> None: ...
 
 
 class RegistryAway(StorageFailed):
-    """A shared registry cannot be reached now, or the session has ended. Whether a commit was made is unknown."""
+    """The shared registry is unreachable, or the session has ended. Whether a commit was made is unknown."""
 
 
 class RegistryRefused(StorageFailed):
-    """A shared registry refuses a call for good: rights, sizes, quotas of its own. Nothing was changed."""
+    """The shared registry rejects a call permanently because of rights, sizes or its own quotas. Nothing was changed."""
 
 
 class SessionEvent(Enum):
     """A change in a broker's session with the shared registry."""
 
     BEGUN = "begun"
-    """A session began, the first or a later one. Ephemeral entries and watches of an earlier session are gone."""
+    """A session began. Ephemeral entries and watches of every previous session are gone."""
 
     AWAY = "away"
-    """The connection to the registry is lost. The session may still be alive; watches may have missed a change."""
+    """The connection to the registry is lost. The session may still be alive. Watches may have missed a change."""
 
     BACK = "back"
     """The connection is back, and the session survived."""
 
     ENDED = "ended"
-    """The session is over. A new one begins without a call once the registry can be reached."""
+    """The session has ended. A new session begins automatically once the registry can be reached."""
 
 
 class SharedRegistry(Protocol):
     """The state that brokers share: a tree of small values with versions, compare-and-set, ephemeral entries and watches.
 
-    It is reached over a network, so no method but `close` blocks, and every callback is called later, on the broker's thread. All
-    steps raise `RegistryAway` while the registry cannot be reached, and `RegistryRefused` if it refuses a call (rights, sizes).
+    The registry is reached over a network. Only `close` blocks. Every callback is called on the broker's thread, after the method
+    that registered it has returned. All steps raise `RegistryAway` while the registry is unreachable, and `RegistryRefused` if the
+    registry rejects a call (rights, sizes).
     """
 
     @property
@@ -344,61 +364,62 @@ class SharedRegistry(Protocol):
         """Return the session timeout in milliseconds, as negotiated with the registry."""
 
     def read(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> Steps[list[Entry | None]]:
-        """Return the current entries in the order of `paths`, None for each that does not exist.
+        """Return the current entries in the order of `paths`, with None for each entry that does not exist.
 
-        With `changed`, each path gets a watch. `changed(path)` is called once: when the entry is made, changed or removed, or when
-        the connection broke so that a change may have been missed. A path read twice with the same function gets one call.
+        With `changed`, each path gets a watch. A watch calls `changed(path)` once: when the entry is created, changed or removed,
+        or when the connection broke and a change may have been missed. If a path is read twice with the same function, the function
+        is called once.
         """
 
     def list(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> Steps[list[list[str] | None]]:
-        """Return for each path the sorted names of the entry's children, or None if it does not exist.
+        """Return for each path the sorted names of the entry's children, or None if the entry does not exist.
 
-        With `changed`, each path gets a watch: `changed(path)` is called once, when a child is made or removed or the entry itself
-        is removed. If the entry does not exist, it is called when the entry is made.
+        With `changed`, each path gets a watch. A watch calls `changed(path)` once: when a child is created or removed, or when the
+        entry itself is created or removed.
         """
 
     def commit(self, changes: Sequence[Change | Condition]) -> CommitSteps:
         """Make all changes or none. Missing parents are created.
 
-        Raises `EntryExists`, `NoEntry` and `VersionConflict`, and `RegistryAway` if it is unknown whether the changes were made.
+        Raises `EntryExists`, `NoEntry` and `VersionConflict`. Raises `RegistryAway` if it is unknown whether the changes were made.
         """
 
     def lives_until_ms(self) -> int:
-        """Return the monotonic time in ms until which the registry cannot have ended this session; 0 while there is no session."""
+        """Return the monotonic time, in ms, before which the registry cannot end this session; 0 while there is no session."""
 
     def on_session(self, told: Callable[[SessionEvent], None]) -> None:
-        """Register a callback for every later `SessionEvent`, from the beginning of the first session on."""
+        """Register a callback for every later `SessionEvent`, including the `BEGUN` of the first session."""
 
     def close(self) -> None:
-        """End the session now, and block until its ephemeral entries are gone, if the registry can be reached."""
+        """End the session. If the registry can be reached, block until the session's ephemeral entries are removed."""
 
 
 class BrokerLink(Protocol):
-    """Requests to one broker, in order, over a connection that is opened on first use and reopened after it broke."""
+    """Requests to one broker, in order, over a connection that opens on first use and opens again after it broke."""
 
     def send(self, frame: Sequence[Buffer], timeout_ms: int, answered: Callable[[memoryview | None], None]) -> None:
-        """Send one request: the parts of its frame, including the length.
+        """Send one request. `frame` consists of the parts of the request's frame, including its length.
 
         `answered` is called later with the response's frame, without its length. It is called with None if the connection broke or
-        was refused, or no response came within `timeout_ms`; whether the broker handled the request is unknown then.
+        was refused, or if no response came within `timeout_ms`. Whether the broker handled the request is then unknown.
         """
 
     def close(self) -> None:
-        """Close the connection, and call `answered(None)` for every pending request."""
+        """Close the connection, and call `answered(None)` of every pending request."""
 
 
 class Links(Protocol):
-    """Connections from this broker to others, with the security protocol of the inter-broker listener."""
+    """A factory of connections from this broker to other brokers, with the security protocol of the inter-broker listener."""
 
     def open(self, host: str, port: int, receive_buffer_bytes: int) -> BrokerLink:
         """Return a link that connects on first use.
 
-        The operating system sizes its receive buffer if `receive_buffer_bytes` is below 1.
+        If `receive_buffer_bytes` is below 1, the operating system chooses the size of the connection's receive buffer.
         """
 
 
 class ClusterPorts(NamedTuple):
-    """The ports that only a broker of a cluster has."""
+    """The ports that a broker of a cluster has in addition to the ports of a lone broker."""
 
     registry: SharedRegistry
     links: Links

@@ -1,6 +1,6 @@
-"""A parser of Java's properties format, in which a broker's server.properties and a client's config file are written.
+"""A parser of Java's properties format, the format of a broker's server.properties and of a client's config file.
 
-It parses text: it reads no files and knows no settings. Brokers and clients both import it.
+The module parses text; it reads no files and depends on no settings. Brokers and clients both import it.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Iterator
 from ottla.errors import SettingError
 
 BLANKS = " \t\f"
-"""Java accepts only these blanks, and only these ends of lines."""
+"""The only characters that Java treats as blanks; `_ENDS` matches the only ends of lines."""
 _ENDS = re.compile(r"\r\n|\r|\n")
 _HEXADECIMAL = re.compile("[0-9a-fA-F]{4}")
 
 
 class BadEscape(ValueError):
-    """A backslash and a u that four hexadecimal digits do not follow."""
+    """A backslash and a "u" without four hexadecimal digits after them."""
 
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Return the values by name; of a name that is given twice, the last value.
+    """Return the values by name. If a name occurs twice, its last value counts.
 
-    Comments begin with # or !, and a backslash at the end of a line continues it. Raises `SettingError` for a bad escape.
+    Comments begin with # or !. A backslash at the end of a line continues the line. Raises `SettingError` for a bad escape.
     """
     found: dict[str, str] = {}
     for number, line in _lines(text):
@@ -42,7 +42,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each logical line, with its continuations joined, and the number of its first line."""
+    """Yield (the number of its first line, the text) of each logical line, with continuation lines joined."""
     held, began = "", 0
     for number, raw in enumerate(_ENDS.split(text), 1):
         line = raw.lstrip(BLANKS)
@@ -90,4 +90,4 @@ def _unescaped(text: str) -> str:
             continue
         pieces.append(char)
         position += 1
-    return "".join(pieces).encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two escapes may be one character
+    return "".join(pieces).encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two escapes can be one character

@@ -1,4 +1,4 @@
-"""The version of Ottla, in the one place where it is written down."""
+"""The version of Ottla. No other file contains it."""
 
 from __future__ import annotations
 
