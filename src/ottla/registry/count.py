@@ -1,7 +1,8 @@
-"""The count of commits of a registry, in a file beside its two directories: journals that end at a lower commit have lost some.
+"""The count of a registry's commits, in a file beside its two directories: it reveals that both journals lost commits.
 
-The count is written when its commit is on stable storage, and synced together with the copy. After a power cut it may be too low,
-and is never too high. This module uses the disk port and the format of journal lines, and reads no journals.
+A journal that ends at a lower commit than the count is incomplete. The count is written when its commit is on stable storage, and
+synced together with the copy. After a power cut the count can be too low, but never too high. This module uses the disk port and
+the format of journal lines, and reads no journals.
 """
 
 from __future__ import annotations
@@ -25,22 +26,25 @@ def counted(disk: Disk) -> int:
 
 
 def is_damaged(disk: Disk) -> bool:
-    """Return whether the file exists and its contents are damaged. Raises `StorageFailed`."""
+    """Return whether the file exists but its contents are damaged. Raises `StorageFailed`."""
     return disk.exists(COUNT) and counted(disk) == UNKNOWN
 
 
 def forget(disk: Disk) -> None:
-    """Remove the file durably, before journals with fewer commits are restored. Raises `StorageFailed`."""
+    """Remove the file durably. This precedes the restoration of journals with fewer commits. Raises `StorageFailed`."""
     if disk.exists(COUNT):
         disk.remove(COUNT)
         disk.sync_dir("")
 
 
 class CommitCount:
-    """The file with the number of the last commit. After a failed write the number stays lower, which is harmless."""
+    """The file with the number of the last commit.
+
+    After a failed write the file contains a lower number than it should, which is harmless.
+    """
 
     def __init__(self, disk: Disk) -> None:
-        """Open the file, if it exists and is whole. Raises `StorageFailed`."""
+        """Open the file if it exists and is not damaged. Raises `StorageFailed`."""
         self._disk = disk
         self._known = counted(disk)
         if is_damaged(disk):
@@ -51,7 +55,7 @@ class CommitCount:
         return self._known == commits
 
     def note(self, commits: int) -> None:
-        """Write the count: all commits up to this number are on stable storage. A failure is only logged."""
+        """Write the count after all commits up to number `commits` are on stable storage. A failure is only logged."""
         try:
             if self.file is None:
                 self._disk.write_file(COUNT, _content(commits))
@@ -68,12 +72,12 @@ class CommitCount:
 
 
 def _content(commits: int) -> bytes:
-    """Return 32 bytes for any number: a line in the journal's format, which fits in one sector."""
+    """Return 32 bytes for any number. They form a line in the journal's format, and fit in one sector."""
     return lines.write(f"{commits:0{DIGITS}d}", 0)[0]
 
 
 def _number(data: bytes) -> int:
-    """Return the number in these bytes, or `UNKNOWN` if they are damaged. Raises nothing."""
+    """Return the number in these bytes, or `UNKNOWN` if they are damaged."""
     digits = data[lines.DIGITS + 2 : -2]
     number = int(digits) if digits.isdigit() and len(digits) == DIGITS else UNKNOWN
     return number if number != UNKNOWN and data == _content(number) else UNKNOWN

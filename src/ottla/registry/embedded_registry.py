@@ -1,6 +1,6 @@
-"""A broker's own registry as the port through which brokers share one: a single session, which lives as long as the process.
+"""A lone broker's registry behind the port of shared registries: one session, which lives as long as the process.
 
-Reads and commits are those of the store; the watches are kept here. The meaning of entries is unknown here.
+The store makes the reads and commits; this module keeps the watches. The meaning of entries is unknown here.
 """
 
 from __future__ import annotations
@@ -39,25 +39,26 @@ TIMEOUT_MS: Final = 6_000
 class EmbeddedRegistry:
     """Implements `ottla.ports.SharedRegistry` on a `Registry` that belongs to this process.
 
-    Reads never pause. A commit is made beside other work, or on the caller's thread while it is `blocking`, as at start-up.
+    Reads never pause. A commit lets other work run while it waits for the disk. Inside `blocking`, as at start-up, a commit blocks
+    the caller's thread.
     """
 
     timeout_ms = TIMEOUT_MS
 
     def __init__(self, store: Registry, later: Callable[[Callable[[], None]], None]) -> None:
-        """Create the registry; `later` has its argument called when the work at hand is over."""
+        """Create the registry. `later` schedules its argument to be called after the current work."""
         self._store = store
         self._later = later
         self._watches: dict[str, dict[Changed, set[str]]] = {DATA: {}, CHILDREN: {}}
-        """The watched paths by kind and callback: few callbacks watch many paths."""
+        """The watched paths by kind and callback. A few callbacks watch many paths each."""
         self._created: dict[str, int] = {}
         self.failure: StorageFailed | None = None
-        """Why the last commit was refused that was made on the caller's thread."""
+        """The failure of the last refused commit that was made inside `blocking`, or None."""
         self._is_blocking = False
 
     @contextmanager
     def blocking(self) -> Iterator[None]:
-        """Make commits on the caller's thread meanwhile."""
+        """Make the commits inside this context manager on the caller's thread."""
         was_blocking, self._is_blocking = self._is_blocking, True
         try:
             yield

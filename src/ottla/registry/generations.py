@@ -1,8 +1,9 @@
-"""The two directories of a registry: their journals, which one is the newest, and what its two files together prove.
+"""The two directories of a registry: which of their journals is the newest, and which commits the two files together prove.
 
-A commit is acknowledged once it is on stable storage in the first directory and then written in the other. If the other ends
-before the last commit of the first, that commit may be torn and was never acknowledged. Any other fault is damage, and is repaired
-from the other directory if that is whole. The count of commits reveals commits that both have lost. Uses the disk port and `lines`.
+A commit is acknowledged after it is on stable storage in the first directory and then written in the other one. If the copy ends
+before the last commit of the first journal, this commit may be torn, and was never acknowledged. Any other fault is damage. It is
+repaired from the other directory if the journal there is whole. The count of commits reveals commits that both journals have lost.
+The module uses the disk port and `lines`.
 """
 
 from __future__ import annotations
@@ -24,32 +25,38 @@ DIRECTORIES = (FIRST, COPY)
 JOURNAL = ".journal"
 DIGITS = 20
 ROOM_BYTES = 1 << 16
-"""The zeros that extend a journal, in bytes."""
+"""The number of zeros, in bytes, that extend a journal."""
 
 SPARE_BYTES = 1 << 15
-"""The zeros, in bytes, that are reserved for changes which a full disk must not refuse."""
+"""The number of zeros, in bytes, reserved for changes that succeed even on a full disk."""
 
 REMEDY = "run `ottla registry check` for the details, and `ottla registry restore` to restore the most complete copy"
 
 
 def journal_name(commits: int) -> str:
-    """Return the name of the journal that begins with the state after `commits` commits: `00000000000000000042.journal`."""
+    """Return the file name of the journal that begins with the state after `commits` commits:
+
+    `00000000000000000042.journal` for 42.
+    """
     return f"{commits:0{DIGITS}d}{JOURNAL}"
 
 
 def numbers(disk: Disk, directory: str) -> list[int]:
-    """Return the number of commits before each journal in a directory, sorted. Raises `StorageFailed`."""
+    """Return the sorted numbers in the names of a directory's journals.
+
+    Each number is the count of commits before the journal begins. Raises `StorageFailed`.
+    """
     names = (name.removesuffix(JOURNAL) for name in disk.list(directory) if name.endswith(JOURNAL))
     return sorted(int(name) for name in names if len(name) == DIGITS and name.isascii() and name.isdigit())
 
 
 def is_begun(disk: Disk) -> bool:
-    """Return whether there is any journal. Raises `StorageFailed`."""
+    """Return whether either directory contains a journal. Raises `StorageFailed`."""
     return any(numbers(disk, directory) for directory in DIRECTORIES)
 
 
 def read_journal(disk: Disk, path: str) -> JournalReading:
-    """Read a journal; a missing one is an empty reading. Raises `StorageFailed` if it can't be read."""
+    """Read a journal. If the file is missing, return an empty reading. Raises `StorageFailed` if the file cannot be read."""
     if not disk.exists(path):
         return JournalReading(path, fault=0, is_there=False)
     return lines.read(path, disk.read_file(path))
@@ -65,7 +72,10 @@ class Found:
 
 
 def find(disk: Disk) -> Found | None:
-    """Read the newest journal in both directories; None if there never was one. Raises `RegistryDamaged` and `StorageFailed`."""
+    """Read the newest journal in both directories, or return None if the registry was never created.
+
+    Raises `RegistryDamaged` and `StorageFailed`.
+    """
     present = {number for directory in DIRECTORIES for number in numbers(disk, directory)}
     count = counted(disk)
     if not present and count >= 0:
@@ -85,7 +95,7 @@ def find(disk: Disk) -> Found | None:
 
 
 def _newest(reading: JournalReading, count: int) -> JournalReading:
-    """Return the reading if it is the newest journal and has all `count` commits. Raises `RegistryDamaged`."""
+    """Return the reading. Raises `RegistryDamaged` if a newer journal follows it, or if it has fewer commits than `count`."""
     if reading.continued:
         raise RegistryDamaged(f"{reading.path} is not the newest journal of the registry, and the newest is missing: {REMEDY}")
     if reading.commits < count:
@@ -94,7 +104,7 @@ def _newest(reading: JournalReading, count: int) -> JournalReading:
 
 
 def choose(first: JournalReading, copy: JournalReading) -> JournalReading:
-    """Return the reading that has every acknowledged commit. Raises `RegistryDamaged` if neither provably has."""
+    """Return the reading that has every acknowledged commit. Raises `RegistryDamaged` if this can be proved for neither reading."""
     for one in (first, copy):
         if one.newer_format:
             sentence = f"{one.path} has format {one.newer_format}, newer than {lines.FORMAT}: start the newer version that wrote it"
@@ -121,7 +131,7 @@ def _faults(*readings: JournalReading) -> str:
 
 
 def fault(reading: JournalReading) -> str:
-    """Return what is wrong with a journal, in words that follow its path."""
+    """Return a description of a journal's fault: words that follow its path in a message."""
     if not reading.is_there:
         return "is missing"
     if reading.fault == len(reading.data):
@@ -132,7 +142,7 @@ def fault(reading: JournalReading) -> str:
 
 
 def mend(disk: Disk, found: Found) -> None:
-    """Make the other readings' files equal to the best, and log each repair. Raises `StorageFailed`."""
+    """Make the files in `found.others` equal to `found.best`, and log each repair. Raises `StorageFailed`."""
     best = found.best
     for one in found.others:
         if one is best:
@@ -149,7 +159,7 @@ def mend(disk: Disk, found: Found) -> None:
 
 
 def _write_on(disk: Disk, one: JournalReading, best: JournalReading) -> None:
-    """Write the missing lines after the last whole line, and leave every byte before them untouched."""
+    """Write the missing lines after the last whole line, without a change to the bytes before them."""
     file = disk.open(one.path)
     rest = best.data[one.end : best.end]
     file.write(one.end, rest + bytes(max(ROOM_BYTES, file.size - one.end - len(rest))))
@@ -171,7 +181,10 @@ def compose(tree: Tree, commits: int) -> tuple[bytes, int]:
 
 
 def begin(disk: Disk, tree: Tree, commits: int, directories: Iterable[str] = DIRECTORIES) -> tuple[int, int]:
-    """Write a new journal to each directory, durable on return; return (its end, its last checksum). Raises `StorageFailed`."""
+    """Write a new journal to each directory, durable on return.
+
+    Return (its end, the checksum of its last line). Raises `StorageFailed`.
+    """
     content, chain = compose(tree, commits)
     for directory in directories:
         disk.make_dir(directory)
@@ -180,7 +193,7 @@ def begin(disk: Disk, tree: Tree, commits: int, directories: Iterable[str] = DIR
 
 
 def remove_unfinished(disk: Disk) -> None:
-    """Remove temporary files that an ended broker left half written. Raises `StorageFailed`."""
+    """Remove temporary files that a previous process left incomplete. Raises `StorageFailed`."""
     for directory in DIRECTORIES:
         for name in disk.list(directory):
             if name.endswith(".tmp"):
@@ -188,7 +201,10 @@ def remove_unfinished(disk: Disk) -> None:
 
 
 def forget(disk: Disk, kept: int) -> None:
-    """Remove all but the newest `kept` journals. A file that the disk refuses to remove is left for the next call."""
+    """Remove all journals except the newest `kept` ones.
+
+    If the disk refuses to remove a file, a later call removes the file.
+    """
     for directory in DIRECTORIES:
         for number in numbers(disk, directory)[:-kept]:
             try:

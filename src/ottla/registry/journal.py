@@ -1,8 +1,9 @@
-"""A registry kept twice on a disk: two directories that hold the same journal. It uses the disk port, and gives entries no meaning.
+"""A registry that is stored twice on a disk: two directories contain the same journal.
 
-A commit is one sync of the first journal, on an idle SSD 0.2 ms in the median, on the caller's thread or in the background. It is
-written once the previous commit is durable or was undone. The copy is synced afterwards. A journal that has grown to a multiple of
-its entries is rewritten, a little with each commit.
+The module uses the disk port, and does not depend on the meaning of entries. A commit syncs the first journal once, on the caller's
+thread or in the background. On an idle SSD the sync takes 0.2 ms in the median. A commit is written after the previous one is
+durable or was undone. The copy is synced after the commit. A journal that has grown to a multiple of its entries is rewritten in
+small steps, one with each commit.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ from ottla.registry.tree import Tree, Undo, removals
 log = logging.getLogger("ottla.registry")
 
 KEPT = 2
-"""The number of journals kept in each directory: the current one and its predecessor."""
+"""The number of journals kept in each directory: the current journal and its predecessor."""
 
 
 class JournalRegistry:
-    """Implements `ottla.ports.Registry` on a disk; every change is durable when its call returns.
+    """Implements `ottla.ports.Registry` on a disk. Every change is durable when its call returns.
 
-    One process owns the disk (the lock of the data directory ensures it) and is its session. Ephemeral entries are removed when the
-    registry is closed, and those left by a killed process when it is opened.
+    One process owns the disk, because it holds the lock of the data directory, and this process is the only session. Ephemeral
+    entries are removed when the registry is closed. If the process was killed, they are removed when the registry is opened.
 
-    After a sync that failed and could not be undone, every commit raises `StorageFailed` until the next start: what is durable is
-    unknown. Reading still works.
+    If a sync failed and could not be undone, the durable state is unknown. Every commit then raises `StorageFailed` until the next
+    start, but reading still works.
     """
 
     def __init__(self, disk: Disk, tree: Tree, number: int, commits: int, end: int, chain: int, base: int) -> None:
@@ -60,10 +61,10 @@ class JournalRegistry:
 
     @classmethod
     def open(cls, disk: Disk, given: Tree | None = None) -> JournalRegistry:
-        """Open the registry on this disk, or create one with the `given` entries.
+        """Open the registry on this disk. If there is none, create it with the entries of `given`.
 
-        A line torn by a crash and damage in one of the directories are repaired, and logged. Raises `StorageFailed`, and
-        `RegistryDamaged` if acknowledged changes might be lost; nothing is changed then.
+        A line that a crash has torn is repaired and logged, and so is damage in one of the directories. Raises `StorageFailed`.
+        Raises `RegistryDamaged`, before any change, if acknowledged changes might be lost.
         """
         found = find(disk)
         if found is None:
@@ -107,7 +108,7 @@ class JournalRegistry:
         yield from self._tree.let_go(written.undo)
 
     def close(self) -> None:
-        """End the session; no method may be called afterwards."""
+        """End the session. No method may be called afterwards."""
         self._renewal.stop()
         try:
             self._finish_first()
@@ -119,7 +120,10 @@ class JournalRegistry:
         self.commit(removals(self._tree.ephemeral()))
 
     def _write(self, changes: Sequence[Change]) -> _Written:
-        """Apply the changes in memory and write them to the first journal, unsynced. A commit in progress is finished first."""
+        """Apply the changes in memory, and write them to the first journal without a sync.
+
+        A commit in progress is finished first.
+        """
         self._finish_first()
         number = self._commits + 1
         undo = self._tree.commit(changes)
@@ -133,14 +137,17 @@ class JournalRegistry:
         return _Written(number, chain, changes, line, undo)
 
     def _finish_first(self) -> None:
-        """Finish a commit in progress on the caller's thread. Its failure is raised to the caller of `commit_slowly`."""
+        """Finish a commit in progress on the caller's thread.
+
+        `commit_slowly`, which began the commit, raises the commit's failure.
+        """
         written, self._under_way = self._under_way, None
         if written is not None:
             with suppress(StorageFailed):
                 self._finish(written, _outcome(self._pair.first.sync))
 
     def _finish(self, written: _Written, failure: StorageFailed | None) -> None:
-        """Complete a commit after the sync of the first journal. Raises `StorageFailed` if the commit was not made."""
+        """Complete a commit after the sync of the first journal. Raises `StorageFailed` if the commit failed and was undone."""
         try:
             self._pair.finish(written.line, written.number, failure)
         except StorageFailed as refused:
@@ -153,7 +160,7 @@ class JournalRegistry:
             self._change_over(ready)
 
     def _change_over(self, new: NewJournal) -> None:
-        """Make the new journal the current one, if the disk allows it."""
+        """Make the new journal the current one, unless the disk refuses to publish the new one."""
         try:
             new.publish(self._disk)
             pair = _Pair(self._disk, new.number, new.end, self._count)
@@ -171,7 +178,7 @@ class JournalRegistry:
 
 @dataclass(slots=True)
 class _Written:
-    """A commit that is written and not yet finished; `failure` is why it was not made, or None."""
+    """A commit that is written but not finished. `failure` is the reason why it was undone, or None."""
 
     number: int
     chain: int
@@ -190,7 +197,7 @@ def _outcome(sync: Callable[[], None]) -> StorageFailed | None:
 
 
 class _Pair:
-    """The two files of the current journal."""
+    """The two files of the current journal: the first one and its copy."""
 
     def __init__(self, disk: Disk, number: int, end: int, count: CommitCount) -> None:
         self._disk = disk
@@ -199,20 +206,26 @@ class _Pair:
         self._count = count
         self._end = end
         self._room = min(self.first.size, self._copy.size)
-        """The size of the shorter file on stable storage, in bytes."""
+        """The size, in bytes, that both files are known to have on stable storage."""
         self._failure: StorageFailed | None = None
         self._is_syncing = False
         self._is_behind = False
         self._is_closed = False
 
     def count_up_to(self, commits: int) -> None:
-        """Set the count to what the journals contain: a killed process may have left commits unsynced. Raises `StorageFailed`."""
+        """Raise the count to number `commits`, the last commit in the journals.
+
+        A killed process can have left commits unsynced, so the first journal is synced before. Raises `StorageFailed`.
+        """
         if not self._count.says(commits):
             self.first.sync()
             self._count.note(commits)
 
     def write(self, line: bytes, *, may_use_spare: bool) -> None:
-        """Write a commit to the first journal, to be synced before `finish`. Raises `StorageFailed` if it is in neither."""
+        """Write a commit to the first journal, without the sync that must precede `finish`.
+
+        Raises `StorageFailed` if the commit is in neither journal.
+        """
         if self._failure is not None:
             sentence = f"a change failed before ({self._failure.reason}), and what is on the disk is unknown: restart the broker"
             raise StorageFailed(self.first.path, sentence)
@@ -224,9 +237,9 @@ class _Pair:
             raise
 
     def finish(self, line: bytes, number: int, failure: StorageFailed | None) -> None:
-        """Write commit `number` to the copy and the count, after the sync of the first journal, which may have ended in `failure`.
+        """Write commit `number` to the copy and to the count, after the sync of the first journal.
 
-        Raises `StorageFailed` if the commit is in neither journal.
+        `failure` is the failure of that sync, or None. Raises `StorageFailed` if the commit is in neither journal.
         """
         try:
             if failure is not None:
@@ -240,7 +253,7 @@ class _Pair:
         self._sync_copy()
 
     def fail(self, failure: StorageFailed) -> None:
-        """Refuse every later commit."""
+        """Refuse every later commit with this failure."""
         self._failure = failure
 
     def close(self) -> None:
@@ -253,7 +266,7 @@ class _Pair:
             self._count.close()
 
     def retire(self, line: bytes) -> None:
-        """Append a line that says that a newer journal follows, if there is room for it, and close the files."""
+        """Append a line that says that a newer journal follows, if there is room for the line. Close the files."""
         try:
             for file in (self.first, self._copy):
                 if file.size >= self._end + len(line):
@@ -268,7 +281,10 @@ class _Pair:
         self._copy.close()
 
     def make_room_slowly(self, size: int) -> CommitSteps:
-        """Extend the files ahead of need. A refusal of the disk is ignored: `write` fails when the room is needed."""
+        """Extend the files before the room is needed.
+
+        A refusal of the disk is ignored here, because `write` raises it when the room is needed.
+        """
         if self._room < self._end + size + SPARE_BYTES:
             with suppress(StorageFailed):
                 sizes = self._extend(size)
@@ -276,10 +292,10 @@ class _Pair:
                     self._room = max(self._room, sizes)
 
     def _make_room(self, size: int, *, may_use_spare: bool) -> None:
-        """Extend the files ahead of need.
+        """Extend the files before the room is needed.
 
-        A full disk refuses changes that make the registry larger, but not changes that remove entries or begin a session: those may
-        use the spare room. Raises `StorageFailed`.
+        On a full disk, changes that make the registry larger fail. Changes that remove entries or begin a session can use the spare
+        room. Raises `StorageFailed`.
         """
         if self._room >= self._end + size + SPARE_BYTES:
             return
@@ -293,7 +309,7 @@ class _Pair:
                 raise
 
     def _extend(self, size: int) -> int:
-        """Extend both files with zeros, not yet synced; return the size of the shorter one."""
+        """Extend both files with zeros without a sync. Return the size of the shorter file."""
         wanted = self._end + size + SPARE_BYTES + ROOM_BYTES
         for file in (self.first, self._copy):
             if file.size < wanted:

@@ -1,11 +1,12 @@
-"""The format of a journal of the registry: lines with checksums. It uses the tree of entries, and opens no files.
+"""The format of a journal of the registry: lines with checksums. The module uses the tree of entries, and opens no files.
 
-The first line has the format's number, the number of earlier commits, and the number of entries that these left. A line for each
-entry follows, then a line for each commit. Zeros fill the rest: room that the journal already owns, so that a full disk cannot
-refuse it. There is at least one zero, so that a truncated journal is recognized.
+The first line contains the format's number, the number of commits before this journal, and the number of entries after these
+commits. A line for each entry follows, then a line for each commit. Zeros fill the rest of the file. They are room that the journal
+already owns, so that a full disk cannot refuse a commit. At least one zero follows the last line, so that a truncated journal is
+recognized.
 
-A line is eight hexadecimal digits, a space and JSON. The digits are the CRC-32 of the JSON, seeded with that of the previous line.
-So a line that was changed, lost, repeated or taken from another journal is detected. Values are bytes, written as Latin-1.
+A line is eight hexadecimal digits, a space and JSON. The digits are the CRC-32 of the JSON, seeded with the CRC-32 of the previous
+line. So a line that was changed, lost, repeated or taken from another journal is detected. Values are bytes, written as Latin-1.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ DIGITS = 8
 
 
 def write(value: object, chain: int) -> tuple[bytes, int]:
-    """Return (the line, its checksum), where `chain` is the checksum of the previous line; 0 for the first line."""
+    """Return (the line, its checksum). `chain` is the checksum of the previous line, or 0 for the first line."""
     text = dumps(value, separators=(",", ":")).encode() + b"\n"
     chain = crc32(text, chain)
     return b"%08x %b" % (chain, text), chain
@@ -43,12 +44,12 @@ def commit(number: int, changes: Sequence[Change]) -> object:
 
 
 def most_bytes(changes: Sequence[Change]) -> int:
-    """Return an upper estimate of the bytes of a commit's line: JSON has a second byte for each quotation mark."""
+    """Return an upper bound of the size, in bytes, of a commit's line. JSON escapes each quotation mark with a second byte."""
     return 64 + sum(32 + len(change.path) + 2 * len(change.value or b"") for change in changes)
 
 
 def continued(commits: int) -> object:
-    """Return the last line of a journal that has a successor, so that it is never mistaken for the newest."""
+    """Return the content of the last line of a journal that has a successor. The line marks the journal as not the newest."""
     return {"continued": commits}
 
 
@@ -63,8 +64,9 @@ def _change(change: Change) -> list[object]:
 class JournalReading:
     """The contents of a journal, up to the first line that is not whole.
 
-    `commits` counts from the beginning of the registry; it is -1 if the entries are not whole. `end` is the position after the last
-    whole line and `chain` that line's checksum. `fault` is the position of the first byte that is in no whole line, or -1.
+    `commits` is the number of the last commit, counted from the beginning of the registry; it is -1 if the entries are not whole.
+    `end` is the position after the last whole line, and `chain` is the checksum of this line. `fault` is the position of the first
+    byte that is in no whole line, or -1.
     """
 
     path: str
@@ -75,7 +77,7 @@ class JournalReading:
     chain: int = 0
     fault: int = -1
     base: int = 0
-    """The number of bytes that the first line and the entries take."""
+    """The size of the first line and the entries, in bytes."""
     continued: bool = False
     newer_format: int = 0
     is_there: bool = True
@@ -86,9 +88,10 @@ class JournalReading:
         return self.fault < 0
 
     def reaches_beyond(self, best: JournalReading) -> bool:
-        """Return whether more than one line, not repeated from `best`, follows the end of `best` in this journal.
+        """Return whether this journal contains more than one unknown line after the end of `best`.
 
-        A commit is written once the previous one is on stable storage, so no crash leaves more than one torn line.
+        A line that occurs in `best` is known. A commit is written after the previous commit is on stable storage, so a crash leaves
+        at most one torn line.
         """
         rest = self.data[best.end :].strip(b"\0")
         return b"\n" in rest[:-1] and rest not in best.data[: best.end]
@@ -105,7 +108,10 @@ def read(path: str, data: bytes) -> JournalReading:
 
 
 def _read_lines(reading: JournalReading) -> None:
-    """Read the lines into `reading`. Raises `ValueError`, or another error of a bad value, for the line at `reading.end`."""
+    """Read the lines into `reading`.
+
+    Raises `ValueError`, or another exception of an invalid value, if the line at `reading.end` is not whole.
+    """
     header = _read_header(reading)
     for _ in range(header["entries"]):
         text, chain = _next(reading)
@@ -126,7 +132,7 @@ def _read_lines(reading: JournalReading) -> None:
 
 
 def _is_room(data: bytes, position: int) -> bool:
-    """Return whether only zeros follow, at least one: a journal without zeros was truncated."""
+    """Return whether only zeros follow, and at least one. A journal without zeros was truncated."""
     return data[position : position + 1] == b"\0" and data.count(b"\0", position) == len(data) - position
 
 

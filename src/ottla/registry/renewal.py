@@ -1,8 +1,9 @@
-"""The rewriting of a journal that consists mostly of outdated commits, a little with each commit. Uses the disk port and `lines`.
+"""The rewriting of a journal that consists mostly of outdated commits, in small steps. It uses the disk port and `lines`.
 
-The new journal is written beside the current one, in files whose names end with `.tmp`, from the entries at the time when it was
-begun. The commits made since follow. Once all but the last few of these are on stable storage, the files get their final names: the
-one in the first directory first.
+During a rewriting, each commit to the current journal is followed by one step. The new journal is written to files beside the
+current ones, whose names end with `.tmp`. It begins with the entries at the time when the rewriting began. The commits made after
+that time follow. When all but the last few of these commits are on stable storage, the files get their final names: first the file
+in the first directory.
 """
 
 from __future__ import annotations
@@ -20,23 +21,26 @@ from ottla.registry.tree import Tree
 log = logging.getLogger("ottla.registry")
 
 LEAST_BYTES = 1 << 20
-"""The bytes of commits that a journal may always contain before it is rewritten."""
+"""The size, in bytes, up to which a journal's commits never cause a rewrite."""
 
 STEP_ENTRIES = 128
-"""The number of entries that go into the new journal with each commit."""
+"""The number of entries that one step writes to the new journal."""
 
 STEP_COMMITS = 4
-"""The number of older commits that go into the new journal with each commit, once all entries are written."""
+"""The number of commits that one step writes to the new journal, after all entries are written."""
 
 STEP_BYTES = 64 << 10
-"""About as many bytes go into the new journal with a small commit, and twice those of a large one: entries may be large, too."""
+"""The approximate size of one step, in bytes. After a commit of more than half this size, a step is twice as large as the commit.
+
+The limit exists because entries can be large.
+"""
 
 
 class NewJournal:
-    """A journal that is being written. `number` is the number of commits before its entries were copied."""
+    """A journal that is being written. `number` is the number of commits made before the journal was begun."""
 
     def __init__(self, disk: Disk, number: int, tree: Tree) -> None:
-        """Open the files and write the first line. `tree` must not change afterwards. Raises `StorageFailed`."""
+        """Open the files and write the first line. `tree` must not change after this call. Raises `StorageFailed`."""
         self.number = number
         self.chain = 0
         self.end = 0
@@ -57,9 +61,9 @@ class NewJournal:
         return self._files
 
     def step(self, size: int) -> bool:
-        """Write some entries, or if all are written some of the commits; return whether none is left. Raises `StorageFailed`.
+        """Write some entries, or some commits if all entries are written. Return whether all commits are written.
 
-        `size` is the size in bytes of the commit that was just made.
+        `size` is the size, in bytes, of the latest commit to the current journal. Raises `StorageFailed`.
         """
         some, left = list[object](), max(STEP_BYTES, 2 * size)
         if self._has_entries:
@@ -80,18 +84,21 @@ class NewJournal:
         return False
 
     def publish(self, disk: Disk) -> None:
-        """Append the last commits and the zeros, sync, and rename the files to be the newest journal. Raises `StorageFailed`."""
+        """Complete the new journal and make it the newest. Raises `StorageFailed`.
+
+        The remaining commits and the zeros are appended, the files are synced, and they get their final names.
+        """
         self._add([lines.commit(number, changes) for number, changes in self.commits])
         for file in self._files:
             file.append([bytes(ROOM_BYTES)])
             file.sync()
             file.close()
-        self.is_published = True  # perhaps: a rename whose sync fails may have been made
+        self.is_published = True  # set early: a rename whose sync fails may have been made
         for directory in DIRECTORIES:
             disk.rename(f"{directory}/{self.name}.tmp", f"{directory}/{self.name}")
 
     def discard(self, disk: Disk) -> None:
-        """Remove the files. A file that the disk refuses to remove is removed by the next start."""
+        """Remove the files. If the disk refuses to remove a file, the next start removes the file."""
         for file in self._files:
             file.close()
         for directory in DIRECTORIES:
@@ -114,9 +121,9 @@ class NewJournal:
 
 
 class Renewal:
-    """The decision when to rewrite a journal, and the progress of that.
+    """The decision when to rewrite a journal, and the progress of the rewriting.
 
-    Of the current journal's `end` bytes, `base` are entries.
+    The current journal has `end` bytes; the first line and the entries take `base` bytes of them.
     """
 
     def __init__(self, disk: Disk, tree: Tree, base: int, end: int) -> None:
@@ -129,9 +136,10 @@ class Renewal:
         self._is_synced = False
 
     def go_on(self, number: int, changes: Sequence[Change], size: int) -> NewJournal | None:
-        """Write a little of a new journal after commit `number`, which took `size` bytes.
+        """Write a step of a new journal after commit `number`, which has `size` bytes.
 
-        Return the new journal when it can be published; from then on it is the current one.
+        Return the new journal when it is ready to be published, otherwise None. The caller then makes the new journal the current
+        one.
         """
         self._end += size
         try:
@@ -141,7 +149,7 @@ class Renewal:
             return None
 
     def gave_up(self, failure: StorageFailed) -> None:
-        """Discard the new journal, and try again when the current one has grown by another `LEAST_BYTES`."""
+        """Discard the new journal. The next attempt begins when the current journal has grown by another `LEAST_BYTES`."""
         log.warning("the registry's journal could not be rewritten: %s; it grows until the next attempt", failure)
         self._limit = self._end + LEAST_BYTES
         self.stop()

@@ -1,4 +1,4 @@
-"""A survey of all copies of a registry, and the restoration of one. Uses the disk port and `lines`; topics are unknown here."""
+"""The reading of all copies of a registry, and the restoration of one copy. It uses the disk port and `lines`, not topics."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ottla.registry.tree import Tree
 NEW = ".new"
 DAMAGED = ".damaged"
 BEFORE = ".before"
-"""The suffix of directories that were whole but hold an earlier or later state than the restored one."""
+"""The suffix of replaced directories that are undamaged, but contain an older or newer state than the restored one."""
 
 
 def survey(disk: Disk) -> list[JournalReading]:
-    """Read every journal in both directories, the newest first; a journal missing in one directory is read as an empty one."""
+    """Read every journal in both directories, the newest first. If a journal is missing in one directory, its reading is empty."""
     present = {number for directory in DIRECTORIES for number in numbers(disk, directory)}
     return [
         read_journal(disk, f"{directory}/{journal_name(number)}")
@@ -25,12 +25,12 @@ def survey(disk: Disk) -> list[JournalReading]:
 
 
 def best_of(readings: list[JournalReading]) -> JournalReading | None:
-    """Return the reading with the most commits that can be read; None if none can be."""
+    """Return the reading with the most commits, or None if no journal's entries can be read."""
     return max((one for one in readings if one.commits >= 0), key=lambda one: (one.commits, one.is_whole), default=None)
 
 
 def finish(disk: Disk) -> bool:
-    """Complete a `put_back` that was interrupted half-way, and return whether there was one. Raises `StorageFailed`."""
+    """Complete a `put_back` that was interrupted between its renames. Return whether there was one. Raises `StorageFailed`."""
     new = FIRST + NEW
     if disk.exists(FIRST) or not disk.exists(new):
         return False
@@ -39,16 +39,17 @@ def finish(disk: Disk) -> bool:
 
 
 def put_back(disk: Disk, tree: Tree, commits: int, kept_as: str = DAMAGED) -> list[str]:
-    """Make a registry of these entries, after `commits` commits, and keep the old directories; return their new names.
+    """Replace the registry by one with the entries of `tree`, after `commits` commits.
 
-    Nothing is renamed before the new journals are on stable storage. Raises `StorageFailed`.
+    Return the new names of the old directories, which are kept. Nothing is renamed before the new journals are on stable storage.
+    Raises `StorageFailed`.
     """
     fresh = [directory + NEW for directory in (FIRST, COPY)]
     for directory in fresh:
         if disk.exists(directory):
             disk.remove_tree(directory)
     begin(disk, tree, commits, fresh)
-    count.forget(disk)  # it may count commits that are lost
+    count.forget(disk)  # the count may include commits that are lost
     kept = []
     for directory, new in zip((FIRST, COPY), fresh, strict=True):
         if disk.exists(directory):

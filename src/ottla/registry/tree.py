@@ -1,7 +1,7 @@
-"""The entries of a registry in memory, and the effect of a commit on them. It touches no files.
+"""The entries of a registry in memory, and the effect of a commit on them. The module opens no files.
 
-An entry holds its direct children, so that removing ten thousand of them with their parent is a single step. Two trees may share
-entries. Each tree changes only the entries that it owns, and copies a shared entry before changing it.
+An entry holds its direct children, so that removing an entry with ten thousand children is one step. Two trees can share entries.
+Each tree changes only the entries that it owns, and copies a shared entry before a change.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class StoredEntry(NamedTuple):
 
 FREED_AT_ONCE = 500
 BETWEEN = StoredEntry(b"", 0, False)
-"""The state of a parent that was created implicitly."""
+"""The state of a parent that a commit created because it was missing."""
 
 
 class _Owner:
-    """The identity of the tree that may change an entry, until the tree is forked."""
+    """The identity of a tree until the tree is forked. An entry with this owner can be changed in place."""
 
     __slots__ = ()
 
 
 class _Branch:
-    """An entry with its descendants; `size` is their number, this entry included."""
+    """An entry with its descendants. `size` is their number, including the entry itself."""
 
     __slots__ = ("below", "entry", "owner", "size")
 
@@ -43,7 +43,7 @@ class _Branch:
         self.below: dict[str, _Branch] | None = None
 
     def own(self, owner: _Owner) -> _Branch:
-        """Return this branch if `owner` owns it, else a copy that `owner` owns; its children remain shared."""
+        """Return this branch if `owner` owns it, otherwise a copy that `owner` owns. Both share the children."""
         if self.owner is owner:
             return self
         copy = _Branch(self.entry, owner)
@@ -53,7 +53,10 @@ class _Branch:
 
 
 class _Step(NamedTuple):
-    """The state of one place before a change: `way` is the path from the root to the parent, `before` the branch or None."""
+    """The state of one path before a change.
+
+    `way` is the path from the root to the parent, and `before` the branch at the path, or None if there was none.
+    """
 
     way: list[_Branch]
     name: str
@@ -62,11 +65,14 @@ class _Step(NamedTuple):
 
 
 Undo = list[_Step]
-"""The state before each change, in the order of the changes; undone in reverse order."""
+"""The states before the changes of a commit, in the order of the changes. `Tree.undo` restores them in reverse order."""
 
 
 class Tree:
-    """Entries by path. A commit is made as a whole or not at all, at a cost that does not grow with the entries it removes."""
+    """Entries by path. A commit makes all its changes or none.
+
+    Its cost does not grow with the number of entries that it removes.
+    """
 
     def __init__(self) -> None:
         self._owner = _Owner()
@@ -84,14 +90,17 @@ class Tree:
         return [] if found is None or found.below is None else sorted(found.below)
 
     def fork(self) -> Tree:
-        """Return a tree with the present entries; later commits to either tree do not affect the other."""
+        """Return a tree with the present entries. Later commits to either tree do not affect the other tree."""
         other = Tree()
         other._root = self._root
         self._owner = _Owner()
         return other
 
     def entries(self) -> Iterator[tuple[str, StoredEntry]]:
-        """Iterate over all entries, each after its parent. A tree that changes meanwhile must be forked first."""
+        """Iterate over all entries, each after its parent.
+
+        If the tree changes during the iteration, iterate over a `fork` of it.
+        """
         levels = [("", iter(() if self._root.below is None else self._root.below.items()))]
         while levels:
             above, rest = levels[-1]
@@ -110,12 +119,12 @@ class Tree:
         return sorted(path for path in paths if not any(above in paths for above in _above(path)))
 
     def put(self, path: str, entry: StoredEntry) -> None:
-        """Set an entry with its version, as read from a file."""
+        """Set an entry that was read from a file, including its version."""
         way, name = self._way(path, [])
         self._set(way, name, entry, [])
 
     def commit(self, changes: Sequence[Change]) -> Undo:
-        """Make all changes or none; return the argument for `undo`. Raises `EntryExists`, `NoEntry` and `VersionConflict`."""
+        """Make all changes or none. Return the argument for `undo`. Raises `EntryExists`, `NoEntry` and `VersionConflict`."""
         undo: Undo = []
         try:
             for change in changes:
@@ -126,18 +135,18 @@ class Tree:
         return undo
 
     def undo(self, undo: Undo) -> None:
-        """Undo a commit; it must be the last one."""
+        """Undo the last commit; `undo` is the value that `commit` returned."""
         for step in reversed(undo):
             _link(step.way, step.name, step.before)
 
     def let_go(self, done: Undo) -> Iterator[None]:
-        """Free the entries that a commit removed and that no `undo` needs any more; yield after every `FREED_AT_ONCE` entries."""
+        """Free the entries that a commit removed, when `undo` is no longer possible. Yield after every `FREED_AT_ONCE` entries."""
         removed = [step.before for step in done if step.is_removal and step.before is not None]
         done.clear()
         count = 0
         while removed:
             last = removed[-1]
-            if last.owner is self._owner and last.below:  # a fork frees the entries that it still holds
+            if last.owner is self._owner and last.below:  # a fork frees the entries that it shares
                 removed.append(last.below.popitem()[1])
             else:
                 removed.pop()
@@ -157,7 +166,7 @@ class Tree:
     def _way(self, path: str, undo: Undo) -> tuple[list[_Branch], str]:
         """Return (the branches from the root to the parent of a path, the last name of the path).
 
-        Missing parents are created, and each returned branch is owned by this tree.
+        Missing parents are created. Every returned branch is owned by this tree.
         """
         *above, name = path.split("/")[1:]
         self._root = self._root.own(self._owner)
@@ -202,7 +211,7 @@ class Tree:
 
 
 def _link(way: list[_Branch], name: str, branch: _Branch | None) -> None:
-    """Bind a name below the last branch of a way to `branch`, or with None remove the name; adjust all sizes."""
+    """Bind a name below the last branch of `way` to `branch`, or remove the name if `branch` is None. Adjust all sizes."""
     last = way[-1]
     below = {} if last.below is None else last.below
     before = below.pop(name, None) if branch is None else below.get(name)
@@ -215,7 +224,7 @@ def _link(way: list[_Branch], name: str, branch: _Branch | None) -> None:
 
 
 def _above(path: str) -> Iterator[str]:
-    """Iterate over the paths above this one, the nearest first."""
+    """Iterate over the paths above `path`, beginning with its parent."""
     parent = path.rpartition("/")[0]
     while parent:
         yield parent
