@@ -44,7 +44,7 @@ def commit(number: int, changes: Sequence[Change]) -> object:
 
 
 def most_bytes(changes: Sequence[Change]) -> int:
-    """Return an upper bound of the size, in bytes, of a commit's line. JSON escapes each quotation mark with a second byte."""
+    """Return a generous estimate of the size, in bytes, of a commit's line. JSON escapes each quotation mark with a second byte."""
     return 64 + sum(32 + len(change.path) + 2 * len(change.value or b"") for change in changes)
 
 
