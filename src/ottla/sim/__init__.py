@@ -1,1 +1,1 @@
-"""A simulated world decided by one seed: clock, disk, network, registry and brokers, with faults to order. A public package."""
+"""A public package: a simulated world with clock, disk, network, registry and brokers. One seed decides its events and faults."""

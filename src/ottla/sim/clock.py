@@ -1,4 +1,4 @@
-"""A clock that advances only when it is told how far."""
+"""A clock that advances only by a call of `advance`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ EPOCH_MS = 1_700_000_000_000
 
 
 class SimClock:
-    """A manual clock; implements `ottla.ports.Clock`. `advance` moves both readings, `jump` the wall clock alone."""
+    """A manual clock; implements `ottla.ports.Clock`. `advance` moves both readings, `jump` only the wall clock."""
 
     def __init__(self, wall_ms: int = EPOCH_MS) -> None:
         self._now = Now(wall_ms, 0)

@@ -1,6 +1,6 @@
 """A broker of a simulated cluster, which shares its registry and its network with other brokers.
 
-It can be stopped, killed, paused and cut from power, and its clock may drift.
+The broker can be stopped, killed, paused and cut from power, and its clock can drift.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ SIZE_BYTES = 4
 
 
 class ClusterHost(Host):
-    """One broker of a cluster, on a machine of its own. Its disk survives from one run of the process to the next.
+    """One broker of a cluster, on a machine of its own. The machine's disk survives when the process ends.
 
-    A broker that cannot read the cluster's metadata, or is still registered by its previous run, ends and is started again.
+    The process ends, and is started again, if it cannot read the cluster's metadata or is still registered by its previous run.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ClusterHost(Host):
         return self._given.get(PROTOCOL)
 
     def speak(self, protocol_version: str) -> None:
-        """Set the inter-broker protocol version from the next start on."""
+        """Set the inter-broker protocol version that applies from the next start on."""
         self._given[PROTOCOL] = protocol_version
         self.settings = BrokerSettings(self._given)
 
@@ -102,7 +102,7 @@ class ClusterHost(Host):
             self._keep_house()
 
     def _keep_house(self) -> None:
-        """Note the boot once all logs are checked: they are opened one by one, with their roles."""
+        """Check every second whether all logs are verified, because a broker of a cluster opens its logs one by one."""
         self._note_boot()
         self._purgatory(HOUSE_EVERY_MS, self._keep_house)
 
@@ -111,7 +111,7 @@ class ClusterHost(Host):
             self.broker.prepare(self._prepared)
 
     def _prepared(self, refusal: str) -> None:
-        """Open the listener."""
+        """Open the listener and join the cluster, or end the process if the metadata could not be read (`refusal`)."""
         broker, process = self.broker, self.process
         assert broker is not None, "nothing is called after the end"
         assert broker.membership is not None, "it is one of a cluster"
@@ -140,16 +140,19 @@ class ClusterHost(Host):
             self._give_up()
 
     def _give_up(self) -> None:
-        """End the process, and let its supervisor start it again."""
+        """End the process, and start it again after `RESTART_MS`, as a supervisor does."""
         self.die(power_cut=False)
         self.world.after(RESTART_MS, self._start_again)
 
     def _start_again(self) -> None:
-        if self.broker is None:  # it may have been started meanwhile
+        if self.broker is None:  # another caller may have started it since
             self.start()
 
     def leave(self, stopped: Callable[[], None]) -> None:
-        """Stop in order, after other brokers became leaders. `stopped` is called when the process has ended, in whatever way."""
+        """Stop the broker cleanly, after other brokers have become leaders of its partitions.
+
+        `stopped` is called when the process has ended, even if the process was killed or lost power before the stop.
+        """
         assert self.broker is not None, "there is a broker to stop"
         self._stopped.append(stopped)
         life = self.lives
@@ -166,7 +169,7 @@ class ClusterHost(Host):
     def _end(self) -> None:
         super()._end()
         self.process.end()
-        if not self.was_power_cut:  # after a power cut nothing is left that could close connections
+        if not self.was_power_cut:  # after a power cut the machine cannot close connections
             self._network.reset(self.process)
         stopped, self._stopped = self._stopped, []
         for tell in stopped:
@@ -184,7 +187,7 @@ class ClusterHost(Host):
 
     @property
     def is_member(self) -> bool:
-        """Return whether the broker is registered, and has been notified of that."""
+        """Return whether the broker is registered and has been notified of its registration."""
         membership = None if self.broker is None else self.broker.membership
         return membership is not None and membership.is_member(self.clock.now())
 
@@ -193,11 +196,11 @@ class ClusterHost(Host):
         self.weather = self.session.weather = weather
 
     def stand_still(self, ms: int) -> None:
-        """Pause the process for `ms`, as SIGSTOP does; calls wait meanwhile."""
+        """Pause the process for `ms`, as SIGSTOP does. Calls on its thread wait until the pause ends."""
         self.process.stand_still(ms)
 
     def receive(self, key: int, version: int, body: Message, peer: Peer, answered: Answered) -> None:
-        """Pass a client's request to the broker, once its process is not paused."""
+        """Pass a client's request to the broker. If the process is paused, pass the request after the pause."""
         if not self._is_listening:
             answered(None)
         elif self.process.stands_still:
@@ -206,7 +209,7 @@ class ClusterHost(Host):
             super().receive(key, version, body, peer, answered)
 
     def _ready(self, pending: DelayedReply, number: int, key: int, version: int) -> None:
-        if pending.done:  # it is also called when the next request may begin
+        if pending.done:  # also called when the reply only stops blocking later requests
             super()._ready(pending, number, key, version)
 
     def _purgatory(self, ms: int, call: Callable[[], None]) -> None:
@@ -230,7 +233,7 @@ class ClusterHost(Host):
 
 
 class SimConnection:
-    """A connection from another broker. As on a real one, a request begins when the one before allows it."""
+    """A connection from another broker. Like a real connection, it begins a request only when no earlier reply is blocking."""
 
     def __init__(self, host: ClusterHost, peer: Peer) -> None:
         self._host = host
@@ -243,7 +246,7 @@ class SimConnection:
         self._go_on()
 
     def gone(self) -> None:
-        """Handle that the other side is gone: nothing waits for answers."""
+        """Handle the end of the connection at the other broker: drop pending requests and replies."""
         self._frames.clear()
         if self._host.broker is not None:
             for delayed in self._open:
@@ -270,7 +273,7 @@ class SimConnection:
 
 
 def _frame_of(answer: Answer) -> memoryview | None:
-    """Return the frame of an answer without its size; None closes the connection."""
+    """Return the frame of an answer without its size, or None if the answer closes the connection."""
     parts = answer.parts if isinstance(answer, Throttled) else answer
     if parts is None or isinstance(parts, Close):
         return None

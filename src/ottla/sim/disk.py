@@ -1,9 +1,10 @@
-"""A disk in memory with the faults of real ones: it loses unsynced data, tears writes, runs full, fails and flips bits.
+"""A disk in memory with the faults of real disks: it loses unsynced data, tears writes, fills up, fails and flips bits.
 
 It has the port and the contract tests of the real disk. Every choice comes from the given `random.Random`, so that a failure can be
-repeated. Unlike a real disk it never loses synced data, except by a flipped bit: it has no bad sectors, and `fsck` cuts no files
-short. Unlike a real disk it also never reports success to another process for a page that the kernel dropped after a failed sync.
-Operations are atomic: a power cut comes between two of them. Directories removed in the background are gone at once.
+repeated. Unlike a real disk, this disk loses synced data only by a flipped bit: it has no bad sectors, and `fsck` truncates no
+files. After a failed sync, a real kernel can drop a page and then report success to another process. This disk never reports
+success for such a page. Operations are atomic: a power cut comes between two of them. Directories removed in the background are
+gone at once.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ NOT_THERE = "No such file or directory"
 UNBOUNDED_BYTES = 1 << 40
 
 OPENING = frozenset(("open", "read_file", "write_file"))
-"""The operations that need a file handle, and fail without a free one."""
+"""The operations that need a file handle. They fail while no handle is free."""
 
 
 class SimFile:
-    """A file of a `SimDisk`, unusable after a crash. Like a real one, it can be closed and opened again by its name."""
+    """A file of a `SimDisk`. It is unusable after a crash. Like a real file, it can be closed, and opened again by its name."""
 
     def __init__(self, disk: SimDisk, node: Inode, *, is_new: bool) -> None:
         self.size = len(node.data)
@@ -72,7 +73,7 @@ class SimFile:
         self._touch(size)
 
     def sync(self) -> None:
-        """Sync the contents, and a new file's directory entry."""
+        """Sync the contents, and also the name if the file is new."""
         if self._pins:
             self._sync()
             return
@@ -97,11 +98,11 @@ class SimFile:
             raise
 
     def close(self) -> None:
-        """Close the handle; the next use opens it again, unless the name is gone."""
+        """Close the handle. The next use opens the file again, unless its name is gone."""
         self._is_open = self._pins > 0
 
     def pin(self) -> None:
-        """Note a requested sync: until it is made, the file may lose its name."""
+        """Keep the file usable, even if its name is removed, until the requested sync is done."""
         self._must_live()
         if not self._pins and not self._node.names:
             raise StorageFailed(self.path, "it is deleted")
@@ -149,9 +150,9 @@ class SimFile:
 
 
 class SimDirectory:
-    """The names in one directory, which can be synced.
+    """The names in one directory, as an object to sync.
 
-    While pinned, they can be synced even if the directory is renamed or removed.
+    While pinned, the names can be synced even if the directory is renamed or removed.
     """
 
     def __init__(self, disk: SimDisk, path: str) -> None:
@@ -169,7 +170,7 @@ class SimDirectory:
         self._pins -= 1
 
     def sync(self) -> None:
-        """Sync the names in this directory, and the new names of the directory itself and those above."""
+        """Sync the names in this directory. If the directory or a parent of it is new, sync its name, too."""
         for folder in self._held if self._pins else self._disk.hold(self.path):
             if folder.failure is not None:
                 raise SyncFailed(folder.path, folder.failure)
@@ -184,8 +185,9 @@ class SimDirectory:
 class SimDisk:
     """A `Disk` in memory.
 
-    `capacity_bytes` is its size, `wall_ms` the timestamp of written files. `operations` is the number of operations so far, `life`
-    that of power cuts and killed processes. While it `lacks_handles`, nothing can be opened.
+    `capacity_bytes` is the size of the disk (None: no limit), and `wall_ms` is the timestamp of files that are written now.
+    `operations` is the number of operations so far. `life` is the number of power cuts and killed processes so far. While
+    `lacks_handles` is set, no file can be opened.
     """
 
     def __init__(self, *, capacity_bytes: int | None = None) -> None:
@@ -204,22 +206,25 @@ class SimDisk:
     # Faults to order
 
     def fail(self, after: int, reason: str = IO_ERROR, *, count: int = 1) -> None:
-        """Order that `count` operations fail after the next `after` ones. `TOO_MANY_FILES` waits for one that needs a handle."""
+        """Let `count` operations fail, after the next `after` operations.
+
+        A failure with the reason `TOO_MANY_FILES` waits for an operation that needs a file handle.
+        """
         for number in range(count):
             self._failing[self.operations + after + 1 + number] = reason
 
     def fail_names(self, reason: str = IO_ERROR) -> None:
-        """Order that the next sync of a directory fails."""
+        """Let the next sync of a directory fail."""
         self._failing_names = reason
 
     def heal(self) -> None:
-        """Cancel the ordered failures that have not happened yet."""
+        """Cancel the failures that `fail` and `fail_names` have ordered and that have not happened yet."""
         self._failing.clear()
         self._failing_names = None
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Suspend fault injection and the count of operations, for the simulation's own checks."""
+        """Suspend failures and the count of operations within this context manager, for the simulation's own checks."""
         failing, operations, self._failing = self._failing, self.operations, {}
         try:
             yield
@@ -227,26 +232,26 @@ class SimDisk:
             self._failing, self.operations = failing, operations
 
     def crash(self, random: random.Random) -> None:
-        """Cut the power: any part of the unsynced data is lost, and open files are unusable."""
+        """Cut the power: unsynced data is lost as a whole, in part or not at all, and open files become unusable."""
         self._die()
         self.heal()
         self._root = self._root.survivor(random, {})
 
     def kill(self) -> None:
-        """End the process: all written data remains, and which part is synced is unknown."""
+        """End the process. All written data remains, but the next process cannot find out which part of it is synced."""
         self._die()
         for folder in self._root.folders():
             folder.forget_process()
 
     def close_handles(self) -> None:
-        """Close all files as the real disk does with files not used lately: the next use opens them again."""
+        """Close all files, as the real disk does with files that were not used recently. The next use opens a file again."""
         for file in self._handles.values():
             held = file()
             if held is not None:
                 held.close()
 
     def flip_bit(self, path: str, bit: int) -> None:
-        """Flip one bit of a file, in its durable contents too."""
+        """Flip one bit of a file, in its current and its durable contents."""
         node = self._node(path)
         node.write(bit // 8, bytes([node.data[bit // 8] ^ 1 << bit % 8]))
         node.sync()
@@ -257,11 +262,17 @@ class SimDisk:
 
     @property
     def has_failed_names(self) -> bool:
-        """Return whether a sync of a directory failed in this process: which of its names are durable is then unknown."""
+        """Return whether a sync of a directory has failed in this process.
+
+        After such a failure it is unknown which names of the directory are durable.
+        """
         return any(folder.failure is not None for folder in self._root.folders())
 
     def run_syncs(self, is_held: Callable[[Sequence[Syncable]], bool] = lambda files: False) -> int:
-        """Make the requested removals and syncs, and call back. Return the number of requests; held ones stay pending."""
+        """Make the requested removals and syncs, and call the callbacks of the syncs.
+
+        Return the number of requested syncs. Syncs whose files make `is_held` return True stay pending.
+        """
         removals, self._removals = self._removals, []
         for folder, name in removals:
             if name in folder.names:
@@ -425,7 +436,10 @@ class SimDisk:
     # For its files
 
     def may(self, operation: str, path: str, size: int = 0) -> None:
-        """Count an operation. Raises `StorageFailed` if it was ordered to fail, or the disk is full."""
+        """Count an operation. Raises `StorageFailed` if the operation was ordered to fail, or if the disk is full.
+
+        Raises `TryAgain` if the operation needs a file handle and none is free.
+        """
         self.operations += 1
         reason = self._failing.pop(self.operations, None)
         if operation == "sync_dir" and self._failing_names is not None:
@@ -443,14 +457,14 @@ class SimDisk:
             raise StorageFailed(path, f"{reason} ({operation})" if reason != NO_SPACE else reason)
 
     def may_sync(self, operation: str, path: str) -> None:
-        """Count a sync. Raises `SyncFailed` if it was ordered to fail."""
+        """Count a sync. Raises `SyncFailed` if the sync was ordered to fail."""
         try:
             self.may(operation, path)
         except StorageFailed as failure:
             raise SyncFailed(path, failure.reason) from failure
 
     def hold(self, path: str) -> Sequence[Folder]:
-        """Return a directory, with the directories above that must be synced too because it is new."""
+        """Return a directory, followed by the parent directories whose names must be synced with it because they are new."""
         self.may("open", path)
         folder = self._folder(path, path)
         held = [folder]
@@ -472,7 +486,7 @@ class SimDisk:
         return entry
 
     def _folder(self, path: str, asked: str) -> Folder:
-        """Return a directory. Raises `StorageFailed` with the path that was `asked`."""
+        """Return a directory. Raises `StorageFailed` for the path `asked` if the directory does not exist."""
         folder = self._find(path)
         if not isinstance(folder, Folder):
             raise StorageFailed(asked, NOT_THERE if folder is None else "Not a directory")
@@ -486,14 +500,14 @@ class SimDisk:
 
 
 def _own(file: Syncable) -> SimFile | SimDirectory:
-    """Check that this disk opened the files: a sync of others would be promised and not made."""
+    """Return the file. Raises TypeError for a file of another disk, because its sync would be promised and not made."""
     if not isinstance(file, SimFile | SimDirectory):
         raise TypeError(f"{file!r} is not of this disk")
     return file
 
 
 def _sync(files: Sequence[SimFile | SimDirectory]) -> StorageFailed | None:
-    """Sync every file, also after a failure, as the real disk's threads do; return the first failure."""
+    """Sync every file, also after a failure, as the real disk's threads do. Return the first failure, or None."""
     first: StorageFailed | None = None
     for file in files:
         try:

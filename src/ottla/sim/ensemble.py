@@ -1,8 +1,8 @@
 """The servers of a simulated shared registry: entries, sessions that expire, and watches.
 
-It behaves as ZooKeeper does as far as the port shows: transactions are numbered, a session outlives its connections, a watch fires
-once. The server of a session may lag: it returns former entries, but never older ones than the session has read, was notified of
-or has written. Sessions are known by their callbacks; brokers are unknown here.
+They behave as ZooKeeper does, as far as the port shows: transactions are numbered, a session outlives its connections, and a watch
+is called once. The server of a session can lag behind the others. It then returns former entries, but never older ones than the
+session has read, was notified of or has written. The module identifies sessions by their callbacks; brokers are unknown here.
 """
 
 from __future__ import annotations
@@ -18,18 +18,22 @@ from ottla.sim.entry_versions import check_version
 from ottla.sim.world import World
 
 DATA, CHILDREN = "data", "children"
-"""The kinds of watches."""
+"""The kinds of watches: for an entry's value, and for the names of its children."""
 Watched = tuple[str, str]
 """(kind, path)"""
 
 MOST_BYTES = 1 << 20
-"""The most bytes of one commit, or one value; ZooKeeper closes the connection at more."""
+"""The size limit, in bytes, of one commit or one value. ZooKeeper closes the connection of a client that sends more."""
 DIGITS = 10
 
 
 @dataclass(slots=True)
 class SharedNode:
-    """An entry. `owner` is the session of an ephemeral entry, `made` the number of sequential children ever created below it."""
+    """An entry.
+
+    `owner` is the session of an ephemeral entry, otherwise None. `made` is the number of sequential children ever created below the
+    entry.
+    """
 
     value: bytes
     version: int
@@ -43,7 +47,7 @@ class SharedNode:
 
 
 class PastNode(NamedTuple):
-    """A former state of a path, up to the transaction `until`; `entry` is None if the path did not exist."""
+    """A former state of a path, which the transaction `until` ended. `entry` is None if the path did not exist."""
 
     until: int
     entry: Entry | None
@@ -51,7 +55,7 @@ class PastNode(NamedTuple):
 
 
 class Missed(NamedTuple):
-    """A transaction that has not reached the server of a session yet."""
+    """A transaction that has not yet reached the server of a session."""
 
     number: int
     touched: Sequence[Watched]
@@ -59,10 +63,11 @@ class Missed(NamedTuple):
 
 @dataclass(slots=True)
 class ServedSession:
-    """A session as the servers see it. `told(watched)` is called when a watch fires, `over()` when the session ends.
+    """A session as the servers see it. `told(watched)` is called for a watch, `over()` when the session ends.
 
-    Requests are served if they arrive over its last `connection`. It `has_lapsed` if it expired. While its server lags, `seen` is
-    the last transaction that reached the server, and `missed` are the later ones.
+    A request is served only if it arrives over the session's last `connection`. `has_lapsed` is whether the session has expired.
+    While its server lags, `seen` is the last transaction that has reached the server, and `missed` are the later transactions.
+    Otherwise `seen` is None.
     """
 
     number: int
@@ -79,8 +84,8 @@ class ServedSession:
 class SimEnsemble:
     """The servers behind a shared registry. `timeout_ms` is the session timeout.
 
-    While it `is_down` (without a quorum) no request is answered, and no session expires. Tests use `put`, `get` and `children` like
-    another client whose connection never fails.
+    While `is_down` is set, the servers have no quorum: no request is answered, and no session expires. Tests use `put`, `get` and
+    `children` like a client whose connection never fails.
     """
 
     def __init__(self, world: World, *, timeout_ms: int = 6_000) -> None:
@@ -90,13 +95,13 @@ class SimEnsemble:
         self.transactions = 0
         self.sessions: dict[int, ServedSession] = {}
         self.before_commit: list[Callable[[], None]] = []
-        """Callbacks just before the next commits of any session, one for each commit: a rival's quicker commit."""
+        """Callbacks that simulate the quicker commit of a rival: each is called once, just before a commit of any session."""
         self.after_commit: list[Callable[[Iterable[str]], None]] = []
-        """Callbacks after each commit, with the changed paths."""
+        """Callbacks that are called after each commit with the changed paths."""
         self._begun = 0
         self._nodes = {"/": SharedNode(b"", 0, 0, None)}
         self._past: dict[str, list[PastNode]] = {}
-        """Former states by path, kept while the server of any session lags."""
+        """The former states by path. They are kept while the server of any session lags."""
 
     # For tests and checks of the entries
 
@@ -122,12 +127,12 @@ class SimEnsemble:
         return session
 
     def hear(self, session: ServedSession) -> None:
-        """Extend a session that sent something."""
+        """Extend the lifetime of a session that has sent a message."""
         session.expires_ms = self.world.now_ms + self.timeout_ms
         self.world.after(self.timeout_ms, partial(self._look_at, session))
 
     def come_back(self) -> None:
-        """Restore the quorum. Session timeouts start anew, as after ZooKeeper's election of a leader."""
+        """Restore the quorum. Every session's timeout starts anew, as after ZooKeeper's election of a leader."""
         self.is_down = False
         for session in self.sessions.values():
             self.hear(session)
@@ -138,7 +143,7 @@ class SimEnsemble:
             self.end(session)
 
     def end(self, session: ServedSession) -> None:
-        """End a session on the servers' side: remove its ephemeral entries, and fire the watches on them."""
+        """End a session on the servers. Remove its ephemeral entries, and call the watches on these entries."""
         if self.sessions.pop(session.number, None) is None:
             return
         own = [path for path, node in self._nodes.items() if node.owner == session.number]
@@ -152,13 +157,13 @@ class SimEnsemble:
     # Servers that lag
 
     def lag(self, session: ServedSession, ms: int) -> None:
-        """Hold back transactions from the server of a session for `ms`, unless the session itself commits."""
+        """Delay transactions on their way to the server of a session for `ms`. A commit of the session itself ends the delay."""
         if session.seen is None and session.number in self.sessions:
             session.seen = self.transactions
             self.world.after(ms, partial(self.catch_up, session))
 
     def catch_up(self, session: ServedSession) -> None:
-        """Deliver the missed transactions to the server of a session, and fire its watches in their order."""
+        """Deliver the missed transactions to the server of a session, and call the session's watches in order."""
         if session.seen is None:
             return
         missed, session.missed, session.seen = session.missed, deque(), None
@@ -194,7 +199,7 @@ class SimEnsemble:
         return None if was.entry is None else was.children
 
     def commit(self, session: ServedSession, changes: Sequence[Change | Condition]) -> None:
-        """Make all changes or none. Raises what `SharedRegistry.commit` raises."""
+        """Make all changes or none. Raises the exceptions of `SharedRegistry.commit`."""
         if self.before_commit:
             self.before_commit.pop(0)()
         try:
@@ -242,7 +247,7 @@ class SimEnsemble:
 
 
 class _Draft:
-    """A commit that is not applied yet: the nodes that it changes, None for a removed one."""
+    """A commit that is not applied yet. `nodes` are the changed entries by path, None for a removed entry."""
 
     def __init__(self, nodes: dict[str, SharedNode], number: int, owner: int | None) -> None:
         self._before = nodes
@@ -252,7 +257,7 @@ class _Draft:
         self.touched: dict[Watched, None] = {}
 
     def take(self, each: Change | Condition) -> None:
-        """Add one change. Raises what `SharedRegistry.commit` raises."""
+        """Add one change or condition. Raises the exceptions of `SharedRegistry.commit`."""
         node = self._get(each.path)
         if isinstance(each, Condition):
             check_version(each.path, None if node is None else node.version, each.version)
@@ -275,14 +280,14 @@ class _Draft:
         return self.nodes[path] if path in self.nodes else self._before.get(path)
 
     def _own(self, path: str, node: SharedNode) -> SharedNode:
-        """Return the draft's own copy of a node."""
+        """Return the draft's own copy of a node, which can be changed."""
         if self.nodes.get(path) is not node:
             node = SharedNode(node.value, node.version, node.created, node.owner, set(node.children), node.made)
             self.nodes[path] = node
         return node
 
     def _parent(self, path: str) -> SharedNode:
-        """Return the draft's own copy of the node above a path, created if missing."""
+        """Return the draft's own copy of the parent of a path. Create the parent if it is missing."""
         above = path.rpartition("/")[0] or "/"
         node = self._get(above)
         if node is None:

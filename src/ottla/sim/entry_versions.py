@@ -1,4 +1,4 @@
-"""The check of ZooKeeper whether a change of an entry applies, by the entry's version."""
+"""ZooKeeper's check whether a change of an entry applies, by the entry's version."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from ottla.ports import NEW, EntryExists, NoEntry, VersionConflict
 
 
 def check_version(path: str, known: int | None, wanted: int | None) -> None:
-    """Compare the version of an entry (None: it does not exist) with the expected one (None: any; `NEW`: it must not exist).
+    """Compare the version of an entry with the expected version.
 
+    `known` is None if the entry does not exist. `wanted` is None if any version is accepted, and `NEW` if the entry must not exist.
     Raises `EntryExists`, `NoEntry` or `VersionConflict`.
     """
     if wanted is None:

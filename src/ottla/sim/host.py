@@ -1,4 +1,4 @@
-"""A broker in a simulated world: it can be stopped, killed, cut from power, and started again on the contents of its disk."""
+"""A broker in a simulated world: it can be stopped, killed, cut from power, and restarted on the contents of its disk."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from ottla.wire.schema import Message
 
 Answered = Callable[[Any], None]
-"""Called with the decoded response, or with None if the broker died or closed the connection before."""
+"""A callback that gets the decoded response. It gets None if the broker ended or closed the connection before the response."""
 
 SLOW_SYNC, SLOWEST_SYNC_MS = 0.1, 40
-"""The share of syncs that are slow, so that a power cut finds unacknowledged data, and the longest one in ms."""
+"""The share of syncs that are slow, so that a power cut finds unacknowledged data, and the longest duration of one in ms."""
 
 
 class Host:
-    """One broker. Requests go through real frames; its registry is the real one, on the same disk as the logs.
+    """One broker. Requests and responses pass through real frames. The registry is the real one, on the same disk as the logs.
 
-    An ordered cut of the `disk` ends the machine if `cuts_power`, else the process alone. `slow_syncs` is the share of slow syncs.
+    An ordered cut of the `disk` ends the machine if `cuts_power` is set, otherwise only the process. `slow_syncs` is the share of
+    syncs that are slow.
     """
 
     def __init__(self, world: World, settings: Mapping[str, str], *, clock: Clock | None = None) -> None:
@@ -45,10 +46,10 @@ class Host:
         self.cuts_power = True
         self.slow_syncs = SLOW_SYNC
         self.was_clean = False
-        """Whether the last run was stopped in order."""
+        """Whether the last run was stopped cleanly."""
         self.was_power_cut = False
         """Whether the last run ended with a power cut."""
-        self._ran_on = False  # as the boot id of a real data directory, noted once all logs are checked
+        self._ran_on = False  # plays the part of the boot id in a real data directory, which is stored once all logs are checked
         self._registry: JournalRegistry
         self._syncing = False
         self._correlation_id = 0
@@ -77,7 +78,7 @@ class Host:
             self.die(power_cut=self.cuts_power)
 
     def _note_boot(self) -> None:
-        """Note once all logs are checked: until the next power cut, no log can be as one left it."""
+        """Set `_ran_on` once all logs are verified: from then on, only a power cut can damage a log."""
         self._ran_on = self._ran_on or (self.broker is not None and self.broker.are_all_checked)
 
     def _machine(self) -> BrokerMachine:
@@ -94,7 +95,7 @@ class Host:
         )
 
     def stop(self) -> bool:
-        """Stop the broker in order; return whether every log was closed."""
+        """Stop the broker cleanly. Return whether every log was closed."""
         assert self.broker is not None, "there is a broker to stop"
         try:
             clean = self.broker.close()
@@ -109,11 +110,11 @@ class Host:
         return clean
 
     def _close_registry(self) -> None:
-        with suppress(StorageFailed):  # the next start repeats it
+        with suppress(StorageFailed):  # the next start removes the ephemeral entries instead
             self._registry.close()
 
     def die(self, *, power_cut: bool) -> None:
-        """End the process at once, without replies. A power cut also loses any part of the unsynced data."""
+        """End the process at once, without replies. With `power_cut`, any part of the unsynced data is lost, too."""
         self.was_power_cut = power_cut
         if power_cut:
             self._ran_on = False
@@ -130,26 +131,26 @@ class Host:
             answered(None)
 
     def _stamp(self) -> None:
-        """Set the timestamp of files that are written now."""
+        """Set the timestamp of files that are written from now on."""
         self.disk.wall_ms = self.clock.now().wall_ms
 
     def coordinators(self) -> list[GroupMachine]:
-        """Return the group coordinators of loaded offsets partitions; none while the broker is down."""
+        """Return the group coordinators of the loaded offsets partitions, or an empty list while the broker is down."""
         return [] if self.broker is None else self.broker.groups.machines
 
     def partitions(self) -> dict[TopicPartition, Partition]:
-        """Return the partitions that are not offline; none while the broker is down."""
+        """Return the partitions that are not offline, or an empty dict while the broker is down."""
         if self.broker is None:
             return {}
         return {TopicPartition(each.topic, each.index): each for each in self.broker.partitions if each.offline is None}
 
     def transactions(self) -> list[Transaction]:
-        """Return the transactions of all known transactional ids; none while the broker is down."""
+        """Return the transactions of all known transactional ids, or an empty list while the broker is down."""
         shards = [] if self.broker is None else self.broker.transactions.coordinators.shards
         return [known for shard in shards for known in shard.machine.by_id.values()]
 
     def receive(self, key: int, version: int, body: Message, peer: Peer, answered: Answered) -> None:
-        """Pass a request to the broker now, without a network."""
+        """Pass a request to the broker at once, without a network."""
         if self.broker is None:
             answered(None)
             return

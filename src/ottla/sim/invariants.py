@@ -1,6 +1,6 @@
-"""The invariants of a log as functions: each takes an open `Log`, and returns one sentence for each fault.
+"""The invariants of a log as functions. Each takes an open `Log`, and returns a sentence for each violation.
 
-They use logs and records, and inject no faults.
+The module uses logs and records, and injects no faults.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INDEX_ENTRY = Struct(">ii")
 
 
 def stored_batches(log: Log, offset: int = 0) -> Iterator[memoryview]:
-    """Yield every batch from the log's start, or from an offset, to its end, as fetches return them."""
+    """Yield every batch, as fetches return them, from `offset` (by default the log's start) to the log's end."""
     offset = max(offset, log.log_start_offset)
     while (part := log.read(offset, READ_BYTES, until_offset=log.log_end_offset, min_one_batch=True)) is not None:
         view = memoryview(part.read())
@@ -42,7 +42,7 @@ def stored_records(log: Log) -> list[Record]:
 
 
 def acknowledged_records_are_readable(log: Log, acknowledged: Sequence[Record]) -> list[str]:
-    """Check that the log has exactly these records. `acknowledged`: the records, in order of offset."""
+    """Check that the log contains exactly the records of `acknowledged`, which are in the order of their offsets."""
     stored = {record.offset: record for record in stored_records(log)}
     start = log.log_start_offset
     lost = [record.offset for record in acknowledged if record.offset >= start and stored.pop(record.offset, None) != record]
@@ -53,9 +53,10 @@ def acknowledged_records_are_readable(log: Log, acknowledged: Sequence[Record]) 
 def newest_of_every_key_is_kept(
     log: Log, acknowledged: Sequence[Record], compacted_to: int, aborted: Container[int] = ()
 ) -> list[str]:
-    """Check that compaction removed only older records of a key, and tombstones, below `compacted_to`, and changed none.
+    """Check that compaction changed no record, and removed only records that it may remove.
 
-    `aborted`: offsets of records whose transaction was aborted. They may be removed, but replace no older record.
+    These are, below `compacted_to`, tombstones and older records of a key. `aborted` contains the offsets of records of aborted
+    transactions. These records may be removed, and replace no older record.
     """
     newest = {record.key: record.offset for record in acknowledged if record.offset not in aborted}
     stored = {record.offset: record for record in stored_records(log)}
@@ -69,7 +70,10 @@ def newest_of_every_key_is_kept(
 
 
 def no_older_record_comes_back(log: Log, gone: Mapping[bytes | None, int]) -> list[str]:
-    """Check that no compacted record reappears. `gone`: for each key the offset below which its records were removed."""
+    """Check that no compacted record reappears.
+
+    `gone` has, for each key, the offset below which the key's records were removed.
+    """
     return [
         f"the record at offset {record.offset} had been compacted away"
         for record in stored_records(log)
@@ -102,7 +106,7 @@ def offsets_are_dense(log: Log) -> list[str]:
 
 
 def indexes_point_at_batches(log: Log, disk: Disk) -> list[str]:
-    """Check that every entry of an offset index has the position of a batch, and the batch's last offset."""
+    """Check that each entry of an offset index has the position of a batch and this batch's last offset."""
     faults = []
     for segment in log.segments:
         segment.flush_indexes()
@@ -117,13 +121,13 @@ def indexes_point_at_batches(log: Log, disk: Disk) -> list[str]:
 
 
 def sizes_add_up(log: Log) -> list[str]:
-    """Check that the size for retention is that of the files."""
+    """Check that the log's size, as used for retention, equals the size of its files."""
     total = sum(segment.file.size for segment in log.segments if segment.size)
     return [] if log.size_bytes == total else [f"size_bytes is {log.size_bytes}, the segments have {total}"]
 
 
 def producers_equal_a_replay(log: Log) -> list[str]:
-    """Check the last batch of each producer with batches in the log."""
+    """Check that each producer's state equals the producer's last batch in the log."""
     replayed = Producers()
     for header in _headers(log):
         if header.producer_id >= 0:
@@ -138,7 +142,7 @@ def producers_equal_a_replay(log: Log) -> list[str]:
 
 
 def leader_epochs_fit_the_batches(log: Log) -> list[str]:
-    """Check that leader epochs and their offsets increase, and that every batch has the epoch of its offset (KIP-101)."""
+    """Check that leader epochs and their start offsets increase, and that each batch has the epoch of its offset (KIP-101)."""
     entries = log.epochs.entries
     faults = [
         f"epoch {after[0]} at offset {after[1]} follows epoch {before[0]} at offset {before[1]}"

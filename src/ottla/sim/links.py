@@ -1,7 +1,8 @@
 """A network between brokers that delays frames and breaks connections; implements `ottla.ports.Links`.
 
-As over TCP, frames of one connection arrive in order, if at all. Frames of a broken connection may still arrive, even after frames
-of a newer one: a repeated request is then doubled, or overtaken by a later one. Frames are opaque here.
+As over TCP, the frames of one connection arrive in order, or not at all. Frames of a broken connection can still arrive, even after
+frames of a newer connection. A repeated request can therefore arrive twice, or after a later request. The contents of frames are
+unknown here.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ Answered = Callable[[memoryview | None], None]
 
 @dataclass(slots=True)
 class LinkWeather:
-    """The faults of the network between brokers: delays in ms, the share of long ones, and that of frames that break a connection.
+    """The faults of the network between brokers: delays in ms, and probabilities.
 
-    Half of the frames that break the connection arrive all the same.
+    `delay` is the probability of a long delay. `lose` is the probability that a frame breaks the connection. Half of the frames
+    that break a connection arrive nevertheless.
     """
 
     least_ms: int = 1
@@ -37,13 +39,13 @@ class LinkWeather:
 
 
 class FrameServer(Protocol):
-    """The server of the frames of one connection, in their order, on the process that listens."""
+    """The server of one connection's frames, in order, in the process that listens."""
 
     def serve(self, frame: memoryview, answered: Answered) -> None:
-        """Serve one request: its frame without the size. `answered(None)` closes the connection."""
+        """Serve one request. `frame` does not include its size. `answered(None)` closes the connection."""
 
     def gone(self) -> None:
-        """Handle that the other side is gone: nothing waits for answers."""
+        """Handle the end of the connection at the other side: no pending answer is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Listening:
 
 
 class SimNetwork:
-    """All listeners and connections. Connections are cut between names of processes."""
+    """All listeners and connections. A cut names the processes at both ends of the connections."""
 
     def __init__(self, world: World, *, cuts: Cuts | None = None, weather: LinkWeather | None = None) -> None:
         self.world = world
@@ -67,26 +69,26 @@ class SimNetwork:
         self._connections: list[_Connection] = []
 
     def listen(self, host: str, port: int, process: SimProcess, accept: Callable[[], FrameServer]) -> None:
-        """Let a process listen at an address, in place of an earlier one."""
+        """Register the process that listens at an address. It replaces a process registered before."""
         self._listening[host, port] = Listening(process, accept)
 
     def listening(self, host: str, port: int) -> Listening | None:
-        """Return the process that listens at an address, or None."""
+        """Return the running process that listens at an address, or None."""
         found = self._listening.get((host, port))
         return None if found is None or found.process.has_ended else found
 
     def name_of(self, host: str, port: int) -> str:
-        """Return the name for cuts of an address, even if no process runs there."""
+        """Return the name of an address for `Cuts`: of the process that listens there or once did, otherwise HOST:PORT."""
         found = self._listening.get((host, port))
         return f"{host}:{port}" if found is None else found.process.name
 
     def opened(self, connection: _Connection) -> None:
-        """Register a connection, so that it can be reset."""
+        """Register a connection, so that `reset` finds it."""
         self._connections = [each for each in self._connections if not each.is_broken]
         self._connections.append(connection)
 
     def reset(self, process: SimProcess) -> None:
-        """Reset the connections to a process that ended, as its system does unless the power failed."""
+        """Reset the connections of a process that ended, as its operating system does unless the power failed."""
         for connection in self._connections:
             connection.reset_by(process)
 
@@ -138,7 +140,7 @@ class SimLink:
 
 
 class _Connection:
-    """One connection: frames and answers in order. Once it breaks, every pending request is answered with None."""
+    """One connection, with its frames and answers in order. When it breaks, every pending request is answered with None."""
 
     def __init__(self, network: SimNetwork, process: SimProcess, host: str, port: int) -> None:
         self._network = network
@@ -167,12 +169,12 @@ class _Connection:
             self._network.world.after(self._network.delay_ms(), lambda: self._process.post(self.break_off))
 
     def _look_at(self, number: int) -> None:
-        """Break the connection if a request was not answered in time: later answers would be out of order."""
+        """Break the connection if request `number` was not answered in time, because later answers would be assigned wrongly."""
         if self._answers < number:
             self.break_off()
 
     def break_off(self) -> None:
-        """Break the connection. Frames on their way to the other side may still arrive."""
+        """Break the connection. Frames that were sent before can still arrive at the other side."""
         if self.is_broken:
             return
         self.is_broken = self._back.is_closed = True

@@ -1,7 +1,7 @@
 """A network between clients and a broker that loses, delays and repeats requests.
 
-Each client process has a `ClientLink`. As over TCP, its requests arrive in order, if at all. Requests of a process may arrive long
-after it ended.
+Each client process has a `ClientLink`. As over TCP, the requests of a process arrive in order, or not at all. They can arrive long
+after the process has ended.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.sim.world import World
 from ottla.wire.schema import Message
 
 REFUSED_MS = 100
-"""The time in ms after which a connection is refused."""
+"""The time, in ms, after which a connection attempt is refused."""
 
 
 @dataclass(slots=True)
@@ -37,17 +37,20 @@ class Weather:
 
 Seen = Callable[[Any], None]
 Watch = Callable[[Message], Seen]
-"""Called with a request when the broker receives it; the returned function is called with the answer, even a lost one."""
+"""A function that is called with each request when the broker receives it.
+
+It returns a function, which is called with the answer, even if the answer is then lost.
+"""
 
 
 class RequestLink(Protocol):
     """A client process's connection to a broker, or to all brokers of a cluster."""
 
     def cut(self) -> None:
-        """Cut the connection: nothing arrives any more, not even requests on their way."""
+        """Cut the connection. No request arrives any more, not even one that was sent before."""
 
     def ask(self, key: int, version: int, body: Message, answered: Seen, timeout_ms: int, watch: Watch | None = None) -> None:
-        """Send a request. `answered` is called once: with the response, or with None if none came in time."""
+        """Send a request. `answered` is called once: with the response, or with None if no response came within `timeout_ms`."""
 
 
 class ClientLink:
@@ -63,11 +66,11 @@ class ClientLink:
         self._is_cut = False
 
     def cut(self) -> None:
-        """Cut the connection: nothing arrives any more, not even requests on their way."""
+        """Cut the connection. No request arrives any more, not even one that was sent before."""
         self._is_cut = True
 
     def ask(self, key: int, version: int, body: Message, answered: Seen, timeout_ms: int, watch: Watch | None = None) -> None:
-        """Send a request. `answered` is called once: with the response, or with None if none came in time."""
+        """Send a request. `answered` is called once: with the response, or with None if no response came within `timeout_ms`."""
         state = {"open": True}
 
         def once(response: Any) -> None:

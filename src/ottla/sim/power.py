@@ -1,4 +1,4 @@
-"""Simulated disks of a machine that loses power, or whose process is killed, before any operation."""
+"""Simulated disks of a machine that loses power, or whose process is killed, before any disk operation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.sim.disk import SimDisk
 
 
 class PowerCut(BaseException):
-    """Raised when the machine loses power. Only the simulation may catch it."""
+    """The machine lost power. Only the simulation may catch this exception."""
 
 
 class CutDisk(SimDisk):
@@ -25,7 +25,7 @@ class CutDisk(SimDisk):
         super().may(operation, path, size)
 
     def cut_soon(self, most: int, random: Random) -> None:
-        """Order a power cut before one of the next `most` operations."""
+        """Order a power cut before a randomly chosen one of the next `most` operations."""
         self.cut_at = self.operations + random.randrange(1, most)
 
     def crash(self, random: Random) -> None:
@@ -34,7 +34,7 @@ class CutDisk(SimDisk):
 
 
 class FaultyDisk(CutDisk):
-    """A disk that counts in `faults` the ordered failures that have happened, and that `kill` turns on again as `crash` does."""
+    """A disk that counts in `faults` the failures that have happened. Unlike `CutDisk`, it is also turned on again by `kill`."""
 
     faults = 0
 

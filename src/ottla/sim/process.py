@@ -1,7 +1,7 @@
 """One process of a simulated world: the calls on its thread, and their times. Brokers are unknown here.
 
-A process may be paused, as by SIGSTOP: calls wait meanwhile. Calls after its end are lost. Its monotonic clock may
-run faster or slower than the world's.
+A process can be paused, as by SIGSTOP; its calls then wait. Calls after the end of the process are lost. Its monotonic clock can
+run faster or slower than the world's clock.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.sim.world import World
 Call = Callable[[], None]
 
 MOST_DRIFT = 0.01
-"""The most that a clock drifts from true time, as a share: one second in a hundred is far worse than real clocks."""
+"""The limit on a clock's drift from true time, as a fraction. One second in a hundred is far worse than real clocks."""
 
 
 class DriftingClock:
@@ -37,7 +37,7 @@ class DriftingClock:
         return self._shown
 
     def jump(self, ms: int) -> None:
-        """Move the wall clock by `ms`, as a time server does, and leave the monotonic one."""
+        """Move the wall clock by `ms`, as a time server does, without a change of the monotonic clock."""
         self._wall_ahead_ms += ms
         self._true = None
 
@@ -56,7 +56,7 @@ def _at_once(call: Call) -> None:
 
 
 class SimProcess:
-    """A process with one thread, which runs its calls in order. `around` wraps each call."""
+    """A process with one thread, which runs its calls in order. `around` is a function that runs each call."""
 
     def __init__(
         self, world: World, name: str, *, clock: DriftingClock | None = None, around: Callable[[Call], None] = _at_once
@@ -74,19 +74,19 @@ class SimProcess:
         return self.world.now_ms < self._still_until_ms
 
     def post(self, call: Call) -> None:
-        """Schedule a call on the thread, never within this call."""
+        """Schedule a call on the thread. It runs after `post` has returned."""
         if self.has_ended:
             return
         self._calls.append(call)
         self.world.after(self._still_until_ms - self.world.now_ms, self._run)
 
     def stand_still(self, ms: int) -> None:
-        """Pause for `ms`."""
+        """Pause the process for `ms`."""
         self._still_until_ms = max(self._still_until_ms, self.world.now_ms + ms)
         self.world.after(self._still_until_ms - self.world.now_ms, self._run)
 
     def end(self) -> None:
-        """End the process: nothing is called any more."""
+        """End the process. Scheduled calls are dropped, and later ones are ignored."""
         self.has_ended = True
         self._calls.clear()
 
@@ -118,9 +118,10 @@ class Cuts:
 
 
 class OrderedWay:
-    """One direction of a connection: messages arrive in order, each after `delay_ms()`, unless the direction is cut then.
+    """One direction of a connection. Messages arrive in order, each after `delay_ms()`.
 
-    Messages on their way when the connection ends may still arrive, unless `is_closed`.
+    A message is lost if `passes()` is False when it should arrive. Messages on their way can arrive after the end of the
+    connection, unless `is_closed` is set.
     """
 
     def __init__(self, world: World, passes: Callable[[], bool], delay_ms: Callable[[], int]) -> None:
@@ -131,7 +132,7 @@ class OrderedWay:
         self.is_closed = False
 
     def send(self, arrive: Call) -> None:
-        """Call `arrive` at the other end once the message arrives; a lost message ends the direction."""
+        """Send a message; `arrive` is called at the other end when the message arrives. A lost message closes the direction."""
         self._arrival_ms = max(self._arrival_ms, self._world.now_ms + self._delay_ms())
         self._world.after(self._arrival_ms - self._world.now_ms, partial(self._arrive, arrive))
 
@@ -141,4 +142,4 @@ class OrderedWay:
         if self._passes():
             arrive()
         else:
-            self.is_closed = True  # a connection that lost a message delivers nothing behind the gap
+            self.is_closed = True  # after a lost message, a connection delivers no later one

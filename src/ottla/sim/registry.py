@@ -1,4 +1,4 @@
-"""A registry in memory for tests and simulations, with sessions and with commits that lose a race."""
+"""A registry in memory for tests and simulations, with sessions, and with commits that a rival's commit precedes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ class _Node:
 
 
 class MemoryTree:
-    """The entries, shared by all sessions, as durable as the object. Several brokers open a `MemoryRegistry` each on one tree."""
+    """The entries of a registry, shared by all its sessions. They live as long as this object.
+
+    To share a registry, each broker opens a `MemoryRegistry` on one tree.
+    """
 
     def __init__(self) -> None:
         self.nodes: dict[str, _Node] = {}
@@ -27,7 +30,7 @@ class MemoryTree:
 
 
 class MemoryRegistry:
-    """One session on a tree; implements `ottla.ports.Registry`. Closing it removes its ephemeral entries."""
+    """One session on a tree; implements `ottla.ports.Registry`. Closing the session removes its ephemeral entries."""
 
     def __init__(self, tree: MemoryTree | None = None) -> None:
         self.tree = MemoryTree() if tree is None else tree
@@ -36,7 +39,10 @@ class MemoryRegistry:
         self._rivals: deque[Callable[[MemoryRegistry], None]] = deque()
 
     def lose_race(self, rival: Callable[[MemoryRegistry], None]) -> None:
-        """Call `rival`, with a session of its own, just before the next commit; several rivals take one commit each."""
+        """Call `rival` with its own session just before the next commit.
+
+        If this is called several times, each rival gets one commit.
+        """
         self._rivals.append(rival)
 
     @property
@@ -87,7 +93,7 @@ def _apply(nodes: dict[str, _Node], change: Change, session: int) -> None:
 
 
 def _above(path: str) -> Iterator[str]:
-    """Yield the paths above this one, the nearest first: removing an entry removes everything below it."""
+    """Yield the paths above this one, beginning with its parent. Removing an entry removes everything below it."""
     while path := path.rpartition("/")[0]:
         yield path
 

@@ -1,6 +1,6 @@
 """A broker's session with a simulated shared registry: delays, broken connections, expired sessions, lost answers.
 
-It uses the ensemble, and the process on whose thread it calls back. Every choice comes from the world's seed.
+The module uses the ensemble, and the process whose thread runs the callbacks. Every choice comes from the world's seed.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ from ottla.sim.ensemble import CHILDREN, DATA, ServedSession, SimEnsemble, Watch
 from ottla.sim.process import MOST_DRIFT, Cuts, OrderedWay, SimProcess
 
 REGISTRY = "registry"
-"""The registry's name for cuts."""
+"""The registry's name in `Cuts`."""
 BEATS = 6
-"""The number of pings, or attempts to connect, in one session timeout."""
+"""The number of pings, or of connection attempts, within one session timeout."""
 PIPELINED = 50
-"""The number of paths read in one message. Between two messages other sessions may change entries."""
+"""The number of paths that one message reads. Between two messages, other sessions can change entries."""
 REFUSALS = (EntryExists, NoEntry, VersionConflict, StorageFailed)
 
 
 @dataclass(slots=True)
 class RegistryWeather:
-    """The faults of the connection to the registry: delays in ms, the share of long ones, the share of lost answers."""
+    """The faults of the connection to the registry: delays in ms, and probabilities.
+
+    `delay` is the probability of a long delay. `lose_answer` is the probability that an answer is lost.
+    """
 
     least_ms: int = 1
     longest_ms: int = 2
@@ -52,7 +55,7 @@ class RegistryWeather:
 
 @dataclass(slots=True, eq=False)
 class _RegistryRequest:
-    """A request: the work of the server, the watches that it sets, the callback, and the result."""
+    """A request: the work of the server, the watches that the request sets, the callback, and the result."""
 
     work: Callable[[ServedSession], Any]
     watches: dict[Watched, Callable[[str], None]] = field(default_factory=dict)
@@ -62,7 +65,7 @@ class _RegistryRequest:
 
 
 class _Wire:
-    """A connection: its two directions, and the requests without an answer."""
+    """A connection: its two directions, and the requests that are not answered yet."""
 
     def __init__(self, there: OrderedWay, back: OrderedWay) -> None:
         self.there = there
@@ -72,7 +75,10 @@ class _Wire:
 
 
 class SimSharedRegistry:
-    """One process's client; implements `ottla.ports.SharedRegistry`. It reconnects, and begins a new session after an expiry."""
+    """The client of one process; implements `ottla.ports.SharedRegistry`.
+
+    The client reconnects by itself, and begins a new session after the old one expired.
+    """
 
     def __init__(
         self,
@@ -122,7 +128,7 @@ class SimSharedRegistry:
         self._told.append(told)
 
     def close(self) -> None:
-        """End the session and all callbacks."""
+        """End the session. No callback is called afterwards."""
         self._is_closed = True
         self._lives_until_ms = 0
         session, passes = self._session, self._passes(self._process.name, REGISTRY)
@@ -132,13 +138,13 @@ class SimSharedRegistry:
 
     @property
     def has_lapsed(self) -> bool:
-        """Return whether the session has expired, and this client was not notified yet."""
+        """Return whether the session has expired while this client has not been notified yet."""
         return self._session is not None and self._session.has_lapsed
 
     # Faults to order
 
     def lose_connection(self) -> None:
-        """Break the connection: the outcome of pending requests stays unknown."""
+        """Break the connection. The outcome of pending requests stays unknown."""
         wire = self._wire
         if wire is None:
             return
@@ -151,12 +157,12 @@ class SimSharedRegistry:
             self._process.post(partial(self._tell, SessionEvent.AWAY))
 
     def expire(self) -> None:
-        """End the session on the registry's side now."""
+        """End the session on the servers, as if it had expired."""
         if self._session is not None:
             self.ensemble.end(self._session)
 
     def lag(self, ms: int) -> None:
-        """Let the server of this client lag behind the others for `ms`."""
+        """Let the server of this client's session lag behind the other servers for `ms`."""
         if self._session is not None:
             self.ensemble.lag(self._session, ms)
 
@@ -178,7 +184,7 @@ class SimSharedRegistry:
         return found
 
     def _ask(self, asked: _RegistryRequest) -> Steps[Any]:
-        """Send a request, and return its result. Raises what the registry refused it with."""
+        """Send a request, and return its result. Raises the exception with which the registry refused the request."""
         failure = yield partial(self._send, asked)
         if failure is not None:
             raise failure
@@ -214,13 +220,16 @@ class SimSharedRegistry:
         if wire is not self._wire:
             return
         self._hear(session, asked.sent_ms)
-        for watched, changed in asked.watches.items():  # not before: an earlier watch may fire meanwhile
+        for watched, changed in asked.watches.items():  # set only now: an older watch may be called while the request is pending
             self._watches.setdefault(watched, {})[changed] = None
         asked.result = result
         wire.asked.popleft().done(None)
 
     def _hear(self, session: ServedSession, sent_ms: int) -> None:
-        """Note an answer to a request sent at `sent_ms`: the session was alive then, by the slowest of clocks."""
+        """Extend the session's known lifetime after an answer to a request sent at `sent_ms`.
+
+        The session was alive then. The new end allows for the greatest drift of both clocks.
+        """
         self._heard_ms = self._process.world.now_ms
         if not self._is_closed and session is self._session:
             self._lives_until_ms = max(self._lives_until_ms, sent_ms + int(self.timeout_ms * (1 - 2 * MOST_DRIFT)))
@@ -258,7 +267,7 @@ class SimSharedRegistry:
         wire.there.send(partial(self._connected, wire, self._session, sent_ms))
 
     def _connected(self, wire: _Wire, session: ServedSession | None, sent_ms: int) -> None:
-        """Accept a connection on the server: continue the session, refuse an ended one, or begin one."""
+        """Accept a connection on the server: continue the session, report its end if it has ended, or begin a new one."""
         if self.ensemble.is_down or self._process.has_ended or wire is not self._wire:
             return
         if session is None:
@@ -273,7 +282,7 @@ class SimSharedRegistry:
             wire.back.send(lambda: self._process.post(partial(self._ended, wire)))
 
     def _attach(self, session: ServedSession, wire: _Wire) -> None:
-        """Send the session's notifications over this connection: watches, and its end, which closes the connection."""
+        """Send the session's notifications over this connection: its watches, and its end, which closes the connection."""
         session.connection = wire
         session.told = lambda watched: wire.back.send(lambda: self._process.post(partial(self._watched, wire, watched)))
         session.over = lambda: wire.back.send(lambda: self._process.post(partial(self._was_closed, wire)))
@@ -300,7 +309,7 @@ class SimSharedRegistry:
             self._connect()
 
     def _was_closed(self, wire: _Wire) -> None:
-        """Handle that the registry closed the connection, as it does when a session ends."""
+        """Handle that the registry closed the connection because the session ended."""
         if wire is self._wire and not self._is_closed:
             self.lose_connection()
             self._connect()
@@ -311,7 +320,7 @@ class SimSharedRegistry:
                 changed(watched[1])
 
     def _call_all_watches(self) -> None:
-        """Call all watches: their events may have been missed while the connection was broken."""
+        """Call all watches, because their events may have been missed while the connection was broken."""
         watches, self._watches = self._watches, {}
         for (_, path), called in watches.items():
             for changed in called:

@@ -1,7 +1,8 @@
-"""The contents of a simulated disk, their durable part, and the result of a power cut: files in sectors, directories in names.
+"""The contents of a simulated disk, their durable part, and the effects of a power cut.
 
-After a power cut each sector of a file has any contents that it had since the last sync, or a mixture of two, and the file has any
-size that it had. Each unsynced change of a directory's names was made or not, independently of earlier ones.
+Files consist of sectors, directories of names. A power cut leaves each sector of a file with any contents that it had since the
+last sync, or with a mixture of two of them. The file gets any size that it had since the last sync. Each unsynced change of a
+directory's names takes effect or not, independently of earlier changes.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from ottla.ports import Buffer
 SECTOR_BYTES = 512
 
 NOTHING, ALL, ANY = range(3)
-"""The unsynced part that survives a power cut: nothing, all of it, or any part."""
+"""The part of the unsynced data that survives a power cut: nothing, everything, or any part."""
 
 
 class Inode:
-    """A file: its contents, the durable ones, and the writes since: (position, data), or (size, None) for a truncation.
+    """A file: its contents (`data`), its durable contents (`stable`), and the writes since the last sync (`pending`).
 
-    `names` is the number of its names, `end` the end of the last write, `parent` and `name` are its place.
+    A write is (position, data), or (size, None) for a truncation. `names` is the number of the file's names. `end` is the end of
+    the last write. `parent` and `name` are its directory and its name there.
     """
 
     __slots__ = ("__weakref__", "data", "end", "modified_ms", "name", "names", "parent", "pending", "stable")
@@ -56,7 +58,7 @@ class Inode:
             self.pending.clear()
 
     def survivor(self, random: Random) -> Inode:
-        """Return the file as a power cut leaves it."""
+        """Return the file as a power cut leaves it, by random choice."""
         fate = random.choice((NOTHING, ALL, ANY, ANY)) if self.pending else NOTHING
         if fate != ANY:
             return Inode(self.stable if fate == NOTHING else bytes(self.data), self.modified_ms)
@@ -74,7 +76,10 @@ class Inode:
         return Inode(bytes(after), self.modified_ms)
 
     def _history(self) -> tuple[list[int], dict[int, list[bytes]]]:
-        """Return (the sizes since the last sync, the contents of each written sector, padded with zeros)."""
+        """Return (the sizes since the last sync, the contents of each written sector since then).
+
+        The contents are padded with zeros to whole sectors.
+        """
         image, sizes = bytearray(self.stable), [len(self.stable)]
         sectors: dict[int, list[bytes]] = {}
         for position, data in self.pending:
@@ -92,7 +97,10 @@ class Inode:
 
 
 class NameChange(NamedTuple):
-    """A change of a directory's names: `entry` is renamed from `name` (None: it is new) to `to` (None: it is removed)."""
+    """A change of a directory's names: `entry` is renamed from `name` to `to`.
+
+    `name` is None if the entry is new, and `to` is None if the entry is removed.
+    """
 
     name: str | None
     to: str | None
@@ -100,10 +108,11 @@ class NameChange(NamedTuple):
 
 
 class Folder:
-    """A directory: its names, the durable ones, and the changes since.
+    """A directory: its names, its durable names (`stable`), and the changes since the last sync (`pending`).
 
-    `is_new`: the process that made it has not synced its own name yet. `is_known`: this process has synced its names once.
-    `failure`: the reason of a failed sync in this process. Changes of that sync are `dropped`: no later sync writes them.
+    `is_new` is whether the process that made the directory has not yet synced the directory's own name. `is_known` is whether this
+    process has synced the names in the directory. `failure` is the reason of a sync that failed in this process, or None. The
+    changes of the failed sync are `dropped`: no later sync writes them.
     """
 
     __slots__ = ("dropped", "failure", "is_known", "is_new", "name", "names", "parent", "pending", "stable")
@@ -145,7 +154,7 @@ class Folder:
         self._change(NameChange(name, None, self.names[name]))
 
     def move(self, name: str, to: str) -> None:
-        """Rename an entry, and replace the one called `to`."""
+        """Rename an entry. If an entry has the name `to` already, it is replaced."""
         self._change(NameChange(name, to, self.names[name]))
 
     def _change(self, change: NameChange) -> None:
@@ -172,7 +181,7 @@ class Folder:
         self.is_known = True
 
     def fail(self, reason: str) -> None:
-        """Fail a sync: the kernel reports it once, and treats its changes as written."""
+        """Fail a sync with `reason`. Like the kernel, treat the changes as written after the failure was reported."""
         self.failure = reason
         self.dropped += self.pending
         self.pending.clear()
@@ -194,7 +203,10 @@ class Folder:
             entry.is_new = False
 
     def survivor(self, random: Random, known: dict[Inode | Folder, Inode | Folder]) -> Folder:
-        """Return the directory as a power cut leaves it, with everything below; `known` are the survivors so far."""
+        """Return the directory as a power cut leaves it, with everything below it.
+
+        `known` contains the survivors made so far, by file or directory.
+        """
         after = Folder()
         fate = random.choice((NOTHING, ALL, ANY, ANY)) if self.pending or self.dropped else ALL
         for name, entry in (self.names if fate == ALL else self._remaining(random, fate)).items():

@@ -1,4 +1,4 @@
-"""A world of events that happen one by one at simulated times, in an order decided by the seed. Brokers are unknown here."""
+"""A world of events that happen one by one at simulated times. The seed decides their order. Brokers are unknown here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Timed(Protocol):
     """An object with deadlines, such as a broker."""
 
     def next_ms(self) -> int | None:
-        """Return its next deadline, in milliseconds of the monotonic clock."""
+        """Return the next deadline in milliseconds of the monotonic clock, or None without one."""
         ...
 
     def run_due(self, now: Now) -> None:
@@ -44,12 +44,15 @@ class World:
         return self.random.random() < probability
 
     def after(self, ms: int, call: Callable[[], None]) -> None:
-        """Schedule a call after `ms`. Calls that are due at the same time run in the order of scheduling."""
+        """Schedule a call after `ms`. Calls that are due at the same time run in the order of their scheduling."""
         self._count += 1
         heapq.heappush(self._queue, (self.now_ms + max(0, ms), self._count, call))
 
     def run(self, ms: int, until: Callable[[], bool] = lambda: False) -> bool:
-        """Let `ms` pass, or stop as soon as `until()` holds, which is checked after every event; return whether it holds."""
+        """Let `ms` pass, but stop as soon as `until()` returns True. Return the last result of `until()`.
+
+        `until` is called after every event.
+        """
         end_ms = self.now_ms + ms
         while True:
             deadlines = [due for each in self.timed if (due := each.next_ms()) is not None]

@@ -1,7 +1,7 @@
-"""Brokers for tests: one in this process (`Broker`), one as a process that can be stopped, killed and restarted; or several.
+"""Brokers for tests: one in this process (`Broker`), one as a process that can be stopped, killed and restarted, or a cluster.
 
-They use the interfaces of `ottla.net` and `ottla.cli` only. Importing this package loads neither the broker nor pytest; the
-fixtures are in `ottla.testing.plugin`, which pytest loads by itself if Ottla is installed.
+They use only the interfaces of `ottla.net` and `ottla.cli`. Importing this package loads neither the broker nor pytest. The
+fixtures are in `ottla.testing.plugin`. pytest loads that module automatically if Ottla is installed.
 """
 
 from __future__ import annotations

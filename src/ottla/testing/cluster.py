@@ -1,7 +1,7 @@
-"""Several brokers as processes over one registry: they can be killed, paused, cut off from each other, and started again.
+"""Several brokers as processes that share a registry: they can be killed, paused, cut off from each other, and restarted.
 
-The module uses the command line of `ottla serve` and the protocol of clients. A cluster may have members that are not Ottla's
-brokers: a function that creates one returns a `ClusterMember`.
+The module uses the command line of `ottla serve` and the protocol of clients. A cluster can include brokers other than Ottla's: a
+function that creates one returns a `ClusterMember`.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _SCHEME: Final = "zookeeper://"
 _ON_HOST: Final = "sqlite:"
 _LOOK_AGAIN_S: Final = 0.05
 _PORTS: Final = range(12_000, 32_000)
-"""The ports to choose from, below those that operating systems give to connections."""
+"""The ports to choose from. They are below the ports that operating systems give to outgoing connections."""
 
 
 class NotYet(Exception):
-    """A condition did not become true in time; the message has the condition and the state of the cluster."""
+    """A condition did not become true in time. The message contains the condition and the state of the cluster."""
 
 
 class ClusterMember(Protocol):
-    """A broker of a cluster, as a process. `address` is for clients and stays the same over restarts."""
+    """A broker of a cluster, as a process. `address` is the address for clients, and stays the same over restarts."""
 
     @property
     def address(self) -> str: ...
@@ -60,9 +60,9 @@ class ClusterMember(Protocol):
 class ClusterSeat(NamedTuple):
     """The settings with which a broker of a cluster must be started.
 
-    Clients connect to `host`:`port`; brokers connect to `internal_port` through `told_port`, which the broker must advertise.
-    `registry` is the address of ZooKeeper, HOST:PORT or HOST:PORT/CHROOT, or sqlite:DIR. The process must call `prepare` before
-    it begins.
+    Clients connect to `host`:`port`. Other brokers connect to `internal_port` through the forwarding port `told_port`, which this
+    broker must advertise. `registry` is the address of ZooKeeper, HOST:PORT or HOST:PORT/CHROOT, or sqlite:DIR. If `prepare` is
+    given, the process must call it before any other work.
     """
 
     node_id: int
@@ -76,7 +76,7 @@ class ClusterSeat(NamedTuple):
     prepare: Callable[[], None] | None = None
 
     def listeners(self) -> dict[str, object]:
-        """Return the settings of its listeners, by Kafka's names."""
+        """Return the settings of the broker's listeners, by Kafka's names."""
         return {
             "advertised.listeners": f"PLAINTEXT://{self.host}:{self.port},{INTERNAL}://{self.host}:{self.told_port}",
             "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{INTERNAL}:PLAINTEXT",
@@ -85,7 +85,7 @@ class ClusterSeat(NamedTuple):
 
 
 def ottla_member(seat: ClusterSeat) -> ClusterMember:
-    """Create one of Ottla's own brokers."""
+    """Create a process that runs `ottla serve`."""
     internal = f"{seat.host}:{seat.internal_port},name={INTERNAL}"
     registry = seat.registry if seat.registry.startswith(_ON_HOST) else _SCHEME + seat.registry
     return BrokerProcess(
@@ -99,17 +99,17 @@ def ottla_member(seat: ClusterSeat) -> ClusterMember:
 
 
 class Cluster:
-    """Brokers 1, 2, 3 … over the ZooKeeper at `registry` (zookeeper://HOST:PORT/CHROOT), or over a file that they share.
+    """Brokers 1, 2, 3 … over the ZooKeeper at `registry` (zookeeper://HOST:PORT/CHROOT), or over a SQLite file that they share.
 
-    Entering starts them, leaving stops them.
+    A context manager: entering starts the brokers, leaving stops them.
 
         with Cluster(brokers=3) as cluster:
             producer = ottla.Producer(cluster.address)
             cluster.kill(cluster.leader("flights", 0))
 
-    All files are below `home` (a temporary directory unless given). `settings` are Kafka's, for every broker. `members` has
-    functions that create the brokers of some ids, which may be others than Ottla's: these need ZooKeeper. The connections
-    between brokers, and to ZooKeeper, can be cut. `wiring` carries them (unless given, through forwarding ports of this host).
+    All files are below `home`, by default a temporary directory. `settings` are Kafka's settings for every broker. `members` maps
+    broker ids to functions that create these brokers. A broker other than Ottla's needs ZooKeeper. `wiring` forwards the
+    connections between brokers and to ZooKeeper, so that they can be cut. Its default is `Wiring`, forwarding ports of this host.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Cluster:
     ) -> None:
         self.members: dict[int, ClusterMember] = {}
         self.registry = registry.removeprefix(_SCHEME)
-        """HOST:PORT/CHROOT of the ZooKeeper, for its own clients, which cuts do not affect. Or sqlite:DIR."""
+        """The registry's address, which cuts do not affect: HOST:PORT/CHROOT of ZooKeeper, or sqlite:DIR."""
         self._count = brokers
         self._settings = {"default.replication.factor": brokers, "offsets.topic.replication.factor": brokers, **(settings or {})}
         self._given_home = Path(home) if home else None
@@ -169,7 +169,7 @@ class Cluster:
         return self._made_by.get(node_id, ottla_member)(seat)
 
     def _way_to_registry(self, node_id: int) -> str:
-        """Return the address of the registry for a broker, through a way that can be cut."""
+        """Return the registry's address for a broker: with ZooKeeper, of ports whose traffic can be cut."""
         if self.registry.startswith(_ON_HOST):
             return self.registry
         servers, slash, chroot = self.registry.partition("/")
@@ -184,7 +184,7 @@ class Cluster:
             member.kill()
 
     def add(self, made_by: Callable[[ClusterSeat], ClusterMember] = ottla_member) -> int:
-        """Start one more broker, and return its id; its directory is empty, and no partition is moved to it."""
+        """Start one more broker with an empty data directory, and return its id. No partition is moved to the broker."""
         node_id = max(self.members) + 1
         self._made_by[node_id] = made_by
         self.members[node_id] = self._seated(node_id).start()
@@ -193,19 +193,19 @@ class Cluster:
     # -------------------------------------------------------------------- faults
 
     def kill(self, node_id: int) -> None:
-        """Send SIGKILL to a broker: nothing in its memory survives."""
+        """Send SIGKILL to a broker. Nothing in its memory survives."""
         self.members[node_id].kill()
 
     def stop(self, node_id: int) -> int:
-        """Stop a broker in order: it first hands over its leaderships. Return its exit code."""
+        """Stop a broker cleanly, after it has transferred its leaderships, and return its exit code."""
         return self.members[node_id].stop(60)
 
     def start(self, node_id: int) -> None:
-        """Start a broker that was killed or stopped; return when it answers. Raises `DidNotStart`."""
+        """Start a broker that was killed or stopped. Return when the broker answers. Raises `DidNotStart`."""
         self.members[node_id].start()
 
     def pause(self, node_id: int) -> None:
-        """Send SIGSTOP to a broker: it neither answers nor closes connections, and its session may expire."""
+        """Send SIGSTOP to a broker. It then neither answers nor closes connections, and its registry session can expire."""
         self.members[node_id].pause()
         self._paused.add(node_id)
 
@@ -215,9 +215,10 @@ class Cluster:
         self._paused.discard(node_id)
 
     def cut(self, source: int, target: int, *, both: bool = True) -> None:
-        """Stop all traffic from one broker to another, and unless `both` is false, in the other direction, too.
+        """Stop all traffic from broker `source` to broker `target`, and with `both` also from `target` to `source`.
 
-        0 is ZooKeeper. Clients are not cut off. Raises ValueError for the way to a file that brokers share.
+        The id 0 means ZooKeeper. Clients are not cut off. Raises ValueError for id 0 if the registry is a file that the brokers
+        share.
         """
         if REGISTRY in (source, target) and self.registry.startswith(_ON_HOST):
             raise ValueError("brokers cannot be cut off from a shared file: give the cluster a ZooKeeper")
@@ -226,7 +227,7 @@ class Cluster:
             self._cuts.add(way)
 
     def mend(self) -> None:
-        """Restore all traffic between all brokers."""
+        """Restore all traffic that `cut` has stopped."""
         while self._cuts:
             self._wiring.mend(*self._cuts.pop())
 
@@ -234,7 +235,7 @@ class Cluster:
 
     @property
     def address(self) -> str:
-        """Return HOST:PORT of all brokers, for any client's `bootstrap.servers`."""
+        """Return HOST:PORT of every broker, separated by commas, for any client's `bootstrap.servers`."""
         return ",".join(member.address for member in self.members.values())
 
     def controller(self) -> int:
@@ -255,7 +256,10 @@ class Cluster:
         return ottla.Admin([member.address for member in self.members.values() if member.is_running])
 
     def _asked_each(self, ask: Callable[[Admin], T]) -> Iterator[T]:
-        """Yield the answer of each broker that runs and is not paused: one that was cut off may have old metadata."""
+        """Yield the answer of each broker that runs and is not paused.
+
+        Each broker is queried because a broker that is cut off can have outdated metadata.
+        """
         import ottla
 
         for node_id, member in self.members.items():
@@ -264,7 +268,10 @@ class Cluster:
                     yield ask(admin)
 
     def wait_joined(self, timeout_s: float = 60.0) -> None:
-        """Return when all running brokers have each other and a controller in their metadata. Raises `NotYet`."""
+        """Return when every running broker has all running brokers and a controller in its metadata.
+
+        Raises `NotYet` after `timeout_s`.
+        """
 
         def joined() -> bool:
             running = {node_id for node_id, member in self.members.items() if member.is_running}
@@ -276,9 +283,9 @@ class Cluster:
         self.wait_until(joined, lambda: "not all brokers are registered with a controller", timeout_s)
 
     def wait_in_sync(self, *topics: str, timeout_s: float = 60.0) -> None:
-        """Return when all brokers have a leader for each partition of these topics, and all its replicas in sync.
+        """Return when, in every broker's metadata, each partition of these topics has a leader and all its replicas are in sync.
 
-        Raises `NotYet`.
+        Raises `NotYet` after `timeout_s`.
         """
 
         def all_in_sync() -> str:
@@ -288,7 +295,10 @@ class Cluster:
         self.wait_until(lambda: not all_in_sync(), lambda: f"not in sync: {all_in_sync()}", timeout_s)
 
     def wait_until(self, happened: Callable[[], bool], told: Callable[[], str] = str, timeout_s: float = 60.0) -> None:
-        """Return when `happened` returns True; a `KafkaError` counts as False. Raises `NotYet` with the text of `told`."""
+        """Return when `happened` returns True. A `KafkaError` counts as False.
+
+        Raises `NotYet`, with the text that `told` returns, after `timeout_s`.
+        """
         from ottla import KafkaError
 
         until = time.monotonic() + timeout_s
@@ -301,7 +311,7 @@ class Cluster:
 
 
 def lagging(topics: Mapping[str, object]) -> Iterator[tuple[str, PartitionInfo]]:
-    """Yield the partitions that have no leader, or a replica that is not in sync."""
+    """Yield each partition that has no leader or has a replica that is not in sync."""
     from ottla.client.connection.metadata import TopicInfo
 
     for name, topic in topics.items():
@@ -312,7 +322,10 @@ def lagging(topics: Mapping[str, object]) -> Iterator[tuple[str, PartitionInfo]]
 
 
 def free_port() -> int:
-    """Return a port of this host without a listener, which the system does not give to a connection before a broker takes it."""
+    """Return a free port of this host.
+
+    The operating system does not give the port to an outgoing connection before a broker listens on it.
+    """
     while True:
         port = random.choice(_PORTS)
         with closing(socket.socket()) as probe, suppress(OSError):

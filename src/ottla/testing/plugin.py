@@ -1,6 +1,6 @@
-"""pytest fixtures around a broker; pytest loads this module by itself where Ottla is installed.
+"""pytest fixtures for tests with a broker. pytest loads this module automatically where Ottla is installed.
 
-It imports `ottla.Broker` and `ottla.testing.Cluster` with the first test that uses one.
+The module imports `ottla.Broker` or `ottla.testing.Cluster` only when a test uses the fixture.
 """
 
 from __future__ import annotations
@@ -17,25 +17,28 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def ottla_settings() -> dict[str, Any]:
-    """Return Kafka's broker settings with underscores (`num_partitions`) for the test's broker; override this fixture."""
+    """Return the settings of the test's broker: Kafka's names with underscores (`num_partitions`). Override this fixture."""
     return {}
 
 
 @pytest.fixture
 def ottla_release() -> str | None:
-    """Return the release of Apache Kafka of the test's broker, such as "0.9.0"; override or parametrize it for a matrix."""
+    """Return the Apache Kafka release that the test's broker emulates, such as "0.9.0", or None for Ottla's own.
+
+    Override or parametrize this fixture to test with several releases.
+    """
     return None
 
 
 @pytest.fixture
 def ottla_users() -> dict[str, str] | None:
-    """Return passwords by user name, if clients of the test's broker must log in; override this fixture to set them."""
+    """Return the passwords by user name if clients must log in to the test's broker, otherwise None. Override this fixture."""
     return None
 
 
 @pytest.fixture
 def ottla_tls() -> bool:
-    """Return whether the test's broker uses TLS, with a certificate made for it; override this fixture to enable it."""
+    """Return whether the test's broker uses TLS. Override this fixture to enable TLS with a certificate made for the broker."""
     return False
 
 
@@ -43,11 +46,11 @@ def ottla_tls() -> bool:
 def ottla_broker(
     ottla_settings: dict[str, Any], ottla_release: str | None, ottla_users: dict[str, str] | None, ottla_tls: bool
 ) -> Iterator[Broker]:
-    """Yield a broker for one test, in this process: a free port and a temporary directory, removed when the test ends.
+    """Yield a broker in this process for one test.
 
-    Its `client_settings()` returns the settings of a client if there are users or TLS.
-
-    If a bug in Ottla ends it earlier, the test fails with `ottla.BrokerFailed`, caused by that exception.
+    The broker has a free port and a temporary directory, which is removed when the test ends. Its `client_settings()` returns the
+    settings of a client if there are users or TLS. If a bug in Ottla ends the broker before the test ends, the test fails with
+    `ottla.BrokerFailed`, whose cause is the exception.
     """
     import ottla
 
@@ -57,15 +60,15 @@ def ottla_broker(
 
 @pytest.fixture
 def ottla_brokers() -> int:
-    """Return how many brokers the test's cluster has; override this fixture to change it."""
+    """Return the number of brokers of the test's cluster. Override this fixture to change the number."""
     return 3
 
 
 @pytest.fixture
 def ottla_cluster(ottla_settings: dict[str, Any], ottla_brokers: int) -> Iterator[Cluster]:
-    """Yield the brokers of a cluster for one test, as processes that can be killed, stopped, paused and cut off from each other.
+    """Yield a cluster for one test. Its brokers are processes that can be killed, stopped, paused and cut off from each other.
 
-    They need no ZooKeeper: they share a file. Their directories are removed when the test ends.
+    The brokers share a SQLite file, and need no ZooKeeper. Their directories are removed when the test ends.
     """
     from ottla.testing import Cluster
 

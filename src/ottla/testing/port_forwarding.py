@@ -1,8 +1,8 @@
-"""Forwarding ports between brokers that can be cut: each forwards to another port, and all run in one thread.
+"""Forwarding ports between brokers, whose traffic can be cut. All ports are served by one thread.
 
-The module uses TCP and, of Kafka, only the start of a request: brokers name themselves in the client id ("1",
-"broker-1-fetcher-0"). While a way is cut, nothing gets through and nothing is refused, as when packets are lost. Bytes that were
-sent meanwhile arrive when it is mended.
+The module uses TCP and, of Kafka, only the start of a request: the client id of a broker's request contains the broker's id ("1",
+"broker-1-fetcher-0"). While traffic is cut, no bytes arrive and no connection is refused, as when packets are lost. Bytes that are
+sent during a cut arrive when the cut ends.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any, Final, Protocol, Self
 
 LOCALHOST: Final = "127.0.0.1"
 REGISTRY: Final = 0
-"""The number of the registry among the broker ids."""
+"""The id that stands for the registry among the broker ids."""
 UNKNOWN: Final = -1
-"""The source of a connection that does not name itself as a broker does: a client."""
+"""The source of a connection whose client id is not a broker's: a client."""
 
 _HEAD: Final = struct.Struct(">ihhih")
 _SPEAKERS: Final = re.compile(r"(\d+)|broker-(\d+)-.*|AddPartitionsManager-client-(\d+)", re.ASCII)
@@ -28,7 +28,10 @@ _MOST_HEAD_BYTES: Final = 512
 
 
 def speaker(begin: bytes) -> int | None:
-    """Return the broker that sent a connection's first bytes, `UNKNOWN` for a client; None if more bytes are needed."""
+    """Return the id of the broker that sent these first bytes of a connection, or `UNKNOWN` for a client.
+
+    Return None if more bytes are needed.
+    """
     if len(begin) < _HEAD.size:
         return None
     length = _HEAD.unpack_from(begin)[-1]
@@ -42,30 +45,36 @@ def speaker(begin: bytes) -> int | None:
 
 
 class Ways(Protocol):
-    """All ways of a cluster: between brokers, by their ids, and to the registry, which is `REGISTRY`."""
+    """All forwarding ports of a cluster: between brokers, by their ids, and to the registry, whose id is `REGISTRY`."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
     def host(self, node_id: int) -> str:
-        """Return the address at which a broker must listen, or at which brokers reach the registry."""
+        """Return the host on which broker `node_id` must listen.
+
+        For `REGISTRY`, return the host at which brokers reach the registry.
+        """
 
     def prepare(self, node_id: int) -> Callable[[], None] | None:
-        """Return a function that a broker's process must call before it begins, or None."""
+        """Return a function that a broker's process must call before any other work, or None."""
 
     def lead(self, target: int, host: str, port: int, *, source: int | None = None) -> int:
-        """Return a port that leads to `host`:`port`, where `target` listens; `source` is the broker that uses it."""
+        """Return a port that forwards to `host`:`port`, the address of broker `target`.
+
+        `source` is the broker that connects to the port, or None if several brokers do.
+        """
 
     def cut(self, source: int, target: int) -> None:
-        """Stop all traffic from `source` to `target`; the other direction is unchanged."""
+        """Stop all traffic from `source` to `target`. Traffic in the other direction continues."""
 
     def mend(self, source: int, target: int) -> None:
         """Restore the traffic from `source` to `target`."""
 
 
 class Wiring:
-    """All ways of a cluster, through ports of this host.
+    """All forwarding ports of a cluster, on this host.
 
-    A context manager: entering begins the thread, leaving closes every connection.
+    A context manager: entering starts the thread, leaving closes every connection.
     """
 
     def __init__(self) -> None:
@@ -86,22 +95,23 @@ class Wiring:
         self._loop.close()
 
     def host(self, node_id: int) -> str:
-        """Return this host, for every broker."""
+        """Return the loopback address, for every broker."""
         return LOCALHOST
 
     def prepare(self, node_id: int) -> None:
-        """Return None: the process has nothing to call."""
+        """Return None, because a process has nothing to prepare."""
 
     def lead(self, target: int, host: str, port: int, *, source: int | None = None) -> int:
-        """Open a port that leads to `host`:`port`, where broker `target` (or the registry) listens, and return it.
+        """Open and return a port that forwards to `host`:`port`, the address of broker `target` or of the registry.
 
-        `source` is the broker that uses it; without it, the first request on each connection names its sender.
+        `source` is the broker that connects to the port. Without `source`, the client id of a connection's first request names the
+        broker.
         """
         opened: int = self._run(self._listen(target, host, port, source))
         return opened
 
     def cut(self, source: int, target: int) -> None:
-        """Stop all traffic from `source` to `target`; the other direction is unchanged."""
+        """Stop all traffic from `source` to `target`. Traffic in the other direction continues."""
         self._run(self._set((source, target), open_=False))
 
     def mend(self, source: int, target: int) -> None:
@@ -142,7 +152,7 @@ class Wiring:
     async def _join(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: int, host: str, port: int, source: int | None
     ) -> None:
-        """Forward the bytes of both sides, until one of them ends."""
+        """Forward the bytes of both sides until one side ends its connection."""
         begin = b""
         while source is None:
             begin += (chunk := await reader.read(_CHUNK_BYTES))

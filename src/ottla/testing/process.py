@@ -1,6 +1,6 @@
-"""`ottla serve` as a process: start it, wait until it answers, stop it, kill it, restart it on the same data.
+"""`ottla serve` as a process: start it, wait until it answers, stop it, kill it, and restart it on the same data.
 
-The module uses the command line of `ottla serve` and the one line it prints; everything else is by process id.
+The module uses the command line of `ottla serve`, the one line that it prints, and the process id.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ ANSWERS = re.compile(rb"answers at \[?([^\s\]]+)\]?:(\d+)")
 
 
 class DidNotStart(Exception):
-    """The broker ended (`code` is its exit code), or did not answer in time (None). `log` is its standard error."""
+    """The broker ended before it answered, or did not answer in time.
+
+    `code` is the exit code, or None if the broker did not answer in time. `log` is what the broker wrote to standard error.
+    """
 
     def __init__(self, code: int | None, log: str) -> None:
         what = "was not ready in time" if code is None else f"ended with exit code {code}"
@@ -32,11 +35,11 @@ class DidNotStart(Exception):
 
 
 class BrokerProcess:
-    """One `ottla serve` over `data_dir`. A context manager: entering starts it, leaving stops it.
+    """One `ottla serve` process over `data_dir`. A context manager: entering starts the process, leaving stops it.
 
-    `settings` are Kafka's setting names, as for `--set`; `release` is the release of Apache Kafka as which it answers. The port
-    is a free one; a restart keeps it, so that clients find the broker again. The log is appended to `log_path` (beside the data
-    directory unless given).
+    `settings` are Kafka's settings, as for `--set`. `release` is the Apache Kafka release that the broker emulates. With port 0 a
+    free port is chosen. A restart keeps the port, so that clients find the broker again. Standard error is appended to `log_path`,
+    by default a file beside the data directory.
     """
 
     def __init__(
@@ -68,7 +71,7 @@ class BrokerProcess:
         self._parent = os.getpid()
 
     def command(self) -> list[str]:
-        """Return the command, for a person to repeat."""
+        """Return the command line, which a person can repeat."""
         sets = [part for name, value in self.settings.items() for part in ("--set", f"{name}={value}")]
         listen = _written(self.host, self.port) + (f",release={self.release}" if self.release else "")
         serve = [sys.executable, "-m", "ottla.cli.main", "serve", "--data-dir", str(self.data_dir), "--listen", listen]
@@ -81,21 +84,21 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int:
-        """Return the process id. Raises RuntimeError if it is not running."""
+        """Return the process id. Raises RuntimeError before `start`, and after `stop` or `kill`."""
         return self._running().pid
 
     @property
     def is_running(self) -> bool:
-        """Return whether it was started and has not ended since."""
+        """Return whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def log(self) -> str:
-        """Return everything that it has written to standard error so far."""
+        """Return everything that the broker's runs have written to standard error."""
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def start(self) -> Self:
-        """Start the broker, unless it runs, and return when it answers. Raises `DidNotStart`."""
+        """Start the broker unless it runs, and return when it answers. Raises `DidNotStart`."""
         if self.is_running:
             return self
         self.kill()
@@ -132,9 +135,10 @@ class BrokerProcess:
         raise DidNotStart(code, self.log.encode()[self._log_start :].decode(errors="replace"))
 
     def stop(self, timeout_s: float = 60.0) -> int:
-        """Send SIGTERM; return the exit code, 0 if it is not running. Killed after `timeout_s`, which raises TimeoutExpired.
+        """Send SIGTERM and return the exit code; return 0 if the broker is not running.
 
-        A forked child leaves the broker to its parent.
+        If the broker runs longer than `timeout_s`, kill it and raise TimeoutExpired. In a forked child, do nothing: the broker
+        belongs to the parent.
         """
         if self._process is None or os.getpid() != self._parent:
             return 0
@@ -145,7 +149,7 @@ class BrokerProcess:
             self.kill()
 
     def kill(self) -> None:
-        """Send SIGKILL: nothing in the broker's memory survives."""
+        """Send SIGKILL. Nothing in the broker's memory survives."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -154,7 +158,7 @@ class BrokerProcess:
                 process.stdout.close()
 
     def restart(self, *, kill: bool = False) -> Self:
-        """Stop (or kill) it, and start it on the same port and data."""
+        """Stop the broker, with `kill` by SIGKILL, and start it on the same port and data."""
         if kill:
             self.kill()
         else:
@@ -162,11 +166,11 @@ class BrokerProcess:
         return self.start()
 
     def pause(self) -> None:
-        """Send SIGSTOP: the broker neither answers nor closes anything until `resume`."""
+        """Send SIGSTOP. The broker neither answers nor closes connections until `resume`."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Send SIGCONT: continue after `pause`."""
+        """Send SIGCONT. The broker continues after a `pause`."""
         os.kill(self.pid, signal.SIGCONT)
 
     def _running(self) -> subprocess.Popen[bytes]:
