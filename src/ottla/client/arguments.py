@@ -1,6 +1,7 @@
-"""Checks of the arguments that users pass to client methods: a mistake raises one clear sentence at once.
+"""Checks of the arguments that users pass to client methods: a mistake raises an exception at once, with one clear sentence.
 
-A wrong type raises `TypeError`; a wrong value raises `SettingError`, which is also a `ValueError`. The checks depend on no method.
+A wrong type raises `TypeError`; a wrong value raises `SettingError`, which is also a `ValueError`. No check is made for one method
+only.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ def topic_name(name: object) -> str:
 
 
 def subscribed(topics: Iterable[object], pattern: object) -> re.Pattern[str] | None:
-    """Check the arguments of subscribe(), and return the compiled pattern or None. Raises `TypeError`, `SettingError`."""
+    """Check the arguments of subscribe(), and return the compiled `pattern`, or None without one.
+
+    Raises `TypeError`, `SettingError`.
+    """
     for name in map(topic_name, topics):
         if _ADDRESS.match(name):
             raise SettingError(f"{name!r} is an address, not a topic's name: give it as bootstrap_servers={name!r}.")
@@ -58,7 +62,7 @@ def callback(name: str, given: Name) -> Name:
 
 
 def whole(name: str, value: object, least: int = 0, *, hint: str = "") -> int:
-    """Return an integer between `least` and 2⁶³ - 1; integers of numpy are accepted. Raises `TypeError`, `SettingError`."""
+    """Return an integer between `least` and 2⁶³ - 1; NumPy integers are accepted. Raises `TypeError`, `SettingError`."""
     try:
         number = index(value)  # type: ignore[arg-type]  # the call itself is the check
     except TypeError:
@@ -76,7 +80,10 @@ def timeout(name: str, value: object) -> int | None:
 
 
 def timestamp(value: object) -> int:
-    """Return a timestamp in ms since 1970, or a negative one that means an end of the log. Raises `TypeError`, `SettingError`."""
+    """Return a timestamp in ms since 1970. A negative value is Kafka's constant for an end of the log.
+
+    Raises `TypeError`, `SettingError`.
+    """
     return whole("A timestamp", value, MAX_TIMESTAMP)
 
 
@@ -100,7 +107,7 @@ def by_place(name: str, given: object, value: Callable[[Any], Name]) -> dict[Top
 
 
 def listed(partitions: Sequence[TopicPartition], most: int = 10) -> str:
-    """Return partitions as text for people: the first `most` of them, and the number of the rest."""
+    """Return partitions as text for people: the first `most` of them, and the number of the others."""
     text = ", ".join(f"{where.topic}-{where.partition}" for where in sorted(partitions)[:most])
     return text if len(partitions) <= most else f"{text} and {len(partitions) - most} more"
 
@@ -142,7 +149,7 @@ def names(name: str, given: Iterable[object]) -> list[str]:
 
 
 def committed(given: object) -> OffsetAndMetadata:
-    """Return an offset to commit from an integer or an `OffsetAndMetadata`. Raises `TypeError`, `SettingError`."""
+    """Return `given`, an integer or an `OffsetAndMetadata`, as an offset to commit. Raises `TypeError`, `SettingError`."""
     if isinstance(given, OffsetAndMetadata):
         whole("An offset", given.offset)
         return given

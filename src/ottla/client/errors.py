@@ -92,7 +92,7 @@ class AuthenticationFailed(KafkaError):
 
 
 class NotSupported(KafkaError):
-    """Broker and client have no version of a request in common."""
+    """Client and broker have no version of a request in common."""
 
 
 class CommitFailed(KafkaError):
@@ -113,7 +113,7 @@ class DeliveryFailed(KafkaError):
 
 
 class TransactionError(KafkaError):
-    """A call that does not fit the state of the producer's transactions. `code` is the cause's, or -1."""
+    """A call that does not fit the state of the producer's transactions. `code` is the error code of its cause, or -1."""
 
     def __init__(self, sentence: str, cause: KafkaError | None = None) -> None:
         super().__init__(f"{sentence} The cause: {cause}" if cause is not None else sentence)
@@ -123,11 +123,11 @@ class TransactionError(KafkaError):
 
 
 class TransactionAbortable(TransactionError):
-    """The transaction cannot be committed, or was aborted: abort it unless that is done, and begin it again (KIP-1050)."""
+    """The transaction cannot be committed, or was aborted. Abort it unless that has happened, and begin it again (KIP-1050)."""
 
 
 class TransactionFailed(TransactionError):
-    """The producer cannot continue: close it. The next producer with its transactional id aborts its open transaction."""
+    """The producer cannot continue: close it. The next producer with the same transactional id aborts the open transaction."""
 
 
 class ProducerFenced(TransactionFailed):
@@ -135,7 +135,7 @@ class ProducerFenced(TransactionFailed):
 
 
 class Closed(KafkaError):
-    """The client was closed, or ended by an error, which is then the cause."""
+    """The client was closed, or ended by an error. In the second case, the error is this exception's cause."""
 
 
 _OWN_CLASS: dict[int, type[BrokerError]] = {
@@ -145,7 +145,7 @@ _OWN_CLASS: dict[int, type[BrokerError]] = {
 
 
 def broker_error(code: int, context: str = "", message: str | None = None) -> BrokerError:
-    """Return the exception for an error code. `context` names the failed operation; `message` is the broker's own text."""
+    """Return the exception for an error code. `context` names the failed operation; `message` is the text that the broker sent."""
     return _OWN_CLASS.get(code, BrokerError)(code, context, message)
 
 
@@ -156,5 +156,8 @@ def raise_for(code: int, context: str = "", message: str | None = None) -> None:
 
 
 def pause_ms(error: KafkaError, retry_backoff_ms: int) -> int:
-    """Return the pause, in ms, before a request that failed with `error` is sent again: CONCURRENT_TRANSACTIONS passes quickly."""
+    """Return the pause, in ms, before a request that failed with `error` is sent again.
+
+    The pause is short for CONCURRENT_TRANSACTIONS, because the end of a transaction takes little time.
+    """
     return min(CONCURRENT_BACKOFF_MS, retry_backoff_ms) if error.code == table.CONCURRENT_TRANSACTIONS else retry_backoff_ms

@@ -1,6 +1,6 @@
 """Conversions of records between batches and the message sets of brokers before Kafka 0.11.
 
-Readers pass fetched records through `as_batches`; requests for older brokers are made with `message_set`.
+`as_batches` converts fetched records, and `message_set` converts the records of requests to older brokers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ENTRY_BYTES, MAGIC_AT, SIZE_AT, OLDEST_BATCH = 12, 16, 8, 2
 
 
 def message_set(batch: Buffer, magic: int) -> bytes:
-    """Convert batches to a message set of an older format. Raises `NotSupported` for contents that the format lacks."""
+    """Convert batches to a message set of format `magic` (0 or 1). Raises `NotSupported` for contents that this format lacks."""
     if max(open_batches(batch).span_column(HEADERS_SIZE), default=0) > NO_HEADERS_BYTES:
         raise NotSupported("Record headers need Kafka 0.11 or newer: leave them out, or use a newer broker.")
     try:
@@ -32,7 +32,7 @@ def message_set(batch: Buffer, magic: int) -> bytes:
 
 
 def as_batches(records: memoryview) -> memoryview:
-    """Convert fetched records to whole batches: message sets of older formats keep their offsets and timestamps.
+    """Return fetched records as whole batches. Messages of older formats keep their offsets and timestamps.
 
     Raises `BadBatch` for messages that cannot be read.
     """
@@ -49,7 +49,7 @@ def as_batches(records: memoryview) -> memoryview:
 
 
 def _end_of_messages(records: memoryview) -> int:
-    """Return the position of the first batch after messages of older formats; a torn last message counts as a message."""
+    """Return the position of the first batch after messages of older formats. An incomplete last message counts as a message."""
     at = 0
     while at + MAGIC_AT < len(records) and records[at + MAGIC_AT] < OLDEST_BATCH:
         at += ENTRY_BYTES + int.from_bytes(records[at + SIZE_AT : at + ENTRY_BYTES], "big")

@@ -38,7 +38,10 @@ class Node(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """The answer to a search by timestamp. `offset` is -1 if no record is that recent; `timestamp` (ms) is -1 if not sent."""
+    """The result of a search by timestamp. `offset` is -1 if no record is that recent.
+
+    `timestamp` (ms) is -1 if the broker sent none.
+    """
 
     offset: int
     timestamp: int
@@ -54,7 +57,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """A member's identity in its group, by which brokers refuse offsets of a member that the group has fenced (KIP-447).
+    """A member's identity in its group. Brokers refuse offsets of a member that the group has fenced (KIP-447).
 
     Without `member_id`, offsets are committed for a group that has no members.
     """
@@ -68,7 +71,7 @@ class ConsumerGroupMetadata(NamedTuple):
 class RecordMetadata(NamedTuple):
     """The position of a written record. `timestamp` is in ms since 1970.
 
-    `offset` is -1 with acks=0, and if the broker recognised a duplicate without returning its offset.
+    `offset` is -1 with acks=0. It is also -1 if the broker recognised a duplicate and did not return its offset.
     """
 
     topic: str

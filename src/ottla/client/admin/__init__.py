@@ -1,1 +1,1 @@
-"""The requests of an admin client, and plans of replica placement. Nothing here sends."""
+"""The requests of an admin client, and plans of replica placement. The package builds and reads messages; it sends nothing."""

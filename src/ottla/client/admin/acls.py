@@ -37,8 +37,8 @@ ANY: Final = 1
 class AclRule(NamedTuple):
     """An ACL: `principal` ("User:name") is allowed or denied `operation`, from `host`, on the resources of `pattern` and `name`.
 
-    Words are the ones of Kafka's tools in lower case: resource "topic", "group", "cluster", "transactional-id"; pattern "literal"
-    or "prefixed"; operation "read", "describe-configs"; permission "allow" or "deny".
+    The attributes have the words of Kafka's tools, in lower case: resource "topic", "group", "cluster", "transactional-id"; pattern
+    "literal" or "prefixed"; operation "read", "describe-configs"; permission "allow" or "deny".
     """
 
     principal: str
@@ -75,7 +75,7 @@ def check_created(answer: CreateAclsResponse) -> None:
 
 
 def describe_request(principal: str | None, resource: str | None, name: str | None) -> DescribeAclsRequest:
-    """Build the request for the ACLs that match; None matches all. Raises `SettingError`."""
+    """Build the request for the ACLs that match all arguments; an argument of None matches every ACL. Raises `SettingError`."""
     return DescribeAclsRequest(
         resource_type_filter=ANY if resource is None else _number(RESOURCES, resource),
         resource_name_filter=name,
@@ -106,7 +106,7 @@ def read_rules(answer: DescribeAclsResponse) -> list[AclRule]:
 
 
 def delete_request(rules: Iterable[AclRule]) -> DeleteAclsRequest:
-    """Build the request that deletes exactly these ACLs. Raises `SettingError`."""
+    """Build the request that deletes exactly `rules`. Raises `SettingError` for a word that Kafka does not have."""
     return DeleteAclsRequest(
         filters=[
             DeleteAclsRequest.DeleteAclsFilter(

@@ -25,7 +25,7 @@ class FeatureDescription(NamedTuple):
 
 
 class ClusterFeatures(NamedTuple):
-    """The features by name. `epoch` grows with each change; it is -1 if the cluster has no features."""
+    """The features by name. `epoch` grows with each change of a feature; it is -1 if the cluster has no features."""
 
     features: dict[str, FeatureDescription]
     epoch: int
@@ -38,7 +38,7 @@ def features_request() -> ApiVersionsRequest:
 def read_features(answer: ApiVersionsResponse) -> ClusterFeatures:
     """Return the features. Raises `BrokerError`.
 
-    Before version 4, brokers omit the supported range of features whose lowest level is 0.
+    Brokers that answer before version 4 of the response omit the supported range of features whose lowest level is 0.
     """
     raise_for(answer.error_code, "Describing features")
     levels = {found.name: found.max_version_level for found in answer.finalized_features}

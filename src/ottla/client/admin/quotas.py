@@ -12,7 +12,7 @@ from ottla.wire.api.describe_client_quotas import DescribeClientQuotasRequest, D
 
 EXACTLY, THE_DEFAULT = 0, 1
 DEFAULT: Final = ""
-"""The default entity: all users, client ids or addresses without a quota of their own."""
+"""The name of the default entity: its quotas apply to all users, client ids or addresses without a quota of their own."""
 
 
 class QuotaOf(NamedTuple):
@@ -40,7 +40,7 @@ def _named(entity: QuotaOf) -> Iterator[tuple[str, str]]:
 
 
 def describe_quotas_request(entity: QuotaOf) -> DescribeClientQuotasRequest:
-    """Build the request for entities that include all names of `entity`, and perhaps more; without a name, for all."""
+    """Build the request for the entities that include all names of `entity`. An `entity` without names selects all entities."""
     component = DescribeClientQuotasRequest.ComponentData
     return DescribeClientQuotasRequest(
         components=[
@@ -62,7 +62,7 @@ def read_quotas(answer: DescribeClientQuotasResponse) -> list[ClientQuota]:
 
 
 def alter_quotas_request(entity: QuotaOf, quotas: Mapping[str, float | None], *, validate_only: bool) -> AlterClientQuotasRequest:
-    """Build the request that sets these quotas, and removes the ones that are None."""
+    """Build the request that sets `quotas`, and removes each quota whose value is None."""
     made = AlterClientQuotasRequest
     named = [made.EntityData(entity_type=kind, entity_name=name or None) for kind, name in _named(entity)]
     ops = [made.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in mapping("quotas", quotas).items()]

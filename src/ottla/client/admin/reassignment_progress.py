@@ -1,4 +1,4 @@
-"""The progress of moving replicas: bytes copied, bytes to come, rate and time left. Sizes and times are passed in."""
+"""The progress of moving replicas: bytes copied, bytes to come, rate and time left. Sizes and times are arguments."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ottla.client.admin.replicas import LogDir, PartitionReassignment
 from ottla.client.types import TopicPartition
 
 WINDOW_MS: Final = 30_000
-"""The window of the rate, in ms."""
+"""The period, in ms, over which the copy rate is averaged."""
 
 
 class HowFar(NamedTuple):
-    """Progress: `bytes_copied` of `bytes_in_all`. Until a size has grown, the rate is 0 and the time left None."""
+    """Progress: `bytes_copied` of `bytes_in_all`. The rate is 0, and the time left None, until a replica has grown."""
 
     partitions: int
     partitions_moved: int
@@ -25,7 +25,7 @@ class HowFar(NamedTuple):
 
 
 class MoveProgress:
-    """The moves of some partitions, however many other moves are under way."""
+    """The progress of moving some partitions. Other partitions that are being moved do not count."""
 
     def __init__(self, partitions: Sequence[TopicPartition]) -> None:
         self._partitions = list(partitions)
@@ -39,7 +39,10 @@ class MoveProgress:
         log_dirs: Mapping[int, Sequence[LogDir]],
         now_ms: int,
     ) -> HowFar:
-        """Return the progress from the partitions still `moving`, their replicas in `log_dirs`, and a monotonic clock."""
+        """Return the progress.
+
+        `moving` are the unfinished reassignments, `log_dirs` contain the replicas; `now_ms` is a monotonic time.
+        """
         held = _sizes(log_dirs)
         for where, move in moving.items():
             whole = max((held.get((where, node), 0) for node in move.replicas if node not in move.adding), default=0)

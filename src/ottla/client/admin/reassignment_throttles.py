@@ -18,7 +18,7 @@ Placed = Mapping[TopicPartition, Sequence[int]]
 
 
 def throttled_replicas(before: Placed, after: Placed) -> dict[str, dict[str, str]]:
-    """Return the throttled replicas of each topic, as topic settings: the old ones for leaders, the new ones for followers."""
+    """Return topic settings, by topic, that throttle a move: leaders on the old replicas, and followers on the new ones."""
     read: dict[str, list[str]] = {}
     written: dict[str, list[str]] = {}
     for where, replicas in sorted(after.items()):
@@ -31,6 +31,6 @@ def throttled_replicas(before: Placed, after: Placed) -> dict[str, dict[str, str
 
 
 def throttled_brokers(before: Placed, after: Placed) -> list[int]:
-    """Return the brokers that take part in a move, sorted."""
+    """Return the brokers that send or receive replicas in a move, sorted."""
     moving = [where for where, replicas in after.items() if set(replicas) - set(before[where])]
     return sorted({node for where in moving for node in (*before[where], *after[where])})

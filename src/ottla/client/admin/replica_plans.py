@@ -1,4 +1,4 @@
-"""Plans of replica placement: the moves are computed before a broker is asked. Only node ids and racks are known here."""
+"""Plans of replica placement: the moves that a request to the cluster will make. The module uses only node ids and racks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ottla.client.errors import SettingError
 from ottla.client.types import TopicPartition
 
 Placed: TypeAlias = Mapping[TopicPartition, Sequence[int]]
-"""partition -> its replicas, the preferred leader first"""
+"""Each partition's replicas, the preferred leader first."""
 Moves: TypeAlias = dict[TopicPartition, list[int]]
-"""partition -> its new replicas; only partitions that change"""
+"""The new replicas of each partition that changes, the preferred leader first."""
 
 
 class Load:
@@ -34,7 +34,10 @@ class Load:
         self.led.subtract(replicas[:1])
 
     def lightest(self, brokers: Racks, others: Sequence[int], *, leads: bool) -> int | None:
-        """Return the best broker for one more replica beside `others`: on another rack, with the least load; None without one."""
+        """Return the best broker for one more replica beside those on `others`: on another rack if possible, with the least load.
+
+        Return None if there is no other broker.
+        """
         racks = {brokers[node] for node in others if brokers.get(node) is not None}
 
         def weight(node: int) -> tuple[bool, int, int, int]:
@@ -44,9 +47,9 @@ class Load:
 
 
 def drained(placed: Placed, node_id: int, brokers: Racks) -> Moves:
-    """Return moves that leave a broker without replicas; each goes to the broker with the least load. `placed`: all partitions.
+    """Return moves that leave broker `node_id` without replicas. Each replica goes to the broker with the least load.
 
-    Raises `SettingError` for a partition that no other broker can take.
+    `placed` contains all partitions. Raises `SettingError` for a partition whose replica no other broker can take.
     """
     there = {node: rack for node, rack in brokers.items() if node != node_id}
     load, moves = Load(placed.values()), Moves()
@@ -65,10 +68,10 @@ def drained(placed: Placed, node_id: int, brokers: Racks) -> Moves:
 
 
 def spread(placed: Placed, brokers: Racks, replication_factor: int | None = None) -> Moves:
-    """Return moves that spread replicas and preferred leaders evenly: brokers differ by at most one.
+    """Return moves that spread replicas and preferred leaders evenly: two brokers differ by at most one.
 
-    As few replicas as possible move, and no partition is on fewer racks afterwards. `replication_factor` None keeps each
-    partition's own. Raises `SettingError` if there are fewer brokers than that.
+    As few replicas as possible move, and no partition is on fewer racks afterwards. With `replication_factor` None, each partition
+    keeps its number of replicas. Raises `SettingError` if there are fewer brokers than replicas of a partition.
     """
     sizes = {where: replication_factor or len(replicas) for where, replicas in placed.items()}
     for where, size in sizes.items():
@@ -81,7 +84,10 @@ def spread(placed: Placed, brokers: Racks, replication_factor: int | None = None
 
 
 def _lead_evenly(moves: Moves, brokers: Racks) -> None:
-    """Reorder replicas until preferred leaders are as even as possible; change as few preferred leaders as possible."""
+    """Reorder the replicas in `moves` until each broker is preferred leader of about equally many partitions.
+
+    As few preferred leaders as possible change.
+    """
     led: dict[int, list[TopicPartition]] = {node: [] for node in sorted(brokers)}
     for where, replicas in moves.items():
         led[replicas[0]].append(where)
@@ -94,7 +100,10 @@ def _lead_evenly(moves: Moves, brokers: Racks) -> None:
 
 
 def _chain(moves: Moves, led: Mapping[int, Sequence[TopicPartition]]) -> list[tuple[int, int, TopicPartition]] | None:
-    """Return a chain of leader changes, broker to broker, from one broker to another that leads at least two fewer."""
+    """Return a chain of leader changes from one broker to a broker that leads at least two partitions fewer.
+
+    Each change passes the leadership of a partition to the next broker of the chain. Return None if there is no chain.
+    """
     for start in sorted(led, key=lambda node: (-len(led[node]), node)):
         came: dict[int, tuple[int, TopicPartition]] = {}
         waiting = deque([start])

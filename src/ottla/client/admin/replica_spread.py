@@ -1,7 +1,7 @@
-"""An even placement of replicas over brokers that moves few of them. Only node ids and racks are known here.
+"""An even placement of replicas over brokers that moves few of them. The module uses only node ids and racks.
 
-Replicas move from brokers with many to brokers with few, then in chains and cycles of brokers. A placement that no cycle improves
-is optimal (a flow of least cost). No move puts a partition on fewer racks.
+Replicas move from brokers with many replicas to brokers with few. Then chains and cycles of brokers exchange replicas. A placement
+that no cycle improves is optimal (a flow of least cost). No move puts a partition on fewer racks.
 """
 
 from __future__ import annotations
@@ -15,21 +15,24 @@ Racks: TypeAlias = Mapping[int, str | None]
 """The brokers that may receive replicas, each with its rack."""
 
 MOST_WORK = 2_000_000
-"""The limit on moves weighed in the search for chains and cycles: some seconds. Larger plans may move more than necessary."""
+"""The limit on moves that the search for chains and cycles compares, which takes some seconds.
+
+Larger plans can move more replicas than necessary.
+"""
 
 UNEVEN = 1_000
-"""The weight of one step towards even brokers; no number of unmoved replicas outweighs it."""
+"""The weight of one step towards an even placement. No number of replicas that need not move outweighs this step."""
 
 
 class ReplicaStep(NamedTuple):
-    """A replica that may move to another broker. `cost` is the number of moves that this adds to the plan; below 0 it saves."""
+    """A replica that can move to another broker. `cost` is the number of moves that the step adds to the plan, -1, 0 or 1."""
 
     cost: int
     where: TopicPartition
 
 
 class ReplicaSpread:
-    """A placement on its way to an even one. `now` maps partitions to replicas, unmoved ones first, in their old order."""
+    """A placement that becomes even. `now` maps partitions to replicas: first the replicas that stay, in their old order."""
 
     def __init__(self, before: Mapping[TopicPartition, Sequence[int]], brokers: Racks, sizes: Mapping[TopicPartition, int]) -> None:
         self._before = {where: frozenset(replicas) for where, replicas in before.items()}
@@ -37,7 +40,7 @@ class ReplicaSpread:
         self._brokers = brokers
         self._held: dict[int, dict[TopicPartition, None]] = {node: {} for node in sorted(brokers)}
         self._stuck: set[tuple[int, int]] = set()
-        """Pairs of brokers: the first can give no replica to the second."""
+        """Pairs (source, target) of brokers: no replica of the source can move to the target."""
         self.now: dict[TopicPartition, list[int]] = {}
         for where, replicas in sorted(before.items()):
             self.now[where] = [node for node in replicas if node in brokers]
@@ -47,7 +50,7 @@ class ReplicaSpread:
             self._resize(where, sizes[where])
 
     def level(self) -> None:
-        """Make brokers even with as few moves as possible."""
+        """Spread the replicas evenly over the brokers, with as few moves as possible."""
         while self._move_directly():
             pass  # each move is a step towards even brokers
         brokers, replicas = len(self._brokers), sum(map(len, self.now.values()))
@@ -60,7 +63,7 @@ class ReplicaSpread:
             self.now[where] = [*kept, *sorted(set(nodes).difference(kept))]
 
     def _go_round(self, cycle: Sequence[tuple[int, int, TopicPartition]]) -> bool:
-        """Take all steps of a cycle, or none if two steps of one partition would cost it a rack."""
+        """Take all steps of a cycle. Take none, and return False, if two steps of one partition would put it on fewer racks."""
         for number, (source, target, where) in enumerate(cycle):
             if not self._keeps_racks(where, source, target):
                 for back, there, moved in reversed(cycle[:number]):
@@ -70,7 +73,10 @@ class ReplicaSpread:
         return True
 
     def _resize(self, where: TopicPartition, size: int) -> None:
-        """Change the number of replicas: remove from full brokers, add on other racks and empty brokers."""
+        """Change a partition's number of replicas to `size`.
+
+        Remove replicas from the fullest brokers, and add them on other racks and empty brokers.
+        """
         replicas = self.now[where]
         while len(replicas) > size:
             racks = [self._rack(node) for node in replicas]
@@ -85,12 +91,15 @@ class ReplicaSpread:
             self._held[chosen][where] = None
 
     def _rack(self, node: int) -> str | int:
-        """Return the rack of a broker; a broker without a rack is its own rack."""
+        """Return the rack of a broker. A broker without a rack counts as a rack of its own."""
         rack = self._brokers[node]
         return node if rack is None else rack
 
     def _move_directly(self) -> bool:
-        """Move one replica from the fullest broker that can give one to the emptiest; return False if none can be moved."""
+        """Move one replica from the fullest broker that can give one to the emptiest broker that can take it.
+
+        Return False if no replica can be moved.
+        """
         by_load = sorted(self._held, key=lambda node: (len(self._held[node]), node))
         for source in reversed(by_load):
             for target in by_load:
@@ -104,7 +113,10 @@ class ReplicaSpread:
         return False
 
     def _follower(self, source: int, target: int) -> TopicPartition | None:
-        """Return a partition that may move, preferably one whose preferred leader is not `source`; None if there is none."""
+        """Return a partition whose replica can move from `source` to `target`; None if there is none.
+
+        Prefer a partition whose preferred leader is not `source`.
+        """
         found = None
         for step in self._steps(source, target):
             if self.now[step.where][0] != source:
@@ -119,7 +131,7 @@ class ReplicaSpread:
                 yield ReplicaStep(self._cost(where, source, target), where)
 
     def _cost(self, where: TopicPartition, source: int, target: int) -> int:
-        """Return the number of moves that this step adds to the plan: -1, 0 or 1."""
+        """Return the number of moves, -1, 0 or 1, that moving this replica from `source` to `target` adds to the plan."""
         before = self._before[where]
         return (target not in before) - (source not in before)
 
@@ -140,7 +152,10 @@ class ReplicaSpread:
     # --- chains and cycles
 
     def _cycle(self) -> list[tuple[int, int, TopicPartition]]:
-        """Return steps that together make brokers more even or save moves: a cycle of negative cost (Bellman-Ford)."""
+        """Return a cycle of steps with negative cost (Bellman-Ford): together they even the load or save moves.
+
+        Return an empty list if there is no such cycle.
+        """
         edges = self._edges()
         nodes = {node for edge in edges for node in edge}
         distance, came_from = dict.fromkeys(nodes, 0), dict[object, object]()
@@ -166,7 +181,11 @@ class ReplicaSpread:
                 return found
 
     def _edges(self) -> dict[tuple[object, object], tuple[int, TopicPartition | None]]:
-        """Return the best step between each two brokers, and the edges back, at each load (`level`), by which loads change."""
+        """Return the graph of steps: edge -> (cost, partition). An edge between two brokers is the cheapest step between them.
+
+        Edges through a node for each load ("level") connect brokers with that load to brokers with more. They give the move of a
+        replica from a fuller to an emptier broker its negative cost.
+        """
         edges: dict[tuple[object, object], tuple[int, TopicPartition | None]] = {}
         for source in self._held:
             for target in self._held:

@@ -35,7 +35,10 @@ class PartitionReassignment(NamedTuple):
 
 
 class ReplicaOnDisk(NamedTuple):
-    """A replica on a broker's disk. `offset_lag` is its lag behind the high watermark, or behind the current replica's log end."""
+    """A replica on a broker's disk.
+
+    `offset_lag` is its lag behind the high watermark, or a future replica's lag behind the current one.
+    """
 
     size_bytes: int
     offset_lag: int
@@ -44,7 +47,10 @@ class ReplicaOnDisk(NamedTuple):
 
 
 class LogDir(NamedTuple):
-    """A log directory of a broker. `error_code` is why its replicas are unknown. Sizes are in bytes, -1 from older brokers."""
+    """A log directory of a broker. A nonzero `error_code` says why its replicas are unknown.
+
+    Sizes are in bytes, -1 from older brokers.
+    """
 
     path: str
     error_code: int
@@ -56,7 +62,7 @@ class LogDir(NamedTuple):
 def reassignments_request(
     targets: Mapping[TopicPartition, Sequence[int] | None], timeout_ms: int
 ) -> AlterPartitionReassignmentsRequest:
-    """Build the request. `targets` maps partitions to their new replicas, the preferred leader first; None cancels."""
+    """Build the request. `targets` maps partitions to their new replicas, the preferred leader first; None cancels the move."""
     partition = AlterPartitionReassignmentsRequest.ReassignablePartition
     topics = [
         AlterPartitionReassignmentsRequest.ReassignableTopic(
@@ -69,7 +75,7 @@ def reassignments_request(
 
 
 def checked_replicas(given: Sequence[int] | None) -> list[int] | None:
-    """Return node ids as a list, or None. Raises `TypeError`."""
+    """Return `given` as a list of node ids; None stays None. Raises `TypeError`."""
     return None if given is None else several("The replicas of a partition", given)
 
 
@@ -86,7 +92,7 @@ def check_reassigned(answer: AlterPartitionReassignmentsResponse) -> None:
 
 
 def list_reassignments_request(partitions: Iterable[TopicPartition] | None, timeout_ms: int) -> ListPartitionReassignmentsRequest:
-    """Build the request for the reassignments of some partitions, or of all if None."""
+    """Build the request for the reassignments of `partitions`; None means of all partitions."""
     topic = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
     topics = None
     if partitions is not None:
@@ -108,7 +114,7 @@ def read_reassignments(answer: ListPartitionReassignmentsResponse) -> dict[Topic
 
 
 def elect_request(partitions: Iterable[TopicPartition] | None, timeout_ms: int, *, unclean: bool) -> ElectLeadersRequest:
-    """Build the request that elects leaders of some partitions, or of all if None."""
+    """Build the request that elects the leaders of `partitions`; None means of all partitions."""
     asked = None
     if partitions is not None:
         grouped = by_topic(dict.fromkeys(partitions))
@@ -120,7 +126,7 @@ def elect_request(partitions: Iterable[TopicPartition] | None, timeout_ms: int, 
 
 
 def read_elected(answer: ElectLeadersResponse) -> list[TopicPartition]:
-    """Return the partitions with a new leader. Raises the first error of the others, except ELECTION_NOT_NEEDED."""
+    """Return the partitions with a new leader. Raises the first error of the other partitions, unless it is ELECTION_NOT_NEEDED."""
     raise_for(answer.error_code, "Electing leaders")
     elected = []
     for topic in answer.replica_election_results:
@@ -133,7 +139,7 @@ def read_elected(answer: ElectLeadersResponse) -> list[TopicPartition]:
 
 
 def log_dirs_request(partitions: Iterable[TopicPartition] | None) -> DescribeLogDirsRequest:
-    """Build the request for the log directories of some partitions, or of all if None."""
+    """Build the request for log directories with the replicas of `partitions`; None means of all partitions."""
     topics = None
     if partitions is not None:
         grouped = by_topic(dict.fromkeys(partitions))
@@ -145,7 +151,7 @@ def log_dirs_request(partitions: Iterable[TopicPartition] | None) -> DescribeLog
 def read_log_dirs(answer: DescribeLogDirsResponse, node_id: int) -> list[LogDir]:
     """Return the directories of the answering broker. Raises `BrokerError`."""
     raise_for(answer.error_code, f"Directories of broker {node_id}")
-    if not answer.results:  # before version 3, brokers return this to a user who may not describe the cluster
+    if not answer.results:  # before version 3, brokers return this empty list to a user who may not describe the cluster
         raise_for(
             UNKNOWN_SERVER_ERROR,
             f"Directories of broker {node_id}",

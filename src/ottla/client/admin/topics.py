@@ -37,7 +37,7 @@ ConfigValue = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create. Counts left out are the broker's `num.partitions` and `default.replication.factor`."""
+    """A topic to create. If a count is left out, the broker uses its `num.partitions` or `default.replication.factor`."""
 
     name: str
     num_partitions: int = BROKER_DEFAULT
@@ -62,7 +62,7 @@ class ConfigResource(NamedTuple):
 
     @classmethod
     def broker(cls, node_id: int) -> ConfigResource:
-        """Return the resource of one broker. Its settings override the ones of all brokers."""
+        """Return the resource of one broker. Settings of this resource override the settings of all brokers."""
         return cls(BROKER_RESOURCE, str(whole("node_id", node_id)))
 
     @classmethod
@@ -77,7 +77,10 @@ class ConfigResource(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """A setting in force. `value` is None if none is set, and for a secret. `source` is Kafka's number of the source (KIP-226)."""
+    """A setting in force. `value` is None if the setting has no value or is a secret.
+
+    `source` is Kafka's number of the source (KIP-226).
+    """
 
     name: str
     value: str | None
@@ -87,15 +90,15 @@ class ConfigEntry(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Return whether the value is the default: set neither for the resource nor for its broker."""
+        """Return whether the value is the default, so that neither the resource nor its broker sets another one."""
         return self.source == DEFAULT_SOURCE
 
 
 class GroupListing(NamedTuple):
     """A group in the list of all groups.
 
-    `state` is Kafka's name: Stable, Empty, PreparingRebalance, Assigning … `group_type` is classic or consumer (KIP-848). Both are
-    empty if the broker is too old to send them: before Kafka 2.6 and 3.8.
+    `state` is Kafka's name: Stable, Empty, PreparingRebalance, Assigning … `group_type` is classic or consumer (KIP-848). `state`
+    is empty before Kafka 2.6, `group_type` before Kafka 3.8.
     """
 
     group_id: str
@@ -108,7 +111,8 @@ class GroupMember(NamedTuple):
     """A member of a group.
 
     `group_instance_id` is the name of a static member (KIP-345). `assignment` are the partitions of a consumer. `member_assignment`
-    is the assignment by a classic group's leader, in the format of its protocol (Kafka Connect has its own).
+    is the assignment in bytes, as the leader of a classic group wrote it. Its format depends on the protocol; Kafka Connect uses
+    another one than consumers.
     """
 
     member_id: str
@@ -186,7 +190,10 @@ def delete_topics_request(names: Iterable[str], timeout_ms: int) -> DeleteTopics
 def alter_configs_request(
     resource: ConfigResource, changes: Mapping[int, Mapping[str, ConfigValue | None]], *, validate_only: bool
 ) -> IncrementalAlterConfigsRequest:
-    """Build the request for `changes`: by operation (SET, DELETE, APPEND, SUBTRACT), names and values."""
+    """Build the request that changes settings of `resource`.
+
+    `changes` maps each operation (SET, DELETE, APPEND, SUBTRACT) to names and values.
+    """
     checked_resource(resource)
     config = IncrementalAlterConfigsRequest.AlterableConfig
     configs = [
@@ -213,7 +220,7 @@ def check_altered(answer: IncrementalAlterConfigsResponse) -> None:
 
 
 def checked_offset(given: object) -> int:
-    """Return the offset before which records are deleted, or -1 for all. Raises `TypeError`, `SettingError`."""
+    """Return `given` if it is an offset before which records can be deleted, or -1 for all. Raises `TypeError`, `SettingError`."""
     return whole("An offset", given, ALL_RECORDS)
 
 
@@ -288,7 +295,7 @@ def read_description(answer: DescribeGroupsResponse) -> GroupDescription:
 
 
 def read_consumer_description(answer: ConsumerGroupDescribeResponse) -> GroupDescription | None:
-    """Return the one requested group if it uses the consumer protocol, else None. Raises `BrokerError`."""
+    """Return the one requested group, or None if it does not use the consumer protocol. Raises `BrokerError`."""
     for group in answer.groups:
         if group.error_code == GROUP_ID_NOT_FOUND:
             continue

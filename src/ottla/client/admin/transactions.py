@@ -19,11 +19,14 @@ from ottla.wire.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMar
 
 ANY_DURATION: Final = -1
 FENCED_TIMEOUT_MS: Final = 1
-"""The timeout of a fenced id, in ms, until its next producer sets another one. Every broker accepts it."""
+"""The transaction timeout, in ms, that fencing gives to an id. It is valid until the id's next producer sets another one.
+
+Every broker accepts this timeout.
+"""
 
 
 class TransactionListing(NamedTuple):
-    """A transactional id in the list of all. `state` is Kafka's name: Empty, Ongoing, PrepareCommit, CompleteAbort …"""
+    """A transactional id, as listed by a broker. `state` is Kafka's name: Empty, Ongoing, PrepareCommit, CompleteAbort …"""
 
     transactional_id: str
     coordinator_id: int
@@ -34,8 +37,8 @@ class TransactionListing(NamedTuple):
 class TransactionDescription(NamedTuple):
     """A transactional id with its current transaction.
 
-    `start_time_ms` (Unix epoch) is None without a current transaction. `partitions` are the ones of an open transaction, or the
-    ones that still lack a transaction marker.
+    `start_time_ms` (Unix epoch) is None without a current transaction. `partitions` are the partitions of an open transaction.
+    While a transaction ends, they are the partitions that still lack its marker.
     """
 
     transactional_id: str
@@ -51,8 +54,8 @@ class TransactionDescription(NamedTuple):
 class ActiveProducer(NamedTuple):
     """A partition's state of a producer.
 
-    `coordinator_epoch` is the epoch of its last marker there, None before the first. `transaction_start_offset` is None unless a
-    transaction is open.
+    `coordinator_epoch` is the epoch of the producer's last transaction marker in the partition, None before the first marker.
+    `transaction_start_offset` is None unless a transaction is open.
     """
 
     producer_id: int
@@ -64,14 +67,14 @@ class ActiveProducer(NamedTuple):
 
 
 class FencedProducer(NamedTuple):
-    """A transactional id's producer id and epoch after fencing."""
+    """A transactional id's producer id and epoch after the fencing of its producer."""
 
     producer_id: int
     producer_epoch: int
 
 
 class HangingTransaction(NamedTuple):
-    """A transaction that no coordinator will end; `transactional_id` is None if no coordinator has its producer id."""
+    """A transaction that no coordinator will end. `transactional_id` is None if no coordinator has its producer id."""
 
     partition: TopicPartition
     producer: ActiveProducer
@@ -147,7 +150,10 @@ def read_producers(answer: DescribeProducersResponse) -> Iterator[tuple[TopicPar
 def abort_request(
     where: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int | None
 ) -> WriteTxnMarkersRequest:
-    """Build the request that writes an abort marker. Without a coordinator epoch it uses 0, which no later epoch is below."""
+    """Build the request that writes an abort marker.
+
+    `coordinator_epoch` None is sent as 0, so that the partition's leader accepts markers of any coordinator afterwards.
+    """
     marker = WriteTxnMarkersRequest.WritableTxnMarker(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
@@ -171,7 +177,10 @@ def fence_request(transactional_id: str) -> InitProducerIdRequest:
 
 
 def read_fenced(answer: InitProducerIdResponse, transactional_id: str) -> FencedProducer:
-    """Return the new producer id and epoch. Raises `BrokerError`: CONCURRENT_TRANSACTIONS during the abort."""
+    """Return the new producer id and epoch.
+
+    Raises `BrokerError`: CONCURRENT_TRANSACTIONS while the old transaction is being aborted.
+    """
     raise_for(answer.error_code, f"Fencing the producer of {transactional_id}")
     return FencedProducer(answer.producer_id, answer.producer_epoch)
 
@@ -180,7 +189,7 @@ Open = tuple[TopicPartition, ActiveProducer]
 
 
 def opened_before(time_ms: int, producers: Mapping[TopicPartition, Sequence[ActiveProducer]]) -> list[Open]:
-    """Return the open transactions whose last write is before `time_ms` (Unix epoch), by partition and start offset."""
+    """Return the open transactions whose last write is before `time_ms` (Unix epoch), sorted by partition and start offset."""
     found = [
         (where, one.transaction_start_offset, one)
         for where, several in producers.items()
@@ -191,7 +200,7 @@ def opened_before(time_ms: int, producers: Mapping[TopicPartition, Sequence[Acti
 
 
 def hanging(candidates: Iterable[Open], descriptions: Iterable[TransactionDescription]) -> list[HangingTransaction]:
-    """Return the candidates that no coordinator lists as open, or as lacking a marker, in their partition."""
+    """Return the candidates that no coordinator will end: no description has their producer id and their partition."""
     known = {found.producer_id: found for found in descriptions}
     found = []
     for where, producer in candidates:

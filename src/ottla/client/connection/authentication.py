@@ -1,6 +1,6 @@
 """One login over one connection, as a state machine: the SASL requests to send and the meaning of the answers (KIP-43, 152, 368).
 
-The module depends on messages and the steps of `ottla.sasl`, not on sockets, time or other requests.
+The module uses messages and the mechanisms of `ottla.sasl`. It uses no sockets, clocks or other requests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.wire.errors import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED, UN
 class SaslExchange:
     """One login. `where` is the broker as HOST:PORT, for messages.
 
-    `session_lifetime_ms` is the broker's latest limit on the login's lifetime; 0 means the lifetime of the connection.
+    `session_lifetime_ms` is the broker's latest limit on the login's lifetime; 0 means no limit.
     """
 
     def __init__(self, name: str, mechanism: ClientMechanism, where: str) -> None:
@@ -41,7 +41,10 @@ class SaslExchange:
         self._check(answer.error_code, None)
 
     def request(self, token: bytes = b"") -> SaslAuthenticateRequest | None:
-        """Return the request that answers the broker's last token; None at the end. May be slow. Raises `AuthenticationFailed`."""
+        """Return the request with the client's answer to the broker's `token`; None when the exchange has ended.
+
+        A call can take long. Raises `AuthenticationFailed` if the mechanism cannot continue.
+        """
         try:
             answer = self._mechanism.step(token)
         except SaslFailed as error:
@@ -49,7 +52,10 @@ class SaslExchange:
         return None if answer is None else SaslAuthenticateRequest(auth_bytes=answer)
 
     def heard(self, answer: SaslAuthenticateResponse) -> bytes:
-        """Return the broker's token, and store the session lifetime. Raises `AuthenticationFailed`, or another `KafkaError`."""
+        """Return the broker's token from `answer`, and store the session lifetime.
+
+        Raises `AuthenticationFailed` if the broker refused the login, or another `KafkaError`.
+        """
         self._check(answer.error_code, answer.error_message)
         self.session_lifetime_ms = answer.session_lifetime_ms
         return bytes(answer.auth_bytes)

@@ -25,18 +25,18 @@ from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from ottla.wire.schema import Message
 
 _HELLO_VERSION = 3
-"""The version of the first ApiVersions request. Version 4 describes features better, but brokers before 3.9 reject it."""
+"""The version of the first ApiVersions request. Brokers before 3.9 reject version 4, which describes features more fully."""
 
 
 FIELD = re.compile(r"\w+")
 """The name of a message's field, at the start of a path."""
 
 PASSED_ON = -1
-"""The API key of a request that the caller passed as a whole frame: its answer is also returned as a frame."""
+"""Marks an `InFlight` request that the caller sent as a whole frame. Its answer is returned as a frame, too."""
 
 
 class InFlight(NamedTuple):
-    """A request without an answer so far. `token` is the caller's own object."""
+    """A request that is not answered yet. `token` is an object of the caller, returned with the answer."""
 
     correlation_id: int
     api_key: int
@@ -45,7 +45,7 @@ class InFlight(NamedTuple):
 
 
 AnswerBody: TypeAlias = Any
-"""A response message. Its class depends on the request, so static types end here."""
+"""A response message. Static types cannot say more, because the class depends on the request."""
 
 
 class Answer(NamedTuple):
@@ -76,25 +76,31 @@ class ClientConnection:
 
     @property
     def has_only_greeted(self) -> bool:
-        """Return whether the first request after ApiVersions still waits for its answer."""
+        """Return whether the only unanswered request is the first one after ApiVersions."""
         return self._next_id <= 2 and bool(self._sent) and self._sent[0].api_key != API_VERSIONS
 
     @property
     def why_closed(self) -> str:
-        """Return a likely reason for a closed connection, to append to messages; empty if there is none."""
+        """Return a likely reason why the broker closed the connection, as text to append to messages; empty if there is none."""
         return ""
 
     def failure(self, sent: InFlight, error: BaseException) -> BaseException:
-        """Return the exception for a request whose connection ended by `error` before the answer."""
+        """Return the exception for the request `sent`, which had no answer when `error` ended the connection."""
         return error
 
     def hello(self, token: object, version: int = _HELLO_VERSION) -> list[Part]:
-        """Return the buffers of ApiVersions, the first request on every connection. Its answer is passed to `greeted`."""
+        """Return the buffers of an ApiVersions request, the first request on every connection.
+
+        Pass its answer to `greeted`.
+        """
         body = ApiVersionsRequest(client_software_name="ottla", client_software_version=VERSION)
         return self._encode(API_VERSIONS, version, body, token, expect=True)
 
     def greeted(self, body: ApiVersionsResponse) -> bool:
-        """Process the answer to `hello`. False: the broker is older than the request; send `hello(token, version=0)`."""
+        """Process the answer to `hello`, and return whether the broker understood the request.
+
+        If not, the broker is older than the request: send `hello(token, version=0)`.
+        """
         if body.error_code == UNSUPPORTED_VERSION:
             return False
         if body.error_code:
@@ -104,10 +110,10 @@ class ClientConnection:
         return True
 
     def send(self, api_key: int, body: Message, token: object, *, expect: bool = True, most: int | None = None) -> list[Part]:
-        """Return the buffers of a request, in the highest shared version, at most `most`.
+        """Return the buffers of a request, in the highest version that client and broker share, at most version `most`.
 
-        Without `expect` no answer will come (acks=0). Raises `NotSupported`, and `SettingError` for a value that no version can
-        encode.
+        With `expect=False` the broker sends no answer (acks=0). Raises `NotSupported` if there is no shared version, and
+        `SettingError` for a value that no version can encode.
         """
         version = self.versions.get(api_key)
         if version is None:
@@ -120,7 +126,7 @@ class ClientConnection:
             raise _unsent(body, error) from error
 
     def pass_on(self, token: object) -> None:
-        """Register a request that the caller sends as a whole frame: its answer is the next frame, without its size."""
+        """Register a request that the caller sends as a whole frame. Its answer is returned as a frame without the size field."""
         self._sent.append(InFlight(0, PASSED_ON, 0, token))
 
     def _encode(self, api_key: int, version: int, body: Message, token: object, *, expect: bool) -> list[Part]:
@@ -136,13 +142,13 @@ class ClientConnection:
 
     @property
     def missing_bytes(self) -> int:
-        """Return the number of missing bytes of a large answer that has begun; 0 between answers."""
+        """Return the number of bytes still missing of a large answer that is being received; 0 between answers."""
         return self._reader.missing_bytes
 
     def filled(self, count: int) -> list[Answer]:
-        """Return the answers that `count` more bytes complete.
+        """Return the answers that are complete after `count` more bytes in the buffer.
 
-        Raises `ConnectionFailed` for an unreadable stream: close the connection then.
+        Raises `ConnectionFailed` for a stream that cannot be read. Close the connection then.
         """
         frames = self._reader.filled(count)
         return [self._answer(frame) for frame in frames] if frames else []
@@ -166,7 +172,10 @@ class ClientConnection:
 
 
 def _unsent(body: Message, error: Unencodable) -> KafkaError:
-    """Return `NotSupported` if another version could encode the field at fault, or else `SettingError`."""
+    """Return the exception for a body that this version cannot encode.
+
+    It is `NotSupported` if another version could encode the field at fault, else `SettingError`.
+    """
     at_fault = FIELD.match(error.path)
     present = next((field.present for field in body.WIRE.fields if at_fault and field.name == at_fault[0]), body.WIRE.valid)
     for version in body.WIRE.valid:

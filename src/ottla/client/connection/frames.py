@@ -13,17 +13,17 @@ STAGING_BYTES = 1 << 16
 SIZE_BYTES = 4
 
 KEPT_BUFFERS = 3
-"""The number of large buffers kept for reuse: a reader still holds two frames when the next begins to arrive."""
+"""The number of large buffers kept for reuse. A reader still uses two frames when the next frame begins to arrive."""
 MAX_KEPT_BYTES = 8 * 1024 * 1024
 STEP_BYTES = 256 * 1024
 RARE_AFTER = 32
-"""The number of small frames in a row after which large frames count as rare, and no buffers are kept for them."""
+"""The number of consecutive small frames after which no large buffers are kept: large frames are rare then."""
 
 
 class LargeBuffers:
-    """Buffers for large frames. A few are kept, and reused once no view of them is left.
+    """Buffers for large frames. A few buffers are kept, and reused once no view of their memory is left.
 
-    Fresh memory costs the system more than receiving into it, because every page is first filled with zeroes.
+    New memory costs the system more than receiving into it, because the system fills every page with zeroes first.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class LargeBuffers:
 
 
 def _is_unused(buffer: bytearray) -> bool:
-    """Return whether no view of the buffer is left: only then does Python let a bytearray change its size."""
+    """Return whether no view of the buffer is left. The test is a change of size, which Python refuses while there are views."""
     try:
         buffer.append(buffer.pop())
     except BufferError:
@@ -73,7 +73,7 @@ class FrameReader:
 
     @property
     def missing_bytes(self) -> int:
-        """Return the number of missing bytes of a large frame that has begun; 0 between frames."""
+        """Return the number of bytes still missing of a large frame that is being received; 0 between frames."""
         return 0 if self._large is None else len(self._large) - self._large_filled
 
     def filled(self, count: int) -> list[Buffer]:

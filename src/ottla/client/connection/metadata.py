@@ -1,7 +1,7 @@
 """A client's cache of the cluster: brokers, topics, and the leader of each partition.
 
-It is filled from Metadata responses and sends nothing: it reports missing entries, which drivers request. An older leader epoch
-never replaces a newer one (KIP-320), so a stale broker's response does no harm.
+Metadata responses fill the cache. It sends nothing: it reports missing entries, and its user requests them. An older leader epoch
+never replaces a newer one (KIP-320), so an outdated response changes no leader.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.wire.errors import LEADER_NOT_AVAILABLE, NONE, UNKNOWN_TOPIC_OR_PARTI
 
 NO_LEADER = -1
 NO_TOPIC_ID = bytes(16)
-"""The id of topics in answers of brokers that give topics none, before Kafka 2.8, and of topics that do not exist."""
+"""The topic id that means "no id": brokers before Kafka 2.8 give topics no ids, and a missing topic has none."""
 
 
 class PartitionInfo(NamedTuple):
@@ -57,7 +57,10 @@ class Metadata:
         self.version = 0
 
     def update(self, answer: MetadataResponse, *, whole: bool = False) -> None:
-        """Process a response. Topics that it does not name are kept, or dropped if the `whole` cluster was requested."""
+        """Process a response. `whole` says that all topics were requested.
+
+        Topics that are not in the response are dropped if `whole` is set, and kept otherwise.
+        """
         if answer.brokers:
             self.nodes = {node.node_id: Node(node.node_id, node.host, node.port, node.rack) for node in answer.brokers}
         self.cluster_id = answer.cluster_id
@@ -81,7 +84,7 @@ class Metadata:
         return TopicInfo(name, topic.topic_id, topic.error_code, topic.is_internal, partitions)
 
     def leader(self, topic: str, partition: int) -> int:
-        """Return the node id of the leader, or -1 while no reachable leader is known."""
+        """Return the node id of the leader, or -1 while metadata has no leader with an address."""
         known = self.topics.get(topic)
         found = known.partitions.get(partition) if known else None
         return found.leader if found is not None and found.leader in self.nodes else NO_LEADER
@@ -92,7 +95,7 @@ class Metadata:
         return found.leader_epoch if found is not None else -1
 
     def topic_id(self, topic: str) -> bytes:
-        """Return the id of a topic, or `NO_TOPIC_ID` while none is known."""
+        """Return the id of a topic, or `NO_TOPIC_ID` while metadata has none."""
         known = self.topics.get(topic)
         return known.topic_id if known is not None else NO_TOPIC_ID
 
@@ -109,7 +112,7 @@ class Metadata:
             raise_for(code if code or self.partition_count(topic) else LEADER_NOT_AVAILABLE, f"Topic {topic}")
 
     def partition_error(self, topic: str, partition: int) -> int:
-        """Return the error code by which a partition has no leader; NONE if no broker has described its topic yet."""
+        """Return the error code of a partition without a leader. NONE means that no response has described its topic yet."""
         known = self.topics.get(topic)
         if known is None or known.error_code:
             return NONE if known is None else known.error_code
@@ -126,7 +129,7 @@ class Metadata:
         return known is not None and partition in known.partitions
 
     def numbers(self, topic: str) -> str:
-        """Return the partition numbers of a known topic, for people: "0 to 5"."""
+        """Return the partition numbers of a topic in the cache as text for people: "0 to 5"."""
         found = [where.partition for where in self.partitions(topic)]
         is_run = found == list(range(len(found)))
         return f"0 to {len(found) - 1}" if is_run else ", ".join(map(str, found))
@@ -136,13 +139,16 @@ class Metadata:
         return [topic for topic in topics if not self.partition_count(topic)]
 
     def forget_leader(self, topic: str, partition: int) -> None:
-        """Remove a leader that denied its leadership: nothing is sent until metadata names a leader again."""
+        """Remove the leader of a partition after the broker denied being the leader.
+
+        Nothing is sent to the partition until a metadata response contains a leader.
+        """
         known = self.topics.get(topic)
         if known is not None and partition in known.partitions:
             known.partitions[partition] = known.partitions[partition]._replace(leader=NO_LEADER)
 
     def by_leader(self, partitions: Iterable[TopicPartition]) -> tuple[dict[int, list[TopicPartition]], list[TopicPartition]]:
-        """Return partitions grouped by leader, and the partitions without one."""
+        """Return partitions grouped by leader, and a list of the partitions without a leader."""
         grouped: dict[int, list[TopicPartition]] = {}
         leaderless: list[TopicPartition] = []
         for where in partitions:

@@ -1,7 +1,7 @@
-"""Conversions of requests for older brokers, without the fields that older versions lack.
+"""Conversions of requests for older brokers: older versions lack some fields.
 
-Connections pass every request through `fitted` before encoding it. The module contains the differences between versions; callers
-choose the version. `older_records` converts records, and is loaded when the first request of an old version has some.
+Connections pass every request through `fitted` before encoding it. This module contains the differences between versions; callers
+choose the version. `older_records` converts records. It is imported when a request of an old version contains records.
 """
 
 from __future__ import annotations
@@ -23,23 +23,26 @@ BATCHES_FROM_PRODUCE: Final = 3
 TIMES_FROM_PRODUCE: Final = 2
 CREATION_FROM_METADATA: Final = 4
 STABLE_FROM_OFFSET_FETCH: Final = 7
-"""The version from which offsets of open transactions can be held back (KIP-447)."""
+"""The version of OffsetFetch from which brokers can withhold the offsets of open transactions (KIP-447)."""
 SEVERAL_FROM_LEAVE_GROUP: Final = 3
-"""The version from which several members can leave at once (KIP-345)."""
+"""The version of LeaveGroup from which several members can leave with one request (KIP-345)."""
 WHOLE_FROM_FETCH: Final = 3
-"""The version from which the first message is returned whole, however large (KIP-74)."""
+"""The version of Fetch from which brokers return the first message whole, even if it exceeds the limits (KIP-74)."""
 SEVERAL_FROM_FIND_COORDINATOR: Final = 4
-"""The version from which one request finds the coordinators of several keys (KIP-699)."""
+"""The version of FindCoordinator from which one request finds the coordinators of several keys (KIP-699)."""
 UPGRADE_TYPES_FROM_UPDATE_FEATURES: Final = 1
-"""The version from which a downgrade is safe or unsafe, and can be validated only (KIP-778)."""
+"""The version of UpdateFeatures that distinguishes safe from unsafe downgrades, and can only validate them (KIP-778)."""
 
 
 def fitted(version: int, body: Message) -> Message:
-    """Return the request as this version can express it. Raises `NotSupported` if the version cannot."""
+    """Return the request with the fields that `version` has.
+
+    Raises `NotSupported` if a missing field changes the request's meaning.
+    """
     if isinstance(body, ProduceRequest) and version < BATCHES_FROM_PRODUCE:
         return _produce(body, magic=1 if version >= TIMES_FROM_PRODUCE else 0)
     if isinstance(body, MetadataRequest) and version < CREATION_FROM_METADATA:
-        # From version 1 on, null means all topics; before, the empty list does. Every older request may create topics.
+        # From version 1 on, null means all topics; in version 0, the empty list does. Versions before 4 always create topics.
         return replace(body, topics=body.topics if version else body.topics or [], allow_auto_topic_creation=True)
     if isinstance(body, OffsetFetchRequest) and version < STABLE_FROM_OFFSET_FETCH:
         return replace(body, require_stable=False)

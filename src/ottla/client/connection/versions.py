@@ -1,7 +1,7 @@
-"""The request versions that this client speaks, and their negotiation with a broker (KIP-511).
+"""The request versions that this client uses, and their negotiation with a broker (KIP-511).
 
-Versions are capped where later ones name topics by id only, cover several groups at once or serve brokers, which no client here
-needs. `older` adapts requests to older versions.
+Newer versions are left out if they name topics only by id, cover several groups at once, or serve only brokers. No client here
+needs these. `older_brokers` adapts requests to older versions.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     WRITE_TXN_MARKERS: (0, 2),
     CONSUMER_GROUP_DESCRIBE: (0, 1),
 }
-"""API key -> lowest and highest version that this client writes and reads."""
+"""API key -> lowest and highest version that this client can encode and decode."""
 
 
 def negotiate(served: Iterable[tuple[int, int, int]]) -> dict[int, int]:
@@ -97,7 +97,7 @@ def versions_of(release: str) -> dict[int, int]:
 
 
 def not_shared(api_key: int) -> NotSupported:
-    """Return the error for a request that the broker serves in no version spoken here."""
+    """Return the exception for a request of which client and broker share no version."""
     lowest, highest = SPOKEN[api_key]
     return NotSupported(
         f"The broker serves no version of {API[api_key].name} between {lowest} and {highest}, which this client needs: "

@@ -1,6 +1,6 @@
 """The assignment strategies of a group's leader: range, round robin, sticky and cooperative sticky (KIP-429).
 
-They are pure functions from subscriptions to assignments, independent of the order in which members join.
+The functions are pure, and their results do not depend on the order in which members join.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Assign = Callable[[Mapping[str, MemberSubscription], Mapping[str, int]], Assignm
 
 
 def _ordered(members: Mapping[str, MemberSubscription]) -> list[str]:
-    """Return the members, static ones first, by instance id, so that a restart changes no assignment."""
+    """Return the members in an order that a restart of a static member does not change: static ones first, by instance id."""
     return sorted(
         members, key=lambda member: (members[member].group_instance_id is None, members[member].group_instance_id or member, member)
     )
@@ -45,7 +45,10 @@ def _by_topic(members: Mapping[str, MemberSubscription]) -> dict[str, list[str]]
 
 
 def assign_range(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
-    """Assign each topic separately, in runs of adjacent partitions; the first members take the remainder."""
+    """Assign the partitions of each topic in runs of adjacent ones.
+
+    The first members get one more if the topic cannot be divided evenly.
+    """
     given: Assignment = {member: [] for member in members}
     for topic, wanting in sorted(_by_topic(members).items()):
         share, extra = divmod(counts.get(topic, 0), len(wanting))
@@ -58,7 +61,7 @@ def assign_range(members: Mapping[str, MemberSubscription], counts: Mapping[str,
 
 
 def assign_round_robin(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
-    """Assign all partitions of all topics in turn, each to the next member that subscribes to its topic."""
+    """Assign the partitions of all topics one after the other, each to the next member in turn that subscribes to its topic."""
     given: Assignment = {member: [] for member in members}
     order = _ordered(members)
     turn = 0
@@ -72,7 +75,7 @@ def assign_round_robin(members: Mapping[str, MemberSubscription], counts: Mappin
 
 
 def _still_owned(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> dict[TopicPartition, str]:
-    """Return the owner of each partition; if two members claim one, the owner is the member of the later generation."""
+    """Return the present owner of each partition. If two members claim a partition, the later generation decides."""
     owners: dict[TopicPartition, str] = {}
     for member in sorted(_ordered(members), key=lambda member: members[member].generation_id):
         subscription = members[member]
@@ -83,7 +86,7 @@ def _still_owned(members: Mapping[str, MemberSubscription], counts: Mapping[str,
 
 
 def assign_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
-    """Assign partitions as evenly as subscriptions allow, moving as few as possible."""
+    """Assign partitions as evenly as subscriptions allow, and move as few as possible from their owners."""
     owners = _still_owned(members, counts)
     given: Assignment = {member: [] for member in members}
     for where in sorted(owners):
@@ -95,7 +98,7 @@ def assign_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str
         for partition in range(counts.get(topic, 0))
         if (topic, partition) not in owners
     ]
-    # Topics with few subscribers go first: later topics can even out the imbalance.
+    # Topics with few subscribers go first, because the assignment of later topics can still even out the imbalance.
     for where in sorted(free, key=lambda where: (len(wanting[where.topic]), where)):
         given[min(wanting[where.topic], key=lambda member: len(given[member]))].append(where)
     _level(given, wanting)
@@ -103,7 +106,7 @@ def assign_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str
 
 
 def _level(given: Assignment, wanting: Mapping[str, Sequence[str]]) -> None:
-    """Move one partition at a time, from a member to a subscriber with at least two fewer, until none can move."""
+    """Move partitions from members to subscribers with at least two partitions fewer, until no partition can be moved."""
     while (move := _next_move(given, wanting)) is not None:
         where, member, poorest = move
         given[member].remove(where)
@@ -120,14 +123,17 @@ def _next_move(given: Assignment, wanting: Mapping[str, Sequence[str]]) -> tuple
 
 
 def assign_cooperative_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
-    """Assign as sticky does, but leave a moving partition unassigned until its owner has revoked it and rejoined (KIP-429)."""
+    """Assign as the sticky strategy does, but leave a partition that changes its owner unassigned in this generation.
+
+    The partition is assigned in the next generation, after its owner has revoked it and rejoined (KIP-429).
+    """
     owners = _still_owned(members, counts)
     target = assign_sticky(members, counts)
     return {member: [where for where in partitions if owners.get(where, member) == member] for member, partitions in target.items()}
 
 
 class AssignmentStrategy(NamedTuple):
-    """An assignment function. `cooperative`: members keep their partitions while they rejoin."""
+    """An assignment function. `cooperative` means that members keep their partitions while they rejoin."""
 
     assign: Assign
     cooperative: bool = False
@@ -139,4 +145,4 @@ STRATEGIES: dict[str, AssignmentStrategy] = {
     "sticky": AssignmentStrategy(assign_sticky),
     "cooperative-sticky": AssignmentStrategy(assign_cooperative_sticky, cooperative=True),
 }
-"""The strategies by the protocol names that members agree on."""
+"""The strategies, by the protocol names on which the members of a group agree."""

@@ -1,4 +1,4 @@
-"""The decoding of a chunk, part by part if the whole is too large for memory or partly damaged. Pure functions."""
+"""The decoding of a chunk. A chunk that is too large for memory, or damaged, is decoded part by part. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from ottla.records.compression.codecs import CodecFailed
 from ottla.wire.errors import CORRUPT_MESSAGE
 
 TOGETHER_BYTES: Final = 64 * 1024 * 1024
-"""The bytes to which compressed batches may expand together. A batch that expands to more is decoded alone."""
+"""The total size to which compressed batches may expand when they are decoded together. A larger batch is decoded alone."""
 
 
 class OpenedPart(NamedTuple):
-    """The first records of a chunk, and the rest of the chunk, or None."""
+    """The decoded records at the beginning of a chunk, and the rest of the chunk, or None."""
 
     columns: list[Columns]
     rest: Chunk | None
 
 
 def open_part(chunk: Chunk, *, one_by_one: bool) -> OpenedPart:
-    """Return the chunk's records as columns, all of them if possible; `one_by_one` says that it is not.
+    """Return the first records of a chunk as columns, and the rest of the chunk.
 
-    Raises `BrokerError` (CORRUPT_MESSAGE) for a first batch that cannot be decoded; a later one is left for the next part.
+    All records are returned if they fit in memory and are undamaged. `one_by_one` skips the attempt to decode them together. Raises
+    `BrokerError` (CORRUPT_MESSAGE) if the first batch cannot be decoded. A later damaged batch is left in the rest.
     """
     if not one_by_one:
         left_bytes, opened = TOGETHER_BYTES, []
@@ -43,7 +44,7 @@ def open_part(chunk: Chunk, *, one_by_one: bool) -> OpenedPart:
 
 
 def _first_batches(chunk: Chunk) -> OpenedPart:
-    """Decode the first batches, up to the memory limit or the first damaged one, but at least one."""
+    """Decode the first batches, at least one, until the memory limit or a damaged batch is reached."""
     opened: list[Columns] = []
     sum_bytes = 0
     for index, piece in enumerate(chunk.pieces):
@@ -63,13 +64,16 @@ def _first_batches(chunk: Chunk) -> OpenedPart:
 
 
 def _from(chunk: Chunk, index: int, position: int, header: BatchHeader) -> Chunk:
-    """Return the rest of a chunk from a batch on."""
+    """Return the rest of a chunk, from the batch with this `index` on."""
     pieces = [chunk.pieces[index][position:], *chunk.pieces[index + 1 :]]
     return chunk._replace(pieces=pieces, from_offset=max(chunk.from_offset, header.base_offset))
 
 
 def _new_bytes(columns: Columns) -> int:
-    """Return the number of decompressed bytes; uncompressed batches are views of the fetched bytes."""
+    """Return the number of decompressed bytes in `columns`.
+
+    Uncompressed batches count as 0, because they are views of the fetched bytes.
+    """
     return sum(len(run.data) for run in columns.runs if run.header.codec)
 
 

@@ -13,14 +13,14 @@ from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.wire.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
 
-if TYPE_CHECKING:  # admin clients import this module too, and write no records
+if TYPE_CHECKING:  # imported here, because admin clients import this module too, and write no records
     from ottla.client.producer.partition_queue import Identity
 
 NOTHING_COMMITTED = -1
 
 
 def committable(offsets: Mapping[Place, OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets to commit from integers or `OffsetAndMetadata`. Raises `TypeError`, `SettingError`."""
+    """Return `offsets`, integers or `OffsetAndMetadata`, as offsets to commit. Raises `TypeError`, `SettingError`."""
     return by_place("offsets", offsets, committed)
 
 
@@ -103,7 +103,7 @@ def read_commit(answer: OffsetCommitResponse) -> Iterator[tuple[TopicPartition, 
 def fetch_offsets_request(
     group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool = True
 ) -> OffsetFetchRequest:
-    """Build the request for the committed offsets of `partitions`, or of all if None."""
+    """Build the request for the committed offsets of `partitions`; None means of all partitions."""
     topic = OffsetFetchRequest.OffsetFetchRequestTopic
     topics = None
     if partitions is not None:
@@ -112,10 +112,13 @@ def fetch_offsets_request(
 
 
 def read_fetch_offsets(answer: OffsetFetchResponse) -> Iterator[tuple[TopicPartition, int, OffsetAndMetadata]]:
-    """Yield (partition, error code, offset) for each partition in the answer. Check the answer's own `error_code` first."""
+    """Yield (partition, error code, offset) for each partition in the answer.
+
+    The answer also has an `error_code` of its own, which the caller must check first.
+    """
     for topic in answer.topics:
         for part in topic.partitions:
             found = OffsetAndMetadata(part.committed_offset, part.metadata or "", part.committed_leader_epoch)
-            # Version 0 answers with this error if nothing was committed.
+            # Version 0 answers with this error for a partition without a committed offset.
             missing = part.error_code == UNKNOWN_TOPIC_OR_PARTITION and part.committed_offset == NOTHING_COMMITTED
             yield TopicPartition(topic.name, part.partition_index), NONE if missing else part.error_code, found

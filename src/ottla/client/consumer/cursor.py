@@ -1,7 +1,8 @@
-"""The cursor over a chunk: which records were handed out, and which of them are processed. Commits and positions depend on it.
+"""The cursor over a chunk: which records the user has received, and which of them are processed.
 
-A record in hand is the current one of a loop, or one that the last poll returned. It counts as processed once more records are
-requested. Records are decoded only when needed, and part by part if all of them would take too much memory.
+A record is "in hand" from the moment the user receives it until the user requests more records. From then on it counts as
+processed. Commits and positions depend on these counts. Records are decoded only when needed, and part by part if all of them would
+take too much memory.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from ottla.records.batches.columns import Columns
 
 
 class Cursor:
-    """A chunk being handed out. `taken` records were handed out; the last `in_hand` of them are not processed yet.
+    """A chunk whose records are being handed out.
 
-    All state is about the chunk's open part; once that is processed, `settle` turns to the next part. The user of a blocking
-    consumer runs `each` on one thread while the event loop commits and drops: both counts change in one assignment.
+    `taken` records were handed out; the last `in_hand` of them are not processed yet.
+
+    A chunk is decoded part by part, and all attributes are about the current part. When it is processed, `settle` begins the next
+    part. The user of a blocking consumer runs `each` on one thread, while the event loop commits and drops records on another
+    thread. Therefore both counts change in one assignment.
     """
 
     __slots__ = ("_chunk", "_dropped", "_one_by_one", "_rest", "_stop", "_whole", "counts", "records", "where")
@@ -31,7 +35,7 @@ class Cursor:
     def _begin(self, chunk: Chunk) -> None:
         self.records: list[ConsumerRecord] | None = None
         self.counts = (0, 0)
-        """(records handed out, of which in hand)"""
+        """(records handed out, records of these that are not processed yet)"""
         self._chunk = chunk
         self._rest: Chunk | None = None
         self._stop = chunk.next_offset
@@ -46,7 +50,7 @@ class Cursor:
         return self._dropped or (self._rest is None and self._has_ended())
 
     def _has_ended(self) -> bool:
-        """Return whether the whole open part was handed out."""
+        """Return whether all records of the current part were handed out."""
         return self._whole or (self.records is not None and self.taken >= len(self.records))
 
     def _opened(self) -> list[Columns]:
@@ -56,22 +60,22 @@ class Cursor:
         return part.columns
 
     def open(self) -> list[ConsumerRecord]:
-        """Return the records as objects. Raises `BrokerError` (CORRUPT_MESSAGE)."""
+        """Return the records of the current part as objects. Raises `BrokerError` (CORRUPT_MESSAGE) if they cannot be decoded."""
         if self.records is None:
             self.records = [record for columns in self._opened() for record in columns.records(self.where)]
-            if self._dropped:  # perhaps by another thread, before the records were decoded
+            if self._dropped:  # perhaps another thread called `drop` before the records were decoded
                 del self.records[self.taken :]
         return self.records
 
     def take(self, count: int) -> Sequence[ConsumerRecord]:
-        """Hand out the next `count` records at once."""
+        """Return the next `count` records, or fewer at the end of the part, and count them as handed out."""
         taken, in_hand = self.counts
         part = self.open()[taken : taken + count]
         self.counts = (taken + len(part), in_hand + len(part))
         return part
 
     def take_columns(self) -> list[Columns]:
-        """Hand out the rest of the part at once, as columns."""
+        """Return all remaining records of the current part as columns, and count them as handed out."""
         if not self._dropped and self.taken:
             self._chunk = self._chunk._replace(from_offset=self.position())
         columns = [] if self._dropped else self._opened()
@@ -79,13 +83,13 @@ class Cursor:
         return columns
 
     def each(self) -> Iterator[ConsumerRecord]:
-        """Yield the rest one by one; requesting the next record marks the previous one as processed."""
+        """Yield the remaining records one by one. When the next record is requested, the previous one counts as processed."""
         records = self.open()
         while True:
             taken = self.taken
             try:
                 record = records[taken]
-            except IndexError:  # the end, or another thread dropped the rest
+            except IndexError:  # the end of the part, or another thread has called `drop`
                 break
             self.counts = (taken + 1, 1)
             yield record
@@ -93,17 +97,20 @@ class Cursor:
 
     @property
     def held(self) -> bool:
-        """Return whether a record was handed out and is not processed yet."""
+        """Return whether any record was handed out and is not processed yet."""
         return self.counts[1] > 0 or self._whole
 
     def settle(self) -> None:
-        """Mark all records handed out as processed."""
+        """Mark all records handed out as processed. At the end of a part, begin the next part of the chunk."""
         self.counts = (self.taken, 0)
         if self._rest is not None and self._has_ended():
             self._begin(self._rest)
 
     def drop(self) -> int:
-        """Hand out no more records, because the partition was revoked or its position changed. Return the offset of the end."""
+        """Hand out no more records, because the partition was revoked or its position changed.
+
+        Return the offset after the last record handed out.
+        """
         self._stop = self.position()
         self._dropped = True
         self._rest = None

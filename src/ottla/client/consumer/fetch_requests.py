@@ -17,13 +17,13 @@ from ottla.wire.api.fetch import FetchRequest, FetchResponse
 
 NO_SESSION_EPOCH = -1
 NAMED_UNTIL: Final = 12
-"""The last version of Fetch that names topics: later ones have their ids instead (KIP-516)."""
+"""The last version of Fetch that contains topic names. Later versions contain topic ids instead (KIP-516)."""
 NO_IDS: Final[Mapping[str, bytes]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """The limits on a fetch: how much a broker may return and how long it may wait, with Kafka's names and defaults."""
+    """The limits of a fetch, with Kafka's names and defaults: how much a broker returns, and how long it waits for data."""
 
     fetch_max_bytes: int = 52_428_800
     max_partition_fetch_bytes: int = 1_048_576
@@ -42,8 +42,9 @@ class FetchPosition(NamedTuple):
 class FetchedPartition(NamedTuple):
     """One partition's part of an answer.
 
-    `records` holds whole batches. The first may begin before the requested offset; the last may be incomplete. `cut_short`: even
-    the first is incomplete, because it exceeds the limit of the fetch; fetching again does not help (before KIP-74).
+    `records` holds whole batches. The first may begin before the requested offset; the last may be incomplete. `cut_short` means
+    that even the first batch is incomplete, because it is larger than the fetch's limit (before KIP-74). Another fetch with this
+    limit does not help.
     """
 
     where: TopicPartition
@@ -62,9 +63,9 @@ def fetch_request(
     max_wait_ms: int | None = None,
     ids: Mapping[str, bytes] = NO_IDS,
 ) -> FetchRequest:
-    """Build one request for partitions that one broker leads, in the given order within each topic.
+    """Build one Fetch request for partitions of one leader. The partitions of a topic keep the order of `wanted`.
 
-    Without the `ids` of all topics, it can be sent in at most version `NAMED_UNTIL`.
+    Unless `ids` has the ids of all topics, the request can be sent in version `NAMED_UNTIL` at most.
     """
     partition = FetchRequest.FetchPartition
     topics = [
@@ -94,7 +95,7 @@ def fetch_request(
 
 
 def _in_order(wanted: Iterable[TopicPartition]) -> Iterable[tuple[str, list[TopicPartition]]]:
-    # Brokers fill answers from the front: the caller's order keeps the last partition from starving.
+    # Brokers fill answers from the front. Therefore callers move partitions to the end, so that none starves.
     topics: dict[str, list[TopicPartition]] = {}
     for where in wanted:
         topics.setdefault(where.topic, []).append(where)
@@ -102,9 +103,10 @@ def _in_order(wanted: Iterable[TopicPartition]) -> Iterable[tuple[str, list[Topi
 
 
 def read_fetch(answer: FetchResponse, version: int, ids: Mapping[str, bytes] = NO_IDS) -> Iterator[FetchedPartition]:
-    """Yield the partitions of an answer to this version of Fetch. Check its own `error_code` first. Raises `BadBatch`.
+    """Yield the partitions of an answer in this version of Fetch. Raises `BadBatch`.
 
-    `ids` are the topic ids of the request, for versions without topic names.
+    The answer also has an `error_code` of its own, which the caller must check first. `ids` are the topic ids of the request, for
+    versions without topic names.
     """
     names = {topic_id: name for name, topic_id in ids.items()} if version > NAMED_UNTIL else {}
     for topic in answer.responses:
@@ -128,16 +130,17 @@ def read_fetch(answer: FetchResponse, version: int, ids: Mapping[str, bytes] = N
 
 
 def holds_nothing_more(found: FetchedPartition, offset: int, end: int, *, read_committed: bool) -> bool:
-    """Return whether an answer without records proves that compaction left none from `offset` to `end`.
+    """Return whether an answer without records proves that compaction has left none from `offset` to `end`.
 
-    Brokers return the records below the high watermark, or with read_committed below the last stable offset: at least one batch.
+    Brokers return at least one batch if there is any below the high watermark, or with `read_committed` below the last stable
+    offset.
     """
     readable = found.last_stable_offset if read_committed else found.high_watermark
     return not len(found.records) and found.log_start_offset <= offset and readable >= end
 
 
 def cut_short(where: TopicPartition, offset: int, limits: FetchLimits) -> KafkaError:
-    """Return the error for a message that is too large for a broker before KIP-74 to send."""
+    """Return the exception for a message that exceeds the limits of the fetch. Brokers before KIP-74 return only its beginning."""
     return KafkaError(
         f"The message of {where.topic}-{where.partition} at offset {offset} is larger than "
         f"max_partition_fetch_bytes={limits.max_partition_fetch_bytes}: raise that setting."

@@ -1,7 +1,7 @@
 """A consumer's partitions as a state machine: their positions, the fetches to send, and the chunks ready to be handed out.
 
-Each broker has one fetch in flight at a time, for all its partitions without a buffered chunk: the next chunk arrives while one is
-read. Records stay encoded. Leaders come from the metadata cache; the machine sends nothing itself.
+Each broker has one fetch in flight at a time, for all its partitions without a buffered chunk. So the next chunk arrives while the
+user reads one. Records stay encoded. Leaders come from the metadata cache; the machine sends nothing itself.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ UNREADABLE_07 = "No message begins at this position, or it is damaged: seek to t
 
 
 class Chunk(NamedTuple):
-    """Whole batches of one partition. Records below `from_offset` were not requested; the next chunk begins at `next_offset`."""
+    """Whole batches of one partition. They can begin before `from_offset`, the first offset requested.
+
+    The next chunk begins at `next_offset`.
+    """
 
     where: TopicPartition
     pieces: list[memoryview]
@@ -53,7 +56,7 @@ class Chunk(NamedTuple):
 class Reading:
     """The state of one partition. `position` is the next offset to hand out, `fetch_offset` the next to fetch.
 
-    `turn` changes with every seek, so that answers to older fetches are ignored.
+    `turn` is a counter that each seek increments: answers to fetches from before the seek are ignored.
     """
 
     where: TopicPartition
@@ -64,7 +67,7 @@ class Reading:
     retiring: bool = False
     turn: int = 0
     topic_id: bytes = NO_TOPIC_ID
-    """The id of the topic in which the position is; `NO_TOPIC_ID` until a fetch by that id was answered."""
+    """The id of the topic to which the position belongs; `NO_TOPIC_ID` until the first answer to a fetch by topic id."""
     high_watermark: int = UNKNOWN_OFFSET
     last_stable_offset: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
@@ -74,22 +77,22 @@ class Reading:
 
 
 class PlannedFetch(NamedTuple):
-    """A request to send to `node_id`; pass it back with the answer."""
+    """A Fetch request to send to `node_id`. Pass this object back with the answer."""
 
     node_id: int
     request: FetchRequest
     turns: dict[TopicPartition, int]
     ids: dict[str, bytes]
-    """The topics' ids by name, which the answer has in place of names."""
+    """The topics' ids by name: newer versions of the answer contain ids only."""
 
     def version(self, highest: int) -> int:
-        """Return the version to send, where `highest` is the highest one that the broker and this client share."""
+        """Return the version to send. `highest` is the highest version that the broker and this client share."""
         return min(highest, NAMED_UNTIL) if NO_TOPIC_ID in self.ids.values() else highest
 
 
 @dataclass(slots=True)
 class Fetcher:
-    """The state machine. `reset_timestamp` is the new start for a position out of range; None makes that an error."""
+    """The state machine. `reset_timestamp` replaces a position that is out of range; with None, such a position is an error."""
 
     metadata: Metadata
     limits: FetchLimits
@@ -97,11 +100,12 @@ class Fetcher:
     check_crcs: bool = True
     retry_backoff_ms: int = 100
     missing_patience_ms: int = 60_000
-    """The time, in ms, for which a missing partition is no error: new topics take time to spread over brokers."""
+    """The time, in ms, for which a missing partition is no error: brokers receive new topics at different times."""
     longest_pause_ms: int = 0
-    """The longest pause, in ms, after a fetch without new records, for brokers that do not wait themselves (Kafka 0.7)."""
+    """The longest pause, in ms, after a fetch without new records. Only brokers of Kafka 0.7 need one: they answer without waiting.
+    """
     unreadable: str = UNREADABLE
-    """The advice to users about unreadable messages."""
+    """The advice to users in errors about unreadable messages."""
     wants_metadata: set[str] = field(default_factory=set)
     failure: KafkaError | None = None
     _readings: dict[TopicPartition, Reading] = field(default_factory=dict)
@@ -110,9 +114,9 @@ class Fetcher:
     _waits: dict[int, int] = field(default_factory=dict)
     _errors: dict[TopicPartition, KafkaError] = field(default_factory=dict)
     _raised: set[TopicPartition] = field(default_factory=set)
-    """The partitions whose current error was raised: they are fetched again."""
+    """The partitions whose current error was raised. These partitions are fetched again."""
     _told: dict[TopicPartition, str] = field(default_factory=dict)
-    """The text of the last raised error of each partition, while the error lasts."""
+    """The text of each partition's last raised error, kept while the error lasts."""
     _missing_since_ms: dict[TopicPartition, int] = field(default_factory=dict)
 
     @property
@@ -120,14 +124,14 @@ class Fetcher:
         return self._readings.keys()
 
     def reading(self, where: TopicPartition) -> Reading:
-        """Return the state of an assigned partition. Raises `KafkaError` for any other."""
+        """Return the state of an assigned partition. Raises `KafkaError` for a partition that is not assigned."""
         try:
             return self._readings[where]
         except KeyError:
             raise KafkaError(f"{where.topic}-{where.partition} is not assigned to this consumer.") from None
 
     def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Add these partitions. Reading begins once `seek` or `reset` has set a position."""
+        """Add these partitions. Each is fetched once `seek` or `reset` has set its position."""
         for where in partitions:
             self._readings.setdefault(where, Reading(where))
 
@@ -143,7 +147,7 @@ class Fetcher:
         self._chunks = deque(chunk for chunk in self._chunks if chunk.where != where)
 
     def fail(self, where: TopicPartition, error: KafkaError) -> None:
-        """Make `take` raise `error` until a seek or a successful fetch of the partition."""
+        """Make `take` raise `error` for a partition, until a seek or a successful fetch of the partition."""
         self._errors[where] = error
         self._raised.discard(where)
 
@@ -153,16 +157,16 @@ class Fetcher:
             self._told.pop(where, None)
 
     def error(self, where: TopicPartition) -> KafkaError | None:
-        """Return the error by which a partition cannot be read at present, or None."""
+        """Return the error that `take` raises for a partition, or None."""
         return self._errors.get(where)
 
     def seek(self, where: TopicPartition, offset: int) -> None:
-        """Continue from `offset`."""
+        """Set the position of a partition to `offset`."""
         reading = self._restart(where)
         reading.position = reading.fetch_offset = offset
 
     def retire(self, where: TopicPartition) -> Reading:
-        """Stop fetching and handing out a partition that is about to be revoked. Its position is kept."""
+        """Stop fetching a partition that is about to be revoked, and hand out no more of its records. Its position is kept."""
         reading = self.reading(where)
         position = reading.position
         self._restart(where)
@@ -171,7 +175,7 @@ class Fetcher:
         return reading
 
     def reset(self, where: TopicPartition, timestamp: int) -> None:
-        """Continue from the offset at `timestamp` (or at either end) once the driver has looked it up."""
+        """Continue at the offset for `timestamp`, or at an end of the log, once the driver has looked up this offset."""
         self._restart(where).reset_to = timestamp
 
     def _restart(self, where: TopicPartition) -> Reading:
@@ -186,11 +190,14 @@ class Fetcher:
         return reading
 
     def to_reset(self) -> dict[TopicPartition, int]:
-        """Return the partitions whose offset must be looked up, with the timestamp of each."""
+        """Return the partitions whose offsets the driver must look up, each with the timestamp to look up."""
         return {reading.where: reading.reset_to for reading in self._readings.values() if reading.reset_to is not None}
 
     def pause(self, partitions: Iterable[TopicPartition], *, paused: bool = True) -> None:
-        """Fetch and hand out nothing of these partitions until they are resumed (`paused=False`)."""
+        """Pause partitions, or resume them with `paused=False`.
+
+        Paused partitions are not fetched, and none of their records is handed out.
+        """
         for where in partitions:
             self.reading(where).paused = paused
 
@@ -224,15 +231,18 @@ class Fetcher:
         return made
 
     def _was_recreated(self, reading: Reading) -> bool:
-        """Return whether the position is one of a topic that was deleted since, and whose name another topic has now.
+        """Return whether the topic at the position was deleted, and another topic was created with its name since.
 
-        In a cluster that is being upgraded, an answer of an older broker names no ids: that says nothing.
+        An older broker of a cluster that is being upgraded returns no topic ids. Without both ids, return False.
         """
         known = self.metadata.topic_id(reading.where.topic)
         return known != reading.topic_id and NO_TOPIC_ID not in (known, reading.topic_id)
 
     def _begin_anew(self, reading: Reading) -> None:
-        """Go on at the beginning of the new topic: all its records are newer than what was read of the old one."""
+        """Continue at the beginning of the recreated topic: all its records are newer than the ones read from the deleted topic.
+
+        Without a `reset_timestamp`, make `take` raise an error instead.
+        """
         topic, partition = reading.where
         if self.reset_timestamp is None:
             self.fail(reading.where, broker_error(codes.OFFSET_OUT_OF_RANGE, f"Fetching {topic}-{partition}", RECREATED))
@@ -252,7 +262,10 @@ class Fetcher:
             self.fail(where, error)
 
     def _max_wait_ms(self, node_id: int, some_are_full: bool) -> int:
-        """Return the fetch's wait, in ms: short if buffered partitions are left out, so that they soon join the next fetch."""
+        """Return how long the broker may wait, in ms.
+
+        The wait is short if partitions with buffered chunks are left out, so that they soon take part in the next fetch.
+        """
         longest = self.limits.fetch_max_wait_ms
         if not some_are_full:
             return longest
@@ -271,7 +284,7 @@ class Fetcher:
         )
 
     def answered(self, fetch: PlannedFetch, answer: FetchResponse, now_ms: int, version: int = SPOKEN[FETCH][1]) -> None:
-        """Process the answer to `fetch`, which was sent in this version."""
+        """Process the answer to `fetch`, which was sent in this `version`."""
         self._in_flight.discard(fetch.node_id)
         if answer.error_code:
             self._back_off(fetch.turns, now_ms)
@@ -290,7 +303,7 @@ class Fetcher:
             self.failure = broker_error(codes.CORRUPT_MESSAGE, "Fetching", str(error))
 
     def broken(self, fetch: PlannedFetch, now_ms: int) -> None:
-        """Process a lost answer."""
+        """Process the loss of the answer to `fetch`: retry after a pause, with fresh metadata."""
         self._in_flight.discard(fetch.node_id)
         self.wants_metadata.update(where.topic for where in fetch.turns)
         self._back_off(fetch.turns, now_ms)
@@ -325,11 +338,11 @@ class Fetcher:
         reading.fetch_offset = seen.next_offset
         reading.buffered += 1
         self._chunks.append(chunk)
-        # Brokers fill answers from the front: a partition that was served moves to the end.
+        # Brokers fill answers from the front. Therefore a partition with records moves to the end of the next request.
         self._readings[reading.where] = self._readings.pop(reading.where)
 
     def _unreadable(self, reading: Reading, error: KafkaError, now_ms: int) -> None:
-        """Store the error of an unreadable partition. The next fetch waits for the back-off and for the user to see the error."""
+        """Store the error of an unreadable partition. It is fetched again after a pause, once `take` has raised the error."""
         reading.not_before_ms = now_ms + self.retry_backoff_ms
         self.fail(reading.where, error)
 
@@ -347,7 +360,10 @@ class Fetcher:
             self.fail(reading.where, error)
 
     def take(self) -> Chunk | None:
-        """Return the next chunk to hand out, or None. Raises the error that prevents fetching, each time while it lasts."""
+        """Return the next chunk to hand out, or None. Raise the error of a partition that cannot be fetched.
+
+        While the error lasts, later calls raise it again when there is no chunk.
+        """
         if self.failure is not None:
             failure, self.failure = self.failure, None
             raise failure
@@ -358,7 +374,10 @@ class Fetcher:
         return chunk
 
     def take_more(self) -> Chunk | None:
-        """Return the next chunk for a user who has records in hand. An error must not discard them: it waits for `take`."""
+        """Return the next chunk to add to records already in hand, or None.
+
+        It raises no error, because the records in hand would be lost. `take` raises the error later.
+        """
         if self.failure is not None or any(self._is_new(where) for where in self._errors):
             return None
         return self._next_chunk()
@@ -375,11 +394,14 @@ class Fetcher:
         return None
 
     def _is_new(self, where: TopicPartition) -> bool:
-        """Return whether the user has not seen this error of a partition. A repeated error does not keep back other records."""
+        """Return whether the error of a partition was not raised yet.
+
+        The same error, raised before, does not keep back records of other partitions.
+        """
         return self._told.get(where) != str(self._errors[where]) and not self._readings[where].paused
 
     def _raise_error(self, wanted: Callable[[TopicPartition], bool]) -> None:
-        """Raise the first wanted error: new errors come before other partitions' records, raised ones after them."""
+        """Raise the first error whose partition is `wanted`, and remember that it was raised. Errors of paused partitions wait."""
         for where, error in self._errors.items():
             if wanted(where) and not self._readings[where].paused:
                 self._raised.add(where)

@@ -9,17 +9,18 @@ from ottla.client.types import OffsetAndTimestamp, TopicPartition
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 NO_REPLICA = -1
-"""The replica id of consumers. Any other id is a follower's, which may see more than consumers."""
+"""The replica id of consumers. Any other id is the id of a follower, to which brokers also return records above the high watermark.
+"""
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:
-    """Yield partitions grouped by topic, the shape of most requests."""
+    """Yield (topic, its partitions), the structure of most requests."""
     for topic, group in groupby(sorted(partitions), key=lambda where: where.topic):
         yield topic, list(group)
 
 
 def list_offsets_request(wanted: Mapping[TopicPartition, int], *, read_committed: bool, timeout_ms: int) -> ListOffsetsRequest:
-    """Build the request. `wanted` maps partitions to a timestamp in ms, or to EARLIEST_, LATEST_ or MAX_TIMESTAMP."""
+    """Build the request. `wanted` maps each partition to a timestamp in ms, or to EARLIEST_, LATEST_ or MAX_TIMESTAMP."""
     partition = ListOffsetsRequest.ListOffsetsPartition
     topics = [
         ListOffsetsRequest.ListOffsetsTopic(
@@ -34,6 +35,6 @@ def read_list_offsets(answer: ListOffsetsResponse) -> Iterator[tuple[TopicPartit
     """Yield (partition, error code, offset) for each partition in the answer."""
     for topic in answer.topics:
         for found in topic.partitions:
-            # Version 0 returns a list; one offset was requested.
+            # Version 0 returns a list of offsets. Its only element is used, because one offset was requested.
             offset = OffsetAndTimestamp(next(iter(found.old_style_offsets), found.offset), found.timestamp, found.leader_epoch)
             yield TopicPartition(topic.name, found.partition_index), found.error_code, offset

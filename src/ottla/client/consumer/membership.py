@@ -1,10 +1,10 @@
 """A consumer's group membership as a state machine: JoinGroup, SyncGroup, Heartbeat, LeaveGroup (classic protocol, KIP-429).
 
-`next` returns one step at a time; the other methods take its result. Connections are unknown here; steps such as `Revoke` leave
-committing and fetching to the driver.
+`next` returns one step at a time, and the other methods take the step's result. The machine uses no connections, and a driver
+commits and fetches when a step such as `Revoke` requires it.
 
-OUT has to join, PLANNING to assign partitions as the group's leader, SYNC to ask for its own, ADOPT to revoke and to take them;
-STABLE reads them and sends heartbeats.
+A member that is OUT joins. PLANNING assigns partitions to all members, if this one is the group's leader. SYNC requests this
+member's assignment. ADOPT revokes old partitions and begins to read new ones. STABLE reads and sends heartbeats.
 
 | state | event | next state |
 |---|---|---|
@@ -55,7 +55,7 @@ class Phase(Enum):
 
 
 class Ask(NamedTuple):
-    """Send this to the coordinator; pass the answer to `answered`."""
+    """Send this request to the coordinator, and pass the answer to `answered`."""
 
     api_key: int
     body: Message
@@ -63,25 +63,25 @@ class Ask(NamedTuple):
 
 
 class Revoke(NamedTuple):
-    """Revoke these partitions, after a commit if auto-commit is on; then call `revoked`."""
+    """Revoke these partitions, and commit their offsets first if auto-commit is on. Then call `revoked`."""
 
     partitions: list[TopicPartition]
 
 
 class Lose(NamedTuple):
-    """Drop these partitions, whose offsets can no longer be committed; then call `revoked`."""
+    """Drop these partitions: their offsets can no longer be committed. Then call `revoked`."""
 
     partitions: list[TopicPartition]
 
 
 class Assign(NamedTuple):
-    """Start reading these new partitions, then call `assigned`."""
+    """Start reading these new partitions. Then call `assigned`."""
 
     partitions: list[TopicPartition]
 
 
 class Lead(NamedTuple):
-    """Find the partition counts of these topics, as the group's leader; then call `share_out`."""
+    """Find the partition counts of these topics, because this member is the group's leader. Then call `share_out`."""
 
     topics: list[str]
 
@@ -98,7 +98,7 @@ GroupAnswer = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse
 
 @dataclass(slots=True)
 class Membership:
-    """The state machine. `owned` are the assigned partitions. `coordinator_lost`: find the coordinator before the next `Ask`."""
+    """The state machine. `owned` are the assigned partitions. While `coordinator_lost`, an `Ask` needs a lookup first."""
 
     settings: ConsumerSettings
     topics: list[str] = field(default_factory=list)
@@ -117,12 +117,12 @@ class Membership:
     _heartbeat_ms: int = 0
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """Change the subscription to these topics, by joining again."""
+        """Subscribe to these topics in place of the old ones. The member joins again."""
         self.topics = sorted(topics)
         self._rejoin = True
 
     def rejoin(self) -> None:
-        """Join again, because an input of the assignment has changed, such as the number of partitions."""
+        """Join again, because the partition counts of topics, or another input of the assignment, have changed."""
         self._rejoin = True
 
     @property
@@ -131,7 +131,7 @@ class Membership:
 
     @property
     def cooperative(self) -> bool:
-        """Return whether partitions are kept while joining: only if every offered strategy allows it."""
+        """Return whether this member keeps its partitions while it joins again. Every offered strategy must allow that."""
         return all(STRATEGIES[name].cooperative for name in self.settings.partition_assignment_strategy)
 
     def next(self, now_ms: int) -> Step:
@@ -191,7 +191,7 @@ class Membership:
         target = set(self._target)
         going = [where for where in self.owned if where not in target]
         if going:
-            # The coordinator assigns a partition to another member only after this one has rejoined without it (KIP-429).
+            # Rejoin then: another member gets a partition only after this one has rejoined without it (KIP-429).
             self._rejoin = self._rejoin or STRATEGIES[self.protocol].cooperative
             return Revoke(going)
         owned = set(self.owned)
@@ -212,7 +212,7 @@ class Membership:
         return self.heartbeat() if now_ms >= self._heartbeat_ms else Idle(self._heartbeat_ms)
 
     def heartbeat(self) -> Ask:
-        """Build a heartbeat; also to be sent while a `Revoke` takes long."""
+        """Build a heartbeat. The driver also sends it while a `Revoke` takes long."""
         body = HeartbeatRequest(
             group_id=self.group_id,
             generation_id=self.generation_id,
@@ -243,8 +243,8 @@ class Membership:
             self.member_id = answer.member_id
 
     def _joined(self, answer: JoinGroupResponse) -> None:
-        # Another member may have owned partitions since a generation that this one missed. That cannot happen if the coordinator
-        # assigns (KIP-848): it assigns a partition only after its owner has returned it.
+        # Another member may have owned partitions since a generation that this one missed. A coordinator that assigns partitions
+        # itself (KIP-848) prevents that: it assigns a partition only after its owner has returned it.
         self._lost = self._lost or bool(answer.leader and 0 <= self.generation_id < answer.generation_id - 1)
         self.member_id = answer.member_id
         self.generation_id = answer.generation_id
@@ -281,16 +281,19 @@ class Membership:
             self.member_id = ""
 
     def commit_refused(self, code: int, generation_id: int) -> None:
-        """Process a refused commit of this generation: the group may have fenced this member.
+        """Process the error of a commit in this generation: the group may have fenced this member.
 
-        While an assignment is pending, its answer decides.
+        While the member waits for an assignment, the error is ignored, because the answer to JoinGroup or SyncGroup shows it too.
         """
         waits = self.phase in (Phase.PLANNING, Phase.SYNC)
         if code in _MEMBER_GONE and 0 <= generation_id == self.generation_id and not waits:
             self._forget_membership(keep_id=code == codes.ILLEGAL_GENERATION)
 
     def broken(self, ask: Ask, error: KafkaError, now_ms: int) -> None:
-        """Process a lost answer. Raises `error` unless it is retriable."""
+        """Process the loss of the answer to `ask`: find the coordinator and retry after a pause.
+
+        Raises `error` if it is not retriable.
+        """
         if not error.retriable:
             raise error
         self.coordinator_lost = True
@@ -299,12 +302,18 @@ class Membership:
             self.phase = Phase.OUT
 
     def begin_anew(self, now_ms: int) -> None:
-        """Join again after a pause, without the owned partitions: a step failed, and they may be half adopted."""
+        """Join again after a pause, without the owned partitions.
+
+        A step failed, so that it is unknown which of its partitions are read.
+        """
         self._forget_membership(keep_id=True)
         self._not_before_ms = now_ms + self.settings.retry_backoff_ms
 
     def leave(self) -> Ask | None:
-        """Reset; return the LeaveGroup request if the group has this member. Static members stay in the group (KIP-345)."""
+        """Reset the state, and return a LeaveGroup request, or None if there is nothing to leave.
+
+        Static members stay in the group (KIP-345).
+        """
         known = self.member_id and self.settings.group_instance_id is None
         member_id = self.member_id
         self.phase, self.member_id, self.generation_id, self.owned = Phase.OUT, "", NO_GENERATION, []

@@ -1,4 +1,4 @@
-"""A consumer's progress: the records handed out, and which of them are processed."""
+"""A consumer's progress: the records handed out to the user, and which of them are processed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.client.types import OffsetAndMetadata, TopicPartition
 
 
 class Progress:
-    """The cursors over a fetcher's chunks. A partition without a cursor is at the fetcher's position."""
+    """The cursors over a fetcher's chunks. A partition without a cursor has the position of the fetcher."""
 
     def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
@@ -28,19 +28,22 @@ class Progress:
         self._cursors = [cursor for cursor in self._cursors if not cursor.exhausted]
 
     def left_over(self) -> Cursor | None:
-        """Return a cursor with more records to hand out, or None."""
+        """Return a cursor with more records to hand out, of a partition that is not paused; None if there is no cursor."""
         paused = self._fetcher.paused()
         return next((cursor for cursor in self._cursors if not cursor.exhausted and cursor.where not in paused), None)
 
     def holds(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Return whether records of these partitions were handed out and are not processed yet."""
+        """Return whether the user still processes records of these partitions."""
         asked = set(partitions)
         return any(cursor.held for cursor in self._cursors if cursor.where in asked)
 
     def cut_short(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out no more records of partitions that are about to be revoked. Positions stay after the last record handed out."""
+        """Hand out no more records of partitions that are about to be revoked.
+
+        Their positions stay after the last record handed out.
+        """
         for where in partitions:
-            # This comes before the cursors are dropped: the position depends on them.
+            # This comes before the cursors are dropped, because the position depends on them.
             position = self.position(where)
             self._fetcher.retire(where).position = position
         going = set(partitions)
@@ -62,11 +65,11 @@ class Progress:
         return min(going, default=self._fetcher.reading(where).position)
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit if all records handed out count."""
+        """Return the offsets to commit if all records handed out are to count as processed."""
         return self._known((where, self.position(where)) for where in self._fetcher.partitions)
 
     def done(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit if only processed records count."""
+        """Return the offsets to commit if only processed records count; of all partitions if `partitions` is None."""
         wanted = list(self._fetcher.partitions if partitions is None else partitions)
         return self._known((where, self._done(where)) for where in wanted if where in self._fetcher.partitions)
 

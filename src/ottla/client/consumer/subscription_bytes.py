@@ -1,4 +1,4 @@
-"""The bytes that members of a group exchange: subscriptions and assignments, each after its version (KIP-429, KIP-792)."""
+"""The bytes that members of a group exchange: subscriptions and assignments, each preceded by a version (KIP-429, KIP-792)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ M = TypeVar("M", bound=Message)
 
 
 def encode_subscription(subscription: MemberSubscription) -> bytes:
-    """Encode the metadata of a member in JoinGroup."""
+    """Encode a member's subscription, for its JoinGroup request."""
     owned = [
         ConsumerProtocolSubscription.TopicPartition(topic=topic, partitions=[where.partition for where in group])
         for topic, group in by_topic(subscription.owned)
@@ -34,14 +34,14 @@ def encode_subscription(subscription: MemberSubscription) -> bytes:
 
 
 def decode_subscription(data: Buffer, group_instance_id: str | None = None) -> MemberSubscription:
-    """Decode another member's metadata. Raises `KafkaError` if it cannot be read."""
+    """Decode the subscription of another member. Raises `KafkaError` if its bytes cannot be decoded."""
     found = _decode(ConsumerProtocolSubscription, data)
     owned = [TopicPartition(part.topic, index) for part in found.owned_partitions for index in part.partitions]
     return MemberSubscription(found.topics, owned, found.generation_id, group_instance_id)
 
 
 def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
-    """Encode a member's partitions in SyncGroup."""
+    """Encode a member's partitions, for the leader's SyncGroup request."""
     assigned = [
         ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=[where.partition for where in group])
         for topic, group in by_topic(partitions)
@@ -52,7 +52,7 @@ def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: Buffer) -> list[TopicPartition]:
-    """Decode a member's partitions; empty bytes mean none. Raises `KafkaError` if they cannot be read."""
+    """Decode a member's partitions; empty bytes mean none. Raises `KafkaError` if the bytes cannot be decoded."""
     if not data:
         return []
     found = _decode(ConsumerProtocolAssignment, data)

@@ -1,6 +1,6 @@
-"""The visible part of fetched batches: no control batches, and with read_committed no records of aborted transactions.
+"""The batches that a consumer reads: without control batches, and with read_committed without aborted transactions.
 
-Only batch headers are read; records stay encoded. Data without transactions, the usual case, passes uncut.
+Only batch headers are read; records stay encoded. Fetched bytes without transactions, the usual case, stay one piece.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from ottla.records.batches.header import BadBatch, BatchHeader, batches, crc_is_
 
 
 class AbortedTransaction(NamedTuple):
-    """An aborted transaction: its producer's records from `first_offset` to its next control batch are void."""
+    """An aborted transaction. Readers skip its producer's records from `first_offset` to the producer's next control batch."""
 
     producer_id: int
     first_offset: int
 
 
 class Visible(NamedTuple):
-    """The visible batches. `pieces` are runs of whole batches; `next_offset` starts the next fetch, None without a whole batch."""
+    """The visible batches, as runs of whole batches (`pieces`). The next fetch begins at `next_offset`; None without a batch."""
 
     pieces: list[memoryview]
     next_offset: int | None
@@ -27,9 +27,9 @@ class Visible(NamedTuple):
 
 
 def visible(records: memoryview, aborted: Iterable[AbortedTransaction] = (), *, check_crcs: bool = False) -> Visible:
-    """Cut out the batches that a reader must not see. `aborted` is the broker's list (empty for read_uncommitted).
+    """Return the fetched batches without the ones that a reader must not see. `aborted` is empty for read_uncommitted.
 
-    Raises `BadBatch` if the bytes are not batches or, with `check_crcs`, a checksum is wrong.
+    Raises `BadBatch` if the bytes are not batches, or with `check_crcs` if a checksum is wrong.
     """
     void = sorted(aborted, key=lambda transaction: transaction.first_offset)
     pieces: list[memoryview] = []

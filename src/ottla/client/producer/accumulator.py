@@ -1,7 +1,7 @@
-"""The accumulator: it collects records into batches, one open batch per partition, closed when full or after its linger time.
+"""The accumulator, which collects records into batches. A partition's open batch is closed when it is full or has lingered.
 
-Appending runs once per record, everything else once per batch. Brokers and the wire format are unknown here. User threads append
-while the event loop closes and finishes batches: every method takes the lock itself, and all changing state is private.
+`append` runs once per record, everything else once per batch. The module sends nothing and encodes nothing. User threads append
+while the event loop closes and finishes batches. Therefore every method takes the lock itself, and all changing state is private.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ BYTES = (bytes, bytearray, memoryview, type(None))
 
 
 class PendingBatch:
-    """The records of one batch and, once it is `done`, their outcome. `size` is an upper bound in bytes, before compression.
+    """The records of one batch and, once the batch is `done`, their outcome.
 
-    The batch lingers until `close_ms`, and must be written by `deadline_ms`.
+    `size` is an upper bound in bytes, before compression. The batch is closed at `close_ms` even if it is not full, and must be
+    written by `deadline_ms`.
     """
 
     __slots__ = (
@@ -65,22 +66,25 @@ class PendingBatch:
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` once the batch is done; if it is done already, at once, and possibly twice. Callable from any thread."""
+        """Call `watcher` once the batch is done. Callable from any thread.
+
+        If the batch is done already, call `watcher` at once; in a race, it is called twice.
+        """
         self._watchers.append(watcher)
         if self.done:
             watcher()
 
     def finish(self, *, base_offset: int = -1, log_append_time_ms: int = -1, error: KafkaError | None = None) -> None:
-        """Store the outcome and call the watchers."""
+        """Store the outcome of the batch, and call the watchers."""
         self.base_offset, self.log_append_time_ms, self.error = base_offset, log_append_time_ms, error
         self.done = True
-        # Every watcher is called, even after one that raises.
+        # Every watcher is called, even if an earlier one raises.
         with ExitStack() as watchers:
             for watcher in reversed(self._watchers):
                 watchers.callback(watcher)
 
     def outcome(self, index: int) -> RecordMetadata:
-        """Return the metadata of record `index`, or raise the error that prevented its write. Only once the batch is done."""
+        """Return the metadata of record `index`, or raise the error because of which it was not written. The batch must be done."""
         if self.error is not None:
             if self.on_error_raised is not None:
                 self.on_error_raised(index)
@@ -99,7 +103,7 @@ class RecordFields(NamedTuple):
 
 
 def checked_record(key: object, value: object, headers: Iterable[object] | None, timestamp_ms: object) -> RecordFields:
-    """Copy a record's arguments into fields for a batch: the caller may reuse a buffer or a list before the batch is built.
+    """Copy a record's arguments into fields for a batch, because the caller may change them before the batch is built.
 
     Raises `TypeError` for a value that a record cannot hold. Raises `SettingError` for a timestamp out of range, and for a header
     name that cannot be encoded as UTF-8.
@@ -136,7 +140,7 @@ def headers_size(headers: Headers) -> int:
 
 
 class Closing(NamedTuple):
-    """Closed batches, and the time of the next close in ms: None while no batch is open."""
+    """Closed batches, and the time in ms at which the next open batch must be closed: None while no batch is open."""
 
     batches: list[PendingBatch]
     next_close_ms: int | None
@@ -145,8 +149,9 @@ class Closing(NamedTuple):
 class Accumulator:
     """The batches of all partitions. `pending_bytes` counts the bytes of unfinished batches.
 
-    A batch must be written within `delivery_timeout_ms` of its first record, and lingers for at most half of that. `check` is
-    called before each record and may raise. `lock` is held during every change; without one, all calls must come from one thread.
+    A batch must be written within `delivery_timeout_ms` of its first record, and lingers for at most half of this time. `check` is
+    called before each record, and can raise. `lock` is held during every change. Without a lock, all calls must come from one
+    thread.
     """
 
     def __init__(
@@ -183,10 +188,11 @@ class Accumulator:
         timestamp_ms: int,
         now_ms: Callable[[], int],
     ) -> tuple[PendingBatch, int]:
-        """Add a record to the open batch of its partition; None selects one of `count`. Return the batch and the record's index.
+        """Add a record to the open batch of its partition. Return the batch and the record's index.
 
-        `now_ms` is called only when a batch is opened, by its record of index 0; call `close` soon after that. Raises `BrokerError`
-        (MESSAGE_TOO_LARGE), and as `check`.
+        With `partition` None, the partitioner chooses one of `count` partitions. `now_ms` is called only if the record opens a
+        batch: its index is then 0, and `close` must be called soon. Raises `BrokerError` (MESSAGE_TOO_LARGE), and what `check`
+        raises.
         """
         size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
         if headers:
@@ -230,7 +236,10 @@ class Accumulator:
         return batch
 
     def close(self, now_ms: int, hold: Callable[[TopicPartition], bool]) -> Closing:
-        """Take the full batches and the ones that have lingered. A partition on `hold` keeps its batch until the deadline."""
+        """Close and return the full batches and the batches that have lingered.
+
+        A partition for which `hold` returns True keeps its open batch until it is full or at its deadline.
+        """
         with self._lock:
             closed, self._full = self._full, []
             for key, batch in list(self._open.items()):
@@ -243,14 +252,14 @@ class Accumulator:
             return Closing(closed, min(times, default=None))
 
     def end_linger(self) -> list[PendingBatch]:
-        """End the linger time of all open batches, and return all unfinished batches."""
+        """End the linger time of all open batches. Return all unfinished batches."""
         with self._lock:
             for batch in self._open.values():
                 batch.close_ms = 0
             return list(self._unfinished)
 
     def finished(self, batch: PendingBatch) -> None:
-        """Release the memory of `batch`, which is done."""
+        """Release the memory that `batch` takes in `buffer_memory`. The batch is done."""
         with self._lock:
             self._forget(batch)
 
@@ -260,7 +269,7 @@ class Accumulator:
             self.pending_bytes -= batch.size
 
     def drop(self) -> list[PendingBatch]:
-        """Remove and return the batches that are still open or full: they are never written."""
+        """Remove and return the batches that are still open or full, so that they are never written."""
         with self._lock:
             dropped = [*self._full, *self._open.values()]
             self._full, self._open = [], {}
@@ -270,12 +279,12 @@ class Accumulator:
             return dropped
 
     def end(self, check: Callable[[], object]) -> None:
-        """Accept no more records: `check`, which raises, is called before each."""
+        """Accept no more records: from now on `check`, which always raises, is called before each record."""
         with self._lock:
             self._check = check
 
     def abandon(self) -> list[PendingBatch]:
-        """Remove and return all unfinished batches, which will not be sent."""
+        """Remove and return all unfinished batches, even the ones that were handed to the sender."""
         with self._lock:
             gone, self._full, self._open = list(self._unfinished), [], {}
             for batch in gone:

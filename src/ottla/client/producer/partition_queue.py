@@ -1,7 +1,7 @@
 """The unsent batches of one partition: order, sequence numbers and retries (KIP-98).
 
-Batches are sent in order. Once one must be sent again, none is sent until everything in flight has been answered. Then the repeated
-ones go first, in their old order and with their old sequence numbers, so that the broker recognises duplicates.
+Batches are sent in order. When a batch must be sent again, no batch is sent until all batches in flight have been answered. Then
+the repeated batches go first, in their old order and with their old sequence numbers, so that the broker recognises duplicates.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Identity(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Outgoing:
-    """An encoded batch. `finish` is called once, with `error` if the records were not written.
+    """An encoded batch. `finish` is called once it is done; `error` is set if the records were not written.
 
     `last_refusal` is the error of the last failed attempt.
     """
@@ -57,7 +57,10 @@ class Outgoing:
             self.when_done(self)
 
     def identify(self, identity: Identity, sequence: int, *, transactional: bool = False) -> None:
-        """Write producer id, epoch, first sequence number and, if `transactional`, the transactional bit into the header."""
+        """Write the producer's identity and the first sequence number into the header.
+
+        With `transactional`, also set the transactional bit.
+        """
         self.sequence = sequence
         if transactional:
             self.data[_LOW_ATTRIBUTES] |= TRANSACTIONAL_BIT
@@ -67,9 +70,9 @@ class Outgoing:
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """The batches of one partition: queued, in flight, and returned to be sent again.
+    """The batches of one partition: queued, in flight (`under_way`), or `returned` to be sent again.
 
-    `refusal` is the last error of the first unwritten batch; None after a batch was written.
+    `refusal` is the last error of the oldest unwritten batch; None after a batch was written.
     """
 
     where: TopicPartition
@@ -89,7 +92,7 @@ class Lane:
         return not (self.queue or self.under_way or self.returned)
 
     def settle(self) -> None:
-        """Requeue failed batches at the front, and restart a sequence that has a gap, once nothing is in flight."""
+        """Queue returned batches at the front, and restart sequence numbers with a gap; do nothing while a batch is in flight."""
         if self.under_way:
             return
         if self.returned:
@@ -99,19 +102,22 @@ class Lane:
             self.restart()
 
     def restart(self) -> None:
-        """Restart at sequence number 0, under the next identity. Nothing may be in flight."""
+        """Restart at sequence number 0, under the identity set next. No batch may be in flight."""
         self.resetting, self.known, self.identity, self.next_sequence = False, False, None, 0
         for batch in self.queue:
             batch.sequence = NO_SEQUENCE
 
     def may_send(self, now_ms: int, max_under_way: int) -> bool:
         held = self.returned or self.resetting
-        # A broker accepts any sequence number from an unknown producer: the first batch must be written before a second is sent.
+        # A broker accepts any sequence number from an unknown producer: it must write the first batch before the second is sent.
         window = max_under_way if self.known or self.identity is None else 1
         return bool(self.queue) and not held and len(self.under_way) < window and self.not_before_ms <= now_ms
 
     def take(self) -> Outgoing:
-        """Return the next batch, now in flight; it has a sequence number if the lane has an identity."""
+        """Return the next batch, which is in flight from now on.
+
+        The batch gets a sequence number if the lane has an identity.
+        """
         batch = self.queue.popleft()
         if self.identity is not None and batch.sequence == NO_SEQUENCE:
             batch.identify(self.identity, self.next_sequence, transactional=self.transactional)
@@ -134,11 +140,11 @@ class Lane:
         self.settle()
 
     def is_first(self, batch: Outgoing) -> bool:
-        """Return whether no older batch is still unwritten."""
+        """Return whether no older batch is in flight or waits to be sent again."""
         return all(batch.order <= other.order for other in (*self.under_way, *self.returned))
 
     def expired(self, now_ms: int) -> list[Outgoing]:
-        """Remove and return the batches past their deadline that are not in flight."""
+        """Remove and return the batches that are past their deadline and not in flight."""
         gone = [batch for batch in (*self.returned, *self.queue) if batch.deadline_ms <= now_ms]
         if gone:
             self.returned = [batch for batch in self.returned if batch not in gone]
@@ -146,5 +152,5 @@ class Lane:
         return gone
 
     def late_under_way(self, now_ms: int) -> list[Outgoing]:
-        """Return the batches in flight past their deadline: whether they were written is unknown."""
+        """Return the batches in flight that are past their deadline. It is unknown whether they were written."""
         return [batch for batch in self.under_way if batch.deadline_ms <= now_ms]

@@ -1,7 +1,4 @@
-"""The partitioner: a record's partition by murmur2 of its key as in Kafka, or without a key the sticky one (KIP-480).
-
-Randomness is passed in as an argument.
-"""
+"""The partitioner. A key selects the partition by its murmur2 hash, as in Kafka; records without a key stay together (KIP-480)."""
 
 from __future__ import annotations
 
@@ -13,7 +10,10 @@ UNKNOWN = -1
 
 
 class Partitioner:
-    """A partitioner; `choose(n)` returns a number below n. Keyless records stay with one partition until its batch is closed."""
+    """A partitioner. `choose(n)` returns a random number below n.
+
+    Records without a key go to one "sticky" partition of their topic until its batch is closed.
+    """
 
     def __init__(self, choose: Callable[[int], int]) -> None:
         self._choose = choose
@@ -21,7 +21,7 @@ class Partitioner:
         self._before: dict[str, int] = {}
 
     def partition(self, topic: str, key: bytes | None, count: int) -> int:
-        """Return the partition of a record, out of `count`."""
+        """Return the partition of a record: a number below `count`."""
         if key is not None:
             return (murmur2(key) & 0x7FFFFFFF) % count
         partition = self._sticky.get(topic, UNKNOWN)
@@ -38,6 +38,6 @@ class Partitioner:
         return partition
 
     def leave(self, topic: str, partition: int) -> None:
-        """Choose another sticky partition for the next records without a key: the batch of this partition was closed."""
+        """Choose another sticky partition for the next records without a key, after the batch of this partition was closed."""
         if self._sticky.get(topic) == partition:
             self._sticky[topic] = UNKNOWN

@@ -1,7 +1,7 @@
 """The sender: from encoded batches to Produce requests, with the choice of partitions and brokers and the meaning of answers.
 
-It works with leaders (from the metadata cache), sequence numbers and retries; records stay encoded. Producers and Spark tasks both
-use it.
+The sender uses leaders from the metadata cache, assigns sequence numbers, and retries. It does not decode records. Producers and
+Spark tasks both use it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _IDENTITY_LOST = frozenset({codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_ID
 
 
 class Send(NamedTuple):
-    """A Produce request to send to `node_id`; pass it back with the answer."""
+    """A Produce request to send to `node_id`. Pass this object back with the answer."""
 
     node_id: int
     request: ProduceRequest
@@ -42,9 +42,11 @@ class Send(NamedTuple):
 
 @dataclass(slots=True)
 class Sender:
-    """The state machine. While `wants_identity`, it sends nothing until `identified`; `wants_metadata` names topics to refresh.
+    """The state machine. While `wants_identity` is set, no batch is sent until `identified`.
 
-    With `transactions`, the identity comes from there, and so do the decisions whether batches may be sent and failures are fatal.
+    `wants_metadata` has topics to refresh.
+
+    `transactions`, if given, provide the identity. They also decide whether batches can be sent, and which failures are final.
     """
 
     metadata: Metadata
@@ -64,7 +66,7 @@ class Sender:
         return not self._busy
 
     def has_backlog(self, where: TopicPartition) -> bool:
-        """Return whether a batch of this partition is already waiting."""
+        """Return whether a batch of this partition already waits to be sent."""
         lane = self._busy.get(where)
         return lane is not None and bool(lane.queue or lane.returned)
 
@@ -84,7 +86,7 @@ class Sender:
         self.wants_identity = False
 
     def restart(self, identity: Identity) -> None:
-        """Restart every partition at sequence number 0 if the identity has changed. Only between transactions."""
+        """Restart every partition at sequence number 0 if the identity has changed. Call this only between transactions."""
         if identity != self.identity:
             self.identity = identity
             for lane in self._lanes.values():
@@ -92,11 +94,11 @@ class Sender:
 
     @property
     def most_produce_version(self) -> int | None:
-        """Return the highest version of Produce that may be used, or None for no limit."""
+        """Return the highest version of Produce that may be sent; None without a limit."""
         return EXPLICIT_PRODUCE if self.transactions is not None and not self.transactions.implicit else None
 
     def requests(self, now_ms: int) -> list[Send]:
-        """Return the requests to send now: at most one batch per partition in each, within the limit of requests in flight."""
+        """Return the requests to send now. Each has at most one batch per partition; the limit of requests in flight applies."""
         sends: list[Send] = []
         if self.transactions is not None and (stop := self.transactions.stop) is not None:
             self.give_up(stop)
@@ -148,7 +150,7 @@ class Sender:
             taken.append(batch)
             part = ProduceRequest.PartitionProduceData(index=lane.where.partition, records=batch.data)
             topics.setdefault(lane.where.topic, []).append(part)
-            # Move the partition to the end, so that partitions take turns when one request cannot hold them all.
+            # Move the partition to the end, so that partitions take turns if one request has no room for all of them.
             self._busy[lane.where] = self._busy.pop(lane.where)
         data = [ProduceRequest.TopicProduceData(name=topic, partition_data=parts) for topic, parts in topics.items()]
         acks, timeout_ms = self.settings.acks_code, self.settings.request_timeout_ms
@@ -167,7 +169,7 @@ class Sender:
         for batch in send.batches:
             part = found.get(batch.where)
             if batch.done:
-                continue  # it was given up before its answer
+                continue  # the batch failed before its answer came
             if part is None:
                 self._judge(batch, codes.UNKNOWN_SERVER_ERROR, None, now_ms)
             elif part.error_code in (codes.NONE, codes.DUPLICATE_SEQUENCE_NUMBER):
@@ -176,14 +178,17 @@ class Sender:
                 self._judge(batch, part.error_code, part.error_message, now_ms)
 
     def sent_unanswered(self, send: Send) -> None:
-        """Finish the batches of `send`, which left with acks=0: there will be no answer."""
+        """Finish the batches of `send`, which was written to the socket with acks=0. The broker sends no answer."""
         self._requests[send.node_id] -= 1
         for batch in send.batches:
             if not batch.done:
                 self._finish(batch)
 
     def broken(self, send: Send, error: KafkaError, now_ms: int) -> None:
-        """Process a lost answer. Whether the records were written is unknown; sequence numbers make a repetition safe."""
+        """Process the loss of the answer to `send`: its batches are sent again.
+
+        It is unknown whether the records were written. Sequence numbers prevent a second copy.
+        """
         self._requests[send.node_id] -= 1
         for batch in send.batches:
             if batch.done:
@@ -255,7 +260,7 @@ class Sender:
         return TimedOut(f"The records were not acknowledged within delivery_timeout_ms={self.settings.delivery_timeout_ms}{why}")
 
     def expire(self, now_ms: int) -> None:
-        """Fail the batches past their deadline, even in flight: a broker's answer may take much longer."""
+        """Fail the batches that are past their deadline, even the ones in flight, whose answers may take much longer."""
         for lane in list(self._busy.values()):
             unanswered = lane.late_under_way(now_ms)
             for batch in (*unanswered, *lane.expired(now_ms)):
@@ -264,12 +269,12 @@ class Sender:
                 self._finish(batch, error=late, gap=True)
 
     def _no_leader(self, lane: Lane) -> KafkaError | None:
-        """Return the error by which a partition has no leader, or None if metadata contains none."""
+        """Return the error because of which a partition has no leader, or None if metadata says nothing about it."""
         code = self.metadata.partition_error(*lane.where)
         return broker_error(code, f"Producing to {lane.where.topic}-{lane.where.partition}") if code else None
 
     def give_up(self, error: KafkaError) -> None:
-        """Fail every batch that is not in flight with `error`: the producer is closing, or cannot continue."""
+        """Fail every batch that is not in flight with `error`, because the producer is closing or cannot continue."""
         for lane in list(self._busy.values()):
             for batch in lane.expired(1 << 62):
                 self._finish(batch, error=error, gap=True)

@@ -1,11 +1,12 @@
 """A producer's transactions as a state machine: which batches may be sent, the coordinator's requests, the meaning of errors.
 
-The user begins and ends transactions; the sender checks here whether batches may be sent. Under transaction.version 2 the first
-records add a partition to the transaction, and every end gives the producer another epoch (KIP-890). Under older versions
-AddPartitionsToTxn comes first, and only a gap in the sequence numbers needs another epoch (KIP-360). Brokers are unknown here.
+The user begins and ends transactions; the sender asks this machine whether batches can be sent. Under transaction.version 2 the
+first records add a partition to the transaction, and every end gives the producer another epoch (KIP-890). Under older versions
+AddPartitionsToTxn comes first, and the producer needs another epoch only after a gap in its sequence numbers (KIP-360). The machine
+sends nothing.
 
-COMMIT_ASKED is COMMITTING after the coordinator was asked: an abort comes too late then. MUST_ABORT has a `failure` that an abort
-ends, FAILED one that nothing ends but closing the producer.
+COMMIT_ASKED is COMMITTING after the commit was requested, when an abort is no longer possible. In MUST_ABORT the transaction has a
+`failure`, and must be aborted. In FAILED the producer has a `failure`, and must be closed.
 
 | state | event | next state |
 |---|---|---|
@@ -43,7 +44,10 @@ TRANSACTION_VERSION: Final = "transaction.version"
 IMPLICIT_FROM: Final = 2
 """The level of transaction.version from which brokers add partitions and groups to transactions by themselves."""
 EXPLICIT_PRODUCE, EXPLICIT_END_TXN, EXPLICIT_OFFSET_COMMIT = 11, 4, 4
-"""The newest request versions for brokers with explicit AddPartitionsToTxn: newer versions add partitions implicitly (KIP-890)."""
+"""The newest request versions for brokers that require AddPartitionsToTxn.
+
+In newer versions brokers add partitions by themselves (KIP-890).
+"""
 
 _FATAL: Final = frozenset(
     {
@@ -77,14 +81,17 @@ def metadata_of(member: InGroup | ConsumerGroupMetadata) -> ConsumerGroupMetadat
 
 
 def tell_both(error: BaseException, failed: KafkaError) -> None:
-    """Report `failed`, by which the abort after `error` failed: raise it if it is graver, else add it to `error` as a note."""
+    """Report `failed`, the error of the abort after `error`.
+
+    Raise `failed` if it is more serious than `error`; otherwise add it to `error` as a note.
+    """
     if isinstance(error, TransactionAbortable) and isinstance(failed, TransactionFailed):
         raise failed from error
     error.add_note(f"The transaction was not aborted: {failed}")
 
 
 class TransactionPhase(Enum):
-    """The state of a producer. From `COMMITTING`, an abort is possible until the coordinator was asked to commit."""
+    """The state of a producer. In `COMMITTING`, an abort is possible until the coordinator was asked to commit."""
 
     UNINITIALIZED = "init_transactions() has not been called"
     READY = "no transaction is open"
@@ -96,7 +103,7 @@ class TransactionPhase(Enum):
 class ProducerTransactions:
     """The state machine. `identity` is None until `initialized`; `failure` is the error that stops the transaction or the producer.
 
-    `implicit`: brokers add partitions by themselves. `wanted`: the partitions to add before their batches can be sent.
+    `implicit` means that brokers add partitions by themselves. `wanted` are the partitions to add before their batches can be sent.
     """
 
     def __init__(self, transactional_id: str, timeout_ms: int) -> None:
@@ -105,7 +112,7 @@ class ProducerTransactions:
         self.identity: Identity | None = None
         self.failure: TransactionAbortable | TransactionFailed | None = None
         self.when_failed: Callable[[TransactionError], None] = lambda error: None
-        """Called with the error, once per failed transaction or producer."""
+        """Called with the error when a transaction or the producer fails."""
         self.implicit = False
         self.wanted: set[TopicPartition] = set()
         self._timeout_ms = timeout_ms
@@ -118,14 +125,20 @@ class ProducerTransactions:
     # --- the user's calls
 
     def check_open(self) -> None:
-        """Raise unless records can be sent: `TransactionAbortable`, `TransactionFailed`, or `TransactionError` outside of one."""
+        """Raise an exception unless records can be sent.
+
+        Raises `TransactionAbortable` or `TransactionFailed` after a failure, and `TransactionError` outside of a transaction.
+        """
         if self.failure is not None:
             raise self.failure.with_traceback(None)
         if self.phase is not TransactionPhase.IN_TRANSACTION:
             raise TransactionError(f"Records can be sent only in a transaction, and {self.phase.value}: use transaction().")
 
     def begin(self, *, implicit: bool) -> None:
-        """Open a transaction. Raises `TransactionError` while another one is open, `TransactionFailed`."""
+        """Open a transaction.
+
+        Raises `TransactionError` while another transaction is open, and `TransactionFailed` if the producer failed.
+        """
         self.check_alive()
         if self.phase is not TransactionPhase.READY:
             raise TransactionError(f"No transaction can begin: {self.phase.value}.")
@@ -133,7 +146,10 @@ class ProducerTransactions:
         self.phase = TransactionPhase.IN_TRANSACTION
 
     def commit(self) -> None:
-        """Accept no more records. Once all are written, `end_request` requests the commit. May be repeated."""
+        """Accept no more records. When all are written, `end_request` builds the request for the commit.
+
+        May be called again for the same transaction.
+        """
         if self.failure is not None:
             raise self.failure.with_traceback(None)
         if self.phase not in (TransactionPhase.IN_TRANSACTION, TransactionPhase.COMMITTING):
@@ -141,7 +157,10 @@ class ProducerTransactions:
         self.phase = TransactionPhase.COMMITTING
 
     def abort(self) -> None:
-        """Accept no more records, and drop unsent ones. Then `end_request` requests the abort. May be repeated."""
+        """Accept no more records, and drop the unsent ones. Then `end_request` builds the request for the abort.
+
+        May be called again for the same transaction.
+        """
         self.check_alive()
         if self.phase in (TransactionPhase.UNINITIALIZED, TransactionPhase.READY):
             raise TransactionError(f"There is nothing to abort: {self.phase.value}.")
@@ -157,24 +176,27 @@ class ProducerTransactions:
 
     @property
     def can_abort(self) -> bool:
-        """Return whether a transaction is open and its end was not requested yet."""
+        """Return whether a transaction is open, can be aborted, and its end was not requested yet."""
         failed = isinstance(self.failure, TransactionFailed)
         open_phases = (TransactionPhase.IN_TRANSACTION, TransactionPhase.COMMITTING)
         return self.phase in open_phases and not failed and not self._end_asked
 
     def handed_over(self) -> None:
-        """Hand over the end of the transaction to another process; all records are written. `taken_back` then continues."""
+        """Leave the end of the transaction to another process. All records are written.
+
+        Call `taken_back` after that process has ended the transaction.
+        """
         self.ended()
 
     def taken_back(self, identity: Identity) -> None:
-        """Continue under the coordinator's `identity` after another process has ended the transaction that was handed over."""
+        """Continue under the coordinator's `identity`, after another process has ended the transaction of `handed_over`."""
         self.identity = identity
 
     # --- batches and offsets to send
 
     @property
     def stop(self) -> TransactionError | None:
-        """Return the error by which no batch may be sent any more, or None."""
+        """Return the error because of which no batch may be sent any more, or None."""
         if self.failure is not None:
             return self.failure
         return TransactionAbortable(_ABORTED) if self.phase is TransactionPhase.ABORTING else None
@@ -187,23 +209,29 @@ class ProducerTransactions:
         return False
 
     def leaves(self, partitions: Iterable[TopicPartition] = (), group_id: str | None = None) -> None:
-        """Note the sending of a request that adds partitions or a group: from now on brokers may have added them."""
+        """Record that a request is sent that adds partitions or a group to the transaction.
+
+        From now on brokers may have added them.
+        """
         self._tried.update(partitions)
         self._tried_group = group_id or self._tried_group
 
     def arrived(self) -> None:
-        """Note that a request of `leaves` was accepted: the coordinator has begun the transaction."""
+        """Record that a request noted by `leaves` was accepted: the coordinator has begun the transaction."""
         self._has_begun = True
 
     @property
     def unsure(self) -> tuple[list[TopicPartition], str | None] | None:
-        """Return the partitions and the group that may have begun the transaction while that is uncertain; else None."""
+        """Return the partitions and the group of requests that may have begun the transaction at the coordinator.
+
+        Return None if no such request was sent, or if the transaction has certainly begun.
+        """
         if self._has_begun or not (self._tried or self._tried_group) or self._id_forgotten:
             return None
         return sorted(self._tried), self._tried_group
 
     def not_begun(self) -> None:
-        """Note that the uncertain requests did not begin the transaction."""
+        """Record that the requests returned by `unsure` did not begin the transaction."""
         self._tried.clear()
         self._tried_group = None
 
@@ -222,7 +250,7 @@ class ProducerTransactions:
         )
 
     def added(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Note that the coordinator has added these partitions, or a group, to the transaction."""
+        """Record that the coordinator has added `partitions`, or a group, to the transaction."""
         self._added.update(partitions)
         self.wanted -= self._added
         self.arrived()
@@ -230,13 +258,14 @@ class ProducerTransactions:
     # --- errors
 
     def sequence_lost(self) -> None:
-        """Require another epoch for the next transaction: a batch with a sequence number was not written, or perhaps not."""
+        """Require another epoch before the next transaction, because a batch with a sequence number may not have been written."""
         self._sequence_lost = True
 
     def refused(self, error: KafkaError, *, by_coordinator: bool = False) -> TransactionError:
-        """Return the transaction error for an error that a retry does not mend, and store it as `failure`.
+        """Convert an error that is not retriable to a transaction error, store that as `failure`, and return it.
 
-        A partition leader that rejects the epoch cannot say why; the coordinator's answer to the end shows the reason.
+        A partition leader that rejects the epoch cannot say why. The coordinator's answer to the end of the transaction shows the
+        reason.
         """
         if isinstance(error, TransactionError):
             return error
@@ -269,7 +298,7 @@ class ProducerTransactions:
         return judged
 
     def _is_gone(self, error: KafkaError, by_coordinator: bool) -> bool:
-        """Return whether a commit came too late: brokers had aborted the transaction, and answer so to an abort."""
+        """Return whether a commit was too late, because brokers had aborted the transaction. An abort can then end it."""
         committing = by_coordinator and self.phase is TransactionPhase.COMMITTING
         return committing and self.implicit and error.code == codes.INVALID_TXN_STATE
 
@@ -280,7 +309,10 @@ class ProducerTransactions:
     # --- requests to the coordinator
 
     def init_request(self) -> InitProducerIdRequest:
-        """Build the request for a producer id and epoch: the first one fences older producers; later ones follow a sequence gap."""
+        """Build the request for a producer id and epoch.
+
+        The first request fences older producers with the transactional id. Later requests follow a gap in the sequence numbers.
+        """
         known = self.identity or Identity(-1, -1)
         return InitProducerIdRequest(
             transactional_id=self.transactional_id,
@@ -298,7 +330,10 @@ class ProducerTransactions:
             self.failure = None
 
     def end_request(self) -> EndTxnRequest | None:
-        """Build the request that ends the transaction; None if the coordinator cannot have begun it, or has forgotten the id."""
+        """Build the request that ends the transaction.
+
+        Return None if the coordinator cannot have begun the transaction, or has forgotten the transactional id.
+        """
         assert self.identity is not None
         self._end_asked = True
         if not self._has_begun or self._id_forgotten:
@@ -311,7 +346,10 @@ class ProducerTransactions:
         )
 
     def end_answered(self, answer: EndTxnResponse) -> bool:
-        """Process the answer to `end_request`; return False for an error that matters."""
+        """Process the answer to `end_request`.
+
+        Return whether the transaction has ended; otherwise the caller raises the answer's error.
+        """
         if self.phase is TransactionPhase.ABORTING and answer.error_code == codes.INVALID_PRODUCER_ID_MAPPING:
             self._id_forgotten = self._sequence_lost = True
             return True
@@ -330,7 +368,7 @@ class ProducerTransactions:
         return self._sequence_lost
 
     def ended(self) -> None:
-        """Reset the state after the end of a transaction; the next one can begin."""
+        """Reset the state after the end of a transaction, so that the next one can begin."""
         self.phase = TransactionPhase.READY
         self.failure = None
         self._added.clear()

@@ -1,4 +1,4 @@
-"""The count of failed records whose error no caller has read: for the exceptions of `flush` and `close`, and the log."""
+"""The count of failed records whose errors no caller has read. `flush`, `close` and the log report them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def counted(topics: dict[str, int]) -> str:
 
 
 class _Tally:
-    """The failures since the last report: records by topic, and the first error."""
+    """The failures since the last report: the number of records by topic, and the first error."""
 
     def __init__(self) -> None:
         self.topics: dict[str, int] = {}
@@ -26,14 +26,14 @@ class _Tally:
 
 
 class Losses:
-    """Failed records by topic. User threads read outcomes while the event loop adds failures: `lock` is held for each change."""
+    """Failed records by topic. User threads read outcomes while the event loop adds failures, so every change takes `lock`."""
 
     def __init__(self, lock: AbstractContextManager[object] | None = None) -> None:
         self._lock: AbstractContextManager[object] = nullcontext() if lock is None else lock
         self._tally = _Tally()
 
     def add(self, batch: PendingBatch, error: KafkaError) -> None:
-        """Count a batch that is about to fail with `error`. Each record counts until a caller reads its outcome."""
+        """Count the records of a batch that is about to fail with `error`. Each record counts until a caller reads its outcome."""
         topic = batch.where.topic
         told: set[int] = set()
         with self._lock:
@@ -50,7 +50,7 @@ class Losses:
         batch.on_error_raised = tell
 
     def take(self) -> DeliveryFailed | None:
-        """Return the exception for the failures since the last call, or None without one."""
+        """Return the exception for the failures since the last call; None if there are no failures."""
         with self._lock:
             tally, self._tally = self._tally, _Tally()
             topics = {topic: count for topic, count in tally.topics.items() if count}

@@ -1,1 +1,1 @@
-"""The settings of clients: each declared once, with Kafka's name, default, check and a sentence."""
+"""The settings of clients: each declared once, with Kafka's name, default, check and explanation."""

@@ -1,4 +1,4 @@
-"""The settings of producer, consumer and admin client: each declared once, with Kafka's name, default, check and a sentence.
+"""The settings of producer, consumer and admin client: each declared once, with Kafka's name, default, check and explanation.
 
 The module declares names and values, not their effects. `tools/keywords.py` generates `ottla.client.keywords` from it.
 """
@@ -21,15 +21,16 @@ from ottla.wire import releases
 COMPRESSIONS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 COMPRESSIONS_OF_0_7 = ("none", "gzip", "snappy")
 LARGEST_MESSAGE_OF_0_7 = 1_000_000
-"""The default limit on a message, in bytes. Brokers of 0.7 drop larger ones silently, unless max.message.size differs."""
+"""The default limit on a message, in bytes. Brokers of Kafka 0.7 drop larger ones silently, unless their max.message.size differs.
+"""
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 KAFKA07 = "0.7"
 FIRST_RELEASES = ("0.6", KAFKA07, "0.7.0", "0.7.1", "0.7.2")
-"""The releases before protocol versions existed; clients treat them alike."""
+"""The names of releases without protocol versions. Clients treat them all as 0.7."""
 IDEMPOTENCE, ZSTD_SINCE = "0.11.0", "2.1"
 LONG_SESSIONS, LONGEST_SESSION_MS = "0.10.1", 30_000
-"""The longest session timeout, in ms, that brokers before that release accept."""
+"""The release before which brokers accept only short session timeouts, and their longest session timeout in ms."""
 
 CLIENT_ID: str | None = "ottla"
 
@@ -46,7 +47,7 @@ OTHER_NAMES = {
     "topic": _TOPICS_FIRST,
     "consumer_timeout_ms": "records(timeout_ms=…) ends after that time without a record.",
 }
-"""Settings of other clients, with their replacement here."""
+"""Settings of other Kafka clients that do not exist here, with what to use instead."""
 
 Settings = TypeVar("Settings", bound="ClientSettings")
 
@@ -105,7 +106,7 @@ class ClientSettings(SecureSettings):
         return self.api_version == KAFKA07
 
     def consistent(self, given: Collection[str]) -> Self:
-        """Return these settings with defaults that fit the ones in `given`. Raises `SettingError` if two of them conflict."""
+        """Return these settings with defaults that fit the settings in `given`. Raises `SettingError` if two settings conflict."""
         return self
 
 
@@ -121,9 +122,9 @@ class DiscoverySettings(ClientSettings):
     )
 
     def check_discovery(self, given: Collection[str], never: Mapping[str, object]) -> None:
-        """Raise `SettingError` for settings that Kafka 0.7 does not have, or that only it has.
+        """Raise `SettingError` for settings that Kafka 0.7 does not have, and for settings that only Kafka 0.7 has.
 
-        `never` maps settings to the one value that each may have with 0.7.
+        `never` maps some settings to the one value that is possible with 0.7.
         """
         if not self.is_of_0_7:
             if self.zookeeper_connect is not None:
@@ -172,7 +173,10 @@ class ProducerSettings(DiscoverySettings):
         return ACKS[self.acks]
 
     def consistent(self, given: Collection[str]) -> Self:
-        """Return these settings, without idempotence if others rule it out and `given` does not name it. Raises `SettingError`."""
+        """Return these settings, without idempotence if other settings exclude it.
+
+        Raises `SettingError` if `given` enables idempotence explicitly.
+        """
         self.check_discovery(given, {"transactional_id": None})
         if self.is_of_0_7 and self.compression_type not in COMPRESSIONS_OF_0_7:
             raise SettingError(f"Kafka 0.7 has no compression_type={self.compression_type}: choose gzip or snappy.")
@@ -246,7 +250,7 @@ class ConsumerSettings(DiscoverySettings):
         return self.isolation_level == "read_committed"
 
     def consistent(self, given: Collection[str]) -> Self:
-        """Return these settings with a session timeout that the release accepts: before 0.10.1 today's default is too long."""
+        """Return these settings with a session timeout that the release accepts: brokers before 0.10.1 refuse today's default."""
         self.check_discovery(given, {"isolation_level": "read_uncommitted", "group_instance_id": None})
         if self.is_of_0_7 and self.group_id is not None and self.zookeeper_connect is None:
             raise SettingError("Kafka 0.7 keeps groups in ZooKeeper: give zookeeper_connect, or leave out group_id.")
@@ -266,9 +270,9 @@ class AdminSettings(ClientSettings):
 
 
 def parse(kind: type[Settings], given: Mapping[str, object]) -> Settings:
-    """Return settings from keyword arguments. Raises `SettingError`; for an unknown name it suggests the nearest one."""
+    """Return settings from keyword arguments. Raises `SettingError`, which suggests a setting for an unknown name."""
     checks = {declared.name: declared.metadata["check"] for declared in fields(kind)}
-    values: dict[str, Any] = {}  # each check returns the value of its field
+    values: dict[str, Any] = {}  # each check returns the value to store in its field
     for name, value in given.items():
         if name not in checks:
             raise SettingError(_unknown(kind, checks, name))
@@ -284,7 +288,7 @@ def _unknown(kind: type[ClientSettings], known: Iterable[str], name: str) -> str
 
 
 def _nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the setting that differs only by a typing error, or else one with some words more or fewer."""
+    """Return the setting that `name` misspells, or else a setting whose name has a few words more or fewer."""
     known = list(known)
     words = [each for each in known if f"_{name}_" in f"_{each}_" or ("_" in each and f"_{each}_" in f"_{name}_")]
     close = difflib.get_close_matches(name, known, 1, 0.85) or difflib.get_close_matches(name, words, 1, 0.5) or words

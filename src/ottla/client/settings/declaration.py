@@ -17,9 +17,9 @@ Check = Callable[[str, object], T]
 
 
 def setting(default: T, check: Check[T], sentence: str, *, given: str = "", secret: bool = False) -> T:
-    """Declare a setting. `given` is the type of accepted values, if it is wider than the type of the stored value.
+    """Declare a setting. `given` is the type of accepted values if it is wider than the type of the stored value.
 
-    A `secret` is shown in no text about settings.
+    The value of a `secret` setting is never shown.
     """
     return field(
         default=default, repr=not secret, metadata={"check": check, "sentence": sentence, "given": given, "secret": secret}
@@ -27,7 +27,7 @@ def setting(default: T, check: Check[T], sentence: str, *, given: str = "", secr
 
 
 def anything(name: str, value: object) -> object:
-    """Return the value unchecked: the code that uses it checks it."""
+    """Return the value unchanged. The code that uses the value checks it."""
     return value
 
 
@@ -53,11 +53,11 @@ def text(name: str, value: object) -> str | None:
 
 
 MOST_NAME_BYTES = 32_767
-"""The longest string of Kafka's protocol."""
+"""The longest string of Kafka's protocol, in bytes."""
 
 
 def short_text(name: str, value: object) -> str | None:
-    """Return a string that goes into requests unchanged, or None; raise SettingError if the protocol cannot carry it."""
+    """Return a string for requests, or None. Raises `SettingError` for a string that the protocol cannot contain."""
     found = text(name, value)
     if found is not None:
         try:
@@ -70,7 +70,7 @@ def short_text(name: str, value: object) -> str | None:
 
 
 def secret(name: str, value: object) -> str | None:
-    """Return a text that no message repeats. Raises `SettingError`."""
+    """Return a text that must not appear in messages. Raises `SettingError`, without the text."""
     if value is not None and not isinstance(value, str):
         raise SettingError(f"{name} must be a string, not a {type(value).__name__}.")
     return value
@@ -83,7 +83,7 @@ def named(name: str, value: object) -> str | None:
 
 
 class OneOf:
-    """A check for a word out of a few, which type checkers see as a `Literal`."""
+    """A check that the value is one of a few words. Type checkers see the words as a `Literal`."""
 
     def __init__(self, choices: Iterable[str]) -> None:
         self.choices = tuple(choices)

@@ -27,7 +27,7 @@ _MODULES = {
     "OAuthBearerLoginModule": (OAUTHBEARER,),
     "Krb5LoginModule": (GSSAPI,),
 }
-"""The SASL mechanisms of Java's login modules, by the last part of the module's class name."""
+"""The SASL mechanisms of each login module of Java's clients, by the last part of its class name."""
 
 
 def _algorithm(name: str, value: object) -> str:
@@ -119,7 +119,7 @@ class SecureSettings:
         return self.security_protocol in (SASL_PLAINTEXT, SASL_SSL)
 
     def secured(self) -> dict[str, Any]:
-        """Return the security settings that differ from their defaults, for another client of the same cluster."""
+        """Return the security settings that differ from their defaults, for use in another client of the same cluster."""
         return {each.name: getattr(self, each.name) for each in fields(SecureSettings) if getattr(self, each.name) != each.default}
 
     def tls_settings(self) -> dict[str, str | None]:
@@ -134,7 +134,7 @@ class SecureSettings:
         return _of_jaas(self.sasl_jaas_config, self.sasl_mechanism)
 
     def options(self) -> Mapping[str, str]:
-        """Return the options of `sasl_jaas_config`; an empty mapping without it. Raises `SettingError`."""
+        """Return the options in `sasl_jaas_config`; an empty mapping without this setting. Raises `SettingError`."""
         return {} if self.sasl_jaas_config is None else _module(self.sasl_jaas_config, self.sasl_mechanism).options
 
     def client_credentials(self) -> tuple[str, str, str]:
@@ -200,7 +200,7 @@ class SecureSettings:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A name and a password, or with `by_token` the id and the HMAC of a delegation token (KIP-48)."""
+    """A name and a password. With `by_token`, they are the id and the HMAC of a delegation token (KIP-48)."""
 
     username: str
     password: str
