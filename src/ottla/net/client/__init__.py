@@ -1,1 +1,1 @@
-"""The client over real sockets: an asyncio driver, a blocking facade over it, and a small synchronous path for Spark tasks."""
+"""The client over sockets: clients on asyncio, blocking clients that run them on a thread, and parts for Spark tasks."""

@@ -17,11 +17,11 @@ Result = TypeVar("Result")
 class BackgroundLoop:
     """A loop that runs from construction to `stop`. Its thread is a daemon: an open client does not keep a program from exiting.
 
-    A forked child has no such thread: there `run` raises, and `stop` leaves everything to the parent.
+    A forked child process does not have the thread. In a child, `run` raises, and `stop` does nothing to the parent's loop.
     """
 
     _count = 0
-    """The number of forks between this process and the first one. It is compared per record; `os.getpid` is too slow for that."""
+    """The number of forks between this process and the first one. Sending a record compares it, because `os.getpid` is too slow."""
 
     @classmethod
     def _note_fork(cls) -> None:
@@ -37,7 +37,7 @@ class BackgroundLoop:
 
     @classmethod
     def begin(cls, name: str, start: Callable[[], Coroutine[object, None, object]]) -> Self:
-        """Return a loop that has run `start()`. If that fails, stop the thread."""
+        """Return a loop that has run `start()`. If `start()` raises, stop the thread, and raise the error."""
         made = cls(name)
         try:
             made.run(start())
@@ -47,9 +47,10 @@ class BackgroundLoop:
         return made
 
     def run(self, work: Coroutine[object, None, Result]) -> Result:
-        """Run a coroutine on the loop and return its result. An interrupt (Ctrl-C) cancels it.
+        """Run a coroutine on the loop, and return its result. An interrupt (Ctrl-C) cancels the coroutine.
 
-        Raises `Closed` after `stop` and in a forked child, `KafkaError` on the loop's own thread, on which callbacks run.
+        Raises `Closed` after `stop` and in a forked child. Raises `KafkaError` if called by a callback, which runs on the loop's
+        own thread.
         """
         if (refused := self._refusal()) is not None:
             work.close()
@@ -68,7 +69,10 @@ class BackgroundLoop:
             raise
 
     def check_process(self) -> None:
-        """Raise `Closed` in a forked child, before any lock is taken: a lock may have been held during the fork."""
+        """Raise `Closed` in a forked child process.
+
+        Called before a lock is taken, because the parent may have held the lock at the fork.
+        """
         if self.is_forked:
             raise self._elsewhere()
 
@@ -77,7 +81,7 @@ class BackgroundLoop:
         return Closed("The client belongs to the process that created it: create another one in a forked child.")
 
     def check_thread(self) -> None:
-        """Raise `KafkaError` on the loop's own thread, which would wait for itself without end."""
+        """Raise `KafkaError` on the loop's own thread. A call that waits for the loop would never return there."""
         if not self.is_forked and threading.current_thread() is self._thread:
             raise self._own_thread()
 
@@ -94,7 +98,7 @@ class BackgroundLoop:
 
     @property
     def is_forked(self) -> bool:
-        """Return whether this process is a forked child of the one that made the loop."""
+        """Return whether this process is a forked child of the process that made the loop."""
         return self._forks != BackgroundLoop._count
 
     @staticmethod
@@ -110,7 +114,10 @@ class BackgroundLoop:
         return self.run(work())
 
     def call(self, function: Callable[[], object]) -> None:
-        """Schedule a function on the loop without waiting; do nothing after `stop`. It must not raise: the error would be lost."""
+        """Schedule a function on the loop, and return at once. After `stop`, do nothing.
+
+        The function must not raise, because no caller would get the exception.
+        """
         with self._lock:
             if not self._stopped:
                 self._loop.call_soon_threadsafe(function)

@@ -1,4 +1,7 @@
-"""The receiving of a large answer in few rounds of the event loop. It works on one transport; frames are unknown here."""
+"""The receiving of a large answer in few iterations of the event loop.
+
+A receiver works on one transport, and does not parse frames.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ import sys
 from contextlib import suppress
 
 WAKE_BYTES = 1024 * 1024
-"""The bytes of a large answer that must arrive before the system wakes the event loop again."""
+"""The number of bytes of a large answer that must arrive before the system wakes the event loop for them."""
 
 
 class BulkReceiver:
-    """A receiver that reads the socket's buffer past the transport, then lets the system wake the loop for large parts only.
+    """A receiver that reads a socket directly, without its transport. It makes the system wake the event loop for large parts only.
 
-    It does nothing where that is impossible (TLS, systems other than Linux): the transport then reads everything.
+    Where that is impossible (TLS, systems other than Linux), it does nothing, and the transport reads everything.
     """
 
     def __init__(self, transport: asyncio.BaseTransport) -> None:
@@ -24,7 +27,10 @@ class BulkReceiver:
         self._wakes_at = 1
 
     def read(self, buffer: memoryview) -> int:
-        """Receive into `buffer` without blocking; return the number of bytes. 0: no bytes now, or the transport has to read."""
+        """Receive into `buffer` without blocking; return the number of bytes.
+
+        0 means that no bytes have arrived, or that the transport must read them.
+        """
         if self._socket is None:
             return 0
         try:
@@ -33,10 +39,10 @@ class BulkReceiver:
             return 0
 
     def wake_at(self, missing_bytes: int) -> None:
-        """Let the loop sleep until `WAKE_BYTES`, or all `missing_bytes` of an answer, have arrived; 0 means any byte."""
+        """Do not wake the loop until `WAKE_BYTES`, or all `missing_bytes` of an answer, have arrived. With 0, any byte wakes it."""
         count = max(1, min(missing_bytes, WAKE_BYTES))
         if count != self._wakes_at and self._socket is not None:
             self._wakes_at = count
             with suppress(OSError):
-                # Linux caps this below the receive buffer's capacity, so that it cannot wait without end.
+                # Linux limits this to less than the receive buffer holds, so that the loop is always woken.
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)

@@ -1,7 +1,7 @@
 """A cluster over asyncio links: open connections, fresh metadata, and retries when leaders or coordinators move.
 
-Requests that may wait long at the broker (fetches, joins) have links of their own, by `lane`, so that no other request queues
-behind them.
+Requests that can wait long at the broker (fetches, joins) have links of their own, so that other requests do not wait behind them.
+The name of a link's purpose is its `lane`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ottla.net.client.tasks import Tasks
 from ottla.wire.errors import LEADER_NOT_AVAILABLE
 from ottla.wire.schema import Message
 
-if TYPE_CHECKING:  # plain connections load no SASL
+if TYPE_CHECKING:  # imported when needed: plain connections use no SASL
     from ottla.net.client.security import Security
 
 CONTROL, FETCH_LANE, GROUP_LANE = "control", "fetch", "group"
@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 
 
 def now_ms() -> int:
-    """Return the monotonic clock of deadlines, in ms."""
+    """Return the time in ms of the monotonic clock, which all deadlines use."""
     return int(time.monotonic() * 1000)
 
 
@@ -61,8 +61,8 @@ class ClusterLinks:
     def __init__(self, settings: ClientSettings, tasks: Tasks | None = None, *, whole_tries: bool = False) -> None:
         """Prepare links. `tasks` run the refreshes of `refresh_soon`.
 
-        With `whole_tries`, a call that runs out of time may end its last try. Each request of that try has its own timeout, so that
-        all bootstrap servers are tried even if the first is silent.
+        With `whole_tries`, a call whose time has run out may finish its last try. Each request of this try has its own timeout, so
+        that all bootstrap servers are tried even if the first is silent.
         """
         self.metadata = Metadata()
         self.is_stale = False
@@ -72,10 +72,10 @@ class ClusterLinks:
         self._bootstrap = parse_servers(settings.bootstrap_servers)
         self._links: dict[tuple[str, int], asyncio.Future[Link]] = {}
         self._firsts: list[asyncio.Future[Link]] = []
-        """Links to brokers whose node ids are unknown."""
+        """Links to brokers whose node ids are not known yet."""
         self._asked_last: Link | None = None
         self._unhelpful: set[str] = set()
-        """The addresses of brokers whose answers failed with retriable errors: one cut off from the others may fail for long."""
+        """The addresses of brokers to avoid: their last answers failed with retriable errors, perhaps because they are isolated."""
         self._backoff: dict[tuple[str, int], int] = {}
         self._tasks = tasks
         self._whole_tries = whole_tries
@@ -94,11 +94,11 @@ class ClusterLinks:
                 await asyncio.gather(opening, return_exceptions=True)
             elif (link := _opened(opening)) is not None:
                 link.close()
-        # Transports report their end to their protocols in the loop's next round.
+        # Transports call `connection_lost` in the next iteration of the loop.
         await asyncio.sleep(0)
 
     async def link(self, node_id: int, lane: str = CONTROL) -> Link:
-        """Return the link to a broker, by its id in metadata. Raises `ConnectionFailed`, `TimedOut`, `Closed`."""
+        """Return the link to the broker `node_id`, opened if necessary. Raises `ConnectionFailed`, `TimedOut`, `Closed`."""
         self._check_open()
         key = (lane, node_id)
         opening = self._links.get(key)
@@ -142,7 +142,7 @@ class ClusterLinks:
             raise Closed("The client is closed: create a new one.")
 
     async def any_link(self) -> Link:
-        """Return a link to any broker, preferably one whose last answer did not fail. Raises `ConnectionFailed`."""
+        """Return a link to any broker, preferably to a broker whose last answer did not fail. Raises `ConnectionFailed`."""
         self._check_open()
         link = self._open_link()
         if link is None:
@@ -193,14 +193,15 @@ class ClusterLinks:
         return await link.ask(api_key, body, self.settings.request_timeout_ms)
 
     async def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> None:
-        """Request the metadata of some topics, or of all if None."""
+        """Request the metadata of `topics`; None means of all topics."""
         answer = await self.ask_any(METADATA, metadata_request(topics, allow_auto_topic_creation=create))
         self.metadata.update(answer, whole=topics is None)
 
     def refresh_soon(self, topics: Iterable[str], then: Callable[[], None], failed: Callable[[KafkaError], None]) -> None:
-        """Request metadata in the background, one request at a time, until it arrives.
+        """Request the metadata of `topics` in the background, and repeat the request until it is answered.
 
-        `then` is called after each answer, `failed` with an error that a retry cannot mend.
+        Only one request is in flight at a time. `then` is called after each answer. `failed` is called with an error that is not
+        retriable.
         """
         assert self._tasks is not None
         self._wanted.update(topics)
@@ -223,7 +224,7 @@ class ClusterLinks:
             await asyncio.sleep(self.settings.retry_backoff_ms / 1000)
 
     async def ensure(self, topics: Collection[str], *, create: bool = False, timeout_ms: int | None = None) -> None:
-        """Return once all `topics` are known with their partitions. Raises `UnknownTopic`, `TimedOut`, …"""
+        """Return once metadata contains all `topics` with their partitions. Raises `UnknownTopic`, `TimedOut`, …"""
         missing = self.metadata.missing(topics)
         if missing:
             await self.retried(lambda: self._find(missing, create), timeout_ms=timeout_ms, must_exist=not create)
@@ -233,7 +234,10 @@ class ClusterLinks:
         self.metadata.check(topics)
 
     async def leader(self, where: TopicPartition) -> int:
-        """Return the node id of a partition's leader. Raises LEADER_NOT_AVAILABLE (retriable) if new metadata has none either."""
+        """Return the node id of a partition's leader.
+
+        Raises LEADER_NOT_AVAILABLE (retriable) if metadata has no leader even after a refresh.
+        """
         if self.metadata.leader(*where) == NO_LEADER:
             await self.refresh([where.topic])
         node_id = self.metadata.leader(*where)
@@ -249,10 +253,10 @@ class ClusterLinks:
         topics: Collection[str] = (),
         must_exist: bool = False,
     ) -> Result:
-        """Return the result of `call()`, repeated after retriable errors until `timeout_ms` (default_api_timeout_ms).
+        """Return the result of `call()`. After a retriable error, call it again, until `timeout_ms` (default_api_timeout_ms).
 
-        After that, raise the last error. Metadata of `topics` is refreshed before each repetition. With `must_exist`, a missing
-        topic raises at once.
+        Then the last error is raised. Metadata of `topics` is refreshed before each repetition. With `must_exist`, a missing topic
+        raises at once.
         """
         allowed_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = now_ms() + allowed_ms
@@ -277,7 +281,7 @@ class ClusterLinks:
             await asyncio.sleep(pause / 1000)
 
     def _rest(self) -> str:
-        """Return a sentence about the broker that reads nothing for longest because of a quota; empty where none does."""
+        """Return a sentence about the broker that throttles this client for longest; empty if no broker does."""
         links = [link for link in map(_opened, (*self._links.values(), *self._firsts)) if link is not None]
         rest_ms, where = max(((link.rest_ms, link.where) for link in links), default=(0, ""))
         if not rest_ms:
@@ -293,7 +297,7 @@ class ClusterLinks:
 
 
 def _opened(opening: asyncio.Future[Link]) -> Link | None:
-    """Return the finished link if it is open and usable, else None."""
+    """Return the link that was opened, or None if it is not open yet, failed or closed."""
     if not opening.done() or opening.cancelled() or opening.exception() is not None or opening.result().closed:
         return None
     return opening.result()

@@ -1,4 +1,4 @@
-"""The log of a client's connections: a line when a broker becomes reachable or unreachable. Sockets are unknown here."""
+"""The log of a client's connections: a line when a broker becomes reachable or unreachable. The module opens no connections."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ import logging
 log = logging.getLogger("ottla.client")
 
 LINES_AT_ONCE = 4
-"""The number of changes of one broker that are logged at once, however often its connections break."""
+"""The number of changes of one broker that can be logged within a short time, however often its connections break."""
 REGAINED_MS = 15_000
-"""The time, in ms, after which one more change may be logged."""
+"""The time, in ms, after which one more change of a broker can be logged."""
 
 
 class ConnectionLog:
     """The last logged state of each broker, by address. A client that retries each second logs only the first failure.
 
-    A change beyond `LINES_AT_ONCE` is logged later, if it still holds at another attempt.
+    A change beyond `LINES_AT_ONCE` is not logged at once. It is logged at a later attempt to connect, if the state is still the
+    changed one.
     """
 
     def __init__(self, client_id: str | None) -> None:
         self._client_id = client_id or "client"
         self._reached: dict[str, bool] = {}
         self._spent_ms: dict[str, int] = {}
-        """By address: the time, in ms, at which all its lines may be logged again."""
+        """By address: the time, in ms, from which `LINES_AT_ONCE` changes can be logged again."""
 
     def reached(self, where: str, now_ms: int) -> None:
-        """Log that a broker is connected, unless the last line says so."""
+        """Log that a broker is connected, unless this was the last line about the broker."""
         if self._is_news(where, now_ms, reached=True):
             log.info("%s: connected to %s", self._client_id, where)
 
     def lost(self, where: str, error: BaseException, now_ms: int) -> None:
-        """Log that a broker is unreachable or that a connection to it broke, unless the last line says so."""
+        """Log that a broker is unreachable or its connection broke, unless this was the last line about the broker."""
         if self._is_news(where, now_ms, reached=False):
             sequel = "; it is tried again" if getattr(error, "retriable", True) else ""
             log.info("%s: %s%s", self._client_id, str(error).rstrip("."), sequel)

@@ -20,15 +20,15 @@ COORDINATOR_GONE = frozenset({codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAIL
 
 
 async def find_coordinator(cluster: ClusterLinks, key: str, key_type: int) -> int:
-    """Return the node id of the coordinator of a group or transactional id. Raises `KafkaError`."""
+    """Return the node id of the coordinator of `key`, a group or a transactional id. Raises `KafkaError`."""
     (node_id,) = await find_coordinators(cluster, [key], key_type)
     return node_id
 
 
 async def find_coordinators(cluster: ClusterLinks, keys: Sequence[str], key_type: int) -> dict[int, list[str]]:
-    """Return keys by the node ids of their coordinators.
+    """Return the keys of each coordinator, by its node id.
 
-    Raises `KafkaError`: `NotSupported` for several keys if Kafka is older than 3.0.
+    Raises `KafkaError`; `NotSupported` for several keys if Kafka is older than 3.0.
     """
     answer = await cluster.ask_any(FIND_COORDINATOR, FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type))
     grouped: dict[int, list[str]] = {}
@@ -40,7 +40,7 @@ async def find_coordinators(cluster: ClusterLinks, keys: Sequence[str], key_type
 
 
 class Coordinator:
-    """The coordinator of one key. It never retries: a retriable error may be gone at the next call."""
+    """The coordinator of one key. It never retries. After a retriable error, the next call can succeed."""
 
     def __init__(self, cluster: ClusterLinks, key: str, key_type: int) -> None:
         self._cluster = cluster
@@ -67,7 +67,10 @@ class Coordinator:
             raise
 
     def check(self, code: int, context: str) -> None:
-        """Raise the error of an answer's code. Codes for a moved coordinator cause a new lookup by the next request."""
+        """Raise the error for an answer's `code`.
+
+        If the code says that the coordinator has moved, the next request looks it up again.
+        """
         if code in COORDINATOR_GONE:
             self._node_id = None
         raise_for(code, context)

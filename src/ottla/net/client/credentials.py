@@ -22,14 +22,20 @@ from ottla.sasl.mechanism import SaslFailed
 URL: Final = "sasl_oauthbearer_token_endpoint_url"
 EXTENSION: Final = "extension_"
 USED_FOR: Final = 0.8
-"""The part of a token's lifetime after which another one is fetched, so that a login renewed in time lasts longer."""
+"""The part of a token's lifetime for which the token is used.
+
+Then another one is fetched, so that no login uses a token that soon expires.
+"""
 FETCH_TIMEOUT_S: Final = 10
 
 Source = Callable[[], str]
 
 
 def source_of(settings: SecureSettings) -> Source:
-    """Return the source of tokens for checked settings. Calling it may raise `SaslFailed`. Raises `SettingError`."""
+    """Return the source of tokens for checked settings: a function that returns a token, or raises `SaslFailed`.
+
+    Raises `SettingError` for settings without a usable source.
+    """
     callback, url = settings.sasl_oauthbearer_token_callback, settings.sasl_oauthbearer_token_endpoint_url
     if callback is not None:
         return lambda: _called(cast("Callable[[], object]", callback))
@@ -61,7 +67,7 @@ def context_of(settings: SecureSettings, host: str) -> SecurityContext:
 
 
 class Issued:
-    """Tokens that an issuer returns for an id and a secret. All links share a token for most of its lifetime."""
+    """A source of tokens that an issuer returns for an id and a secret. All links share a token for most of its lifetime."""
 
     def __init__(self, url: str, client_id: str, client_secret: str, scope: str) -> None:
         self._url = url

@@ -17,9 +17,9 @@ EXPIRED, NOT_YET, OTHER_HOST, OTHER_ADDRESS = 10, 9, 62, 64
 
 
 def no_connection(where: str, error: OSError) -> ConnectionFailed:
-    """Return the error for a failed connection to `where` (HOST:PORT).
+    """Return the exception for a failed connection to `where` (HOST:PORT).
 
-    The system's text for `errno` is used, because asyncio replaces it with its own.
+    Its text for `errno` is the system's, because asyncio replaces the text with its own.
     """
     code = error.errno or 0
     reason = os.strerror(code) if code > 0 else error.strerror or error  # below 0: name resolution failed
@@ -27,7 +27,7 @@ def no_connection(where: str, error: OSError) -> ConnectionFailed:
 
 
 def none_reached(bootstrap_servers: object, failures: Iterable[str]) -> ConnectionFailed:
-    """Return the error after all brokers failed. `failures` has one sentence for each broker that was tried."""
+    """Return the exception after no broker could be reached. `failures` has one sentence for each broker that was tried."""
     tried = " ".join(failures)
     return ConnectionFailed(
         f"None of bootstrap_servers={bootstrap_servers} could be reached: start a broker there, or change "
@@ -36,19 +36,19 @@ def none_reached(bootstrap_servers: object, failures: Iterable[str]) -> Connecti
 
 
 def perhaps_old(*, is_secure: bool) -> str:
-    """Return the likely reason if a broker does not answer ApiVersions."""
+    """Return a sentence with the likely reason why a broker does not answer ApiVersions."""
     return _OLD if is_secure else f"{_OLD} {_TLS}"
 
 
 def ended_early(where: str) -> ConnectionFailed:
-    """Return the error for a connection that was closed during the TLS handshake."""
+    """Return the exception for a connection that the broker closed during the TLS handshake."""
     return ConnectionFailed(
         f"No connection to {where}: it was closed during the TLS handshake; check that the broker is up and the listener has TLS."
     )
 
 
 def not_secured(where: str, error: ssl.SSLError) -> AuthenticationFailed | ConnectionFailed:
-    """Return the error for a failure of TLS."""
+    """Return the exception for an error of TLS."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return AuthenticationFailed(_not_trusted(where, error))
     reason = (error.reason or str(error)).upper()

@@ -1,4 +1,4 @@
-"""Requests to the leaders of partitions, each about the partitions that it leads."""
+"""Requests to the leaders of partitions. Each leader gets the partitions that it leads."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ async def ask_leaders(
     """Return the leaders' answers for all `wanted` partitions; retry while leaders move.
 
     `request` builds a request for some of the partitions; `read` yields (partition, error code, result) from its answer. `heard` is
-    called with each result at once, because others may take long. The call ends after `timeout_ms` (default_api_timeout_ms); 0
-    allows one try. Raises `UnknownTopic` or another `KafkaError`, whose text begins with `doing`.
+    called with each result as soon as it arrives, because the other results can take long. After `timeout_ms`
+    (default_api_timeout_ms) there is no further try; 0 allows one try. Raises `UnknownTopic` or another `KafkaError`, whose text
+    begins with `doing`.
     """
     found: dict[TopicPartition, Found] = {}
 
@@ -48,7 +49,7 @@ async def ask_leaders(
                 else:
                     found[where] = value
                     heard(where, value)
-        # Errors that a retry cannot mend come first.
+        # Errors that are not retriable come first.
         for error in sorted((_error(where, code, doing) for where, code in refused), key=lambda error: error.retriable):
             raise error
         for where in wanted.keys() - found.keys():
@@ -67,7 +68,10 @@ def _error(where: TopicPartition, error_code: int, doing: str) -> BrokerError:
 async def _by_leader(
     cluster: ClusterLinks, partitions: list[TopicPartition]
 ) -> tuple[dict[int, list[TopicPartition]], list[TopicPartition]]:
-    """Return partitions by their leaders, and the partitions without one even in new metadata."""
+    """Return partitions by their leaders, and the partitions without a leader.
+
+    Metadata of partitions without a leader is refreshed once.
+    """
     grouped, leaderless = cluster.metadata.by_leader(partitions)
     if leaderless:
         await cluster.refresh(sorted({where.topic for where in leaderless}))

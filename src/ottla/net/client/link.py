@@ -1,4 +1,4 @@
-"""One asyncio connection to one broker. It uses sockets and `client.connection`; the meaning of requests is unknown here."""
+"""One asyncio connection to one broker. It uses sockets and `client.connection`, and does not interpret requests."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from ottla.ports import Buffer, Part
 from ottla.wire.apis import API
 from ottla.wire.schema import Message
 
-if TYPE_CHECKING:  # plain connections load no SASL
+if TYPE_CHECKING:  # imported when needed: plain connections use no SASL
     from ottla.net.client.security import Security
 
 log = logging.getLogger("ottla.client")
 
 
 class Link(asyncio.BufferedProtocol):
-    """A connection that pipelines requests; an answer resolves its request's future.
+    """A connection with many requests in flight. An answer resolves the future of its request.
 
-    A broken link stays broken, and every future gets the reason.
+    A broken link stays broken, and fails every future with the reason.
     """
 
     def __init__(self, where: str, connection: ClientConnection) -> None:
@@ -48,9 +48,9 @@ class Link(asyncio.BufferedProtocol):
         self._session: Session | None = None
         self._is_closing = False
         self._rested_s = 0.0
-        """The loop's time until which the broker reads nothing of this connection, as its client has used up a quota (KIP-219)."""
+        """The loop's time until which a used-up quota keeps the broker from reading this connection (KIP-219)."""
         self._limits: dict[asyncio.Timeout, float] = {}
-        """How long each answer that is waited for may take, in seconds."""
+        """The time, in seconds, that each awaited answer may take."""
 
     @classmethod
     async def open(
@@ -65,8 +65,8 @@ class Link(asyncio.BufferedProtocol):
     ) -> Link:
         """Connect, request the broker's versions unless its `release` is given, and log in if `security` uses SASL.
 
-        `connection` replaces the state machine, for Kafka 0.7. Raises `ConnectionFailed`, `TimedOut`, `AuthenticationFailed`,
-        `BrokerError`.
+        `connection` is the state machine to use, for Kafka 0.7; by default a `ClientConnection`. Raises `ConnectionFailed`,
+        `TimedOut`, `AuthenticationFailed`, `BrokerError`.
         """
         link = cls(f"{host}:{port}", connection or ClientConnection(client_id, release))
         link._security = security
@@ -128,7 +128,7 @@ class Link(asyncio.BufferedProtocol):
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size_bytes)
 
     def version(self, api_key: int) -> int:
-        """Return the version in which `api_key` is sent here, -1 if in none."""
+        """Return the version in which requests with `api_key` are sent, or -1 if client and broker share no version."""
         return self._connection.versions.get(api_key, -1)
 
     def feature(self, name: str) -> int:
@@ -148,7 +148,10 @@ class Link(asyncio.BufferedProtocol):
         return self._send_now(api_key, body, most)
 
     def pass_on(self, frame: Sequence[Part]) -> asyncio.Future[AnswerBody]:
-        """Write a whole frame, its size included, and return the future of its answer's frame. Raises `ConnectionFailed`."""
+        """Write a whole frame, its size included. Return the future of the answer, a frame without its size.
+
+        Raises `ConnectionFailed`.
+        """
         self._check_open()
         answer: asyncio.Future[AnswerBody] = self._loop.create_future()
 
@@ -180,14 +183,14 @@ class Link(asyncio.BufferedProtocol):
         answer.add_done_callback(answered)
 
     def _send_later(self, api_key: int, body: Message, answer: asyncio.Future[AnswerBody], most: int | None) -> None:
-        """Send a request that had to wait, as `_send_now` does."""
+        """Send, by `_send_now`, a request that had to wait for a renewed login."""
         try:
             self._write(self._connection.send(api_key, body, answer, most=most))
         except NotSupported as error:
             answer.set_exception(error)
 
     async def send_unanswered(self, api_key: int, body: Message) -> None:
-        """Write a request without an answer (acks=0), and wait until it has left for the socket. Raises as `send`."""
+        """Write a request that has no answer (acks=0), and wait until the socket accepts it. Raises what `send` raises."""
         self._check_open()
         if self._session is not None:
             renewed: asyncio.Future[AnswerBody] = self._loop.create_future()
@@ -199,14 +202,14 @@ class Link(asyncio.BufferedProtocol):
         self._check_open()
 
     async def ask(self, api_key: int, body: Message, timeout_ms: int, most: int | None = None) -> AnswerBody:
-        """Return the answer to a request. Raises as `send` and `answer`."""
+        """Return the answer to a request. Raises what `send` and `answer` raise."""
         return await self.answer(self.send(api_key, body, most), timeout_ms)
 
     async def answer(self, sent: asyncio.Future[AnswerBody], timeout_ms: int) -> AnswerBody:
         """Return the answer from a future of `send`.
 
-        Raises `TimedOut`, and then closes the connection: a broker answers in order, so all later answers would be late too.
-        The timeout begins after a throttle of this client: until then the broker does not read.
+        Raises `TimedOut`, and then closes the connection: a broker answers in order, so all other answers would be late too. While
+        the broker throttles this client, it does not read, and the timeout has not begun.
         """
         allowed_s = timeout_ms / 1000
         try:
@@ -217,7 +220,7 @@ class Link(asyncio.BufferedProtocol):
                 finally:
                     del self._limits[limit]
         except TimeoutError as error:
-            if isinstance(error, KafkaError):  # of another request, which closed the connection
+            if isinstance(error, KafkaError):  # the timeout of another request, which closed the connection
                 raise
             late = TimedOut(f"{self.where} did not answer within {timeout_ms} ms.")
             asked = next((each for each in self._connection.unanswered if each.token is sent), None)
@@ -226,11 +229,11 @@ class Link(asyncio.BufferedProtocol):
 
     @property
     def rest_ms(self) -> int:
-        """Return how long the broker will read nothing of this connection because of a quota; 0 without a rest."""
+        """Return how long, in ms, a quota keeps the broker from reading this connection; 0 without a throttle."""
         return max(0, ceil((self._rested_s - self._loop.time()) * 1000))
 
     def _rest(self, rest_ms: int) -> None:
-        """Give what was asked already more time, too: the broker reads it after the rest."""
+        """Record a throttle of `rest_ms`, and extend the timeouts of requests in flight, which the broker reads after it."""
         self._rested_s = max(self._rested_s, self._loop.time() + rest_ms / 1000)
         for limit, allowed_s in self._limits.items():
             if not limit.expired():
@@ -281,12 +284,12 @@ class Link(asyncio.BufferedProtocol):
             if rest_ms := getattr(body, "throttle_time_ms", 0):
                 self._rest(rest_ms)
             answer = cast("asyncio.Future[AnswerBody]", token)
-            # A caller that gave up (timeout, cancellation) has already finished its future.
+            # A caller that gave up (timeout, cancellation) has already cancelled or failed its future.
             if not answer.done():
                 answer.set_result(body)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail the open requests. An exception that is not the network's is a bug: callers get it unchanged."""
+        """Fail the requests in flight. An exception that is not the network's is a bug, so callers get it unchanged."""
         if isinstance(exc, ssl.SSLError):
             self._fail(not_secured(self.where, exc))
         elif exc is None or isinstance(exc, OSError):
@@ -315,7 +318,7 @@ class Link(asyncio.BufferedProtocol):
         self.close()
 
     def close(self) -> None:
-        """Close at once; unanswered requests end with `ConnectionFailed`."""
+        """Close the connection at once. Requests in flight raise `ConnectionFailed`."""
         self._is_closing = True
         self._fail(ConnectionFailed(f"The connection to {self.where} was closed here."))
         if self._transport is not None:

@@ -1,4 +1,7 @@
-"""The parts of clients that differ by the release of the brokers: Kafka 0.7 has its own, an optional package loaded when needed."""
+"""The parts of clients that depend on the release of the brokers.
+
+Kafka 0.7 has its own, an optional package that is imported when needed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def links_to(settings: DiscoverySettings, tasks: Tasks) -> ClusterLinks:
-    """Return the cluster for the settings of a producer or consumer."""
+    """Return the links to the cluster, for the settings of a producer or consumer."""
     if not settings.is_of_0_7:
         return ClusterLinks(settings, tasks)
     from ottla.kafka07.net.client.links import ClusterLinks07

@@ -1,6 +1,6 @@
 """The security of one client's links: the TLS context, made once, and a new login for each link.
 
-It reads the files that settings name. Links and requests are unknown here.
+The module reads the files that settings name. It opens no connections.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ottla.wire.errors import SASL_AUTHENTICATION_FAILED
 
 
 class Security:
-    """The security of a client whose settings use TLS or SASL. Raises `SettingError` for unusable files."""
+    """The TLS context and the logins of a client whose settings use TLS or SASL. Raises `SettingError` for unusable files."""
 
     def __init__(self, settings: SecureSettings) -> None:
         self._settings = settings
@@ -39,7 +39,7 @@ class Security:
         return self._settings.uses_sasl
 
     def exchange(self, host: str, where: str) -> SaslExchange:
-        """Return a new login at a broker. It may fetch a token and then take long. Raises `AuthenticationFailed`."""
+        """Return a new login at a broker. The call can take long, because it may fetch a token. Raises `AuthenticationFailed`."""
         settings = self._settings
         try:
             mechanism = self._mechanism(host)
@@ -81,7 +81,7 @@ def _context(settings: SecureSettings) -> ssl.SSLContext:
 
 
 def _choose_ciphers(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
-    """Set the ciphers of TLS 1.2: the standard library cannot choose the ones of TLS 1.3, which are all offered."""
+    """Set the ciphers of TLS 1.2. All ciphers of TLS 1.3 are offered, because the standard library cannot choose among them."""
     try:
         context.set_ciphers(":".join(_by_openssl(name) for name in names if not name.startswith(("TLS_AES", "TLS_CHACHA"))))
     except ssl.SSLError:
@@ -91,6 +91,6 @@ def _choose_ciphers(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
 
 
 def _by_openssl(name: str) -> str:
-    """Return OpenSSL's name of a cipher from Java's, such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256."""
+    """Return OpenSSL's name of a cipher from Java's name, such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256."""
     words = name.removeprefix("TLS_").replace("_WITH_", "_").replace("AES_", "AES").replace("_", "-")
     return words.removeprefix("RSA-") if name.startswith("TLS_RSA_WITH") else words

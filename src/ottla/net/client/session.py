@@ -1,6 +1,6 @@
-"""The login of one link: begun once the link is open, and renewed before the broker ends it (KIP-368).
+"""The login of one link. It begins once the link is open, and is renewed before the broker ends it (KIP-368).
 
-During a renewal, requests wait: a broker accepts none of them then. Their meaning is unknown here.
+Requests wait during a renewal, because a broker accepts none of them then.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from ottla.client.connection.connection import AnswerBody
 from ottla.client.connection.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ottla.wire.schema import Message
 
-if TYPE_CHECKING:  # plain connections load no SASL
+if TYPE_CHECKING:  # imported when needed: plain connections use no SASL
     from ottla.net.client.security import Security
 
 log = logging.getLogger("ottla.client")
 
 EARLY, SPREAD = 0.85, 0.10
-"""A login is renewed after the first fraction of its lifetime, plus up to the second, so that not all links renew at once."""
+"""The parts of a login's lifetime after which it is renewed: the first, plus a random part of the second.
+
+The randomness keeps many links from renewing their logins at once.
+"""
 LEAST_S = 1.05
-"""The least time between logins, in s: Kafka refuses a second renewal within a second."""
+"""The least time, in s, between a login and its renewal. Kafka refuses a second renewal within a second."""
 
 
 class AskAtOnce(Protocol):
@@ -32,14 +35,14 @@ class AskAtOnce(Protocol):
 
 
 class HeldRequest(NamedTuple):
-    """A request that waits for the renewal."""
+    """A request that waits until the login is renewed."""
 
     send: Callable[[], None]
     answer: asyncio.Future[AnswerBody]
 
 
 class Session:
-    """The login of a link. `ask` sends a request ahead of waiting ones; `fail` closes the link."""
+    """The login of a link. `ask` sends a request before all waiting requests; `fail` closes the link with an error."""
 
     def __init__(self, security: Security, host: str, where: str, ask: AskAtOnce, fail: Callable[[BaseException], None]) -> None:
         self._security, self._host, self._where = security, host, where
@@ -62,7 +65,7 @@ class Session:
             self._renew_at = self._loop.time() + max(LEAST_S, after_s)
 
     def holds(self, send: Callable[[], None], answer: asyncio.Future[AnswerBody]) -> bool:
-        """Return whether a request must wait for the renewal of the login; `send` is then called afterwards."""
+        """Return whether a request must wait for the renewal of the login. If so, `send` is called after the renewal."""
         if self._waiting is None:
             if self._loop.time() < self._renew_at:
                 return False
@@ -85,7 +88,7 @@ class Session:
                 request.send()
 
     def end(self, error: BaseException) -> None:
-        """Fail the waiting requests of a closed link."""
+        """Fail the waiting requests with `error`, after the link was closed."""
         if self._renewing is not None:
             self._renewing.cancel()
         for request in self._waiting or ():

@@ -9,7 +9,10 @@ from ottla.client.errors import Closed
 
 
 class Tasks:
-    """The tasks of one client, on the loop that made them. `broke` is called once, after their cancellation; it must not raise."""
+    """The tasks of one client, on the event loop that created them.
+
+    After a task has failed and all tasks are cancelled, `broke` is called once. It must not raise.
+    """
 
     def __init__(self, broke: Callable[[Closed], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -26,7 +29,7 @@ class Tasks:
         return task
 
     def soon(self, function: Callable[[], None]) -> None:
-        """Call a function in the background."""
+        """Schedule a function on the loop. An exception of the function ends the client."""
 
         async def call() -> None:
             function()
@@ -34,7 +37,7 @@ class Tasks:
         self.spawn(call())
 
     def later(self, delay_s: float, function: Callable[[], None]) -> asyncio.TimerHandle:
-        """Call a function in the background after a delay, unless the timer is cancelled before."""
+        """Call a function after a delay, unless the returned timer is cancelled before."""
         return self._loop.call_later(delay_s, self.soon, function)
 
     def _done(self, task: asyncio.Task[None]) -> None:
@@ -55,7 +58,7 @@ class Tasks:
         return self._cause is not None
 
     def ended(self) -> Closed:
-        """Return the exception for calls after the end of the client."""
+        """Return the exception for calls after the client has ended."""
         if self._cause is None:
             return Closed("The client is closed: create a new one.")
         closed = Closed(f"The client ended with an unexpected error, or one of a callback: {self._cause!r}; create a new one.")
@@ -63,7 +66,7 @@ class Tasks:
         return closed
 
     def check(self) -> None:
-        """Raise the error that ended the client: unchanged the first time, as `Closed` from then on."""
+        """Raise the error that ended the client, if any. The first time it is raised unchanged, and as `Closed` afterwards."""
         if self._cause is None:
             return
         if self._told:
@@ -72,7 +75,7 @@ class Tasks:
         raise self._cause
 
     def check_untold(self) -> None:
-        """Raise the error that ended the client unless it was raised before."""
+        """Raise the error that ended the client, unless a call has raised it before."""
         if not self._told:
             self.check()
 

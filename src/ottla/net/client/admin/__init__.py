@@ -1,1 +1,1 @@
-"""The admin clients, and the brokers that each request goes to."""
+"""The admin clients. The modules decide which broker gets each request."""

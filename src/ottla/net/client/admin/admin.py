@@ -29,14 +29,16 @@ from ottla.net.client.blocking_base import BlockingClient
 
 
 class Admin(BlockingClient[AsyncAdmin]):
-    """An admin client that creates, changes and describes; a context manager. Keyword arguments: Kafka's settings with underscores.
+    """An admin client, which changes and describes a cluster; a context manager.
+
+    Keyword arguments: Kafka's settings with underscores.
 
         with Admin("localhost:9092") as admin:
             admin.create_topic("flights", 6)
 
     Every method raises `KafkaError`: `BrokerError`, `NotSupported` for a broker that is too old, `ConnectionFailed`, or `TimedOut`.
-    `BrokerError` has Kafka's code for the first refused topic, group or resource; others may have been changed. The constructor
-    raises `SettingError` for a setting that is unknown or has a wrong value.
+    `BrokerError` has Kafka's code for the first topic, group or resource that was refused. Others in the same call may have been
+    changed. The constructor raises `SettingError` for a setting that is unknown or has a wrong value.
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[AdminKeywords]) -> None:
@@ -57,7 +59,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         replication_factor: int = admin.BROKER_DEFAULT,
         configs: Mapping[str, ConfigValue] | None = None,
     ) -> None:
-        """Create a topic. Counts left out are the broker's defaults."""
+        """Create a topic. If a count is left out, the broker uses its default."""
         self._background.run(self._async.create_topic(name, num_partitions, replication_factor, configs))
 
     def create_partitions(self, counts: Mapping[str, int]) -> None:
@@ -65,7 +67,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         self._background.run(self._async.create_partitions(counts))
 
     def delete_topics(self, *names: str) -> None:
-        """Delete topics with all their records. Raises `UnknownTopic`."""
+        """Delete topics with all their records. Raises `UnknownTopic` if one does not exist."""
         self._background.run(self._async.delete_topics(*names))
 
     def list_topics(self, *, internal: bool = False) -> list[str]:
@@ -73,7 +75,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._background.run(self._async.list_topics(internal=internal))
 
     def describe_topics(self, *names: str) -> dict[str, TopicInfo]:
-        """Return partitions, leaders and replicas of topics, by name. Raises `UnknownTopic`."""
+        """Return the partitions, leaders and replicas of topics, by name. Raises `UnknownTopic` if one does not exist."""
         return self._background.run(self._async.describe_topics(*names))
 
     def describe_cluster(self) -> ClusterDescription:
@@ -81,9 +83,11 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._background.run(self._async.describe_cluster())
 
     def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
-        """Delete the records before an offset, by (topic, partition); -1 deletes all. Return the new first offsets (KIP-107).
+        """Delete records (KIP-107).
 
-        Raises `OffsetOutOfRange` for an offset beyond the high watermark, and `UnknownTopic`.
+        `before` maps each (topic, partition) to the offset before which all records are deleted; -1 deletes all.
+
+        Return the new first offsets. Raises `OffsetOutOfRange` for an offset beyond the high watermark, and `UnknownTopic`.
         """
         return self._background.run(self._async.delete_records(before))
 
@@ -97,12 +101,13 @@ class Admin(BlockingClient[AsyncAdmin]):
         subtract: Mapping[str, ConfigValue] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Change some settings of a topic, broker or group, and leave the others unchanged (KIP-339).
+        """Change some settings of a topic, broker or group, and leave its other settings unchanged (KIP-339).
 
             admin.alter_configs(ConfigResource.topic("flights"), set={"retention.ms": 86_400_000})
 
-        `delete` restores defaults; `append` and `subtract` change lists (`cleanup.policy`). With `validate_only`, nothing changes.
-        Raises `BrokerError` (INVALID_CONFIG) for a value that the broker refuses, and `UnknownTopic`.
+        `delete` restores the defaults of settings. `append` and `subtract` change settings that are lists, such as
+        `cleanup.policy`. With `validate_only`, nothing changes. Raises `BrokerError` (INVALID_CONFIG) for a value that the broker
+        refuses, and `UnknownTopic`.
         """
         self._background.run(
             self._async.alter_configs(
@@ -127,7 +132,10 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._background.run(self._async.list_groups())
 
     def describe_group(self, group_id: str) -> GroupDescription:
-        """Return state and members of a group, classic or consumer (KIP-848). A group that does not exist has the state Dead."""
+        """Return the state and the members of a group, classic or consumer (KIP-848).
+
+        A group that does not exist has the state Dead.
+        """
         return self._background.run(self._async.describe_group(group_id))
 
     def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -135,14 +143,19 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._background.run(self._async.list_group_offsets(group_id))
 
     def alter_group_offsets(self, group_id: str, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
-        """Commit offsets, by (topic, partition), for a group without members, which will continue from them.
+        """Commit offsets, by (topic, partition), for a group without members.
+
+        The group's consumers will continue from these offsets.
 
         Raises `BrokerError` (UNKNOWN_MEMBER_ID) for a group that has members.
         """
         self._background.run(self._async.alter_group_offsets(group_id, offsets))
 
     def delete_groups(self, *group_ids: str) -> None:
-        """Delete groups that have no members, with their committed offsets (KIP-229). Raises `BrokerError`: NON_EMPTY_GROUP …"""
+        """Delete groups that have no members, with their committed offsets (KIP-229).
+
+        Raises `BrokerError`, such as NON_EMPTY_GROUP for a group that has members.
+        """
         self._background.run(self._async.delete_groups(*group_ids))
 
     def list_transactions(
@@ -153,10 +166,10 @@ class Admin(BlockingClient[AsyncAdmin]):
         min_duration_ms: int = ANY_DURATION,
         transactional_id_pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """Return the transactional ids of all brokers, sorted. A filter left out matches all (KIP-664).
+        """Return the transactional ids of all brokers, sorted. Without filters, return all of them (KIP-664).
 
-        `states` are Kafka's names: Ongoing, Empty … `min_duration_ms` selects transactions that are open for longer (KIP-994).
-        `transactional_id_pattern` is a regular expression for whole ids (KIP-1152).
+        `states` are Kafka's names: Ongoing, Empty … `min_duration_ms` selects transactions that have been open for longer
+        (KIP-994). `transactional_id_pattern` is a regular expression that matches whole ids (KIP-1152).
         """
         return self._background.run(
             self._async.list_transactions(
@@ -168,30 +181,33 @@ class Admin(BlockingClient[AsyncAdmin]):
         )
 
     def describe_transactions(self, *transactional_ids: str) -> dict[str, TransactionDescription]:
-        """Return state, producer and partitions of transactional ids. Raises `BrokerError`: TRANSACTIONAL_ID_NOT_FOUND …"""
+        """Return the state, producer and partitions of each transactional id.
+
+        Raises `BrokerError`, such as TRANSACTIONAL_ID_NOT_FOUND for an unknown id.
+        """
         return self._background.run(self._async.describe_transactions(*transactional_ids))
 
     def describe_producers(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, list[ActiveProducer]]:
         """Return the active producers of partitions, by (topic, partition), with their open transactions (KIP-664).
 
-        Raises `UnknownTopic`.
+        Raises `UnknownTopic` if a partition does not exist.
         """
         return self._background.run(self._async.describe_producers(partitions))
 
     def find_hanging_transactions(
         self, topics: Iterable[str] | None = None, *, min_open_ms: int = 900_000
     ) -> list[HangingTransaction]:
-        """Return hanging transactions: no coordinator will end them, and readers of committed records wait for them without end.
+        """Return hanging transactions: no coordinator will end them, so readers of committed records cannot continue after them.
 
-        `topics` None means all topics. A transaction is hanging only if nothing was written to it for `min_open_ms`: its
-        coordinator may not have recorded a younger one yet.
+        `topics` None means all topics. Only transactions to which nothing was written for `min_open_ms` are returned, because the
+        coordinator of a newer one may not have recorded it yet.
         """
         return self._background.run(self._async.find_hanging_transactions(topics, min_open_ms=min_open_ms))
 
     def abort_transaction(
         self, topic: str, partition: int, producer_id: int, producer_epoch: int, coordinator_epoch: int | None = None
     ) -> None:
-        """Abort a hanging transaction in one partition. `describe_producers` returns its producer id and epochs (KIP-664)."""
+        """Abort a hanging transaction in one partition (KIP-664). `describe_producers` returns the producer's id and epochs."""
         self._background.run(self._async.abort_transaction(topic, partition, producer_id, producer_epoch, coordinator_epoch))
 
     def fence_producers(self, *transactional_ids: str) -> dict[str, FencedProducer]:
@@ -199,31 +215,33 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._background.run(self._async.fence_producers(*transactional_ids))
 
     def alter_partition_reassignments(self, targets: Mapping[Place, Sequence[int] | None]) -> None:
-        """Move partitions, by (topic, partition), to other replicas: node ids, the preferred leader first; None cancels (KIP-455).
+        """Move partitions, by (topic, partition), to other replicas (KIP-455).
 
-        The move continues after the return: `list_partition_reassignments` shows it. Raises `UnknownTopic` and `BrokerError`:
-        INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS …
+        Replicas are node ids, the preferred leader first. None cancels a move. The move continues after the return, and
+        `list_partition_reassignments` shows it until its end. Raises `UnknownTopic` and `BrokerError`, such as
+        INVALID_REPLICA_ASSIGNMENT or NO_REASSIGNMENT_IN_PROGRESS.
         """
         self._background.run(self._async.alter_partition_reassignments(targets))
 
     def list_partition_reassignments(
         self, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """Return the partitions that are being reassigned, of all or of the given (topic, partition) pairs (KIP-455)."""
+        """Return the partitions that are being reassigned, among the given (topic, partition) pairs or all (KIP-455)."""
         return self._background.run(self._async.list_partition_reassignments(partitions))
 
     def elect_leaders(self, partitions: Iterable[tuple[str, int]] | None = None, *, unclean: bool = False) -> list[TopicPartition]:
-        """Elect the preferred leaders of the given partitions (None: of all). Return the partitions whose leader changed (KIP-183).
+        """Elect the preferred leaders of partitions (None: of all). Return the partitions whose leader changed (KIP-183).
 
-        An `unclean` election is for partitions without a leader: a replica out of sync may become leader, and records that it lacks
-        are lost (KIP-460). Raises `BrokerError`: PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE …
+        An `unclean` election is for partitions without a leader. It can make a replica leader that is not in sync, and all records
+        that this replica lacks are lost (KIP-460). Raises `BrokerError`, such as PREFERRED_LEADER_NOT_AVAILABLE or
+        ELIGIBLE_LEADERS_NOT_AVAILABLE.
         """
         return self._background.run(self._async.elect_leaders(partitions, unclean=unclean))
 
     def describe_log_dirs(
         self, node_ids: Iterable[int] | None = None, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[int, list[LogDir]]:
-        """Return the log directories of brokers, by node id, with their replicas (KIP-113). `node_ids` None: all live brokers."""
+        """Return the log directories of brokers, by node id, with their replicas (KIP-113). None means all live brokers."""
         return self._background.run(self._async.describe_log_dirs(node_ids, partitions))
 
     def describe_features(self) -> ClusterFeatures:
@@ -231,7 +249,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._background.run(self._async.describe_features())
 
     def describe_quotas(self, user: str | None = None, client_id: str | None = None, ip: str | None = None) -> list[ClientQuota]:
-        """Return client quotas (KIP-546): all, or the ones of this user, client id or address. "" means the default entity."""
+        """Return client quotas (KIP-546): all of them, or those of a user, client id or address. "" is the default entity."""
         return self._background.run(self._async.describe_quotas(user, client_id, ip))
 
     def alter_quotas(
@@ -243,24 +261,27 @@ class Admin(BlockingClient[AsyncAdmin]):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Set quotas, by Kafka's names, of a user, a client id, both together, or an address. A value of None removes the quota.
+        """Set quotas of a user, a client id, both together, or an address.
 
-        "" means the default entity. Raises `BrokerError` (INVALID_REQUEST) for an invalid quota.
+        `quotas` maps Kafka's names to values; None removes a quota. "" is the default entity. Raises `BrokerError`
+        (INVALID_REQUEST) for an invalid quota.
         """
         self._background.run(self._async.alter_quotas(quotas, user, client_id, ip, validate_only=validate_only))
 
     def update_features(
         self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
     ) -> None:
-        """Set these features to these levels, all of them or none (KIP-584). `downgrade` permits lower levels; 0 disables one.
+        """Set features to levels, either all of them or none (KIP-584).
 
-        An `unsafe` downgrade may lose metadata that the lower level cannot express. With `validate_only`, nothing changes. Raises
+        `downgrade` permits lower levels; level 0 disables a feature.
+
+        An `unsafe` downgrade can lose metadata that the lower level cannot express. With `validate_only`, nothing changes. Raises
         `BrokerError` (INVALID_UPDATE_VERSION) for a level that the broker refuses.
         """
         self._background.run(self._async.update_features(levels, downgrade=downgrade, unsafe=unsafe, validate_only=validate_only))
 
     def list_users(self, *names: str) -> users.Users:
-        """Return the SCRAM iterations of each user, by name and mechanism; without names, of all users (KIP-554)."""
+        """Return the SCRAM iterations of users, by name and mechanism (KIP-554). Without `names`, return all users."""
         return self._background.run(self._async.list_users(*names))
 
     def set_user_password(
@@ -278,7 +299,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         self._background.run(self._async.remove_user(name, mechanism=mechanism))
 
     def list_acls(self, principal: str | None = None, resource: str | None = None, name: str | None = None) -> list[AclRule]:
-        """Return the ACLs (KIP-140): all, or the ones of a principal ("User:alice"), a resource type, or a resource name."""
+        """Return ACLs (KIP-140): all of them, or the ACLs of a principal ("User:alice"), a resource type or a resource name."""
         return self._background.run(self._async.list_acls(principal, resource, name))
 
     def create_acls(self, rules: Iterable[AclRule]) -> None:
@@ -286,5 +307,5 @@ class Admin(BlockingClient[AsyncAdmin]):
         self._background.run(self._async.create_acls(rules))
 
     def delete_acls(self, rules: Iterable[AclRule]) -> list[AclRule]:
-        """Delete exactly these ACLs. Return the ones that existed."""
+        """Delete exactly these ACLs. Return the ACLs that existed and are deleted."""
         return self._background.run(self._async.delete_acls(rules))

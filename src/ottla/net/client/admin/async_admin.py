@@ -94,7 +94,7 @@ Result = TypeVar("Result")
 
 
 class ClusterDescription(NamedTuple):
-    """The brokers of a cluster. `controller_id` is the id of one of them, or -1 while there is no controller."""
+    """The brokers of a cluster. `controller_id` is the node id of the controller, or -1 while there is no controller."""
 
     cluster_id: str | None
     controller_id: int
@@ -102,14 +102,16 @@ class ClusterDescription(NamedTuple):
 
 
 class AsyncAdmin:
-    """An admin client that creates, changes and describes; a context manager. Keyword arguments: Kafka's settings with underscores.
+    """An admin client, which changes and describes a cluster; a context manager.
+
+    Keyword arguments: Kafka's settings with underscores.
 
         async with AsyncAdmin("localhost:9092") as admin:
             await admin.create_topic("flights", 6)
 
     Every method raises `KafkaError`: `BrokerError`, `NotSupported` for a broker that is too old, `ConnectionFailed`, or `TimedOut`.
-    `BrokerError` has Kafka's code for the first refused topic, group or resource; others may have been changed. The constructor
-    raises `SettingError` for a setting that is unknown or has a wrong value.
+    `BrokerError` has Kafka's code for the first topic, group or resource that was refused. Others in the same call may have been
+    changed. The constructor raises `SettingError` for a setting that is unknown or has a wrong value.
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[AdminKeywords]) -> None:
@@ -117,7 +119,7 @@ class AsyncAdmin:
         self._settings = parse(AdminSettings, {**settings, **servers})
 
     async def start(self) -> Self:
-        """Start the client without a `with` statement. Nothing is sent before the first call."""
+        """Start the client without a `with` statement. It connects at the first call."""
         self._cluster = ClusterLinks(self._settings)
         return self
 
@@ -165,7 +167,7 @@ class AsyncAdmin:
         replication_factor: int = admin.BROKER_DEFAULT,
         configs: Mapping[str, ConfigValue] | None = None,
     ) -> None:
-        """Create a topic. Counts left out are the broker's defaults."""
+        """Create a topic. If a count is left out, the broker uses its default."""
         await self.create_topics([NewTopic(topic_name(name), num_partitions, replication_factor, configs or {})])
 
     async def create_partitions(self, counts: Mapping[str, int]) -> None:
@@ -174,7 +176,7 @@ class AsyncAdmin:
         await self._change(CREATE_PARTITIONS, request, admin.check_partitions)
 
     async def delete_topics(self, *names: str) -> None:
-        """Delete topics with all their records. Raises `UnknownTopic`."""
+        """Delete topics with all their records. Raises `UnknownTopic` if one does not exist."""
         await self._change(
             DELETE_TOPICS, admin.delete_topics_request(names, self._settings.request_timeout_ms), admin.check_deleted
         )
@@ -185,7 +187,7 @@ class AsyncAdmin:
         return sorted(topic.name for topic in self._cluster.metadata.topics.values() if internal or not topic.is_internal)
 
     async def describe_topics(self, *names: str) -> dict[str, TopicInfo]:
-        """Return partitions, leaders and replicas of topics, by name. Raises `UnknownTopic`."""
+        """Return the partitions, leaders and replicas of topics, by name. Raises `UnknownTopic` if one does not exist."""
         arguments.names("A topic's name", names)
         await self._cluster.retried(lambda: self._cluster.refresh(names))
         self._cluster.metadata.check(names)
@@ -199,9 +201,11 @@ class AsyncAdmin:
         return ClusterDescription(found.cluster_id, found.controller_id, sorted(found.nodes.values()))
 
     async def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
-        """Delete the records before an offset, by (topic, partition); -1 deletes all. Return the new first offsets (KIP-107).
+        """Delete records (KIP-107).
 
-        Raises `OffsetOutOfRange` for an offset beyond the high watermark, and `UnknownTopic`.
+        `before` maps each (topic, partition) to the offset before which all records are deleted; -1 deletes all.
+
+        Return the new first offsets. Raises `OffsetOutOfRange` for an offset beyond the high watermark, and `UnknownTopic`.
         """
         wanted = arguments.by_place("before", before, admin.checked_offset)
         request = partial(admin.delete_records_request, timeout_ms=self._settings.request_timeout_ms)
@@ -217,12 +221,13 @@ class AsyncAdmin:
         subtract: Mapping[str, ConfigValue] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Change some settings of a topic, broker or group, and leave the others unchanged (KIP-339).
+        """Change some settings of a topic, broker or group, and leave its other settings unchanged (KIP-339).
 
             await admin.alter_configs(ConfigResource.topic("flights"), set={"retention.ms": 86_400_000})
 
-        `delete` restores defaults; `append` and `subtract` change lists (`cleanup.policy`). With `validate_only`, nothing changes.
-        Raises `BrokerError` (INVALID_CONFIG) for a value that the broker refuses, and `UnknownTopic`.
+        `delete` restores the defaults of settings. `append` and `subtract` change settings that are lists, such as
+        `cleanup.policy`. With `validate_only`, nothing changes. Raises `BrokerError` (INVALID_CONFIG) for a value that the broker
+        refuses, and `UnknownTopic`.
         """
         changes: dict[int, Mapping[str, ConfigValue | None]] = {
             admin.SET: set or {},
@@ -268,7 +273,7 @@ class AsyncAdmin:
         return await self._cluster.retried(ask)
 
     async def _ask_coordinator(self, group_id: str, api_key: int, body: Message, read: Callable[[Response], Result]) -> Result:
-        """Return the result of `read` for the coordinator's answer. Retry while it fails with a retriable error."""
+        """Return the result of `read` for the coordinator's answer. Retry while the request or `read` raises a retriable error."""
         arguments.text("A group's id", group_id)
 
         async def ask() -> Result:
@@ -279,7 +284,10 @@ class AsyncAdmin:
         return await self._cluster.retried(ask)
 
     async def describe_group(self, group_id: str) -> GroupDescription:
-        """Return state and members of a group, classic or consumer (KIP-848). A group that does not exist has the state Dead."""
+        """Return the state and the members of a group, classic or consumer (KIP-848).
+
+        A group that does not exist has the state Dead.
+        """
         request = DescribeGroupsRequest(groups=[group_id])
         classic = await self._ask_coordinator(group_id, DESCRIBE_GROUPS, request, admin.read_description)
         if classic.state != admin.DEAD:
@@ -305,7 +313,9 @@ class AsyncAdmin:
         return await self._ask_coordinator(group_id, OFFSET_FETCH, fetch_offsets_request(group_id, None), read)
 
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
-        """Commit offsets, by (topic, partition), for a group without members, which will continue from them.
+        """Commit offsets, by (topic, partition), for a group without members.
+
+        The group's consumers will continue from these offsets.
 
         Raises `BrokerError` (UNKNOWN_MEMBER_ID) for a group that has members.
         """
@@ -319,7 +329,10 @@ class AsyncAdmin:
         )
 
     async def delete_groups(self, *group_ids: str) -> None:
-        """Delete groups that have no members, with their committed offsets (KIP-229). Raises `BrokerError`: NON_EMPTY_GROUP …"""
+        """Delete groups that have no members, with their committed offsets (KIP-229).
+
+        Raises `BrokerError`, such as NON_EMPTY_GROUP for a group that has members.
+        """
         for group_id in arguments.names("A group's id", group_ids):
             await self._ask_coordinator(group_id, DELETE_GROUPS, DeleteGroupsRequest(groups_names=[group_id]), admin.check_groups)
 
@@ -331,33 +344,36 @@ class AsyncAdmin:
         min_duration_ms: int = ANY_DURATION,
         transactional_id_pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """Return the transactional ids of all brokers, sorted. A filter left out matches all (KIP-664).
+        """Return the transactional ids of all brokers, sorted. Without filters, return all of them (KIP-664).
 
-        `states` are Kafka's names: Ongoing, Empty … `min_duration_ms` selects transactions that are open for longer (KIP-994).
-        `transactional_id_pattern` is a regular expression for whole ids (KIP-1152).
+        `states` are Kafka's names: Ongoing, Empty … `min_duration_ms` selects transactions that have been open for longer
+        (KIP-994). `transactional_id_pattern` is a regular expression that matches whole ids (KIP-1152).
         """
         states, producer_ids = arguments.several("states", states), arguments.several("producer_ids", producer_ids)
         return await transactions.listed(self._cluster, states, producer_ids, min_duration_ms, transactional_id_pattern)
 
     async def describe_transactions(self, *transactional_ids: str) -> dict[str, TransactionDescription]:
-        """Return state, producer and partitions of transactional ids. Raises `BrokerError`: TRANSACTIONAL_ID_NOT_FOUND …"""
+        """Return the state, producer and partitions of each transactional id.
+
+        Raises `BrokerError`, such as TRANSACTIONAL_ID_NOT_FOUND for an unknown id.
+        """
         names = arguments.names("A transactional id", transactional_ids)
         return await transactions.described(self._cluster, names)
 
     async def describe_producers(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, list[ActiveProducer]]:
         """Return the active producers of partitions, by (topic, partition), with their open transactions (KIP-664).
 
-        Raises `UnknownTopic`.
+        Raises `UnknownTopic` if a partition does not exist.
         """
         return await transactions.producers(self._cluster, places(partitions))
 
     async def find_hanging_transactions(
         self, topics: Iterable[str] | None = None, *, min_open_ms: int = 900_000
     ) -> list[HangingTransaction]:
-        """Return hanging transactions: no coordinator will end them, and readers of committed records wait for them without end.
+        """Return hanging transactions: no coordinator will end them, so readers of committed records cannot continue after them.
 
-        `topics` None means all topics. A transaction is hanging only if nothing was written to it for `min_open_ms`: its
-        coordinator may not have recorded a younger one yet.
+        `topics` None means all topics. Only transactions to which nothing was written for `min_open_ms` are returned, because the
+        coordinator of a newer one may not have recorded it yet.
         """
         names = None if topics is None else arguments.several("topics", topics)
         return await transactions.hanging(self._cluster, names, min_open_ms)
@@ -365,7 +381,7 @@ class AsyncAdmin:
     async def abort_transaction(
         self, topic: str, partition: int, producer_id: int, producer_epoch: int, coordinator_epoch: int | None = None
     ) -> None:
-        """Abort a hanging transaction in one partition. `describe_producers` returns its producer id and epochs (KIP-664)."""
+        """Abort a hanging transaction in one partition (KIP-664). `describe_producers` returns the producer's id and epochs."""
         where = arguments.place((topic, partition))
         await transactions.aborted(self._cluster, where, producer_id, producer_epoch, coordinator_epoch)
 
@@ -377,10 +393,11 @@ class AsyncAdmin:
         }
 
     async def alter_partition_reassignments(self, targets: Mapping[Place, Sequence[int] | None]) -> None:
-        """Move partitions, by (topic, partition), to other replicas: node ids, the preferred leader first; None cancels (KIP-455).
+        """Move partitions, by (topic, partition), to other replicas (KIP-455).
 
-        The move continues after the return: `list_partition_reassignments` shows it. Raises `UnknownTopic` and `BrokerError`:
-        INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS …
+        Replicas are node ids, the preferred leader first. None cancels a move. The move continues after the return, and
+        `list_partition_reassignments` shows it until its end. Raises `UnknownTopic` and `BrokerError`, such as
+        INVALID_REPLICA_ASSIGNMENT or NO_REASSIGNMENT_IN_PROGRESS.
         """
         wanted = arguments.by_place("targets", targets, replicas.checked_replicas)
         request = replicas.reassignments_request(wanted, self._settings.request_timeout_ms)
@@ -389,17 +406,18 @@ class AsyncAdmin:
     async def list_partition_reassignments(
         self, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """Return the partitions that are being reassigned, of all or of the given (topic, partition) pairs (KIP-455)."""
+        """Return the partitions that are being reassigned, among the given (topic, partition) pairs or all (KIP-455)."""
         wanted = None if partitions is None else places(partitions)
         return await reassignments(self._cluster, wanted)
 
     async def elect_leaders(
         self, partitions: Iterable[tuple[str, int]] | None = None, *, unclean: bool = False
     ) -> list[TopicPartition]:
-        """Elect the preferred leaders of the given partitions (None: of all). Return the partitions whose leader changed (KIP-183).
+        """Elect the preferred leaders of partitions (None: of all). Return the partitions whose leader changed (KIP-183).
 
-        An `unclean` election is for partitions without a leader: a replica out of sync may become leader, and records that it lacks
-        are lost (KIP-460). Raises `BrokerError`: PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE …
+        An `unclean` election is for partitions without a leader. It can make a replica leader that is not in sync, and all records
+        that this replica lacks are lost (KIP-460). Raises `BrokerError`, such as PREFERRED_LEADER_NOT_AVAILABLE or
+        ELIGIBLE_LEADERS_NOT_AVAILABLE.
         """
         wanted = None if partitions is None else places(partitions)
         request = replicas.elect_request(wanted, self._settings.request_timeout_ms, unclean=unclean)
@@ -414,7 +432,7 @@ class AsyncAdmin:
     async def describe_log_dirs(
         self, node_ids: Iterable[int] | None = None, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[int, list[LogDir]]:
-        """Return the log directories of brokers, by node id, with their replicas (KIP-113). `node_ids` None: all live brokers."""
+        """Return the log directories of brokers, by node id, with their replicas (KIP-113). None means all live brokers."""
         wanted = None if partitions is None else places(partitions)
         nodes = None if node_ids is None else arguments.several("node_ids", node_ids)
         return await log_dirs(self._cluster, nodes, wanted)
@@ -430,7 +448,7 @@ class AsyncAdmin:
     async def describe_quotas(
         self, user: str | None = None, client_id: str | None = None, ip: str | None = None
     ) -> list[ClientQuota]:
-        """Return client quotas (KIP-546): all, or the ones of this user, client id or address. "" means the default entity."""
+        """Return client quotas (KIP-546): all of them, or those of a user, client id or address. "" is the default entity."""
         request = describe_quotas_request(QuotaOf(user, client_id, ip))
 
         async def ask() -> list[ClientQuota]:
@@ -447,9 +465,10 @@ class AsyncAdmin:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Set quotas, by Kafka's names, of a user, a client id, both together, or an address. A value of None removes the quota.
+        """Set quotas of a user, a client id, both together, or an address.
 
-        "" means the default entity. Raises `BrokerError` (INVALID_REQUEST) for an invalid quota.
+        `quotas` maps Kafka's names to values; None removes a quota. "" is the default entity. Raises `BrokerError`
+        (INVALID_REQUEST) for an invalid quota.
         """
         request = alter_quotas_request(QuotaOf(user, client_id, ip), quotas, validate_only=validate_only)
         await self._change(ALTER_CLIENT_QUOTAS, request, check_quotas)
@@ -457,9 +476,11 @@ class AsyncAdmin:
     async def update_features(
         self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
     ) -> None:
-        """Set these features to these levels, all of them or none (KIP-584). `downgrade` permits lower levels; 0 disables one.
+        """Set features to levels, either all of them or none (KIP-584).
 
-        An `unsafe` downgrade may lose metadata that the lower level cannot express. With `validate_only`, nothing changes. Raises
+        `downgrade` permits lower levels; level 0 disables a feature.
+
+        An `unsafe` downgrade can lose metadata that the lower level cannot express. With `validate_only`, nothing changes. Raises
         `BrokerError` (INVALID_UPDATE_VERSION) for a level that the broker refuses.
         """
         kind = UPGRADE if not downgrade else UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE
@@ -467,7 +488,7 @@ class AsyncAdmin:
         await self._change(UPDATE_FEATURES, request, check_updated)
 
     async def list_users(self, *names: str) -> users.Users:
-        """Return the SCRAM iterations of each user, by name and mechanism; without names, of all users (KIP-554)."""
+        """Return the SCRAM iterations of users, by name and mechanism (KIP-554). Without `names`, return all users."""
 
         request = users.describe_request(arguments.names("A user's name", names))
 
@@ -493,7 +514,7 @@ class AsyncAdmin:
         await self._change(ALTER_USER_SCRAM_CREDENTIALS, users.remove_request(name, mechanism), users.check_altered)
 
     async def list_acls(self, principal: str | None = None, resource: str | None = None, name: str | None = None) -> list[AclRule]:
-        """Return the ACLs (KIP-140): all, or the ones of a principal ("User:alice"), a resource type, or a resource name."""
+        """Return ACLs (KIP-140): all of them, or the ACLs of a principal ("User:alice"), a resource type or a resource name."""
         request = acls.describe_request(principal, resource, name)
 
         async def ask() -> list[AclRule]:
@@ -506,7 +527,7 @@ class AsyncAdmin:
         await self._change(CREATE_ACLS, acls.create_request(rules), acls.check_created)
 
     async def delete_acls(self, rules: Iterable[AclRule]) -> list[AclRule]:
-        """Delete exactly these ACLs. Return the ones that existed."""
+        """Delete exactly these ACLs. Return the ACLs that existed and are deleted."""
         deleted: list[AclRule] = []
 
         def read(answer: DeleteAclsResponse) -> None:

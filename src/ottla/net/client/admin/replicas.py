@@ -1,4 +1,4 @@
-"""Requests about replicas and their reassignment: which broker is asked, and what is retried."""
+"""Requests about replicas and their reassignment. The module decides which broker gets a request, and what is retried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of operators about transactions: which coordinators and leaders are asked, and what is retried."""
+"""Requests of operators about transactions. The module decides which brokers get a request, and what is retried."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ottla.wire.api.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.errors import NONE, TRANSACTIONAL_ID_NOT_FOUND, UNKNOWN_SERVER_ERROR
 
 AT_A_TIME: Final = 500
-"""The number of partitions or transactional ids in one request: a broker takes time for each."""
+"""The maximum number of partitions or transactional ids in one request. The limit keeps a broker's answer quick."""
 
 
 async def listed(
@@ -54,7 +54,10 @@ async def listed(
 async def described(
     cluster: ClusterLinks, transactional_ids: Iterable[str], *, must_exist: bool = True
 ) -> dict[str, TransactionDescription]:
-    """Return the states of transactional ids, in the given order. Without `must_exist`, unknown ids are left out."""
+    """Return the states of transactional ids, in the given order.
+
+    An unknown id raises an error if `must_exist`, and is left out otherwise.
+    """
     wanted = list(dict.fromkeys(transactional_ids))
     found: dict[str, TransactionDescription] = {}
     for start in range(0, len(wanted), AT_A_TIME):
@@ -79,7 +82,7 @@ async def _some_described(
                     answered[name] = None if error_code else description
                 else:
                     refused.append(broker_error(error_code, f"Transactional id {name}"))
-        # Errors that a retry cannot mend come first.
+        # Errors that are not retriable come first.
         for error in sorted(refused, key=lambda error: error.retriable):
             raise error
 
@@ -123,9 +126,9 @@ async def aborted(
 
 
 async def hanging(cluster: ClusterLinks, topics: Iterable[str] | None, min_open_ms: int) -> list[HangingTransaction]:
-    """Return the hanging transactions of these topics, or of all if None, that are open for at least `min_open_ms`.
+    """Return the hanging transactions of `topics` (None: of all) that have been open for at least `min_open_ms`.
 
-    A transaction may end between two requests, so candidates are checked again.
+    A transaction can end between two requests. Therefore the transactions found are checked a second time.
     """
     names = None if topics is None else sorted(set(topics))
 

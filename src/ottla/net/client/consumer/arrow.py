@@ -13,7 +13,7 @@ COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers
 
 
 def record_batches(cursor: Cursor) -> list[pyarrow.RecordBatch]:
-    """Return the rest of `cursor` as batches with `COLUMNS`; `ottla.records.batches.arrow.to_arrow` sets their types."""
+    """Return the rest of `cursor` as batches with `COLUMNS`. `ottla.records.batches.arrow.to_arrow` sets their types."""
     try:
         from ottla.records.batches.arrow import to_arrow
     except ImportError as missing:

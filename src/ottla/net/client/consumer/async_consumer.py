@@ -56,8 +56,8 @@ class AsyncConsumer:
         async with AsyncConsumer("flights", bootstrap_servers="localhost:9092", group_id="g") as consumer:
             async for record in consumer: ...
 
-    With `group_id`, the members of the group share the topics' partitions. Without, the consumer reads all of them, or the
-    partitions given to `assign`. With `api_version="0.7"`, offsets are positions in bytes, group state is in ZooKeeper, and
+    With `group_id`, the members of the group share the topics' partitions. Without `group_id`, the consumer reads all partitions,
+    or the ones given to `assign`. With `api_version="0.7"`, offsets are positions in bytes, group state is in ZooKeeper, and
     partition numbers of broker 1 start at 65536.
 
     `on_assigned` and `on_revoked`, functions or coroutine functions, are called with the partitions that are added or removed.
@@ -120,10 +120,12 @@ class AsyncConsumer:
     # --- what to read
 
     async def subscribe(self, *topics: str, pattern: str | None = None) -> None:
-        """Read these topics from now on, or all whose whole name matches the regular expression `pattern`, future ones included.
+        """Read these topics from now on.
 
-        After the group has refused this consumer, join it again. If brokers do not answer, the subscription stays unchanged. Raises
-        `KafkaError`.
+        With `pattern`, a regular expression, read all topics whose whole name matches, new ones included.
+
+        If the group has refused this consumer, this call makes it join again. If brokers do not answer, the subscription stays
+        unchanged. Raises `KafkaError`.
         """
         compiled = arguments.subscribed(topics, pattern)
         self._check()
@@ -160,7 +162,7 @@ class AsyncConsumer:
         await self._replace([])
 
     async def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read exactly these partitions, independently of the group's other members. Offsets can still be committed for the group.
+        """Read exactly these partitions, without the group's assignment. Offsets can still be committed for the group.
 
         Raises `UnknownTopic` for a partition that does not exist.
         """
@@ -194,7 +196,7 @@ class AsyncConsumer:
         """Return the subscribed topics."""
         return set(self._topics)
 
-    # --- partitions come and go
+    # --- changes of the assignment
 
     async def _adopt(self, partitions: list[TopicPartition]) -> None:
         fetcher = self._reader.fetcher
@@ -250,7 +252,7 @@ class AsyncConsumer:
             log.info("%s: this consumer %s %s", group, what, arguments.listed(partitions))
 
     async def _call(self, listener: Listener | None, partitions: list[TopicPartition]) -> None:
-        """Call a rebalance callback, unless the consumer has failed, perhaps by a callback's own exception."""
+        """Call a rebalance callback, unless the consumer has failed. A callback's own exception makes it fail, too."""
         if self._tasks.broken:
             return
         told = listener(partitions) if listener is not None else None
@@ -258,13 +260,16 @@ class AsyncConsumer:
             await told
 
     def _fail(self, error: KafkaError) -> None:
-        """Store the error by which the group refused this consumer: every poll raises it until the consumer subscribes again."""
+        """Store the error by which the group refused this consumer.
+
+        Every poll raises the error until the consumer subscribes again.
+        """
         log.warning("group %s: this consumer left the group until it subscribes again: %s", self._settings.group_id, error)
         self._error = error
         self._reader.nudge()
 
     def _broke(self, error: KafkaError) -> None:
-        """Leave the group at once after an unexpected error, or a callback's: the next call raises the error."""
+        """Leave the group at once after an unexpected error, or an exception of a callback. The next call raises the error."""
         self._begin_shutting()
         self._reader.nudge()
 
@@ -302,7 +307,10 @@ class AsyncConsumer:
     # --- records
 
     async def _next_cursor(self, timeout_ms: int | None) -> Cursor | None:
-        """Return the cursor of the next records, or None after `timeout_ms`. Records handed out before now count as processed."""
+        """Return the cursor of the next records, or None after `timeout_ms`.
+
+        All records handed out before this call count as processed.
+        """
         timeout_ms = arguments.timeout("timeout_ms", timeout_ms)
         self._progress.settle()
         self._settled.set()
@@ -362,7 +370,8 @@ class AsyncConsumer:
     async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
         """Return up to `max_records` records (None: `max_poll_records`). Wait up to `timeout_ms` for the first.
 
-        Raises `KafkaError` if an error comes before the first record. The next call raises an error that comes after some records.
+        Raises `KafkaError` if there is an error and no record. If there are records, they are returned, and the next call raises
+        the error.
         """
         timeout_ms = arguments.whole("timeout_ms", timeout_ms)
         wanted = self._settings.max_poll_records if max_records is None else arguments.whole("max_records", max_records, 1)
@@ -371,7 +380,7 @@ class AsyncConsumer:
         while (cursor := await self._next_cursor(left_ms)) is not None:
             if records := self._gather(cursor, wanted):
                 return records
-            # Transaction markers and aborted records take offsets, but yield no records.
+            # Transaction markers and aborted records take offsets, but are not handed out.
             left_ms = max(0, round((deadline - asyncio.get_running_loop().time()) * 1000))
         return []
 
@@ -384,7 +393,7 @@ class AsyncConsumer:
             except KafkaError:
                 if not records:
                     raise
-                break  # keep the records in hand: the position is already past them
+                break  # return these records: the position is already after them
             if not cursor.exhausted:
                 break
             chunk = self._reader.more() if len(records) < wanted else None
@@ -394,7 +403,7 @@ class AsyncConsumer:
     # --- offsets
 
     async def commit(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None) -> None:
-        """Commit offsets for the group. Without `offsets`, commit the positions after all records handed out so far.
+        """Commit offsets for the group. `offsets` None means the positions after all records handed out so far.
 
         Raises `CommitFailed` if the group has assigned the partitions to other members, `SettingError` without a group, or another
         `KafkaError`.
@@ -433,11 +442,11 @@ class AsyncConsumer:
                 await self._member.commit(done)
                 last = done
             except KafkaError as error:
-                # The next round or the revocation commits these offsets.
+                # The next periodic commit, or the revocation, commits these offsets.
                 log.warning("group %s: offsets were not committed: %s", self._settings.group_id, error)
 
     async def committed(self, partition: Partition) -> OffsetAndMetadata | None:
-        """Return the offset that the group has committed for a partition, or None. Raises `KafkaError`."""
+        """Return the offset that the group has committed for a partition; None if it has committed none. Raises `KafkaError`."""
         if self._member is None:
             raise SettingError("Offsets are committed by a group: give the consumer a group_id.")
         where = place(partition)
@@ -460,10 +469,10 @@ class AsyncConsumer:
         return position
 
     def current_lag(self, partition: Partition) -> int | None:
-        """Return the number of offsets from the position to the end in the last fetch response; None before one (KIP-695).
+        """Return the number of offsets from a partition's position to its end in the last fetch response (KIP-695).
 
-        The end is the high watermark, or with `read_committed` the last stable offset. Raises `KafkaError` if the partition is not
-        assigned.
+        Return None before the first response. The end is the high watermark, or with `read_committed` the last stable offset.
+        Raises `KafkaError` if the partition is not assigned.
         """
         where = place(partition)
         reading, position = self._reader.fetcher.reading(where), self._progress.position(where)
@@ -472,7 +481,7 @@ class AsyncConsumer:
         return None if UNKNOWN_OFFSET in (end, position) else max(0, end - position)
 
     def seek(self, partition: Partition, offset: int) -> None:
-        """Continue reading at `offset`. Raises `KafkaError` if the partition is not assigned."""
+        """Continue reading a partition at `offset`. Raises `KafkaError` if the partition is not assigned."""
         where = place(partition)
         hint = "; seek_to_beginning() and seek_to_end() find the ends"
         self._reader.fetcher.seek(where, arguments.whole("offset", offset, hint=hint))
@@ -480,11 +489,11 @@ class AsyncConsumer:
         self._reader.pump()
 
     def seek_to_beginning(self, *partitions: Partition) -> None:
-        """Continue from the first record of these partitions; without arguments, of all assigned partitions."""
+        """Continue from the first record of these partitions, or without arguments of all assigned partitions."""
         self._seek_to(partitions, EARLIEST_TIMESTAMP)
 
     def seek_to_end(self, *partitions: Partition) -> None:
-        """Continue with records written from now on, in these partitions; without arguments, in all assigned partitions."""
+        """Continue with records written from now on, in these partitions, or without arguments in all assigned partitions."""
         self._seek_to(partitions, LATEST_TIMESTAMP)
 
     def _seek_to(self, partitions: Sequence[Partition], timestamp: int) -> None:
@@ -497,7 +506,7 @@ class AsyncConsumer:
     async def seek_to_committed(self, *partitions: Partition) -> None:
         """Continue from the group's committed offsets, for example after an aborted transaction.
 
-        Without arguments, this applies to all assigned partitions. Raises `SettingError` without a group, or another `KafkaError`.
+        Without arguments, seek in all assigned partitions. Raises `SettingError` without a group, or another `KafkaError`.
         """
         if self._member is None:
             raise SettingError("Offsets are committed to a group: give the consumer a group_id.")
@@ -538,7 +547,7 @@ class AsyncConsumer:
         return {where: offset.offset for where, offset in found.items()}
 
     async def offsets_for_times(self, timestamps: Mapping[Partition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the first offset at or after a timestamp (ms since 1970) in each partition; -1 if no record is that recent."""
+        """Return the first offset at or after a timestamp (ms since 1970) for each partition; -1 if no record is that recent."""
         return await self._reader.offsets(arguments.by_place("timestamps", timestamps, arguments.timestamp))
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
@@ -549,7 +558,8 @@ class AsyncConsumer:
     async def close(self, *, finished: bool = True) -> None:
         """Commit the offsets of processed records (with auto-commit), leave the group, and close all connections.
 
-        The records handed out last count as processed only if `finished`. Leaving a `with` statement by an exception passes False.
+        With `finished=False`, the records handed out last do not count as processed. Leaving a `with` statement by an exception
+        passes False.
         """
         if not self._started:
             return

@@ -20,8 +20,8 @@ class Consumer(BlockingClient[AsyncConsumer]):
         with Consumer("flights", bootstrap_servers="localhost:9092", group_id="g") as consumer:
             for record in consumer: ...
 
-    With `group_id`, the members of the group share the topics' partitions. Without, the consumer reads all of them, or the
-    partitions given to `assign`. With `api_version="0.7"`, offsets are positions in bytes, group state is in ZooKeeper, and
+    With `group_id`, the members of the group share the topics' partitions. Without `group_id`, the consumer reads all partitions,
+    or the ones given to `assign`. With `api_version="0.7"`, offsets are positions in bytes, group state is in ZooKeeper, and
     partition numbers of broker 1 start at 65536.
 
     `on_assigned` and `on_revoked` are called with the partitions that are added or removed.
@@ -40,10 +40,12 @@ class Consumer(BlockingClient[AsyncConsumer]):
         super().__init__(AsyncConsumer(*topics, on_assigned=on_assigned, on_revoked=on_revoked, **settings), "consumer")
 
     def subscribe(self, *topics: str, pattern: str | None = None) -> None:
-        """Read these topics from now on, or all whose whole name matches the regular expression `pattern`, future ones included.
+        """Read these topics from now on.
 
-        After the group has refused this consumer, join it again. If brokers do not answer, the subscription stays unchanged. Raises
-        `KafkaError`.
+        With `pattern`, a regular expression, read all topics whose whole name matches, new ones included.
+
+        If the group has refused this consumer, this call makes it join again. If brokers do not answer, the subscription stays
+        unchanged. Raises `KafkaError`.
         """
         self._background.run(self._async.subscribe(*topics, pattern=pattern))
 
@@ -52,7 +54,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
         self._background.run(self._async.unsubscribe())
 
     def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read exactly these partitions, independently of the group's other members. Offsets can still be committed for the group.
+        """Read exactly these partitions, without the group's assignment. Offsets can still be committed for the group.
 
         Raises `UnknownTopic` for a partition that does not exist.
         """
@@ -88,12 +90,13 @@ class Consumer(BlockingClient[AsyncConsumer]):
     def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
         """Return up to `max_records` records (None: `max_poll_records`). Wait up to `timeout_ms` for the first.
 
-        Raises `KafkaError` if an error comes before the first record. The next call raises an error that comes after some records.
+        Raises `KafkaError` if there is an error and no record. If there are records, they are returned, and the next call raises
+        the error.
         """
         return self._background.run(self._async.poll(timeout_ms, max_records))
 
     def commit(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None) -> None:
-        """Commit offsets for the group. Without `offsets`, commit the positions after all records handed out so far.
+        """Commit offsets for the group. `offsets` None means the positions after all records handed out so far.
 
         Raises `CommitFailed` if the group has assigned the partitions to other members, `SettingError` without a group, or another
         `KafkaError`.
@@ -113,7 +116,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
         return self._background.do(self._async.group_metadata)
 
     def committed(self, partition: Partition) -> OffsetAndMetadata | None:
-        """Return the offset that the group has committed for a partition, or None. Raises `KafkaError`."""
+        """Return the offset that the group has committed for a partition; None if it has committed none. Raises `KafkaError`."""
         return self._background.run(self._async.committed(partition))
 
     def position(self, partition: Partition) -> int:
@@ -121,29 +124,29 @@ class Consumer(BlockingClient[AsyncConsumer]):
         return self._background.run(self._async.position(partition))
 
     def current_lag(self, partition: Partition) -> int | None:
-        """Return the number of offsets from the position to the end in the last fetch response; None before one (KIP-695).
+        """Return the number of offsets from a partition's position to its end in the last fetch response (KIP-695).
 
-        The end is the high watermark, or with `read_committed` the last stable offset. Raises `KafkaError` if the partition is not
-        assigned.
+        Return None before the first response. The end is the high watermark, or with `read_committed` the last stable offset.
+        Raises `KafkaError` if the partition is not assigned.
         """
         return self._background.do(lambda: self._async.current_lag(partition))
 
     def seek(self, partition: Partition, offset: int) -> None:
-        """Continue reading at `offset`. Raises `KafkaError` if the partition is not assigned."""
+        """Continue reading a partition at `offset`. Raises `KafkaError` if the partition is not assigned."""
         self._background.do(lambda: self._async.seek(partition, offset))
 
     def seek_to_beginning(self, *partitions: Partition) -> None:
-        """Continue from the first record of these partitions; without arguments, of all assigned partitions."""
+        """Continue from the first record of these partitions, or without arguments of all assigned partitions."""
         self._background.do(lambda: self._async.seek_to_beginning(*partitions))
 
     def seek_to_end(self, *partitions: Partition) -> None:
-        """Continue with records written from now on, in these partitions; without arguments, in all assigned partitions."""
+        """Continue with records written from now on, in these partitions, or without arguments in all assigned partitions."""
         self._background.do(lambda: self._async.seek_to_end(*partitions))
 
     def seek_to_committed(self, *partitions: Partition) -> None:
         """Continue from the group's committed offsets, for example after an aborted transaction.
 
-        Without arguments, this applies to all assigned partitions. Raises `SettingError` without a group, or another `KafkaError`.
+        Without arguments, seek in all assigned partitions. Raises `SettingError` without a group, or another `KafkaError`.
         """
         self._background.run(self._async.seek_to_committed(*partitions))
 
@@ -168,7 +171,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
         return self._background.run(self._async.end_offsets(partitions))
 
     def offsets_for_times(self, timestamps: Mapping[Partition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the first offset at or after a timestamp (ms since 1970) in each partition; -1 if no record is that recent."""
+        """Return the first offset at or after a timestamp (ms since 1970) for each partition; -1 if no record is that recent."""
         return self._background.run(self._async.offsets_for_times(timestamps))
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
@@ -178,6 +181,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
     def close(self, *, finished: bool = True) -> None:
         """Commit the offsets of processed records (with auto-commit), leave the group, and close all connections.
 
-        The records handed out last count as processed only if `finished`. Leaving a `with` statement by an exception passes False.
+        With `finished=False`, the records handed out last do not count as processed. Leaving a `with` statement by an exception
+        passes False.
         """
         self._end(lambda: self._async.close(finished=finished))

@@ -21,7 +21,7 @@ RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP, "none": No
 
 
 class FetchDriver:
-    """A driver that fetches for the partitions of `fetcher`. It belongs to the event loop that made it."""
+    """A driver that fetches the partitions of `fetcher`. Use it only on the event loop on which it was created."""
 
     def __init__(self, cluster: ClusterLinks, settings: ConsumerSettings, tasks: Tasks) -> None:
         self.fetcher = Fetcher(
@@ -46,13 +46,16 @@ class FetchDriver:
         self._tasks = tasks
         self._closed = False
         self._resetting: dict[TopicPartition, int] = {}
-        """The partitions whose offset lookup is under way, with its timestamp."""
+        """The partitions whose offset is being looked up, with the timestamp of the lookup."""
         self._pump_is_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
 
     async def next_chunk(self, timeout_ms: int | None) -> Chunk | None:
-        """Return the next chunk; None after `timeout_ms`, or after `nudge`. Raises the `KafkaError` that prevents fetching."""
+        """Return the next chunk. Return None after `timeout_ms`, or after `nudge` if there is no chunk.
+
+        Raises the `KafkaError` of a partition that cannot be fetched.
+        """
         chunk = self._take()
         if chunk is not None or timeout_ms == 0:
             return chunk
@@ -67,7 +70,7 @@ class FetchDriver:
         return self._take()
 
     def more(self) -> Chunk | None:
-        """Return the next chunk if it is buffered, for a user with records in hand: errors wait for `next_chunk`."""
+        """Return the next chunk if it is buffered, to add to records in hand. Only `next_chunk` raises errors."""
         try:
             return self.fetcher.take_more()
         finally:
@@ -77,16 +80,16 @@ class FetchDriver:
         try:
             return self.fetcher.take()
         finally:
-            # This comes afterwards: the next fetch includes the partition just emptied, or whose error was just raised.
+            # Only now, so that the next fetch includes the partition just emptied, or whose error was just raised.
             self.pump()
 
     def nudge(self) -> None:
-        """Make a waiting `next_chunk` check again."""
+        """Wake a waiting `next_chunk`, which then returns a chunk or None."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def pump(self) -> None:
-        """Send the ready fetches, and start missing metadata refreshes and offset lookups."""
+        """Send the fetches that are ready, and start the metadata refreshes and offset lookups that they need."""
         self._pump_is_due = False
         if self._closed:
             return
@@ -128,11 +131,14 @@ class FetchDriver:
             self.nudge()
 
     async def _reset(self, wanted: Mapping[TopicPartition, int]) -> None:
-        """Find the positions of partitions that lack one, each as early as possible. The next poll raises a remaining error."""
+        """Look up the positions of partitions that have none, and set each as soon as it is found.
+
+        The next poll raises the error of a lookup that failed.
+        """
 
         def heard(where: TopicPartition, offset: OffsetAndTimestamp) -> None:
             over(where)
-            # Ignore the result if a seek or a rebalance came in between.
+            # Ignore the result if a seek or a rebalance changed the partition during the lookup.
             if where in self.fetcher.partitions and self.fetcher.reading(where).reset_to == wanted[where]:
                 self.fetcher.seek(where, offset.offset)
                 self._pump_soon()
@@ -150,7 +156,7 @@ class FetchDriver:
                 over(where)
 
     def _pump_soon(self) -> None:
-        """Schedule one `pump` for all positions that are found at the same time."""
+        """Schedule one `pump` for all positions that are found in this iteration of the loop."""
         if not self._pump_is_due:
             self._pump_is_due = True
             self._tasks.soon(self.pump)
@@ -158,7 +164,10 @@ class FetchDriver:
     async def offsets(
         self, wanted: Mapping[TopicPartition, int], heard: Callable[[TopicPartition, OffsetAndTimestamp], None] = lambda *_: None
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return offsets by timestamp; retry while leaders move. `heard` is called with each one at once. Raises `KafkaError`."""
+        """Return offsets by timestamp; retry while leaders move. Raises `KafkaError`.
+
+        `heard` is called with each offset as soon as it is found.
+        """
         settings = self._settings
 
         def request(part: Mapping[TopicPartition, int]) -> ListOffsetsRequest:

@@ -36,7 +36,8 @@ Adopt = Callable[[list[TopicPartition]], Awaitable[None]]
 class MembershipDriver:
     """A member. `revoke`, `lose` and `adopt` are called as partitions change; `failed` with an error that ends the membership.
 
-    `free(partitions, timeout_ms)` waits until the user has processed their records, and returns whether that is so.
+    `free(partitions, timeout_ms)` waits until the user has processed the partitions' records in hand, and returns whether that
+    happened in time.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class MembershipDriver:
     def subscribe(self, topics: list[str], pattern: str | None = None) -> None:
         """Subscribe to these topics; the classic protocol ignores `pattern`.
 
-        The first call, and a call after an error ended the membership, start it.
+        The first call begins the membership. After an error has ended the membership, another call begins it again.
         """
         self.machine.subscribe(topics)
         if self._task is None or self._task.done():
@@ -74,18 +75,18 @@ class MembershipDriver:
         self._changed.set()
 
     def rejoin(self) -> None:
-        """Join again: the topics' partitions have changed, and the leader must assign them again."""
+        """Join again, because the topics' partitions have changed and the leader must assign them anew."""
         self.machine.rejoin()
         self._changed.set()
 
     def user_is_busy(self, busy: bool) -> None:
-        """Note that the user processes records (True, counts towards `max_poll_interval_ms`) or waits for some (False)."""
+        """Record whether the user processes records, which counts towards `max_poll_interval_ms`, or waits for records."""
         self._busy_since_ms = now_ms() if busy else None
         if not busy:
             self._changed.set()
 
     async def lapse(self) -> None:
-        """Do nothing: the coordinator refuses a member's late requests by itself."""
+        """Do nothing. In the classic protocol, the coordinator itself refuses requests of a member that was late."""
 
     async def _run(self) -> None:
         try:
@@ -139,7 +140,10 @@ class MembershipDriver:
             self.machine.revoked(step.partitions)
 
     async def _until_free(self, partitions: list[TopicPartition]) -> None:
-        """Wait until the user has processed the records in hand, up to `max_poll_interval_ms`; send heartbeats meanwhile."""
+        """Wait until the user has processed the records in hand, at most for `max_poll_interval_ms`.
+
+        Send heartbeats during the wait.
+        """
         beat = self.machine.heartbeat()
         while not await self._free(partitions, self._settings.heartbeat_interval_ms) and not self._user_is_late():
             try:
@@ -158,7 +162,7 @@ class MembershipDriver:
                 await self._changed.wait()
 
     async def _share_out(self, topics: list[str]) -> None:
-        """Assign partitions as the leader. Topics that do not exist (yet) have none."""
+        """Assign partitions as the group's leader. Topics that do not exist (yet) count as topics without partitions."""
         await self._cluster.retried(lambda: self._cluster.refresh(topics))
         self.machine.share_out({topic: self._cluster.metadata.partition_count(topic) for topic in topics})
 
@@ -181,7 +185,10 @@ class MembershipDriver:
         return self._coordinator
 
     async def _any_coordinates(self) -> bool:
-        """Return whether any broker can serve the group, and choose one: until 0.8.1 offsets are stored in ZooKeeper."""
+        """Return whether any broker can serve the group, and choose one.
+
+        Until 0.8.1, brokers store offsets in ZooKeeper and have no coordinator.
+        """
         link = await self._cluster.any_link()
         if link.version(FIND_COORDINATOR) >= 0 or link.version(OFFSET_COMMIT) < 0:
             return False
@@ -232,7 +239,7 @@ class MembershipDriver:
             self._check(code, context)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the committed offsets of the partitions that have one."""
+        """Return the committed offsets of these partitions, without partitions that have none."""
         wanted = list(partitions)
         return await self._cluster.retried(lambda: self._committed(wanted)) if wanted else {}
 
@@ -252,13 +259,13 @@ class MembershipDriver:
         try:
             if owned:
                 await self._lose(owned)
-        finally:  # even if a callback raises, the group must not wait for this member
+        finally:  # even if a callback raises, leave the group, so that it does not wait for this member
             if ask is not None:
                 with suppress(KafkaError):
                     await self._request(ask.api_key, ask.body, LeaveGroupResponse)
 
     async def leave(self) -> None:
-        """Stop, and leave the group at the coordinator, so that the group does not wait for the session timeout."""
+        """Stop, and leave the group, so that the group does not wait for this member's session timeout."""
         if self._task is None:
             return
         self._task.cancel()

@@ -1,7 +1,8 @@
-"""The reader of one range of one partition: whole batches as the broker stores them, one fetch ahead of the caller.
+"""The reader of one range of one partition. It returns whole batches as the broker stores them, and fetches ahead of its caller.
 
-Records stay encoded for `records.batches.columns`. There is no fetch session: a range is short-lived. A fetch requests about as
-many bytes as the rest of the range takes: the readers of all ranges of a partition together fetch little more than the partition.
+Records stay encoded for `records.batches.columns`. There is no fetch session, because a range is read once and soon. A fetch
+requests about as many bytes as the rest of the range has. So the readers of all ranges of a partition together fetch little more
+than the partition.
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ FIRST_FETCH_BYTES = 256 * 1024
 """The size of a fetch, in bytes, while the size of records is unknown."""
 LEAST_FETCH_BYTES = 32 * 1024
 LOOKS = 3
-"""The number of lookups in a row that must miss a topic before it counts as deleted: a starting broker may lack it at first."""
+"""The number of consecutive lookups that must miss a topic before it counts as deleted. A starting broker can lack it at first."""
 
 
 class FetchAhead(NamedTuple):
-    """A fetch in flight. Its timeout begins when a caller waits for it: before that, the loop may not run."""
+    """A fetch in flight. Its timeout begins only when a caller waits for the answer, because the loop does not run before."""
 
     link: Link
     answer: asyncio.Future[AnswerBody]
 
 
 class RangeReader:
-    """A reader from offset `start` up to, not including, `end`. It skips offsets that compaction or transactions left empty."""
+    """A reader from offset `start` up to, not including, `end`. It skips offsets without records, as compaction leaves them."""
 
     def __init__(self, settings: ConsumerSettings, where: TopicPartition, start: int, end: int) -> None:
         self._settings = settings
@@ -72,9 +73,9 @@ class RangeReader:
     async def next_batches(self) -> list[memoryview] | None:
         """Return runs of whole batches from one answer of up to `max_partition_fetch_bytes`; None at the end of the range.
 
-        The first and last records may lie outside the range. The list is empty if the answer held nothing visible. Raises
-        `OffsetOutOfRange` if the next offset is deleted, `UnknownTopic` if the topic is, `TimedOut` if `end` is not reached, or
-        another `KafkaError`.
+        The first and last records can lie outside the range. The list is empty if the answer held nothing visible. Raises
+        `OffsetOutOfRange` if the next record was deleted, `UnknownTopic` if the topic was, and `TimedOut` if no records arrive
+        although `end` is not reached. Raises other `KafkaError`s, too.
         """
         if self._offset >= self._end:
             return None
@@ -97,13 +98,19 @@ class RangeReader:
         return seen.pieces
 
     async def _fetch(self) -> FetchedPartition | None:
-        """Return the partition's part of an answer; None if the broker sent an empty answer to throttle its client (KIP-219)."""
+        """Return the partition's part of an answer.
+
+        Return None if the broker sent an empty answer because it throttles this client (KIP-219).
+        """
         ahead, self._ahead = self._ahead, None
         link, answer = ahead or self._ask(await self._cluster.link(await self._leader()))
         return self._read(await link.answer(answer, self._settings.request_timeout_ms), link.version(FETCH))
 
     async def _leader(self) -> int:
-        """Return the leader's node id. A topic that several lookups in a row have missed is deleted: its error is not retriable."""
+        """Return the leader's node id.
+
+        After `LOOKS` lookups that missed the topic, the topic is deleted: the error is not retriable then.
+        """
         try:
             node_id = await self._cluster.leader(self._where)
         except UnknownTopic as error:
@@ -119,7 +126,10 @@ class RangeReader:
         return FetchAhead(link, link.send(FETCH, fetch_request(wanted, self._limits_of_next(link.version(FETCH))), NAMED_UNTIL))
 
     def _limits_of_next(self, version: int) -> FetchLimits:
-        """Return limits for about the rest of the range, within the settings. A broker returns at least one batch."""
+        """Return the limits of the next fetch: about the size of the rest of the range, within the settings.
+
+        A broker returns at least one batch, however small the limits are.
+        """
         if version < WHOLE_FROM_FETCH:
             return self._limits
         wanted = FIRST_FETCH_BYTES
@@ -129,7 +139,10 @@ class RangeReader:
         return replace(self._limits, max_partition_fetch_bytes=min(self._limits.max_partition_fetch_bytes, wanted))
 
     def _ask_ahead(self) -> None:
-        """Request the next answer while this one is read. An error here is ignored: the fetch is repeated when it is needed."""
+        """Request the next answer while the caller reads this one.
+
+        An error is ignored, because the fetch is sent again when the caller needs the answer.
+        """
         with suppress(KafkaError):
             self._ahead = self._ask(self._link)
 
@@ -145,7 +158,7 @@ class RangeReader:
                     raise cut_short(self._where, self._offset, self._limits)
                 return found
         if answer.throttle_time_ms and not answer.responses:
-            return None  # the next answer comes after the throttle time
+            return None  # the broker answers the next fetch after the throttle time
         raise broker_error(UNKNOWN_SERVER_ERROR, context, "The broker's answer leaves the partition out.")
 
     def _stuck(self, found: FetchedPartition) -> TimedOut:

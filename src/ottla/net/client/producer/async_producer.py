@@ -87,33 +87,37 @@ class AsyncProducer:
             await driver.know(topic)
         if not delivery.index:
             driver.pump()
-            # Without this pause, a caller that sends in a tight loop keeps the event loop from writing to sockets.
+            # Without this pause, a caller that sends in a loop without waiting keeps the event loop from writing to sockets.
             await asyncio.sleep(0)
         return delivery
 
     async def init_transactions(self) -> None:
-        """Fence older producers with the transactional id and abort their open transaction. The first transaction does this itself.
+        """Fence older producers with the transactional id, and abort their open transaction.
 
-        Raises `SettingError` without a `transactional_id`, and `TransactionFailed`. After any other `KafkaError`, call again.
+        The first `begin_transaction` does this too. Raises `SettingError` without a `transactional_id`, and `TransactionFailed`.
+        After any other `KafkaError`, call again.
         """
         await self._driver.transactions.initialize()
 
     async def begin_transaction(self) -> None:
-        """Begin a transaction for all records sent until it ends. Raises `TransactionError`, and as `init_transactions`."""
+        """Begin a transaction: it contains all records sent until it ends.
+
+        Raises `TransactionError`, and what `init_transactions` raises.
+        """
         await self._driver.transactions.begin()
 
     async def commit_transaction(self) -> None:
         """Write all records sent so far, and commit the transaction.
 
-        Raises `TransactionAbortable`: then abort; or `TransactionFailed`: then close. Any other `KafkaError`, such as `TimedOut`,
-        leaves it open whether brokers have committed: call again.
+        After `TransactionAbortable`, abort the transaction. After `TransactionFailed`, close the producer. After any other
+        `KafkaError`, such as `TimedOut`, it is unknown whether brokers have committed: call again.
         """
         await self._driver.transactions.commit()
 
     async def abort_transaction(self) -> None:
         """Abort the transaction. Records that are still unsent are never written.
 
-        Raises `TransactionFailed`: then close. After any other `KafkaError`, such as `TimedOut`, call again.
+        After `TransactionFailed`, close the producer. After any other `KafkaError`, such as `TimedOut`, call again.
         """
         await self._driver.transactions.abort()
 
@@ -121,7 +125,7 @@ class AsyncProducer:
     async def transaction(self) -> AsyncIterator[None]:
         """Return an async context manager that begins a transaction, commits it at the end, and aborts it after an exception.
 
-        Raises as `begin_transaction` and `commit_transaction` do. A transaction that cannot be committed is aborted before the
+        Raises what `begin_transaction` and `commit_transaction` raise. A transaction that cannot be committed is aborted before the
         exception is raised.
         """
         await self.begin_transaction()
@@ -143,10 +147,10 @@ class AsyncProducer:
             tell_both(error, failed)
 
     async def send_offsets(self, offsets: Mapping[Place, OffsetAndMetadata | int], member: InGroup | ConsumerGroupMetadata) -> None:
-        """Commit a group's offsets as part of the transaction (KIP-447): pass a consumer's `positions()` and the consumer.
+        """Commit a group's offsets as part of the transaction (KIP-447). Pass a consumer's `positions()` and the consumer.
 
-        Raises `TransactionAbortable`, whose cause is `CommitFailed` if the group has assigned the partitions to other members, or
-        `TransactionFailed`. Raises `SettingError` for a consumer without a group or with automatic commits.
+        Raises `TransactionAbortable` or `TransactionFailed`. The cause of the former is `CommitFailed` if the group has assigned
+        the partitions to other members. Raises `SettingError` for a consumer without a group or with automatic commits.
         """
         await self._driver.transactions.send_offsets(committable(offsets), metadata_of(member))
 
@@ -154,7 +158,7 @@ class AsyncProducer:
         """Return once every record sent so far is written. Raises `TimedOut` after `timeout_ms`; None waits without limit.
 
         Raises `DeliveryFailed` if records were not written and no caller has read their errors. In a transaction,
-        `commit_transaction` raises the error instead.
+        `commit_transaction` raises this error, not `flush`.
         """
         await self._driver.flush(timeout_ms)
 

@@ -1,4 +1,4 @@
-"""A producer of encoded batches, idempotent, for Spark tasks. Records stay encoded."""
+"""An idempotent producer of encoded batches, for Spark tasks. It does not decode records."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ottla.net.client.tasks import Tasks
 from ottla.records.batches.header import read_header
 
 MAX_WAITING = 16
-"""The number of unanswered batches from which `send` waits."""
+"""The number of unanswered batches at which `send` waits."""
 
 
 class BatchProducer:
-    """A producer of whole v2 batches (base offset 0, no producer id), in the given order within each partition.
+    """A producer of whole v2 batches (base offset 0, no producer id). Batches of a partition are written in the order of `send`.
 
-    The first error of any batch is raised by the next `send` or `flush`.
+    The next `send` or `flush` raises the first error of any batch.
     """
 
     def __init__(self, settings: ProducerSettings) -> None:
@@ -49,7 +49,7 @@ class BatchProducer:
     async def partition_count(self, topic: str) -> int:
         """Return the number of partitions of a topic. A missing topic is created if brokers create topics automatically.
 
-        Metadata is requested again after `metadata_max_age_ms`: a producer may live long, and the topic may get more partitions.
+        Metadata is requested again after `metadata_max_age_ms`, because the topic can get more partitions.
         """
         await self._cluster.ensure([topic], create=True)
         asked_ms = self._asked_ms.setdefault(topic, now_ms())
@@ -59,7 +59,7 @@ class BatchProducer:
         return self._cluster.metadata.partition_count(topic)
 
     async def send(self, batches: Iterable[tuple[TopicPartition, bytearray]]) -> None:
-        """Queue batches; wait while `MAX_WAITING` are unanswered. Raises the `KafkaError` of an earlier batch."""
+        """Queue batches. Wait while `MAX_WAITING` batches are unanswered. Raises the `KafkaError` of an earlier batch."""
         for where, data in batches:
             if not self._cluster.metadata.partition_count(where.topic):
                 await self.partition_count(where.topic)
@@ -72,7 +72,10 @@ class BatchProducer:
         self._raise_error()
 
     async def flush(self) -> list[RecordMetadata]:
-        """Wait until every batch is acknowledged. Return the position of each batch since the last flush; raise the first error."""
+        """Wait until every batch is acknowledged. Return the position of each batch since the last flush.
+
+        Raises the first error of a batch.
+        """
         while not self._sender.idle:
             await self._progress()
         self._raise_error()
@@ -80,7 +83,7 @@ class BatchProducer:
         return written
 
     async def _progress(self) -> None:
-        """Return once another batch is done."""
+        """Return when one more batch is done."""
         self._settled.clear()
         await self._settled.wait()
         self._tasks.check()
@@ -96,7 +99,7 @@ class BatchProducer:
         self._settled.set()
 
     def _fail(self, error: KafkaError) -> None:
-        """Wake the waiting calls after a task failed: they raise its error."""
+        """Wake the waiting calls after a background task failed, so that they raise its error."""
         self._settled.set()
 
     def _raise_error(self) -> None:

@@ -1,6 +1,6 @@
-"""The driver of a `Sender` over a cluster: it sends requests, passes answers on, and requests missing metadata and identity.
+"""The driver of a `Sender` over a cluster. It sends requests, passes answers on, and requests missing metadata and identities.
 
-Order, sequence numbers and retries are decided by `ottla.client.producer.sender`; records stay encoded.
+`ottla.client.producer.sender` decides order, sequence numbers and retries. Records stay encoded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerI
 
 
 class BatchSender:
-    """A driver on the loop that made it. `pump` is called whenever a batch may be ready to send; it must call `send_ready`."""
+    """A driver, to be used only on the event loop that created it.
+
+    `pump` is called whenever a batch may be ready to send; it must call `send_ready`.
+    """
 
     def __init__(
         self,
@@ -45,15 +48,15 @@ class BatchSender:
         return self._machine.idle
 
     def has_backlog(self, where: TopicPartition) -> bool:
-        """Return whether a batch of this partition is already waiting."""
+        """Return whether a batch of this partition already waits to be sent."""
         return self._machine.has_backlog(where)
 
     def add(self, batch: Outgoing) -> None:
-        """Queue a batch behind the others of its partition; `send_ready` sends it."""
+        """Queue a batch behind the others of its partition. `send_ready` sends it."""
         self._machine.add(batch)
 
     def send_ready(self, now: int, wake_ms: int | None = None) -> None:
-        """Send the ready batches and request missing metadata. `pump` is called again at `wake_ms`, or earlier."""
+        """Send the batches that are ready, and request missing metadata. `pump` is called again at `wake_ms`, or earlier."""
         self._machine.expire(now)
         for send in self._machine.requests(now):
             self._tasks.spawn(self._dispatch(send))
@@ -63,7 +66,7 @@ class BatchSender:
         self._timer = self._tasks.later(max(1, min(times) - now) / 1000, self._pump) if times else None
 
     def restart(self, identity: Identity) -> None:
-        """Continue under this identity. Only between transactions, while no request is in flight."""
+        """Continue under this identity. Call this only between transactions, while no request is in flight."""
         self._machine.restart(identity)
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""The result of `send`: a queued record that can be awaited, waited for, or ignored."""
+"""The result of `send`: a queued record. A caller can await it, wait for it on a thread, or ignore it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.client.types import RecordMetadata
 
 
 def arrival(batch: PendingBatch) -> asyncio.Future[None]:
-    """Return a future of the running loop that is done once `batch` is, whichever thread finishes it."""
+    """Return a future of the running loop that is done once `batch` is done, on whichever thread."""
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
     arrived: asyncio.Future[None] = loop.create_future()
 
@@ -26,7 +26,7 @@ def arrival(batch: PendingBatch) -> asyncio.Future[None]:
         if threading.get_ident() == thread:
             tell()
         else:
-            with suppress(RuntimeError):  # the loop was closed, and no caller waits
+            with suppress(RuntimeError):  # the loop was closed, and nothing awaits the future
                 loop.call_soon_threadsafe(tell)
 
     batch.watch(done)
@@ -34,7 +34,7 @@ def arrival(batch: PendingBatch) -> asyncio.Future[None]:
 
 
 class Delivery:
-    """A record on its way to the broker. `index` is its position in its batch: the record of index 0 has opened the batch."""
+    """A record that is being sent. `index` is its position in its batch; 0 means that the record has opened the batch."""
 
     __slots__ = ("_batch", "index")
 
@@ -47,9 +47,9 @@ class Delivery:
         return self._batch.done
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Return the record's metadata; wait up to `timeout` seconds, None without limit.
+        """Return the record's metadata. Wait for it up to `timeout` seconds; None waits without limit.
 
-        Raises `TimedOut`, or the `KafkaError` by which the record failed.
+        Raises `TimedOut`, or the `KafkaError` because of which the record was not written.
         """
         if timeout is not None and not isinstance(timeout, int | float):
             raise TypeError(f"timeout is a number of seconds, not {shown(timeout)}.")
@@ -61,7 +61,10 @@ class Delivery:
         return self._batch.outcome(self.index)
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Call `callback(delivery)` once the record is done: on the client's thread, or at once if it is done already."""
+        """Call `callback(delivery)` once the record is written or has failed.
+
+        The call is made on the client's thread, or at once if the record is done already.
+        """
         left = [callback]
 
         def once() -> None:

@@ -1,8 +1,8 @@
 """The driver of a producer's accumulator and sender over a cluster, shared by `AsyncProducer` and `Producer`.
 
-`append` may run on any thread (users of the blocking producer have their own). It shares the accumulator, the loss counts and the
-metadata with the event loop. The first two lock themselves; metadata is replaced and never resized. All other state belongs to the
-loop.
+`append` can run on any thread, because users of the blocking producer call it on theirs. It shares the accumulator, the counts of
+failed records and the metadata with the event loop. The first two have locks; metadata is replaced and never resized. Only the loop
+uses all other state.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from ottla.net.client.tasks import Tasks
 from ottla.records.batches.columns import build
 
 STALE_PAUSE_MS = 1_000
-"""The interval, in ms, of checks whether metadata is outdated."""
+"""The interval, in ms, at which the age of metadata is checked."""
 
 LOSSES_PAUSE_MS = 10_000
-"""The time, in ms, for which losses are collected before they are logged."""
+"""The time, in ms, for which failures are collected before they are logged together."""
 
 PLAIN = (bytes, type(None))
 """The types of keys and values that batches store without a copy."""
@@ -42,7 +42,7 @@ log = logging.getLogger("ottla.client")
 
 
 class ProduceDriver:
-    """A driver that takes records by `append`, and writes them in the background from `start` until `close`."""
+    """A driver that accepts records by `append`, and writes them in the background between `start` and `close`."""
 
     def __init__(self, settings: ProducerSettings) -> None:
         self.settings = settings
@@ -91,7 +91,7 @@ class ProduceDriver:
 
     @property
     def transactions(self) -> TransactionDriver:
-        """Return the driver of transactions. Raises `SettingError` without a transactional id, `Closed`."""
+        """Return the driver of transactions. Raises `SettingError` without a transactional id, and `Closed` after `close`."""
         if self._closing or self._closed:
             self._raise_closed()
         if self._transactions is None:
@@ -107,7 +107,10 @@ class ProduceDriver:
         headers: Headers | None,
         timestamp_ms: int | None,
     ) -> Delivery | None:
-        """Add a record to its batch, from any thread. Then call `pump` if its index is 0. None: call `know` for the topic first."""
+        """Add a record to its batch, on any thread.
+
+        Call `pump` afterwards if the index of the delivery is 0. Return None if the topic's metadata is missing: call `know` first.
+        """
         if headers is not None or timestamp_ms is not None or type(value) not in PLAIN or type(key) not in PLAIN:
             key, value, headers = checked_record(key, value, headers, timestamp_ms)
         metadata = self._cluster.metadata
@@ -125,7 +128,10 @@ class ProduceDriver:
         raise self._tasks.ended()
 
     async def know(self, topic: str) -> None:
-        """Fetch a topic's partitions; brokers with automatic topic creation create it. Raises `KafkaError`, `TypeError`."""
+        """Request the metadata of a topic that is not cached. Brokers with automatic topic creation create the topic.
+
+        Raises `KafkaError`, and `TypeError` for a topic that is not a string.
+        """
         topic = topic_name(topic)
         await self._cluster.ensure([topic], create=True, timeout_ms=self.settings.max_block_ms)
 
@@ -134,7 +140,7 @@ class ProduceDriver:
         return self._cluster.metadata.partitions(topic)
 
     async def _keep_metadata_fresh(self) -> None:
-        """Refresh all known topics every `metadata_max_age_ms`: they may have more partitions or other leaders."""
+        """Refresh all cached topics every `metadata_max_age_ms`, because they can get more partitions or other leaders."""
         asked_ms, age_ms = now_ms(), self.settings.metadata_max_age_ms
         while True:
             await asyncio.sleep(min(STALE_PAUSE_MS, age_ms) / 1000)
@@ -145,7 +151,7 @@ class ProduceDriver:
                 self.pump()
 
     async def wait_for_room(self) -> None:
-        """Return once `buffer_memory` has room. Raises `TimedOut` after `max_block_ms`."""
+        """Return once the unfinished batches fit in `buffer_memory`. Raises `TimedOut` after `max_block_ms`."""
         try:
             async with asyncio.timeout(self.settings.max_block_ms / 1000):
                 while self.accumulator.pending_bytes > self.settings.buffer_memory:
@@ -161,11 +167,11 @@ class ProduceDriver:
             ) from None
 
     def pump_soon(self) -> None:
-        """Call `pump` in the background."""
+        """Schedule `pump` on the loop."""
         self._tasks.soon(self.pump)
 
     def pump(self) -> None:
-        """Send the ready batches, and set a timer for the rest. Call it on the loop."""
+        """Send the batches that are ready, and set a timer for the next. Must be called on the loop."""
         if self._closed:
             return
         now = now_ms()
@@ -189,7 +195,10 @@ class ProduceDriver:
             self._tell_of_room()
 
     def _note_loss(self, batch: PendingBatch, error: KafkaError) -> None:
-        """Count a batch that is about to fail. A transactional batch is not counted: its commit raises."""
+        """Count the records of a batch that is about to fail.
+
+        A transactional batch is not counted, because the commit of its transaction raises the error.
+        """
         if self._machine is not None:
             return
         self._losses.add(batch, error)
@@ -197,13 +206,13 @@ class ProduceDriver:
             self._telling = self._tasks.later(LOSSES_PAUSE_MS / 1000, self._tell_losses)
 
     def _tell_losses(self) -> None:
-        """Log the losses so far, for programs that flush seldom or never."""
+        """Log the failures so far, for programs that seldom or never flush."""
         self._telling = None
         if lost := self._losses.seen():
             log.error("records were not written, and their results were not read: %s", counted(lost))
 
     def _report_losses(self) -> DeliveryFailed | None:
-        """Log the losses since the last report, and return them as an exception, or None."""
+        """Log the failures since the last report. Return them as an exception, or None if there are none."""
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
@@ -219,7 +228,7 @@ class ProduceDriver:
                 freed.set_result(None)
 
     async def _drop(self, error: KafkaError) -> None:
-        """Drop the unsent batches, and return once none is in flight."""
+        """Drop the unsent batches, and return once no batch is in flight."""
         dropped = self.accumulator.drop()
         for batch in dropped:
             batch.finish(error=error)
@@ -272,7 +281,7 @@ class ProduceDriver:
                 lost = self._report_losses()
                 await self._cluster.close()
         self._tasks.check_untold()
-        if lost is not None and not self._tasks.broken:  # the error that broke it was raised before
+        if lost is not None and not self._tasks.broken:  # an earlier call has raised the error that ended the producer
             raise lost
 
     async def _abort_what_is_open(self, timeout_ms: int | None) -> None:
@@ -289,13 +298,13 @@ class ProduceDriver:
             )
 
     def _give_up(self, error: KafkaError) -> None:
-        """Stop sending and accepting records; unfinished batches and calls that wait for room get `error`."""
+        """Stop sending and accepting records. Unfinished batches fail with `error`, and waiting calls raise an exception."""
         self._sender.stop()
         self._closed = True
         self.accumulator.end(self._raise_closed)
         unfinished = self.accumulator.abandon()
         self._tell_of_room()
-        with ExitStack() as stack:  # every watcher is called, even after one that raises
+        with ExitStack() as stack:  # Every watcher is called, even if an earlier one raises.
             for batch in unfinished:
                 self._note_loss(batch, error)
                 stack.callback(batch.finish, error=error)

@@ -40,28 +40,32 @@ class Producer(BlockingProducer):
         super().__init__(AsyncProducer(bootstrap_servers, **settings), "producer")
 
     def init_transactions(self) -> None:
-        """Fence older producers with the transactional id and abort their open transaction. The first transaction does this itself.
+        """Fence older producers with the transactional id, and abort their open transaction.
 
-        Raises `SettingError` without a `transactional_id`, and `TransactionFailed`. After any other `KafkaError`, call again.
+        The first `begin_transaction` does this too. Raises `SettingError` without a `transactional_id`, and `TransactionFailed`.
+        After any other `KafkaError`, call again.
         """
         self._background.run(self._async.init_transactions())
 
     def begin_transaction(self) -> None:
-        """Begin a transaction for all records sent until it ends. Raises `TransactionError`, and as `init_transactions`."""
+        """Begin a transaction: it contains all records sent until it ends.
+
+        Raises `TransactionError`, and what `init_transactions` raises.
+        """
         self._background.run(self._async.begin_transaction())
 
     def commit_transaction(self) -> None:
         """Write all records sent so far, and commit the transaction.
 
-        Raises `TransactionAbortable`: then abort; or `TransactionFailed`: then close. Any other `KafkaError`, such as `TimedOut`,
-        leaves it open whether brokers have committed: call again.
+        After `TransactionAbortable`, abort the transaction. After `TransactionFailed`, close the producer. After any other
+        `KafkaError`, such as `TimedOut`, it is unknown whether brokers have committed: call again.
         """
         self._background.run(self._async.commit_transaction())
 
     def abort_transaction(self) -> None:
         """Abort the transaction. Records that are still unsent are never written.
 
-        Raises `TransactionFailed`: then close. After any other `KafkaError`, such as `TimedOut`, call again.
+        After `TransactionFailed`, close the producer. After any other `KafkaError`, such as `TimedOut`, call again.
         """
         self._background.run(self._async.abort_transaction())
 
@@ -69,7 +73,7 @@ class Producer(BlockingProducer):
     def transaction(self) -> Iterator[None]:
         """Return a context manager that begins a transaction, commits it at the end, and aborts it after an exception.
 
-        Raises as `begin_transaction` and `commit_transaction` do. A transaction that cannot be committed is aborted before the
+        Raises what `begin_transaction` and `commit_transaction` raise. A transaction that cannot be committed is aborted before the
         exception is raised.
         """
         self.begin_transaction()
@@ -91,10 +95,10 @@ class Producer(BlockingProducer):
             tell_both(error, failed)
 
     def send_offsets(self, offsets: Mapping[Place, OffsetAndMetadata | int], member: InGroup | ConsumerGroupMetadata) -> None:
-        """Commit a group's offsets as part of the transaction (KIP-447): pass a consumer's `positions()` and the consumer.
+        """Commit a group's offsets as part of the transaction (KIP-447). Pass a consumer's `positions()` and the consumer.
 
-        Raises `TransactionAbortable`, whose cause is `CommitFailed` if the group has assigned the partitions to other members, or
-        `TransactionFailed`. Raises `SettingError` for a consumer without a group or with automatic commits.
+        Raises `TransactionAbortable` or `TransactionFailed`. The cause of the former is `CommitFailed` if the group has assigned
+        the partitions to other members. Raises `SettingError` for a consumer without a group or with automatic commits.
         """
         self._background.run(self._async.send_offsets(offsets, member))
 
@@ -102,7 +106,7 @@ class Producer(BlockingProducer):
         """Return once every record sent so far is written. Raises `TimedOut` after `timeout_ms`; None waits without limit.
 
         Raises `DeliveryFailed` if records were not written and no caller has read their errors. In a transaction,
-        `commit_transaction` raises the error instead.
+        `commit_transaction` raises this error, not `flush`.
         """
         self._background.run(self._async.flush(timeout_ms))
 

@@ -1,6 +1,6 @@
-"""A producer of encoded batches in transactions that another process ends, for a task that shares a transaction with others.
+"""A producer of encoded batches in transactions that another process ends, for one task of many that write a batch together.
 
-The producer begins a transaction and writes into it; `ottla.once` decides who ends it.
+The producer begins a transaction and writes into it. `ottla.once` decides which process ends the transaction.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class HandingProducer(BatchProducer):
         self._driver.add_wanted()
 
     async def initialize(self) -> None:
-        """Get a producer id and an epoch, or the next epoch if there is one already. Raises `KafkaError`."""
+        """Request a producer id and an epoch. If there is an id already, request its next epoch. Raises `KafkaError`."""
         if self._machine.identity is None:
             await self._driver.initialize()
         else:
             await self._driver.renew()
 
     async def begin(self) -> None:
-        """Begin a transaction; the first batch adds it at the brokers. Raises `TransactionError`, or another `KafkaError`."""
+        """Begin a transaction. Brokers add it when the first batch arrives. Raises `TransactionError`, or another `KafkaError`."""
         await self._driver.begin()
         self._partitions.clear()
 
@@ -66,9 +66,9 @@ class HandingProducer(BatchProducer):
         await super().send(batches)
 
     async def hand_over(self) -> tuple[Identity, tuple[TopicPartition, ...]]:
-        """Wait until everything is written, and leave the transaction open for another process to end. Raises `KafkaError`.
+        """Wait until everything is written, and leave the transaction open for another process to end.
 
-        Return the identity of the writes and their partitions.
+        Return the producer id and epoch of the writes, and their partitions. Raises `KafkaError`.
         """
         await self.flush()
         identity = self._machine.identity
@@ -77,7 +77,7 @@ class HandingProducer(BatchProducer):
         return identity, tuple(sorted(self._partitions))
 
     def take_back(self, identity: Identity) -> None:
-        """Continue under this identity after another process has ended the transaction."""
+        """Continue under this identity, after another process has ended the transaction."""
         self._machine.taken_back(identity)
         self._sender.restart(identity)
 
@@ -96,4 +96,4 @@ class HandingProducer(BatchProducer):
         try:
             await self.flush()
         except KafkaError:
-            return  # the error belongs to dropped batches
+            return  # the error is about the batches that are dropped

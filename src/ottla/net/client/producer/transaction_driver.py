@@ -1,6 +1,6 @@
-"""The driver of a producer's transactions over a cluster: it finds the coordinator, begins, adds, ends, and retries.
+"""The driver of a producer's transactions over a cluster. It sends the requests of the state machine to coordinators, and retries.
 
-`ottla.client.producer.transactions` decides the meaning of errors; the driver that owns this one sends batches.
+`ottla.client.producer.transactions` decides what errors mean. Another driver sends the batches.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ log = logging.getLogger("ottla.client")
 
 
 class TransactionDriver:
-    """A driver of transactions. `flush` writes all records, `drop` discards unsent ones, and `pump` sends batches.
+    """A driver of transactions.
+
+    `flush` writes all records, `drop` discards unsent ones, and `pump` sends the batches that are ready.
 
     `begins_with` is called with each new identity.
     """
@@ -65,7 +67,7 @@ class TransactionDriver:
         self._groups: dict[str, Coordinator] = {}
         self._adding: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
-        """Steps of the transaction that several threads request run one after the other."""
+        """Held during each step of a transaction, so that steps requested by several threads run one after the other."""
         machine.when_failed = self._log_failure
 
     def _log_failure(self, error: TransactionError) -> None:
@@ -77,14 +79,17 @@ class TransactionDriver:
     # --- begins
 
     async def initialize(self) -> None:
-        """Get a producer id and an epoch, once. Older producers with the transactional id are fenced."""
+        """Request a producer id and an epoch, unless there are some already.
+
+        Brokers fence older producers with the transactional id.
+        """
         async with self._turn:
             self._machine.check_alive()
             if self._machine.identity is None:
                 await self._get_epoch()
 
     async def renew(self) -> None:
-        """Get the next epoch, between transactions."""
+        """Request the next epoch. Call this only between transactions."""
         async with self._turn:
             self._machine.check_alive()
             await self._get_epoch()
@@ -104,7 +109,7 @@ class TransactionDriver:
         self._begins_with(identity)
 
     async def begin(self) -> None:
-        """Begin a transaction; the first call initializes. Raises `TransactionError`, or another `KafkaError`."""
+        """Begin a transaction; the first call initializes the producer. Raises `TransactionError`, or another `KafkaError`."""
         await self.initialize()
         link = await self._retried(self._coordinator.link)
         self._machine.begin(implicit=link.feature(TRANSACTION_VERSION) >= IMPLICIT_FROM)
@@ -112,7 +117,7 @@ class TransactionDriver:
     # --- partitions and offsets
 
     def add_wanted(self) -> None:
-        """Add partitions at the coordinator, in the background, whose batches wait for that."""
+        """Add the partitions whose batches wait for it to the transaction, by requests to the coordinator in the background."""
         if self._machine.wanted and self._machine.stop is None and (self._adding is None or self._adding.done()):
             self._adding = self._tasks.spawn(self._add())
 
@@ -137,7 +142,7 @@ class TransactionDriver:
         for topic in answer.results_by_topic_v3_and_below:
             for part in topic.results_by_partition:
                 refused.setdefault(part.partition_error_code, f"{topic.name}-{part.partition_index}")
-        # If one partition is refused, the others are not attempted, and their codes give no reason.
+        # If one partition is refused, the others are not attempted, and their error codes do not say why.
         for code in sorted(refused, key=lambda code: code == codes.OPERATION_NOT_ATTEMPTED):
             self._coordinator.check(code, self._about(f"Adding {refused[code]} to a transaction"))
         self._machine.added(partitions)
@@ -190,11 +195,11 @@ class TransactionDriver:
         async with self._turn:
             self._machine.commit()
             await self._flush()
-            self._machine.commit()  # raises an error that occurred meanwhile
+            self._machine.commit()  # raises an error that occurred during the flush
             await self._end()
 
     async def abort(self) -> None:
-        """Drop unwritten records, and abort. Raises `TransactionFailed`; after any other error, call again."""
+        """Drop unwritten records, and abort. Raises `TransactionFailed`. After any other error, call again."""
         async with self._turn:
             self._machine.abort()
             if self._adding is not None and not self._adding.done():
@@ -205,9 +210,9 @@ class TransactionDriver:
             await self._end()
 
     async def _make_sure(self) -> None:
-        """Add partitions or the group again if the coordinator may not have begun the transaction.
+        """Add partitions or the group again, if it is unknown whether the coordinator has begun the transaction.
 
-        A coordinator that has only seen the end of the previous transaction takes an abort for a zombie's.
+        A coordinator that has only ended the previous transaction refuses an abort, as if a fenced producer had sent it.
         """
         if (unsure := self._machine.unsure) is None:
             return
@@ -244,7 +249,7 @@ class TransactionDriver:
             self._coordinator.check(answer.error_code, self._about("Ending a transaction"))
 
     def _judged(self, error: KafkaError) -> KafkaError:
-        """Return the error to raise: a retriable one unchanged, any other as the transaction error that it causes."""
+        """Return the error to raise. A retriable error stays unchanged; any other becomes the transaction error that it causes."""
         return error if error.retriable else self._machine.refused(error, by_coordinator=True)
 
     def _identity(self) -> Identity:
