@@ -32,7 +32,7 @@ MOST_BYTES = 64 << 20
 """The most memory for a batch's decompressed records and columns. A larger batch is kept unchanged, and its keys are ignored."""
 
 WRITTEN_AT_ONCE_BYTES = 4 << 20
-"""The most bytes written before they are appended to the batch: no other thread runs during that."""
+"""The most bytes of records written in one step: no other thread runs during a step."""
 
 LATEST_HORIZON_MS = 1 << 62
 """The latest delete horizon in ms: timestamps are stored as differences from it, which must fit into 64 bits."""
@@ -41,26 +41,26 @@ NOTHING = memoryview(bytearray())
 
 
 def opening_costs(header: BatchHeader, whole: memoryview) -> int:
-    """Return how many bytes of memory the opened batch takes."""
+    """Return the memory that the batch takes when it is opened, in bytes."""
     opened = opened_bytes(header.codec, whole[HEADER_BYTES:], MOST_BYTES) if header.codec else 0
     return opened + header.record_count * ROW_BYTES
 
 
 def is_large(view: memoryview, most_bytes: int = PAUSE_BYTES) -> bool:
-    """Return whether `view` is one batch that takes more than `most_bytes` of memory when opened."""
+    """Return whether `view` is a single batch that takes more than `most_bytes` of memory when opened."""
     return any(header.size == len(view) and opening_costs(header, view) > most_bytes for _, header in islice(batches(view), 1))
 
 
 def stays_as_it_is(view: memoryview) -> bool:
-    """Return whether `view` is one batch that takes too much memory to be opened."""
+    """Return whether `view` is a single batch that takes too much memory to be opened, so that it is kept unchanged."""
     return is_large(view, MOST_BYTES)
 
 
 class Filter:
-    """The filter of batches in order, which keeps them unchanged or with fewer records. `has_changed` is whether it dropped any.
+    """The filter through which batches pass in order. It drops records and batches; `has_changed`: it has dropped or changed any.
 
-    A last batch without remaining records is held back: it is dropped if more follow, and otherwise marks the segment's end
-    offset.
+    The last batch is held back if no records remain in it. If another batch follows, it is dropped; otherwise it is kept without
+    records, because it has the segment's end offset.
     """
 
     __slots__ = (
@@ -87,7 +87,7 @@ class Filter:
         self.records_read = 0
 
     def note_last_batches(self, producers: Producers) -> None:
-        """Keep each producer's last batch even if empty: after a restart its sequence identifies retries."""
+        """Keep each producer's last batch even without records: after a restart its sequence identifies retries."""
         for producer_id, producer in producers.by_id.items():
             if producer.batches:
                 self._last_offsets[producer_id] = producer.batches[-1].last_offset
@@ -95,7 +95,7 @@ class Filter:
                 self._only_markers[producer_id] = producer.epoch
 
     def retained(self, view: memoryview) -> tuple[list[Buffer], list[BatchHeader]]:
-        """Return the remaining batches of those in `view`, except a last one without remaining records."""
+        """Return the remaining batches in `view`, and their headers. Hold back the last batch if no records remain in it."""
         found = list(batches(view))
         self.drop_held()
         gone = {header.base_offset for _, header in found if self._is_over(header)}
@@ -137,13 +137,16 @@ class Filter:
         return parts, headers
 
     def drop_held(self) -> None:
-        """Drop the held-back batch: another one follows."""
+        """Drop the held-back batch, because another batch follows."""
         if self._held is not None:
             self._held = None
             self.has_changed = True
 
     def ending(self) -> tuple[list[Buffer], list[BatchHeader]]:
-        """Return the held-back batch without records: no other one follows, and a segment must lead up to the next one."""
+        """Return the held-back batch, without records, and its header, if there is one. Call this at the end of a segment.
+
+        The batch has the segment's end offset, so that no gap to the next segment arises.
+        """
         if self._held is None:
             return [], []
         (header, whole), self._held = self._held, None
@@ -154,7 +157,10 @@ class Filter:
         return [part], [next(batches(part))[1]]
 
     def _is_over(self, header: BatchHeader) -> bool:
-        """Return whether a batch was aborted, or is the marker of a transaction without remaining batches. Call it in order."""
+        """Return whether a batch is of an aborted transaction, or is the marker of a transaction without remaining batches.
+
+        Call it for all batches in order.
+        """
         if header.is_control:
             return self._transactions.ends_nothing(header)
         return self._transactions.is_aborted(header)
@@ -167,7 +173,10 @@ class Filter:
         return header.is_control and self._only_markers.get(header.producer_id) == header.producer_epoch
 
     def _marker(self, whole: memoryview, header: BatchHeader) -> Buffer | None:
-        """Return a marker or None: it outlives its transaction's records by `delete.retention.ms`."""
+        """Return a transaction marker's batch, with a delete horizon; None after the horizon.
+
+        A marker outlives its transaction's records by `delete.retention.ms`.
+        """
         horizon_ms = header.delete_horizon_ms
         if horizon_ms is not None:
             return None if horizon_ms <= self._now_ms else whole
@@ -207,9 +216,9 @@ class Filter:
         *,
         marked: bool,
     ) -> bytearray:
-        """Build the batch with these rows only.
+        """Build the batch again with only the given rows.
 
-        If `marked`, its base timestamp is the delete horizon of its tombstones or marker.
+        If `marked`, the base timestamp is a new delete horizon for the batch's tombstones or marker.
         """
         base_timestamp, attributes = header.base_timestamp, header.attributes
         if marked:

@@ -1,8 +1,8 @@
 """Compaction keeps the newest record of each key, at its offset and in order (KIP-58, KIP-534). One pass over one log.
 
 It uses segments, batches and the map of newest offsets; clocks and other logs are unknown here. A pass is a generator that
-yields every few milliseconds: None to be resumed at any time, or files (or a directory) that must be synced first. It may be
-dropped at any point, and a crash leaves either the old segments or the new one.
+yields every few milliseconds: either None, or files (or a directory) that the caller must sync before it resumes the pass. The
+caller can drop a pass at any point. A crash leaves either the old segments or the new one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CHUNK_BYTES = 32_768
 """Bytes read at once, unless a batch is larger: well below a millisecond's work with the compiled kernel."""
 
 SYNC_BYTES = 8 << 20
-"""The most bytes written before a sync: one large sync at the end would delay others."""
+"""The most bytes written before a sync: one large sync at the end would delay the syncs of other logs."""
 
 DEDUPE_BUFFER_BYTES = 32 << 20
 
@@ -64,7 +64,7 @@ class Compacted:
 
 
 class LargeWork(Generic[T]):
-    """Work on one large batch. It only changes its own pass, and can run on any thread."""
+    """Work on one large batch, which can run on any thread: it uses nothing but the batch and its compaction pass."""
 
     def __init__(self, do: Callable[[], T]) -> None:
         self._do = do
@@ -73,12 +73,12 @@ class LargeWork(Generic[T]):
         self._is_done = False
 
     def steps(self) -> Generator[int, None, None]:
-        """Do the work, after yielding the memory it needs in bytes."""
+        """Yield the bytes of memory that the work needs, then do the work."""
         yield MOST_BYTES
         self._work()
 
     def result(self) -> T:
-        """Return the result; do the work now if `steps` has not. Raises `Damaged`."""
+        """Return the result of the work. If `steps` was not run, do the work now. Raises `Damaged`."""
         if not self._is_done:
             self._work()
         if self._failure is not None:
@@ -96,8 +96,8 @@ class LargeWork(Generic[T]):
 class Compaction:
     """One pass: `run` does the work, `result` is its progress.
 
-    While `large` is set at a pause, its steps may be done on another thread before the pass is resumed.
-    `memory_bytes` limits the map of keys: with more keys the pass stops early, and the next one continues there.
+    If `large` is set at a pause, another thread can run its steps before the pass is resumed. `memory_bytes` limits the map of
+    keys: if the map is full, the pass stops early, and the next pass continues there.
     """
 
     def __init__(
@@ -114,13 +114,13 @@ class Compaction:
 
     @property
     def is_outdated(self) -> bool:
-        """Return whether the log was cut during the pass, so that batches which were read may be gone or replaced."""
+        """Return whether the log was cut during the pass, so that batches already read may be gone or replaced."""
         return self.log.cuts != self._cuts
 
     def run(self) -> CompactionSteps:
-        """Do the work, until it is complete or the log is cut.
+        """Run the pass until it is complete or the log is cut.
 
-        Raises `Damaged` for bytes that are no batches, and `StorageFailed`; the log is then unchanged.
+        Raises `Damaged` for bytes that are no batches, and `StorageFailed`. Segments not yet replaced are then unchanged.
         """
         with closing(self._run()) as steps:
             for files in steps:
@@ -129,7 +129,7 @@ class Compaction:
                     return
 
     def _run(self) -> CompactionSteps:
-        self.log.check_whole()  # or missing batches between two segments would become a gap within one
+        self.log.check_whole()  # otherwise missing batches between two segments would become a gap within the new one
         if self.log.synced_offset < self._found.end_offset:
             # A record may only be replaced by a durable one.
             yield [segment.file for segment in self._dirty() if segment.size]
@@ -163,14 +163,14 @@ class Compaction:
         self.result.cleaned_offset = found.end_offset
 
     def _first_dirty(self, segment: Segment) -> int | None:
-        """Return the position from which a segment is not compacted yet; None if that takes more calls."""
+        """Return the position in a segment at which the dirty range begins; None if the search takes more calls."""
         try:
             return self.log.locate(segment, self._found.first_dirty_offset)
         except Unfinished:
             return None
 
     def _dirty(self) -> list[Segment]:
-        """Return the segments with records not compacted before."""
+        """Return the segments with records in the dirty range."""
         start, end = self._found.first_dirty_offset, self._found.end_offset
         pairs = pairwise(self.log.segments)
         return [segment for segment, after in pairs if after.base_offset > start and segment.base_offset < end]
@@ -190,7 +190,7 @@ class Compaction:
         return self._map.remember(columns)
 
     def _done(self, view: memoryview, do: Callable[[], T]) -> Pauses[T]:
-        """Return the result of work on some batches. Pause before the work on a large one."""
+        """Return the result of `do`, the work on the batches in `view`. Pause before the work on a large batch."""
         if not is_large(view):
             return do()
         work = LargeWork(do)
@@ -205,9 +205,9 @@ class Compaction:
         return TransactionsInOrder(self.log.aborted_transactions(segments[0].base_offset, self.log.log_end_offset))
 
     def _compact(self, left: deque[tuple[Segment, int]], filter: Filter) -> CompactionSteps:
-        """Write the remaining records of the first of these segments, and of following ones that fit, to one that replaces them.
+        """Write the remaining records of the first segment in `left`, and of as many following ones as fit, to a new segment.
 
-        Each segment comes with the offset at which it ends.
+        The new segment replaces them, and they are removed from `left`. Each entry of `left` is (segment, its end offset).
         """
         new = Segment(self._disk, self.log.path, left[0][0].base_offset, 0, new=True, ending=CLEANED)
         remove_cleaned(self._disk, new)
@@ -241,7 +241,7 @@ class Compaction:
                 drop_note(self._disk, self.log.path)
 
     def _fits(self, segment: Segment, end_offset: int, new: Segment) -> bool:
-        """Return whether the whole segment would fit into the new one."""
+        """Return whether the whole `segment` fits into `new`, by size, index size and relative offsets."""
         config = self.log.config
         entries = max(len(segment.index) * OFFSET_ENTRY.size, len(segment.times) * TIME_ENTRY.size)
         return (
@@ -269,9 +269,9 @@ class Compaction:
                 yield None
 
     def _chunks(self, segment: Segment, position: int) -> Iterator[memoryview | None]:
-        """Read as `chunks` does, and check the bytes that no CRC covers: damage must not be copied as valid data.
+        """Yield what the function `chunks` yields, after a check of offsets and epochs, which no CRC covers.
 
-        Yield None for a pause.
+        The check keeps damage from being copied as valid data. Yield None for a pause of the check.
         """
         for view in chunks(segment, position):
             while not self.log.is_proven(segment, position, position + len(view)):
@@ -307,7 +307,7 @@ def chunks(segment: Segment, position: int) -> Iterator[memoryview]:
 
 
 def _retained(segment: Segment, view: memoryview, filter: Filter) -> tuple[list[Buffer], list[BatchHeader]]:
-    """Return `Filter.retained`. Raises `Damaged`."""
+    """Return the result of `Filter.retained`. Raises `Damaged` for batches that cannot be opened."""
     try:
         return filter.retained(view)
     except (BadBatch, CodecFailed) as failure:
@@ -315,7 +315,7 @@ def _retained(segment: Segment, view: memoryview, filter: Filter) -> tuple[list[
 
 
 def _together(view: memoryview) -> int:
-    """Return the size of the first whole batches that are opened together; at least one."""
+    """Return the bytes of the whole batches at the beginning of `view` that are opened together, at least one if any is whole."""
     size = costs = 0
     for position, header in batches(view):
         costs += opening_costs(header, view[position : position + header.size])

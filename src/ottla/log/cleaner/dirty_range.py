@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Dirtiness(NamedTuple):
-    """A log can be compacted from `first_dirty_offset` to `end_offset`. `is_overdue`: the time limit is exceeded, at any ratio."""
+    """The range of a log that can be compacted. `is_overdue`: compaction is due at any ratio, because the range is too old."""
 
     first_dirty_offset: int
     end_offset: int
@@ -29,10 +29,10 @@ class Dirtiness(NamedTuple):
 
 
 def dirtiness(log: Log, cleaned_offset: int, now: Now, stable_offset: int | None = None) -> Dirtiness:
-    """Return what a compaction of `log`, compacted up to `cleaned_offset` before, would read.
+    """Return the range that a compaction of `log` would read, if the last one ended at `cleaned_offset`.
 
-    It never touches the newest segment, one that reaches an open transaction or beyond `stable_offset`, or one younger than
-    `min.compaction.lag.ms`. Raises `Unfinished` if the answer takes more calls.
+    The range excludes the newest segment, segments beyond `stable_offset` (by default the last stable offset), and segments
+    younger than `min.compaction.lag.ms`. Raises `Unfinished` if the computation takes more calls.
     """
     stable_offset = log.last_stable_offset if stable_offset is None else stable_offset
     config, segments = log.config, log.segments
@@ -52,12 +52,12 @@ def dirtiness(log: Log, cleaned_offset: int, now: Now, stable_offset: int | None
 
 
 def _is_overdue(segment: Segment, now: Now, config: LogConfig) -> bool:
-    """Return whether a sealed segment is older than `max.compaction.lag.ms`; one without timestamps has no age (KIP-354)."""
+    """Return whether a sealed segment is older than `max.compaction.lag.ms` (KIP-354). Return False without timestamps."""
     return segment.size > 0 and 0 <= segment.first_timestamp < now.wall_ms - config.max_compaction_lag_ms
 
 
 def is_due(log: Log, found: Dirtiness) -> bool:
-    """Return whether the settings require a compaction now."""
+    """Return whether the topic's settings require a compaction of the range `found` now."""
     if not log.config.compacts or not found.dirty_bytes:
         return False
     return found.is_overdue or found.ratio > log.config.min_cleanable_dirty_ratio

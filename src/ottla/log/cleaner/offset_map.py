@@ -7,7 +7,7 @@ from ottla.records.batches.columns import Columns, Run
 
 SLOT_BYTES = 8 * kernel_compact.SLOT_WORDS
 FILL = 0.75
-"""The most used share of the table: beyond it a search probes too many slots."""
+"""The largest share of the table's slots that is used: in a fuller table a search would probe too many slots."""
 
 HASH_KEY_BYTES = 16
 FEWEST_SLOTS = 16
@@ -31,7 +31,7 @@ class OffsetMap:
         self._high = int.from_bytes(hash_key[8:HASH_KEY_BYTES], "little")
 
     def remember(self, columns: Columns) -> int | None:
-        """Add every record with a key; return the offset of the first one that did not fit, or None."""
+        """Add the offset of every record with a key. Return the offset of the first record that does not fit, or None."""
         capacity = len(columns.all_offsets)
         for run in columns.pieces():
             row, self.used = kernel_compact.remember(
@@ -54,7 +54,10 @@ class OffsetMap:
     def retain(
         self, columns: Columns, run: Run, rows: memoryview[int], deltas: memoryview[int], *, with_tombstones: bool
     ) -> tuple[int, int, int]:
-        """Select the rows of `run` to keep, into `rows`; return (how many, tombstones among them, greatest timestamp)."""
+        """Write the numbers of the rows of `run` to keep into `rows`, and their offset deltas into `deltas`.
+
+        Return (number of rows, number of tombstones among them, greatest timestamp).
+        """
         return kernel_compact.retain(
             run.data,
             columns.spans,

@@ -1,7 +1,7 @@
-"""The count of idempotent producers in all logs of a broker, and the removal of the first ones when there are too many.
+"""The count of idempotent producers in all logs of a broker, and the removal of the oldest when there are too many.
 
-Owners are only names here, and partitions are unknown. Clients choose producer ids freely: an owner that makes up many of them
-loses its own first.
+Owners are only names here, and partitions are unknown. Clients choose producer ids freely, so the producers of the owner with the
+most are removed first.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ log = logging.getLogger("ottla.log")
 
 MOST_BY_DEFAULT = 500_000
 UNKNOWN = ""
-"""The owner of producers that were read from a snapshot or copied from a leader, until the owner writes again."""
+"""The owner of producers that were read from a snapshot or copied from a leader, until a client writes with their ids."""
 
 MOST_SHARES = 1000
-"""The most owners with a share of their own; further ones belong to the share `UNKNOWN`."""
+"""The most owners with a share of their own; the producers of further owners are in the share `UNKNOWN`."""
 
 FORGOTTEN_SHARE = 16
 FORGOTTEN_AT_ONCE = 64
-"""A sixteenth of the limit is removed at once, and at most 64: a lowered setting must not cause a long step."""
+"""The most producers removed at once. Normally a sixteenth (1/`FORGOTTEN_SHARE`) of the limit is removed; a lowered limit could
+require more, in a long step."""
 
 
 class RingPlace:
-    """A place in the ring of a share, or in none."""
+    """A place in the ring (circular linked list) of a share, or in no ring."""
 
     __slots__ = ("after", "before")
 
@@ -48,7 +49,7 @@ class RingPlace:
 
 
 NOWHERE: RingPlace = RingPlace.__new__(RingPlace)
-"""The neighbour of a place in no ring, so that a producer that is not counted is part of no reference cycle."""
+"""The neighbour of a place in no ring. A shared object keeps producers that are not counted out of reference cycles."""
 NOWHERE.before = NOWHERE.after = NOWHERE
 
 
@@ -71,7 +72,7 @@ class Home(Protocol):
 
 
 class Counted(RingPlace):
-    """A producer that may be counted. While it is, `share` is set, and `home` is where it can be removed."""
+    """A producer that can be counted. While it is counted, `share` is set, and `home` is the log's producers with this one."""
 
     __slots__ = ("home", "producer_id", "share")
 
@@ -85,7 +86,7 @@ class Counted(RingPlace):
 class ProducerShares:
     """The count of the idempotent producers of all logs of a broker, by owner. `most` returns the limit.
 
-    Producers with open transactions are never removed, so that the count can exceed it.
+    Producers with open transactions are never removed, so that the count can exceed the limit.
     """
 
     __slots__ = ("_forgotten", "_shares", "count", "most")
@@ -97,13 +98,13 @@ class ProducerShares:
         self._shares: dict[str, OwnerShare] = {}
 
     def add(self, state: Counted, home: Home, producer_id: int) -> None:
-        """Add a producer of unknown owner, as the one that wrote last."""
+        """Add a producer of unknown owner, as the newest in the ring."""
         state.home, state.producer_id = home, producer_id
         self.count += 1
         self._give(state, self._share(UNKNOWN))
 
     def claim(self, state: Counted, owner: str) -> None:
-        """Move a producer to the share of this owner, unless it has one."""
+        """Move a producer of unknown owner to the share of `owner`. Do nothing if the producer has an owner."""
         share = state.share
         if share is not None and share.owner == UNKNOWN:
             wanted = self._share(owner)
@@ -115,7 +116,7 @@ class ProducerShares:
                     state.unlink()
 
     def take_place(self, state: Counted, home: Home, old: Counted) -> None:
-        """Count a producer in place of its former state."""
+        """Count the producer `state` of `home` in place of `old`, its former state, with the same owner and age."""
         share = old.share
         assert share is not None, "its place is known only while it is counted"
         state.home, state.producer_id, state.share = home, old.producer_id, share
@@ -126,7 +127,7 @@ class ProducerShares:
         del old.home
 
     def used(self, state: Counted, *, is_open: bool) -> None:
-        """Make a producer the one that wrote last; with an open transaction it cannot be removed."""
+        """Make a producer the newest of its share. With an open transaction, take it out of the ring, so that it is not removed."""
         state.unlink()
         if not is_open and state.share is not None:
             state.put_before(state.share)
@@ -139,7 +140,7 @@ class ProducerShares:
             del state.home
 
     def make_room(self) -> None:
-        """Remove the oldest producers of the largest share, if there is no room for another."""
+        """Remove the oldest producers of the largest share if the count has reached the limit."""
         most = self.most()
         if self.count < most:
             return
@@ -187,7 +188,10 @@ def _count(share: OwnerShare) -> int:
 
 
 def fair(sizes: list[int], wanted: int) -> list[int]:
-    """Return how many of each group to remove, if `wanted` are to be removed: each time one of the largest group."""
+    """Return, for groups of these sizes, how many members to remove from each if `wanted` are removed in total.
+
+    Each member is taken from the group that is the largest at that time.
+    """
     left = [(-size, number) for number, size in enumerate(sizes) if size]
     heapify(left)
     gone = [0] * len(sizes)

@@ -30,7 +30,7 @@ from ottla.wire.errors import (
 
 ANY_NUMBER = sys.maxsize
 FORGOTTEN_SHARE = 16
-"""The divisor of the share of producer ids that is dropped at once when there are too many."""
+"""When there are too many producer ids, 1/16 of the limit is removed at once."""
 
 REMEMBERED = 5
 NO_SEQUENCE = -1
@@ -77,11 +77,11 @@ class ProducerState(Counted):
 
     @property
     def age(self) -> tuple[int, int]:
-        """Return the time and the offset of its last write: a replay has one time for a whole file."""
+        """Return (time, offset) of the producer's last write, to sort by. A replay uses one time for all batches of a file."""
         return self.last_timestamp, self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def find(self, header: BatchHeader, last_sequence: int) -> ProducerBatch | None:
-        """Return the known batch that `header` repeats."""
+        """Return the known batch that `header` repeats, or None."""
         if header.producer_epoch == self.epoch:
             for batch in reversed(self.batches):
                 if batch.first_sequence == header.base_sequence and batch.last_sequence == last_sequence:
@@ -89,7 +89,7 @@ class ProducerState(Counted):
         return None
 
     def refusal(self, header: BatchHeader) -> int:
-        """Return the error code for a batch that may not follow the last one, else 0."""
+        """Return 0 if a batch may follow the producer's last batch; otherwise the error code for its epoch or sequence."""
         if header.producer_epoch < self.epoch:
             return INVALID_PRODUCER_EPOCH
         is_first = header.producer_epoch > self.epoch or not self.batches  # a marker may have raised the epoch
@@ -98,7 +98,7 @@ class ProducerState(Counted):
 
 
 class TransactionToken:
-    """A token for a transaction that is about to begin. It exists only while a holder refers to it: many never begin."""
+    """A token for a transaction that is about to begin. Only its holders keep it alive, because many never begin."""
 
     __slots__ = ("__weakref__",)
 
@@ -110,8 +110,8 @@ class Producers:
     """All producers of a partition, by producer id. `open_transactions` has the first offset of each, oldest first.
 
     `tokens` are for transactions that are about to begin, and exist while a holder refers to them. The end of a transaction
-    removes its token (KIP-890). In a broker, `shares` counts the producers together with those of all other logs. `forgotten`
-    counts the producers that were removed for others, until the caller has reported them.
+    removes its token (KIP-890). In a broker, `shares` counts the producers of all logs. `forgotten` counts the producers that
+    were removed to make room, until the caller has reported them.
     """
 
     __slots__ = ("_tokens", "by_id", "forgotten", "most", "open_transactions", "shares")
@@ -125,29 +125,32 @@ class Producers:
         self._tokens: WeakValueDictionary[int, TransactionToken] | None = None  # made for the first one: it is 800 bytes
 
     def is_open(self, producer_id: int, producer_epoch: int) -> bool:
-        """Return whether a transaction of this producer is open here."""
+        """Return whether a transaction of this producer, with this epoch, is open in this log."""
         known = self.by_id.get(producer_id)
         return known is not None and known.epoch == producer_epoch and known.txn_first_offset != NO_OFFSET
 
     def is_ended_by(self, producer_id: int, producer_epoch: int) -> bool:
-        """Return whether a marker with this epoch may end the producer's open transaction, if each transaction has an epoch."""
+        """Return whether a marker with this epoch may end the producer's transaction, in protocols with an epoch per transaction.
+
+        The epoch must be later than the open transaction's. Return True if no transaction is open.
+        """
         known = self.by_id.get(producer_id)
         return known is None or known.txn_first_offset == NO_OFFSET or producer_epoch > known.epoch
 
     def is_fenced(self, producer_id: int, producer_epoch: int) -> bool:
-        """Return whether this producer has written here with a later epoch."""
+        """Return whether this log contains a batch of the producer with a later epoch than `producer_epoch`."""
         known = self.by_id.get(producer_id)
         return known is not None and producer_epoch < known.epoch
 
     def token(self, producer_id: int) -> TransactionToken:
-        """Return the token of the transaction that this producer is about to begin here."""
+        """Return the token of the transaction that this producer is about to begin in this log; create it if needed."""
         if self._tokens is None:
             self._tokens = WeakValueDictionary()
         return self._tokens.setdefault(producer_id, TransactionToken())
 
     @property
     def tokens(self) -> Mapping[int, TransactionToken]:
-        """Return the tokens of transactions that are about to begin here, by producer id."""
+        """Return the tokens of transactions that are about to begin in this log, by producer id."""
         return NO_TOKENS if self._tokens is None else self._tokens
 
     def _forget_token(self, producer_id: int) -> None:
@@ -155,7 +158,7 @@ class Producers:
             self._tokens.pop(producer_id, None)
 
     def check(self, headers: Sequence[BatchHeader]) -> int | ProducerBatch:
-        """Return 0 if the batches may be appended, the batch that they repeat, or the error code that refuses them."""
+        """Return 0 if the batches may be appended, or the known batch that they repeat, or the error code for the producer."""
         first = headers[0]
         known = self.by_id.get(first.producer_id)
         if known is not None:
@@ -178,9 +181,10 @@ class Producers:
         return INVALID_PRODUCER_EPOCH if known is not None and header.producer_epoch < known.epoch else NONE
 
     def note(self, header: BatchHeader, base_offset: int, now_ms: int = -1) -> None:
-        """Add a batch appended at `base_offset`, whether it is written or replayed from the log.
+        """Record that the log has a batch at `base_offset`, after its append or in a replay.
 
-        A producer is as old as its last batch; `now_ms` keeps one that writes old records from expiring.
+        The producer's last write has the batch's largest timestamp, or `now_ms` if that is later: a producer that writes old
+        records must not expire.
         """
         producer = self.by_id.get(header.producer_id)
         if producer is None:
@@ -216,7 +220,7 @@ class Producers:
         )
 
     def check_marker(self, header: BatchHeader, coordinator_epoch: int) -> int:
-        """Return 0 if a control batch may end its producer's transaction, or the error: an older coordinator or producer."""
+        """Return 0 if a control batch may end its producer's transaction. Return an error code for an old coordinator or epoch."""
         known = self.by_id.get(header.producer_id)
         if known is None:
             return NONE
@@ -225,7 +229,7 @@ class Producers:
         return TRANSACTION_COORDINATOR_FENCED if coordinator_epoch < known.coordinator_epoch else NONE
 
     def end_transaction(self, header: BatchHeader, base_offset: int, marker: Marker, now_ms: int = -1) -> Aborted | None:
-        """Add a control batch with its marker; return the transaction if it was open and is aborted."""
+        """Record a control batch with a transaction marker. Return the transaction if it was open and the marker aborts it."""
         first_offset = self.open_transactions.get(header.producer_id)
         self.note(header, base_offset, now_ms)
         self.by_id[header.producer_id].coordinator_epoch = marker.coordinator_epoch
@@ -236,7 +240,7 @@ class Producers:
         return Aborted(header.producer_id, first_offset, last_offset, last_offset + 1 if unstable is None else unstable)
 
     def first_unstable_offset(self) -> int | None:
-        """Return where the oldest open transaction begins."""
+        """Return the first offset of the oldest open transaction; None if none is open."""
         return next(iter(self.open_transactions.values()), None)
 
     def expire(self, before_ms: int) -> None:
@@ -254,13 +258,13 @@ class Producers:
     # Shares among all logs
 
     def join(self, shares: ProducerShares) -> None:
-        """Count all producers with those of other logs from now on."""
+        """Add all producers to `shares`, the count of the producers of all logs, oldest first."""
         self.shares = shares
         for _, _, producer_id in sorted((*producer.age, id) for id, producer in self.by_id.items()):
             self._count(shares, producer_id)
 
     def take_place_of(self, before: Producers) -> None:
-        """Replace the producers from before a cut of the log in the count; each producer keeps its owner and its age."""
+        """Replace the producers `before` a cut of the log in the count. Producers that remain keep their owner and age."""
         shares = self.shares = before.shares
         if shares is not None:
             for producer_id, producer in self.by_id.items():
@@ -275,14 +279,14 @@ class Producers:
             before.leave()
 
     def leave(self) -> None:
-        """Remove all producers from the count: the log is gone, or is not written to."""
+        """Remove all producers from the count, because the log is deleted or no longer written."""
         shares, self.shares = self.shares, None
         if shares is not None:
             for producer in self.by_id.values():
                 shares.remove(producer)
 
     def claim(self, producer_id: int, owner: str) -> None:
-        """Set the owner of this producer, unless it has one."""
+        """Set the owner of a producer, unless the producer has an owner."""
         if self.shares is not None and producer_id in self.by_id:
             self.shares.claim(self.by_id[producer_id], owner)
 
@@ -292,10 +296,10 @@ class Producers:
         shares.used(producer, is_open=producer.txn_first_offset != NO_OFFSET)
 
     def _forget_oldest(self) -> None:
-        """Make room for others: clients choose producer ids freely, and each takes memory until it expires.
+        """Remove the oldest producers to make room, because clients choose producer ids freely, and each id takes memory.
 
-        A share of them is removed at once, so that this costs little for each new one. Open transactions are kept. The owner
-        with the most producers here loses the first ones.
+        Some are removed beyond the limit, so that the cost for each new producer is low. Producers with open transactions are
+        kept. Owners with the most producers in this log lose theirs first.
         """
         idle: dict[OwnerShare | None, list[tuple[int, int, int]]] = {}
         for producer_id, producer in self.by_id.items():
@@ -316,7 +320,7 @@ class Producers:
 
     @classmethod
     def decode(cls, data: bytes) -> Producers | None:
-        """Parse a snapshot; None if the data is invalid: the state is then replayed from the log."""
+        """Parse a snapshot; None if the data is invalid, so that the caller replays the state from the log."""
         try:
             version, crc, count = SNAPSHOT_HEAD.unpack_from(data)
         except error:

@@ -1,8 +1,7 @@
-"""The notes about indexes of aborted transactions: for each index, its number of entries and their CRC-32C when last noted.
+"""The file of checksums of a partition's indexes of aborted transactions: the number of entries and the CRC-32C of each index.
 
-The indexes have Kafka's format without a checksum: an entry that was changed or lost would show aborted records to
-read_committed consumers. The module uses one small file in a partition's directory, and the indexes; a wrong index is rebuilt
-from the batches.
+The indexes have Kafka's format without a checksum, so a changed or lost entry would show aborted records to read_committed
+consumers. An index that differs from its checksum is rebuilt from the batches.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ NO_SEGMENTS: frozenset[Segment] = frozenset()
 
 
 class AbortedNotes:
-    """The notes of one partition, by the base offset of each segment that has aborted transactions."""
+    """The checksums of one partition's indexes of aborted transactions, by base offset of the segment. Empty indexes have none."""
 
     __slots__ = ("_changed", "_disk", "_is_stale", "_noted", "_path")
 
@@ -42,9 +41,9 @@ class AbortedNotes:
         return f"{self._path}/{ABORTED_TRANSACTIONS}"
 
     def check(self, segments: Sequence[Segment], names: Iterable[str], snapshots: Sequence[int], most: int, *, clean: bool) -> None:
-        """Compare the indexes with the notes, and rebuild those that differ, with at most `most` producers at any time.
+        """Compare the indexes with the checksums, and rebuild indexes that differ. The replay keeps at most `most` producers.
 
-        After an orderly stop they must be equal; otherwise an index may have more entries. Raises `StorageFailed`.
+        Without `clean` (a clean shutdown) an index may have more entries than its checksum covers. Raises `StorageFailed`.
         """
         is_known = self._load(names)
         there = {name for name in names if name.endswith(TRANSACTION_INDEX)}
@@ -63,17 +62,17 @@ class AbortedNotes:
                 self.changed(segment)
 
     def changed(self, segment: Segment) -> None:
-        """Record that the index of a segment has changed."""
+        """Record that the index of a segment has changed, so that the next `write` computes its checksum."""
         self._changed |= {segment}
 
     def replaced(self, segments: Iterable[Segment]) -> None:
-        """Record that these segments are gone, and their indexes with them."""
+        """Record that these segments and their indexes were removed from the log."""
         for segment in segments:
             self._changed -= {segment}
             self._is_stale |= self._noted.pop(segment.base_offset, None) is not None
 
     def write(self, segments: Iterable[Segment]) -> list[Syncable]:
-        """Write the file if it is out of date; return the files to sync for it. Raises `StorageFailed`."""
+        """Write the file of checksums if it is out of date. Return what the caller has to sync. Raises `StorageFailed`."""
         if not self._changed and not self._is_stale:
             return []
         bases = {segment.base_offset for segment in segments}
@@ -88,7 +87,7 @@ class AbortedNotes:
         return [self._disk.open(self._name), self._disk.directory(self._path)] if is_new else []
 
     def _load(self, names: Iterable[str]) -> bool:
-        """Read the file, if it is one of `names`; return False if it is missing or invalid. Raises `StorageFailed`."""
+        """Read the file of checksums. Return False if it is not one of `names`, empty or invalid. Raises `StorageFailed`."""
         if ABORTED_TRANSACTIONS not in names or not self._disk.size(self._name):
             return False
         lines = parse_checkpoint(self._disk.read_file(self._name))

@@ -1,7 +1,7 @@
 """Known gaps between offsets: left by a repair, or by Apache Kafka's compaction before the directory was moved here.
 
-All other missing offsets are damage. The segments in which a start found some are also noted, because a rebuilt index hides them
-from the next start. The module reads and writes two small files in a partition's directory.
+All other missing offsets are damage. A second file lists the segments in which a start found missing offsets, because a rebuilt
+index hides the damage from the next start. The module reads and writes these two small files of a partition's directory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def read_gaps(disk: Disk, path: str) -> set[Gap]:
 
 
 def note_gaps(disk: Disk, path: str, gaps: Iterable[Gap]) -> None:
-    """Add these to the known gaps; durable on return. Raises `StorageFailed`."""
+    """Add `gaps` to the file of known gaps; durable on return. Raises `StorageFailed`."""
     known = read_gaps(disk, path)
     wanted = sorted(known.union(gaps))
     if len(wanted) > len(known):
@@ -44,7 +44,7 @@ def read_holed(disk: Disk, path: str) -> set[int]:
 
 
 def note_holed(disk: Disk, path: str, bases: Iterable[int]) -> None:
-    """Replace the noted segments by these; durable on return. Raises `StorageFailed`."""
+    """Write the list of segments that lack batches: their base offsets; durable on return. Raises `StorageFailed`."""
     disk.write_file(f"{path}/{HOLED_SEGMENTS}", format_checkpoint([f"{base} 1" for base in sorted(bases)]))
 
 

@@ -75,9 +75,9 @@ class Opened:
 
 
 class Opening:
-    """The opening of one partition's directory. Everything below `recovery_point` had been synced.
+    """The opening of one partition's directory. Everything below `recovery_point` was synced before the last process ended.
 
-    `was_killed`: only the process ended, and not the machine, so that the rest is complete, too, up to the last append.
+    `was_killed`: the process ended, but the machine did not fail, so that everything up to the last append is complete.
     """
 
     def __init__(
@@ -107,9 +107,9 @@ class Opening:
         self._compacted: set[Compact] | None = None
 
     def run(self, topic_id: bytes, log_start_offset: int, *, is_noted: bool = False, is_start_known: bool = True) -> Opened:
-        """Open the directory. `is_noted`: the checkpoints contain this log, so that its epochs contain its start.
+        """Open the directory. `is_noted`: the checkpoints contain this log, so that the first segment must begin at its start.
 
-        The first segment must then begin there. Without `is_start_known` only the epochs contain it.
+        Without `is_start_known` the checkpoint of log start offsets is lost, and the start is taken from the leader epochs.
 
         Raises `Damaged` and `StorageFailed`.
         """
@@ -142,7 +142,7 @@ class Opening:
         self._settle_epochs()
         drop_outlived(self.disk, self.path, found.snapshots, found.segments[0].base_offset)
         if self._ended_transactions:
-            # The snapshots may be newer than the indexes of aborted transactions: replay the batches that the indexes may lack.
+            # Snapshots can be newer than the indexes of aborted transactions: replay the batches that the indexes may lack.
             newer = [offset for offset in found.snapshots if offset > self.recovery_point]
             if newer:
                 remove_snapshots(self.disk, self.path, found.snapshots, unwanted=newer)
@@ -155,26 +155,29 @@ class Opening:
         return found
 
     def _know_compacted(self) -> None:
-        """Set in which segments offsets may be missing; without a note, in all that could have been compacted."""
+        """Set `may_have_gaps` of the segments in the list of compacted segments.
+
+        Without a list, set it for all sealed segments that may have been compacted.
+        """
         segments = self.found.segments
         for segment in segments:
             if self._compacted is not None:
                 segment.may_have_gaps = is_compact(self._compacted, segment)
             elif segment is not segments[-1]:
                 segment.may_have_gaps = self.config.compacts or (self.clean and self._is_strange)
-        if self._compacted is not None:  # a process may have ended during a cut that had removed the segments behind it
+        if self._compacted is not None:  # the last process may have ended during a cut that removed the segments behind it
             segments[-1].is_complete = segments[-1].may_have_gaps and not may_grow(self._compacted, segments[-1])
 
     def _note_compacted(self) -> None:
-        """Write the note of compacted segments if there was none, or the next start would treat gaps as damage."""
+        """Write the list of compacted segments if there was none: otherwise the next start would treat gaps as damage."""
         if self._is_strange and any(segment.may_have_gaps for segment in self.found.segments):
             with self._derived():
                 note_compacted(self.disk, self.path, self.found.segments)
 
     def _check_end(self, log_start_offset: int, *, is_noted: bool) -> None:
-        """Compare the log's end with the recovery point, which an orderly stop sets to the end. No CRC covers a base offset.
+        """Raise `Damaged` if the log ends before the recovery point, or after a clean shutdown not at it.
 
-        If all records were deleted, an earlier start may have removed files.
+        No CRC covers base offsets. A log whose records are all deleted may end earlier, because a start can have removed files.
         """
         last, end = self.found.segments[-1], self.found.log_end_offset
         name = file_name(last.base_offset, LOG)
@@ -210,9 +213,9 @@ class Opening:
             self.found.segments.append(begin_segment(self.disk, self.path, log_start_offset))
 
     def _keep_deleted(self, parsed: Mapping[str, tuple[int, str] | None], noted_start: int, first: int) -> None:
-        """Keep deleted segments from the noted start on, which explain that the log begins at `first`, until that is noted.
+        """Keep deleted segments while the epoch checkpoint has a start before `first`: they prove that the log begins there.
 
-        If it is noted, sync the note before they are removed.
+        If the checkpoint has the new start, sync the checkpoint before the deleted segments are removed.
         """
         deleted = [(known[0], name) for name, known in parsed.items() if known and known[1] == LOG + DELETED and known[0] < first]
         if noted_start < first and deleted and min(deleted)[0] <= noted_start:
@@ -233,21 +236,21 @@ class Opening:
             self._epochs_on_disk = list(epochs.entries)
 
     def _start_by_epochs(self) -> int:
-        """Return the log's start by the leader epochs, if it is within the first segment; 0 if they do not contain it.
+        """Return the log's start by the leader epochs, if it is within the first segment; otherwise 0.
 
-        They begin where the log does, except for batches from before there were epochs.
+        The epochs begin where the log begins, unless its oldest batches were written before brokers had epochs.
         """
         entries, first = self.found.epochs.entries, self.found.segments[0]
         return entries[0][1] if entries and entries[0][1] > first.base_offset and self._begins_with_an_epoch() else 0
 
     def _begins_with_an_epoch(self) -> bool:
-        """Return whether the oldest batch in the first segment has an epoch: old batches may have none."""
+        """Return whether the oldest batch in the first segment has an epoch: batches of old brokers have none."""
         first = self.found.segments[0]
         oldest = next(headers(first.file, 0, first.size), None)
         return oldest is not None and oldest[1].leader_epoch >= 0
 
     def _settle_epochs(self) -> None:
-        """Adjust the epochs to the log; if the checkpoint is missing, or begins too late, read them from the batches."""
+        """Adjust the epochs to the log's start and end. Read them from the batches if the checkpoint lacks the first ones."""
         found, entries = self.found, self.found.epochs.entries
         found.epochs.truncate_end(found.log_end_offset)
         if found.log_end_offset > found.log_start_offset and (not entries or entries[0][1] > found.log_start_offset):
@@ -256,7 +259,10 @@ class Opening:
                 for _, header in headers(segment.file, 0, segment.size):
                     found.epochs.assign(header.leader_epoch, header.base_offset)
             if entries and entries[0][1] > found.log_start_offset and self._begins_with_an_epoch():
-                entries[0] = entries[0][0], found.log_start_offset  # batches that compaction removed had no later epoch
+                entries[0] = (
+                    entries[0][0],
+                    found.log_start_offset,
+                )  # batches that compaction removed before it cannot have had a later epoch
         found.epochs.truncate_start(found.log_start_offset)
         if entries == self._epochs_on_disk:
             return
@@ -266,7 +272,7 @@ class Opening:
             found.epochs_saved = True
 
     def _open_last(self) -> int:
-        """Find the end after an orderly stop, without computing a CRC."""
+        """Find the log's end after a clean shutdown, without computing CRCs."""
         last = self.found.segments[-1]
         self._mend_indexes(self.found.segments[:-1])
         end, next_offset = last.load_end(self.config.index_interval_bytes)
@@ -282,7 +288,7 @@ class Opening:
         return next_offset
 
     def _mend_indexes(self, segments: Sequence[Segment]) -> None:
-        """Rebuild missing indexes; after a crash also invalid ones."""
+        """Rebuild missing indexes. After a crash, rebuild invalid indexes, too."""
         for segment in segments:
             there = all(file_name(segment.base_offset, suffix) in self._names for suffix in (INDEX, TIME_INDEX))
             there = there and not segment.lacks_entries(self.config.index_interval_bytes)
@@ -292,7 +298,7 @@ class Opening:
 
     @contextmanager
     def _derived(self) -> Iterator[None]:
-        """Log and ignore a full disk while derived files are written: the batches must stay readable."""
+        """Log and ignore failures of the disk while derived files are written, so that the batches stay readable."""
         try:
             yield
         except StorageFailed as failure:
@@ -330,7 +336,8 @@ class Opening:
     def _sync(self, segments: Sequence[Segment], grew: bool) -> None:
         """Sync the batches past the recovery point: after a kill they may only be in the page cache.
 
-        Do so even if there are none: an earlier start may have been killed after cutting off a tail, which must not come back.
+        Sync even if there are none (`grew` is False): the last start may have been killed after it cut off a torn tail, which must
+        not come back.
         """
         for segment in segments:
             if segment.size:
@@ -341,9 +348,10 @@ class Opening:
             self.disk.sync_dir(self.path)
 
     def _is_interrupted(self, number: int, next_offset: int) -> bool:
-        """Return whether a power cut removed batches between this segment, which ends with `next_offset`, and the next one.
+        """Return whether a power cut removed batches between segment `number`, which ends with `next_offset`, and the next one.
 
-        Compaction leaves no gap there, except another broker's before the directory was moved here. Other gaps are known.
+        Ottla's compaction leaves no gap between segments; Apache Kafka's can, before the directory was moved here. Known gaps do
+        not count.
         """
         if number + 1 == len(self.found.segments):
             return False
@@ -354,7 +362,7 @@ class Opening:
         return not is_elsewhere and (next_offset, follows) not in read_gaps(self.disk, self.path)
 
     def _recover_segment(self, segment: Segment, next_offset: int) -> tuple[int, int]:
-        """Return (end, next_offset) of the valid part of a segment; its indexes then end there, too."""
+        """Return (end, next_offset) of the valid part of a segment, and cut its indexes there."""
         interval = self.config.index_interval_bytes
         next_offset = max(next_offset, segment.base_offset)
         if not segment.size and not self._names.intersection(
@@ -364,7 +372,7 @@ class Opening:
         from_offset = max(self.recovery_point, segment.base_offset)
         begun = position = segment.reset_indexes(from_offset, after_power_cut=not self.was_killed)
         for at, header in good_batches(segment.file, position, segment.size, segment.base_offset):
-            is_first = 0 < at == begun  # the index led there, and contains only where that batch ends
+            is_first = 0 < at == begun  # found by the index, whose entry contains the batch's last offset only
             if header.base_offset != next_offset and not (is_first or self._may_be_gap(segment, at, header, next_offset)):
                 break
             if self._knows_epochs():
@@ -380,11 +388,17 @@ class Opening:
         return position, next_offset
 
     def _knows_epochs(self) -> bool:
-        """Return whether the checkpoint has every epoch: it is written before an epoch's first batch, though not synced."""
+        """Return whether the checkpoint has every epoch: after a kill it has, since it is written before an epoch's first batch.
+
+        After a power cut it may not have every epoch, because it is not synced.
+        """
         return self.was_killed and bool(self._epochs_on_disk)
 
     def _may_be_gap(self, segment: Segment, position: int, header: BatchHeader, next_offset: int) -> bool:
-        """Return whether a batch's offset may follow `next_offset`. No CRC covers the base offset, so a jump can be damage."""
+        """Return whether the offsets from `next_offset` to the batch are an allowed gap, not damage to the base offset.
+
+        No CRC covers base offsets.
+        """
         if not segment.fits(header) or segment.may_have_gaps:
             return segment.may_have_gaps and segment.fits(header)
         if (next_offset, header.base_offset) in read_gaps(self.disk, self.path):
@@ -396,7 +410,7 @@ class Opening:
     def _was_compacted(self, segment: Segment, position: int) -> bool:
         """Return whether compaction, before the topic's settings changed, left a gap before `position` of a segment.
 
-        Only sealed segments are compacted, and their offsets lead up to the next segment; those after a damaged one do not.
+        Only sealed segments are compacted, and their offsets lead up to the next segment. After a damaged base offset they do not.
         """
         segments = self.found.segments
         number = segments.index(segment)
@@ -410,7 +424,10 @@ class Opening:
         return end == segment.size and next_offset == segments[number + 1].base_offset
 
     def _cut(self, number: int, end: int, next_offset: int) -> None:
-        """Cut off a torn tail: the rest of one segment, and every later one."""
+        """Cut off a torn tail: the end of segment `number`, and every later segment.
+
+        Raises `Damaged` if the bytes cannot be a torn tail, and `StorageFailed`.
+        """
         segments = self.found.segments
         segment = segments[number]
         if newer := newer_format(segment.file, end):
@@ -433,10 +450,7 @@ class Opening:
         del segments[number + 1 :]
 
     def _is_cut_short(self, file: File, position: int, next_offset: int) -> bool:
-        """Return whether an append that was cut short explains the bytes at `position`.
-
-        They are then the first part of a batch, with nothing behind it.
-        """
+        """Return whether the bytes at `position` can be an incomplete append: the first part of a batch, with nothing behind it."""
         room = file.size - position
         if find_sound(file, position, file.size, next_offset, Bounds(ENDLESS, ANY_EPOCH)) is not None:
             return False
@@ -500,12 +514,12 @@ def _is_plausible(header: BatchHeader, next_offset: int) -> bool:
 
 
 def changed_epoch(leader_epoch: int, noted_epoch: int) -> str:
-    """Return the sentence about a batch with a wrong epoch, though its CRC, which does not cover the epoch, is right."""
+    """Return the message about a batch with a wrong leader epoch. The batch's CRC is right, because it does not cover the epoch."""
     return f"this batch has leader epoch {leader_epoch}, but {noted_epoch} in {LEADER_EPOCHS}."
 
 
 def newer_format(file: File, position: int) -> int:
-    """Return the magic of a whole batch at `position`, with the right CRC, if a newer version wrote it; else 0."""
+    """Return the magic of the batch at `position` if the batch is whole and of a newer format than this version's; otherwise 0."""
     if file.size - position < HEADER_BYTES:
         return 0
     header = read_header(file.read(position, HEADER_BYTES))
@@ -521,7 +535,10 @@ def newer_batches(path: str, segment: Segment, position: int, magic: int) -> Sto
 
 
 def check_topic_id(disk: Disk, path: str, names: Sequence[str], topic_id: bytes) -> None:
-    """Write `partition.metadata` (KIP-516), and refuse the directory of another topic of the same name."""
+    """Write `partition.metadata` (KIP-516) if it lacks the topic id.
+
+    Raises `StorageFailed` for the directory of another topic of the same name, and for a newer format.
+    """
     if topic_id == NO_TOPIC_ID:
         return
     text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")

@@ -1,7 +1,7 @@
-"""The note about sealed segments that end where the next one begins, so that a start need not read each one's end again.
+"""The list of sealed segments that end where the next segment begins: a start does not have to read their ends.
 
-The module uses one small file in a partition's directory. An entry matches a segment of the same base offset and size. Damage
-within a segment is found by its readers.
+The module uses one small file in a partition's directory. An entry matches a segment of the same base offset and size. Readers
+find damage within a segment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Joined = tuple[int, int, int]
 
 
 def read_joined(disk: Disk, path: str) -> set[Joined]:
-    """Return the entries of the partition in `path`; lines with a wrong checksum are ignored. Raises `StorageFailed`."""
+    """Return the list's entries for the partition in `path`; lines with a wrong checksum are ignored. Raises `StorageFailed`."""
     name = f"{path}/{JOINED_SEGMENTS}"
     lines = parse_checkpoint(disk.read_file(name)) if disk.exists(name) else None
     lines = [line for line in lines or () if len(line) == 4 and "".join(line).isdecimal()]
@@ -28,7 +28,7 @@ def read_joined(disk: Disk, path: str) -> set[Joined]:
 
 
 def note_joined(disk: Disk, path: str, joined: Iterable[Joined]) -> None:
-    """Replace the entries by these. Raises `StorageFailed`."""
+    """Write the list with the entries `joined`, without a sync. Raises `StorageFailed`."""
     lines = [f"{each[0]} {each[1]} {each[2]} {_sum(each)}" for each in sorted(joined)]
     disk.write_file(f"{path}/{JOINED_SEGMENTS}", format_checkpoint(lines), sync=False)
 

@@ -1,6 +1,7 @@
-"""The comparison of segments when a log is opened: each must begin where the one before ends, and the first where the log does.
+"""The check of segment boundaries when a log is opened: each segment must begin where the one before ends.
 
-It reads a few headers at the end of each segment, and nothing within. Missing offsets are damage, unless the gap is known.
+The first segment must begin where the log begins. Only a few headers at the end of each segment are read. Missing offsets are
+damage, unless the gap is known.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ottla.ports import Disk, File, StorageFailed
 log = logging.getLogger("ottla.log")
 
 FEW = 3
-"""The number of segments that are checked as fast as a note about them is written."""
+"""Up to this number of segments, a check is as fast as writing the list of `sealed_note`, so that no list is written."""
 
 TAIL_BYTES = 4096 + 1024
 """Bytes read at once to find the end of a segment: one interval of the index and a little more."""
@@ -33,9 +34,9 @@ TAIL_BYTES = 4096 + 1024
 def check_joints(
     disk: Disk, path: str, reader: LogReader, log_start_offset: int, log_end_offset: int, *, may_have_gaps: bool
 ) -> None:
-    """Record and log missing offsets. `may_have_gaps`: gaps between segments come from another broker's compaction.
+    """Record and log missing offsets before and between segments. Raises `StorageFailed`.
 
-    Raises `StorageFailed`.
+    `may_have_gaps`: another broker's compaction wrote the segments, so that gaps between them are accepted.
     """
     segments = reader.segments
     if segments[0].base_offset > log_start_offset:
@@ -53,7 +54,7 @@ def check_joints(
 
 
 def _look_at_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int) -> list[tuple[Segment, int, int]]:
-    """Return sealed segments that do not end where the next one begins: (segment, its end, the next base offset).
+    """Return sealed segments that do not end where the next one begins: (segment, its end offset, the next base offset).
 
     Missing offsets within a segment are recorded and logged.
     """
@@ -90,9 +91,9 @@ def _look_at_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int)
 
 
 def _look_within(disk: Disk, path: str, segment: Segment, end_offset: int) -> bool:
-    """Record and log missing offsets between the batches of a segment that ends at `end_offset`. Return False if there are none.
+    """Record and log missing offsets between the batches of a segment that ends at `end_offset`. Return False if none are missing.
 
-    Batches that overlap are left to readers to find.
+    Overlapping batches are not reported: readers find them.
     """
     gaps = gaps_within(segment.file, segment.size, segment.base_offset, end_offset)
     compacted = read_compacted(disk, path) or ()
@@ -115,7 +116,7 @@ def _damage(path: str, segment: Segment, found: DamagedRange, sentence: str) -> 
 
 
 def gaps_within(file: File, size: int, base_offset: int, end_offset: int) -> list[DamagedRange]:
-    """Return the missing offsets between the batches of a segment; none if its headers do not lead to its end."""
+    """Return the missing offsets between the batches of a segment. Return an empty list if the headers do not lead to its end."""
     position, next_offset = 0, base_offset
     gaps: list[DamagedRange] = []
     for at, header in headers(file, 0, size):
@@ -142,9 +143,9 @@ def _add(path: str, reader: LogReader, segment: Segment, position: int, first: i
 
 
 def _end(reader: LogReader, segment: Segment, log_end_offset: int) -> int | None:
-    """Return the offset after a sealed segment's last batch; None if its end is damaged, which is then recorded.
+    """Return the offset after a sealed segment's last batch. If the segment's end is damaged, record this and return None.
 
-    Batches missing from the middle move the batch to which the last entry of the index leads.
+    If the last entry of the index leads to no batch, read from the segment's beginning: missing batches move the later ones.
     """
     if not segment.size:
         return segment.base_offset

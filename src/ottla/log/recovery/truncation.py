@@ -1,8 +1,8 @@
 """Cuts of a log: a follower drops batches that its leader does not have, or begins a new log at the leader's start.
 
-A cut is planned first, which only reads. Then the log in memory changes at once. Its files follow, newest first: a process that
-ends in between leaves the log as it was, or shorter. Nothing is written to the log before. If the disk fails, the next call that
-writes continues the cut. Segments and their files are used here; leaders are unknown.
+The planning of a cut only reads. Then the log in memory changes at once. Its files follow, newest first: if the process ends
+between two files, the log is unchanged or shorter. Nothing is appended before the files are changed. If the disk fails, the next
+call that writes continues the cut. Segments and their files are used here; leaders are unknown.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 
 class PlannedCut(NamedTuple):
-    """A plan to end a log with `end_offset`, at a `position` in one of its segments, with these producers, to cut it at `offset`.
+    """A plan to cut a log at `offset`: it then ends at `position` of `segment`, with `end_offset` and the state `producers`.
 
-    It is valid only while the log has had this number of `cuts`.
+    `end_offset` is less than `offset` if a batch contains `offset`. The plan is valid while the log's count of cuts is `cuts`.
     """
 
     offset: int
@@ -37,10 +37,10 @@ class PlannedCut(NamedTuple):
 
 @dataclass(slots=True)
 class PendingCut:
-    """The remaining work of a cut on disk: segments in `gone` are removed, the `last` one is truncated.
+    """The remaining work of a cut on disk: the segments `gone` are removed, and the segment `last` is truncated.
 
-    A `fresh` segment without batches replaces the last one. Producer snapshots are kept up to `snapshots_until`.
-    `write_epochs(sync)` writes the leader epochs, `settle_positions` updates the positions of Kafka 0.7.
+    If there is a `fresh` segment, it replaces the last one. Producer snapshots are kept up to `snapshots_until`.
+    `write_epochs(sync)` writes the leader epochs, `settle_positions` adjusts the sidecars.
     """
 
     gone: list[Segment]
@@ -53,7 +53,7 @@ class PendingCut:
     fresh: Segment | None = None
 
     def finish(self, disk: Disk, path: str, segments: Sequence[Segment], snapshots: list[int]) -> None:
-        """Do all of it, durably. Raises `StorageFailed`: the next call continues."""
+        """Do the remaining work, durably. Raises `StorageFailed`: the next call then continues."""
         while self.gone:
             self.gone[-1].remove()
             self.gone.pop()
@@ -73,9 +73,9 @@ class PendingCut:
 
 
 def take_place(disk: Disk, old: Segment, fresh: Segment, before_renaming: Callable[[], None]) -> None:
-    """Replace the only segment left by an empty one with another base offset. Raises `StorageFailed`.
+    """Replace a log's only segment by an empty one with another base offset. Raises `StorageFailed`.
 
-    It is a rename: a process that ends in between finds one of them, and no gap between two.
+    The file is renamed, so that a start after a crash finds exactly one of the two segments.
     """
     if not disk.exists(fresh.path(LOG)):
         if disk.exists(old.path(LOG)):

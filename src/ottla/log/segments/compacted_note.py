@@ -1,7 +1,7 @@
-"""The note about segments that compaction wrote, here or at a leader: offsets may be missing within these and no others.
+"""The note of compacted segments: a file that lists the segments which compaction wrote, on this broker or on a leader.
 
-The module uses one small file in a partition's directory, which compaction writes before it replaces segments. An entry matches
-a segment of the same base offset and size.
+Offsets may be missing within these segments and no others. Compaction writes the small file in the partition's directory before
+it replaces segments. An entry matches a segment of the same base offset and size.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ NEW, NEW_COPIED = ".new", ".copied.new"
 """The suffixes of the next note until it is on stable storage: compaction's and a follower's, which may exist at the same time."""
 
 ANY_SIZE = 0
-"""The size for a segment with batches copied from a leader's compacted log: it still grows."""
+"""The size in an entry for a segment that still grows: it has batches copied from a leader's compacted log."""
 
 
 def read_compacted(disk: Disk, path: str) -> set[Compact] | None:
-    """Return the entries of the partition in `path`; None if there is no valid note. Raises `StorageFailed`."""
+    """Return the entries of a partition's note of compacted segments; None without a valid note. Raises `StorageFailed`."""
     name = f"{path}/{COMPACTED_SEGMENTS}"
     lines = parse_checkpoint(disk.read_file(name)) if disk.exists(name) else None
     if lines is None or not all(len(line) == 2 and "".join(line).isdecimal() for line in lines):
@@ -35,7 +35,7 @@ def read_compacted(disk: Disk, path: str) -> set[Compact] | None:
 
 
 def note_compacted(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment] = ()) -> None:
-    """Add `new` segments that are about to be among `segments`. Without a valid note, add all sealed segments, too.
+    """Add segments that compaction wrote, `new`, to the note; `segments` are the log's. Without a valid note, add all sealed ones.
 
     Durable on return. Raises `StorageFailed`.
     """
@@ -45,7 +45,7 @@ def note_compacted(disk: Disk, path: str, segments: Sequence[Segment], new: Iter
 
 
 class Note(NamedTuple):
-    """A note that is not in place yet: its `file` is to be synced. `before` is what was noted when it was written."""
+    """A new note under a temporary name, until its `file` is synced. `before` are the entries of the note that it replaces."""
 
     name: str
     file: File
@@ -53,19 +53,26 @@ class Note(NamedTuple):
 
 
 def begin_note(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment]) -> Note:
-    """Write the note without waiting: when its file is synced, call `finish_note`. Raises `StorageFailed`."""
+    """Write a new note with the segments `new` under a temporary name. Sync its file, then call `finish_note`.
+
+    Raises `StorageFailed`.
+    """
     return _begin(disk, f"{path}/{COMPACTED_SEGMENTS}{NEW}", *_with(disk, path, segments, new))
 
 
 def begin_copied(disk: Disk, path: str, segments: Sequence[Segment]) -> Note:
-    """Write the note of `note_copied` without waiting: when its file is synced, call `finish_note`. Raises `StorageFailed`."""
+    """Write the note that `note_copied` writes, but under a temporary name. Sync its file, then call `finish_note`.
+
+    Raises `StorageFailed`.
+    """
     return _begin(disk, f"{path}/{COMPACTED_SEGMENTS}{NEW_COPIED}", *_with_copied(disk, path, segments))
 
 
 def finish_note(disk: Disk, path: str, note: Note) -> Syncable | None:
-    """Put a synced note in place; return the directory to sync. Raises `StorageFailed`.
+    """Give a synced note its final name; return the directory to sync. Raises `StorageFailed`.
 
-    Return None, with nothing changed, if another note was put in place since: begin again, or its content would be lost.
+    Return None, with nothing changed, if the note on disk has changed since `begin_note`. Then begin again: otherwise the entries
+    added by others would be lost.
     """
     note.file.close()
     if read_compacted(disk, path) != note.before:
@@ -75,7 +82,7 @@ def finish_note(disk: Disk, path: str, note: Note) -> Syncable | None:
 
 
 def drop_note(disk: Disk, path: str, ending: str = NEW) -> None:
-    """Remove an unfinished note: a file that could not be synced never can be."""
+    """Remove an unfinished note, because its file cannot be trusted after a failed sync. Ignore failures of the disk."""
     with suppress(StorageFailed):
         if disk.exists(f"{path}/{COMPACTED_SEGMENTS}{ending}"):
             disk.remove(f"{path}/{COMPACTED_SEGMENTS}{ending}")
@@ -89,7 +96,7 @@ def _begin(disk: Disk, name: str, before: set[Compact] | None, wanted: set[Compa
 
 
 def _with(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment]) -> tuple[set[Compact] | None, set[Compact]]:
-    """Return (present entries or None, new entries)."""
+    """Return (the note's entries or None, the entries to write: those that match segments, and the segments `new`)."""
     known = read_compacted(disk, path)
     there = {(segment.base_offset, segment.size) for segment in segments[:-1]}
     if known is not None:
@@ -98,34 +105,34 @@ def _with(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segm
 
 
 def note_copied(disk: Disk, path: str, segments: Sequence[Segment]) -> None:
-    """Note that offsets are missing within the newest of these segments; durable on return. Raises `StorageFailed`."""
+    """Add the newest of these segments, with any size, to the note; durable on return. Raises `StorageFailed`."""
     _write(disk, path, _with_copied(disk, path, segments)[1], sync=True)
 
 
 def _with_copied(disk: Disk, path: str, segments: Sequence[Segment]) -> tuple[set[Compact] | None, set[Compact]]:
-    """Return (present entries or None, new entries)."""
+    """Return (the note's entries or None, the entries to write: the present ones, and the newest segment with any size)."""
     known = read_compacted(disk, path)
     sealed = {(segment.base_offset, segment.size) for segment in segments[:-1]}
     return known, (sealed if known is None else known) | {(segments[-1].base_offset, ANY_SIZE)}
 
 
 def is_compact(known: set[Compact], segment: Segment) -> bool:
-    """Return whether offsets may be missing within a segment."""
+    """Return whether the entries `known` match a segment, so that offsets may be missing within it."""
     return (segment.base_offset, segment.size) in known or (segment.base_offset, ANY_SIZE) in known
 
 
 def may_grow(known: set[Compact], segment: Segment) -> bool:
-    """Return whether offsets may be missing within a segment of any size."""
+    """Return whether the entries `known` match a segment whatever its size."""
     return (segment.base_offset, ANY_SIZE) in known
 
 
 def note_sizes(disk: Disk, path: str, sizes: Iterable[Compact]) -> None:
-    """Add these to the compacted segments; durable on return. Raises `StorageFailed`."""
+    """Add the entries `sizes` to the note; durable on return. Raises `StorageFailed`."""
     _write(disk, path, (read_compacted(disk, path) or set()).union(sizes), sync=True)
 
 
 def note_none(disk: Disk, path: str) -> None:
-    """Write an empty note for a log whose first segment is sealed; ignore a full disk."""
+    """Write an empty note, if there is none, when a log's first segment is sealed. Ignore failures of the disk."""
     with suppress(StorageFailed):
         if not disk.exists(f"{path}/{COMPACTED_SEGMENTS}"):
             _write(disk, path, ())

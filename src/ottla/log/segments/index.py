@@ -1,7 +1,7 @@
 """Sparse indexes: pairs of growing numbers, most of them on disk, the newest in memory, in Kafka's two entry formats.
 
-An index is derived from its segment: a missing entry costs time, never data. Entries stay in memory until a flush: on a roll, a
-checkpoint, a close, or when there are many. Afterwards they are read from the file: a segment at rest uses no memory.
+An index is derived from its segment, so a missing entry costs time, never data. Entries stay in memory until a flush: on a roll,
+a checkpoint, a close, or when there are many. After a flush they are read from the file, so that a segment at rest uses no memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from struct import Struct
 from ottla.ports import Disk, File
 
 PAGE = 64
-"""Entries read at once, around the expected place or at the end of a search."""
+"""The number of entries that a search reads at once."""
 
 FLUSH_ENTRIES = 4096
 FEW_ENTRIES = 4
@@ -46,7 +46,7 @@ class SparseIndex:
 
     @property
     def stored(self) -> int:
-        """Return the number of entries in the file, counted on first use, so that opening a log does not touch its indexes."""
+        """Return the number of entries in the file. They are counted on first use, so that opening a log reads no indexes."""
         if self._stored < 0:
             self._stored = self._disk.size(self.path) // self._entry.size if self._disk.exists(self.path) else 0
         return self._stored
@@ -77,9 +77,9 @@ class SparseIndex:
         return self._stored_floor(1, second)
 
     def flush(self, *, create: bool = False) -> File | None:
-        """Move the entries in memory to the file, which `create` creates even for none; return the file if it is open.
+        """Move the entries in memory to the file; return the file if it is open. `create`: create it even without entries.
 
-        After a failure (`StorageFailed`) they are still in memory.
+        Raises `StorageFailed`: the entries are then still in memory.
         """
         if not self._firsts:
             return self._open() if create else self._file
@@ -95,13 +95,13 @@ class SparseIndex:
         return not self._disk.exists(self.path) or self._disk.size(self.path) % self._entry.size == 0
 
     def is_growing(self) -> bool:
-        """Return whether every stored entry is larger than the one before in both columns: a crash may have left holes."""
+        """Return whether both columns of the stored entries grow. After a crash they may not, because the file can have holes."""
         data = self._open().read(0, self.stored * self._entry.size) if self.stored else b""
         return all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(self._entry.iter_unpack(data)))
 
     @property
     def file(self) -> File | None:
-        """Return the file, if it was opened: it may contain entries that are not synced."""
+        """Return the file if it is open, because it may then contain entries that are not synced; otherwise None."""
         return self._file
 
     @property
@@ -111,22 +111,22 @@ class SparseIndex:
 
     @property
     def is_nearly_flushed(self) -> bool:
-        """Return whether so few entries are in memory that rebuilding them at a start is faster than syncing them at a stop."""
+        """Return whether so few entries are in memory that a start rebuilds them faster than a shutdown syncs them."""
         return len(self._firsts) <= FEW_ENTRIES
 
     def clear(self) -> None:
-        """Remove every entry, on disk too; the caller rebuilds the index."""
+        """Remove every entry in memory and on disk. The caller rebuilds the index."""
         self.cut(0)
 
     def cut(self, count: int) -> None:
-        """Keep the first `count` entries and nothing behind them in the file (Kafka leaves zeros there)."""
+        """Keep the first `count` entries. Truncate the file behind them, where Kafka can have left zeros."""
         stored = min(count, self.stored)
         if self._file is not None or self._disk.exists(self.path):
             file = self._open()
-            if file.size != stored * self._entry.size or not stored:  # an earlier start may have cut it, and synced nothing
+            if file.size != stored * self._entry.size or not stored:  # the last start may have cut the file without a sync
                 try:
                     self._cut_file(file, stored)
-                finally:  # it may be shorter, though the sync failed
+                finally:  # after a failed sync the file may be shorter
                     self._stored, self._last = min(self.stored, file.size // self._entry.size), None
         self._stored = stored
         in_memory = max(0, count - stored)
@@ -134,14 +134,14 @@ class SparseIndex:
         self._last = None
 
     def keep_below(self, second: int, column: int) -> None:
-        """Drop every entry whose `column` (0 or 1) is not below `second`."""
+        """Drop every entry whose value in `column` (0 or 1) is `second` or more."""
         columns: tuple[array[int], array[int]] = (self._firsts, self._seconds)
         in_memory = bisect_right(columns[column], second - 1)
         stored = self.stored if in_memory else self._stored_count(column, second - 1)
         self.cut(stored + in_memory)
 
     def retire(self) -> None:
-        """Prepare for the removal of its file: searches find nothing from now on, and do not create the file again."""
+        """Close and empty the index before its file is removed, so that searches find nothing and do not create the file again."""
         self.close()
         del self._firsts[:], self._seconds[:]
         self._stored, self._last = 0, None
@@ -161,7 +161,7 @@ class SparseIndex:
 
     def _cut_file(self, file: File, stored: int) -> None:
         file.truncate(stored * self._entry.size)
-        file.sync()  # or a power cut could mix the old bytes with those that replace them
+        file.sync()  # otherwise a power cut could mix the old bytes with newer entries
 
     def _stored_entry(self, number: int) -> Pair:
         first, second = self._entry.unpack(self._open().read(number * self._entry.size, self._entry.size))
@@ -171,13 +171,13 @@ class SparseIndex:
         return self._search(column, value)[1]
 
     def _stored_count(self, column: int, value: int) -> int:
-        """Count the stored entries with a `column` of at most `value`."""
+        """Count the stored entries whose value in `column` is at most `value`."""
         return self._search(column, value)[0]
 
     def _search(self, column: int, value: int) -> tuple[int, Pair | None]:
-        """Count the stored entries with a `column` of at most `value`, and return the last of them.
+        """Return (number of stored entries whose value in `column` is at most `value`, the last of these entries or None).
 
-        Consecutive batches are similar, so the entry is mostly where linear interpolation finds it, in one read.
+        Consecutive batches are similar, so linear interpolation mostly finds the entry in one read.
         """
         low, high = 0, self.stored
         if not high:
@@ -203,7 +203,7 @@ class SparseIndex:
         return start, self._stored_entry(start - 1) if start else None
 
     def _guess(self, column: int, value: int) -> int:
-        """Guess the number of an entry if both columns grow evenly from 0. Timestamps do not begin at 0: start in the middle."""
+        """Guess the number of the entry with `value`, if the column grows evenly from 0. Timestamps do not: guess the middle."""
         last = self._last_stored()
         if last is None or not last[column] or (self._entry is TIME_ENTRY and not column):
             return self.stored // 2
@@ -224,7 +224,7 @@ class SparseIndex:
 
 
 def _stored(firsts: array[int], seconds: array[int]) -> bytes:
-    """Return all entries as they are stored: big-endian, one pair after another."""
+    """Return the entries with these columns in the file's format: big-endian pairs, one after another."""
     words = array("i", _big_endian(firsts))
     width = firsts.itemsize // words.itemsize
     entries = array("i", bytes((width + 1) * words.itemsize * len(seconds)))

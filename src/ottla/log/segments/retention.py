@@ -22,8 +22,9 @@ REPLACED = 0
 class RemovedSegment(NamedTuple):
     """A segment that was removed from the log, and stays on disk for readers that hold slices of it.
 
-    The index of aborted transactions at `aborted_path` stays as long: a power cut may still bring the segment back. Both stay
-    until the log's start is noted at `until_offset` or later: without that, the next start treats the missing segment as damage.
+    The index of aborted transactions at `aborted_path` stays as long, because a power cut can bring the segment back. Both stay
+    until the checkpointed start of the log is `until_offset` or later: otherwise the next start would treat the missing segment
+    as damage.
     """
 
     deadline_mono_ms: int
@@ -42,7 +43,10 @@ def expired(
     until_offset: int,
     log_end_offset: int,
 ) -> int:
-    """Count the segments, oldest first, that are before the log's start, too old or too many bytes. An empty newest one stays."""
+    """Return the number of oldest segments that are before the log's start, or exceed the settings' limits of age or size.
+
+    An empty newest segment does not count, nor do segments that end after `until_offset`.
+    """
     surplus = sum(segment.size for segment in segments) - config.retention_bytes if config.retention_bytes >= 0 else 0
     count = 0
     for number, segment in enumerate(segments):
@@ -68,17 +72,17 @@ def _is_too_old(segment: Segment, config: LogConfig, now: Now, disk: Disk) -> bo
 
 
 def mark_removed(disk: Disk, segment: Segment, deadline_mono_ms: int, until_offset: int = REPLACED) -> RemovedSegment:
-    """Remove a segment from the log, durably when its directory is synced; it stays readable until the deadline.
+    """Rename a segment's file to mark it as deleted, durable after a sync of its directory. It is readable until the deadline.
 
-    `until_offset` is where the log continues, or `REPLACED` if another segment gets its name. Raises `StorageFailed`, and
-    nothing has changed then. The next start removes a remaining index.
+    `until_offset` is the base offset of the next segment, or `REPLACED` if another segment gets the name. If an index cannot be
+    removed, the next start removes it. Raises `StorageFailed` with nothing changed.
     """
     path, is_replaced = segment.path(LOG), until_offset == REPLACED
     if not disk.exists(path):
         return RemovedSegment(deadline_mono_ms, "", None)
     file = segment.file
     target, number = path + DELETED, 0
-    while disk.exists(target):  # compacted twice within the delay
+    while disk.exists(target):  # a segment of this name was already replaced within the delay
         number += 1
         target = f"{path}.{number}{DELETED}"
     try:
@@ -98,7 +102,10 @@ def mark_removed(disk: Disk, segment: Segment, deadline_mono_ms: int, until_offs
 
 
 def remove_expired(disk: Disk, removed: list[RemovedSegment], now: Now | None, noted_start: int) -> list[RemovedSegment]:
-    """Remove segments past their deadline (all, if `now` is None) and before the noted start; return the others."""
+    """Remove the files of segments past their deadline (of all if `now` is None) and before `noted_start`.
+
+    Return the segments that remain.
+    """
     kept = []
     for one in removed:
         if one.until_offset > noted_start or (now is not None and one.deadline_mono_ms > now.mono_ms):

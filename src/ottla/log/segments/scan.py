@@ -16,7 +16,7 @@ TIMED_SPAN = Struct(">qi11xi8xq")
 """base_offset, batch_length, last_offset_delta, max_timestamp"""
 
 LENGTH_FROM = 12
-"""The bytes of a batch that its length does not count."""
+"""The bytes of a batch in front of those that its `batch_length` counts."""
 
 SHORTEST = HEADER_BYTES - LENGTH_FROM
 CHUNK_BYTES = 4096 + HEADER_BYTES
@@ -30,8 +30,8 @@ ANY = -1
 def find_offset(file: Readable, position: int, end: int, offset: int, *, last_offset: int = ANY) -> int:
     """Return the position of the first batch from `position` on that contains `offset` or a later one; `end` if there is none.
 
-    `last_offset` is that of the batch at `position`, if an index gives it. Raises `Astray` if it differs, and `Damaged` where no
-    batch can be.
+    `last_offset` is the last offset of the batch at `position`, if an index gives it. Raises `Astray` if the batch has another
+    one, and `Damaged` where no batch can be.
     """
     unpack = SPAN.unpack_from
     if last_offset != ANY:
@@ -53,7 +53,7 @@ def find_offset(file: Readable, position: int, end: int, offset: int, *, last_of
 
 
 def check_entry(file: Readable, position: int, end: int, last_offset: int) -> None:
-    """Raise `Astray` unless the batch at `position` ends with `last_offset`, as an entry of an index requires."""
+    """Raise `Astray` unless the batch at `position` ends with `last_offset`, as the entry of an index says."""
     span = file.read(position, SPAN.size) if 0 <= position <= end - HEADER_BYTES else b""
     if len(span) == SPAN.size:
         base_offset, _, last_offset_delta = SPAN.unpack(span)
@@ -64,10 +64,10 @@ def check_entry(file: Readable, position: int, end: int, last_offset: int) -> No
 
 
 def last_boundary(file: File, position: int, limit: int) -> tuple[int, int]:
-    """Return (end, next_offset) of the last batch, from the one at `position` on, that ends by `limit`.
+    """Return (end, next_offset) of the last batch at or after `position` that ends by `limit`.
 
-    A reader of `next_offset` continues at `end`. It is the offset after that batch; if there was none, the first offset of the
-    batch that follows, or -1. Raises `Damaged` where no batch can be.
+    `next_offset` is the offset after the last batch, which a reader continues with at `end`. If no batch ends by `limit`, `end` is
+    `position`, and `next_offset` the base offset of the batch there, or -1. Raises `Damaged` where no batch can be.
     """
     unpack = SPAN.unpack_from
     next_offset = -1
@@ -89,7 +89,7 @@ def last_boundary(file: File, position: int, limit: int) -> tuple[int, int]:
 
 
 def find_timestamp(file: File, position: int, end: int, timestamp: int) -> int:
-    """Return the position of the first batch from `position` on with a max_timestamp of at least `timestamp`; `end` if none."""
+    """Return the position of the first batch from `position` on with a max_timestamp of at least `timestamp`; else `end`."""
     return next((at for at, max_timestamp in max_timestamps(file, position, end) if max_timestamp >= timestamp), end)
 
 
@@ -121,7 +121,7 @@ def batch_size(file: File, position: int) -> int:
 
 
 def headers(file: File, position: int, end: int, *, chunk_bytes: int = 65536) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of every whole batch up to `end`; stop where none follows."""
+    """Yield (position, header) of every whole batch from `position` to `end`; stop where no whole batch follows."""
     while end - position >= HEADER_BYTES:
         chunk = file.read(position, min(chunk_bytes, end - position))
         at, last = 0, len(chunk) - HEADER_BYTES
@@ -138,6 +138,6 @@ def headers(file: File, position: int, end: int, *, chunk_bytes: int = 65536) ->
 
 
 def damaged(file: Readable, position: int) -> Damaged:
-    """Return the error for a place where a batch was expected and none can be."""
+    """Return the error for a position where a batch is expected, but none can be."""
     directory, _, name = file.path.rpartition("/")
     return Damaged(directory, name, position, "no batch of records begins here.")

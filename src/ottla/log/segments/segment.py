@@ -49,9 +49,9 @@ LARGEST_RELATIVE = 2**31 - 1
 class Segment:
     """Batches from `base_offset` on, `size` bytes. Timestamps are in ms.
 
-    `unproven` is the state of checks of bytes that this process did not write; None if all of them are valid. `may_have_gaps`:
-    compaction wrote it. `is_complete`: it has the noted size, so that it must not grow. `has_jumps`: `load_end` found offsets
-    missing between batches.
+    `unproven` is the state of checks of bytes that this process did not write; None if all bytes are valid. `may_have_gaps`:
+    compaction wrote the segment, or a part of it. `is_complete`: the segment has the size that compaction wrote, and must not
+    grow. `has_jumps`: `load_end` found offsets missing between batches.
     """
 
     __slots__ = (
@@ -116,13 +116,13 @@ class Segment:
 
     @property
     def transactions(self) -> TransactionIndex:
-        """Return the aborted transactions that ended in this segment."""
+        """Return the index of the aborted transactions that ended in this segment."""
         if self._transactions is None:
             self._transactions = TransactionIndex(self._disk, self.path(TRANSACTION_INDEX), new=False)
         return self._transactions
 
     def forget_transactions(self) -> None:
-        """Remove the index of aborted transactions of an empty segment: a crash or a truncation left it, without its batches."""
+        """Remove the index of aborted transactions from an empty segment. A crash or a truncation can have left the index."""
         if self._transactions is not None or self._disk.exists(self.path(TRANSACTION_INDEX)):
             self.transactions.remove()
 
@@ -150,7 +150,7 @@ class Segment:
             self.reindex()
 
     def _ends_newer(self) -> bool:
-        """Return whether a batch behind the last index entry is newer than the time index, which has then lost its last entry."""
+        """Return whether a batch behind the last index entry is newer than the time index, so that the time index lacks entries."""
         if self._max_timestamp == UNKNOWN:
             self._load_max_timestamp()
         entry = self.index.last()
@@ -170,7 +170,7 @@ class Segment:
         return header.max_timestamp == entry[0] and header.base_offset <= offset <= header.last_offset
 
     def reserve(self, size: int) -> None:
-        """Preallocate `size` bytes for its new file. Raises `StorageFailed`."""
+        """Preallocate `size` bytes for the segment's new file. Raises `StorageFailed`."""
         self.file.reserve(size)
         self._reserved = True
 
@@ -189,7 +189,7 @@ class Segment:
             max_timestamp = self.max_timestamp
         file = self._file or self.file
         position = file.append((view,))
-        if self._reindexed is not None:  # the rebuild reads these batches, too
+        if self._reindexed is not None:  # the rebuild in progress will read these batches, too
             self.size = position + len(view)
             return
         for header in headers:
@@ -214,7 +214,7 @@ class Segment:
         self.size = position
 
     def note(self, header: BatchHeader, position: int, interval: int) -> None:
-        """Index a batch found on disk (recovery): timestamps and index entries, as when it was appended."""
+        """Add the timestamps and index entries of a batch that recovery found on disk, as its append did."""
         if header.max_timestamp > self._max_timestamp:
             self._max_timestamp = header.max_timestamp
             self._max_timestamp_offset = header.last_offset
@@ -223,7 +223,7 @@ class Segment:
         self._bytes_since_entry += header.batch_length + LENGTH_FROM
 
     def must_roll(self, size: int, last_offset: int, newest_timestamp: int, config: LogConfig, now_ms: int) -> bool:
-        """Return whether `size` more bytes, ending with `last_offset`, must go to a new segment: for size, age or index."""
+        """Return whether `size` more bytes, up to `last_offset`, need a new segment because of size, age or full indexes."""
         if not self.size:
             self._first_look_ms = now_ms
             return size > config.segment_bytes or last_offset - self.base_offset > LARGEST_RELATIVE
@@ -244,7 +244,8 @@ class Segment:
     def age_ms(self, newest_timestamp: int, now_ms: int) -> int:
         """Return how much newer `newest_timestamp` is than the first batch, in ms.
 
-        If that has no timestamp (clients before 0.10), count from the first check of the segment in this process, as Kafka does.
+        If the first batch has no timestamp (clients before 0.10), return the time since this process first checked the segment, as
+        Kafka does.
         """
         if self.first_timestamp >= 0:
             return newest_timestamp - self.first_timestamp
@@ -257,7 +258,7 @@ class Segment:
         return self.age_ms(newest_timestamp, now_ms) > config.segment_ms - jitter_ms
 
     def _jitter_ms(self, config: LogConfig) -> int:
-        """Return how much earlier this segment rolls, in ms: its name decides, so that logs begun together do not roll together."""
+        """Return how much earlier this segment rolls, in ms. The value depends on its name, so that not all logs roll together."""
         most = min(config.segment_jitter_ms, config.segment_ms)
         return crc32c(self.path(LOG).encode()) % most if most > 0 else 0
 
@@ -271,7 +272,8 @@ class Segment:
     def locate(self, offset: int) -> int:
         """Return the position of the first batch that contains `offset` or a later one; `size` if there is none.
 
-        Raises `Damaged`: `Astray` if the index leads to no such batch; `Unfinished` while it is rebuilt.
+        Raises `Damaged` where no batch can be, `Astray` if an entry of the index is wrong, and `Unfinished` while the index is
+        rebuilt.
         """
         if self._reindexed is not None:
             self.need_indexes()
@@ -286,9 +288,10 @@ class Segment:
         return find_offset(self.file, start, self.size, offset, last_offset=last_offset)
 
     def boundary(self, start: int, limit: int) -> tuple[int, int]:
-        """Return (end, next_offset) of the last whole batch between `start`, where one begins, and `limit`.
+        """Return (end, next_offset) of the last whole batch between `start`, where a batch begins, and `limit`.
 
-        `end` is `start` if there is none. A reader of `next_offset` continues at `end`; it is -1 if unknown. Raises as `locate`.
+        `end` is `start` if no whole batch is there. `next_offset` is the offset to read next at `end`, or -1 if unknown. Raises the
+        exceptions of `locate`.
         """
         if self._reindexed is not None:
             self.need_indexes()
@@ -302,9 +305,9 @@ class Segment:
 
     @property
     def records_end(self) -> int:
-        """Return the end of the last batch with records, in a sealed segment: compaction may leave empty batches behind it.
+        """Return the position after the last batch with records in a sealed segment. Compaction can leave empty batches there.
 
-        Raises `Unfinished`.
+        Raises `Unfinished` while the indexes are rebuilt.
         """
         if self._records_end == UNKNOWN:
             self.need_indexes()
@@ -312,7 +315,7 @@ class Segment:
         return self._records_end
 
     def _find_records_end(self) -> int:
-        """Find `records_end`; it is `size` if a batch is not whole, so that readers find the damage."""
+        """Find `records_end` from the end backwards. Return `size` if a batch is not whole, so that readers find the damage."""
         end = self.size
         while end:
             entry = self.index.floor_second(end - 1)
@@ -332,21 +335,21 @@ class Segment:
     def locate_timestamp(self, timestamp: int, start_offset: int) -> int:
         """Return a position from which to search for the first batch, from `start_offset` on, at or after `timestamp`.
 
-        Raises as `locate`.
+        Raises the exceptions of `locate`.
         """
         self.need_indexes()
-        entry = self.times.floor(timestamp - 1)  # an entry with this same timestamp may lead behind other batches with it
+        entry = self.times.floor(timestamp - 1)  # an entry with `timestamp` may lead behind other batches with the same timestamp
         if entry is not None and self.unproven is not None and not self._was_reindexed and not self._is_true(entry):
             self.reindex()
             self.need_indexes()
         return self.locate(max(start_offset, self.base_offset + (entry[1] if entry else 0)))
 
     def flush_indexes(self, *, final: bool = False) -> list[File]:
-        """Flush the indexes; a `final` flush adds the largest timestamp. Return their files.
+        """Flush the indexes; a `final` flush adds the largest timestamp. Return the open files, for a sync.
 
-        The time index comes first: it must cover every batch up to the last entry of the offset index.
+        The time index is flushed first, because it must cover every batch up to the last entry of the offset index.
 
-        Indexes in a rebuild are flushed when they are complete: the next start detects an empty one, but not half of one.
+        During a rebuild nothing is flushed: the next start detects an empty index, but not half of an index.
         """
         aborted = self._transactions.dirty_file() if self._transactions is not None else None
         if self._reindexed is not None:
@@ -357,9 +360,9 @@ class Segment:
         return [file for file in (self.times.flush(create=final), self.index.flush(create=final), aborted) if file is not None]
 
     def save_indexes(self, *, final: bool = False) -> list[File]:
-        """Flush the indexes of the newest segment, except a few last entries: a start reads the last batches anyway.
+        """Flush the indexes of the newest segment, unless few entries are in memory. Return the open files, for a sync.
 
-        Return their files.
+        A start reads the last batches anyway, and adds these entries again.
         """
         if not self.index.is_nearly_flushed:
             return self.flush_indexes(final=final)
@@ -367,7 +370,7 @@ class Segment:
         return [file for file in (self.times.file, self.index.file, aborted) if file is not None]
 
     def load_end(self, interval: int) -> tuple[int, int]:
-        """Find (end, next_offset) of the last whole batch, from the last index entry on; then the segment can be appended to."""
+        """Return (end, next_offset) of the last whole batch, from the last index entry on. Prepare the segment for appends."""
         if not self.size:
             return 0, self.base_offset
         self._check_indexes()
@@ -387,7 +390,7 @@ class Segment:
     def reset_indexes(self, offset: int, *, after_power_cut: bool = False) -> int:
         """Keep only index entries for batches below `offset`; return the position from which batches must be indexed again.
 
-        After a power cut one of the two files may have lost entries that the other has kept.
+        `after_power_cut`: clear both indexes if the time index has lost entries that the offset index has kept.
         """
         relative = offset - self.base_offset
         self._bytes_since_entry = 0
@@ -404,7 +407,7 @@ class Segment:
         return entry[1] if entry else 0
 
     def _lost_times(self) -> bool:
-        """Return whether a batch before the last entry is newer than the time index: a power cut shortened only that file."""
+        """Return whether a batch before the last offset index entry is newer than the time index, which then lacks entries."""
         entry, time = self.index.last(), self.times.last()
         if entry is None:
             return False
@@ -416,17 +419,17 @@ class Segment:
             return False
 
     def reindex(self) -> None:
-        """Begin to rebuild both indexes, after an entry was found to be wrong. Searches raise `Unfinished` until it is complete."""
+        """Begin to rebuild both indexes, because an entry is wrong. Searches raise `Unfinished` until the rebuild is complete."""
         if self._reindexed is None:
             log.warning("%s: an entry of its indexes is wrong; they are rebuilt", self.path(LOG))
             self._clear_indexes()
             self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
             self._bytes_since_entry = 0
             self._reindexed = Place(0, self.base_offset)
-            self._was_reindexed = True  # a later fault is a batch's, which readers find
+            self._was_reindexed = True  # a later contradiction means a damaged batch, which readers find
 
     def go_on_reindexing(self) -> None:
-        """Do a part of the rebuild: half a millisecond's work. It ends with the segment, or where no batch can be."""
+        """Do a part of the rebuild, half a millisecond's work. The rebuild ends at the segment's end, or where no batch can be."""
         if self._reindexed is None:
             return
         position, next_offset, _ = self._reindexed
@@ -457,7 +460,7 @@ class Segment:
         self.times.clear()
 
     def rebuild(self, interval: int) -> None:
-        """Rebuild both indexes from the batch headers. Raises `Damaged` if these do not lead to the end."""
+        """Rebuild and sync both indexes, from the batch headers. Raises `Damaged` if the headers do not lead to the end."""
         self._clear_indexes()
         end, _ = self.load_end(interval)
         if end != self.size:
@@ -466,11 +469,11 @@ class Segment:
             file.sync()
 
     def fits(self, header: BatchHeader) -> bool:
-        """Return whether a batch with these offsets can be in this segment."""
+        """Return whether the offsets of a batch can be in this segment: its index has 31 bits for relative offsets."""
         return 0 <= header.base_offset - self.base_offset <= header.last_offset - self.base_offset <= LARGEST_RELATIVE
 
     def forget_end(self, size: int) -> None:
-        """Shorten the segment to `size` in memory. `truncate` changes the files before anything is appended."""
+        """Shorten the segment to `size` in memory. Call `truncate` before the next append, to change the files."""
         self.size, self._records_end, self.is_complete = size, UNKNOWN, False
         if not size:
             self._first_timestamp = self._first_look_ms = UNKNOWN
@@ -478,7 +481,7 @@ class Segment:
             self.unproven.cut(size)
 
     def truncate(self, end_offset: int, interval: int) -> None:
-        """Truncate the files durably to `size`, where the batches end before `end_offset`. Raises `StorageFailed`."""
+        """Truncate the files durably to the segment's `size`, at which the next offset is `end_offset`. Raises `StorageFailed`."""
         if not self._disk.exists(self.path(LOG)):
             self._clear_indexes()
             return
@@ -487,13 +490,13 @@ class Segment:
         self.reset_indexes(end_offset)
         if self.file.size != self.size:
             self.file.truncate(self.size)
-        self.file.sync()  # or a crash could bring back removed bytes behind new ones
+        self.file.sync()  # otherwise a crash could bring back removed bytes behind new ones
         self.transactions.settle(end_offset, ())
         if self.load_end(interval) != (self.size, end_offset):
             self.rebuild(interval)
 
     def offset_at(self, position: int) -> int:
-        """Return the offset that follows the batch which ends at `position`. Raises as `locate`."""
+        """Return the offset that follows the batch which ends at `position`. Raises the exceptions of `locate`."""
         if not position:
             return self.base_offset
         self.need_indexes()
@@ -508,7 +511,7 @@ class Segment:
         return next_offset
 
     def cut(self, size: int) -> None:
-        """Truncate the file to `size`; index entries beyond it must already be removed."""
+        """Truncate the `.log` file to `size`. The caller has removed index entries beyond `size`."""
         if size < self.size:
             self.file.truncate(size)
             self.size = size
@@ -517,14 +520,14 @@ class Segment:
                 self.unproven.cut(size)
 
     def remove(self, suffixes: Sequence[str] = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)) -> None:
-        """Remove the files, or some of them. Raises `StorageFailed`: the next call continues."""
+        """Remove the files with these suffixes. Raises `StorageFailed`: the next call then continues."""
         self.close()
         for suffix in suffixes:
             if self._disk.exists(self.path(suffix)):
                 self._disk.remove(self.path(suffix))
 
     def renamed(self) -> None:
-        """Record that its files have their final names."""
+        """Record that the segment's files have their final names."""
         self.ending = ""
         self.close()
         self.index.path, self.times.path = self.path(INDEX), self.path(TIME_INDEX)
@@ -539,7 +542,7 @@ class Segment:
             self._file = None
 
     def has_sound_indexes(self) -> bool:
-        """Return whether the indexes are valid: whole entries, the last of which leads to its batch."""
+        """Return whether the indexes have only whole entries, and the last entry leads to its batch."""
         if not (self.index.is_whole() and self.times.is_whole()):
             return False
         entry, time = self.index.last(), self.times.last()
@@ -548,7 +551,7 @@ class Segment:
         return entry is None or self._points_at_batch(*entry)
 
     def lacks_entries(self, interval: int) -> bool:
-        """Return whether an index is empty though a segment of these batches would have entries: the file was emptied."""
+        """Return whether an index is empty although the batches require entries, because the file was emptied."""
         if not len(self.times) and self.size and self.first_timestamp >= 0:
             return True
         if len(self.index) or self.size <= interval:
@@ -591,7 +594,7 @@ class Segment:
 
 
 def begin_segment(disk: Disk, directory: str, base_offset: int) -> Segment:
-    """Create a new, empty segment. Its file is created at once, because its name is where the log continues, except at offset 0."""
+    """Create a new, empty segment, and its file unless `base_offset` is 0: the file's name records where the log continues."""
     segment = Segment(disk, directory, base_offset, 0, new=True)
     if base_offset and segment.file.size:
         segment.file.truncate(0)

@@ -1,7 +1,8 @@
 """The checked and the damaged parts of a segment, by headers and CRC-32C. No batch is opened.
 
-Bytes that this process wrote or recovered are valid; all others are checked before they are read for the first time. The CRC
-does not cover a batch's base offset and leader epoch: these are compared with the neighbours.
+Bytes that this process wrote or recovered are valid; all other bytes are checked before they are read for the first time. The
+CRC does not cover a batch's base offset and leader epoch, so the offset is compared with the batches before and after, and the
+epoch with the log's latest.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ HEAD = Struct(">qiibI2xi")
 Head = tuple[int, int, int, int, int, int]
 
 CHUNK_BYTES = 124 << 10
-"""Bytes read at once: they fit the processor's cache, through which they pass twice, and malloc maps more than 128 KB each time."""
+"""The bytes read at once: they fit into the processor's cache, as they are used twice. Blocks above 128 KB are mapped each time."""
 
 MOST_BYTES, MOST_BATCHES = 1 << 20, 1000
 """The most bytes and batches checked at once: less than a millisecond's work, as long as no batch is larger."""
@@ -39,7 +40,7 @@ ANY_EPOCH = 2**31 - 1
 UNFINISHED, NO_CRC_AT_ALL = -1, -2
 
 MOST_INTERVALS = 64
-"""The most ranges of a segment recorded as valid; above it the shortest other one is dropped."""
+"""The most ranges of a segment that are recorded as valid. If there are more, the shortest range but the newest is dropped."""
 
 NO_CRC = "no whole batch with the right CRC-32C begins here, though it had been written."
 GONE = "batches are gone."
@@ -48,16 +49,16 @@ UNKNOWN_EPOCH = "the leader epoch of this batch is unknown to the log."
 
 
 class Bounds(NamedTuple):
-    """The log's limits for batches in a segment: all end before `until_offset`, none has an epoch above `latest_epoch`."""
+    """The limits for batches in a segment: all end before `until_offset`, and no leader epoch is above `latest_epoch`."""
 
     until_offset: int
     latest_epoch: int
 
 
 class Walked(NamedTuple):
-    """The result of a check: the next batch begins at `position`, with `next_offset` or later. `bad` is the fault there, or None.
+    """The result of a check up to `position`, where a batch with `next_offset` or later follows. `bad` is its fault, or None.
 
-    `batches` is the number of checked batches, if none is bad.
+    `batches` is the number of checked batches; 0 if one is bad.
     """
 
     position: int
@@ -75,7 +76,7 @@ class Place(NamedTuple):
 
 
 class Partial:
-    """The check in progress of a batch larger than `PIECE_BYTES`: `checked` bytes of the one at `position`, with this CRC."""
+    """An unfinished check of the large batch at `position`: the first `checked` bytes have the CRC-32C `crc`."""
 
     __slots__ = ("checked", "crc", "position")
 
@@ -86,7 +87,7 @@ class Partial:
 class DamagedRange(NamedTuple):
     """Offsets from `first_offset` to below `end_offset` that cannot be read: the bytes from `position` to below `resume`.
 
-    If these are no bytes, the batches with the offsets are missing.
+    If `position` equals `resume`, the batches with these offsets are missing.
     """
 
     first_offset: int
@@ -99,7 +100,7 @@ class DamagedRange(NamedTuple):
 class Unproven:
     """The checks of a segment that was found on disk: valid ranges, and damaged ranges, in order.
 
-    Bytes from `size` on were appended since.
+    Bytes from `size` on were appended by this process, and are valid.
     """
 
     __slots__ = ("_ends", "_starts", "damage", "partial", "size")
@@ -112,7 +113,7 @@ class Unproven:
         self._ends: list[tuple[int, int]] = []  # (end, offset that follows)
 
     def is_sound(self, start: int, end: int) -> bool:
-        """Return whether all of these bytes are checked and valid."""
+        """Return whether all bytes from `start` to `end` are checked and valid."""
         if start >= self.size:
             return True
         at = bisect_right(self._starts, start) - 1
@@ -123,9 +124,9 @@ class Unproven:
         return not self.damage and self.is_sound(0, self.size)
 
     def sound_until(self, position: int) -> tuple[int, int]:
-        """Return where the valid range with `position` ends, and the offset that follows (-1 if unknown).
+        """Return (end of the valid range that contains `position`, the offset after that range or -1 if unknown).
 
-        It is `position` itself if no range contains it; `ENDLESS` if everything from there on is valid.
+        The end is `position` if no range contains it, and `ENDLESS` if everything from `position` on is valid.
         """
         if position >= self.size:
             return ENDLESS, -1
@@ -135,7 +136,7 @@ class Unproven:
         return self._ends[at] if self._ends[at][0] < self.size else (ENDLESS, -1)
 
     def known_before(self, position: int, base_offset: int) -> Place:
-        """Return the last place at or before `position` where a batch certainly begins: behind a valid or a damaged range."""
+        """Return the last place at or before `position` where a batch certainly begins: the end of a valid or a damaged range."""
         found = Place(0, base_offset)
         at = bisect_right(self._starts, position) - 1
         if at >= 0:
@@ -146,14 +147,14 @@ class Unproven:
         return found
 
     def distrust(self, position: int) -> None:
-        """Drop the valid range with `position`, so that its bytes are checked again."""
+        """Drop the valid range that contains `position`, so that its bytes are checked again."""
         at = bisect_right(self._starts, position) - 1
         if at >= 0 and self._ends[at][0] > position:
             self.partial = Partial()
             del self._starts[at], self._ends[at]
 
     def prove(self, start: int, end: int, next_offset: int) -> None:
-        """Record that these bytes are valid, and the offset that follows them."""
+        """Record that the bytes from `start` to `end` are valid, and that `next_offset` follows them."""
         for each in self.damage:
             if start < each.position == each.resume < end:  # offsets are missing there, but no bytes
                 self.prove(start, each.position, each.first_offset)
@@ -172,16 +173,16 @@ class Unproven:
         self._starts[first:last] = [start]
         self._ends[first:last] = [(end, next_offset)]
         if len(self._starts) > MOST_INTERVALS:
-            others = (at for at in range(len(self._starts)) if at != first)  # the caller relies on this one
+            others = (at for at in range(len(self._starts)) if at != first)  # the caller needs the range just added
             shortest = min(others, key=lambda at: self._ends[at][0] - self._starts[at])
             del self._starts[shortest], self._ends[shortest]
 
     def _is_edge(self, position: int) -> bool:
-        """Return whether offsets are missing between the batches that end and begin there: no range extends over it."""
+        """Return whether offsets are missing between the batches at `position`. No valid range extends across this place."""
         return any(each.position == each.resume == position for each in self.damage)
 
     def cut(self, size: int) -> None:
-        """Shorten the segment to `size`, where a batch ends: this process writes all later bytes."""
+        """Shorten the checked part to `size`, where a batch ends, because this process writes all later bytes."""
         self.size = min(self.size, size)
         self.partial = Partial()
         kept = [at for at, (end, _) in enumerate(self._ends) if end <= size]
@@ -193,23 +194,23 @@ class Unproven:
         self.damage.sort()
 
     def damage_at(self, offset: int) -> DamagedRange | None:
-        """Return the damaged range with `offset`, or None."""
+        """Return the damaged range that contains `offset`, or None."""
         return next((each for each in self.damage if each.first_offset <= offset < each.end_offset), None)
 
     def resume_for(self, offset: int) -> int:
-        """Return the position behind every damaged range that ends at or before `offset`."""
+        """Return the position behind all damaged ranges that end at or before `offset`; 0 if there are none."""
         return max((each.resume for each in self.damage if each.end_offset <= offset), default=0)
 
     def damage_from(self, position: int) -> int:
-        """Return where the next damaged bytes from `position` on begin; the size if there are none."""
+        """Return the position of the first damaged range that ends after `position`; the size if there is none."""
         return next((each.position for each in self.damage if each.resume > position), self.size)
 
 
 def walk(file: File, place: Place, end: int, size: int, bounds: Bounds, partial: Partial | None = None) -> Walked:
-    """Check batch after batch from `place` until `end` is reached or passed, or `MOST_BYTES` or `MOST_BATCHES` are.
+    """Check batch after batch from `place` to `end`, or until `MOST_BYTES` or `MOST_BATCHES` are checked.
 
-    `size` is where the segment ends. With `partial`, a larger batch is checked in pieces, one in each call: before the last of
-    them the returned position is in front of it. Raises `StorageFailed`.
+    `size` is where the segment ends. With `partial`, a batch larger than `PIECE_BYTES` is checked in pieces, one in each call.
+    Until its last piece is checked, the returned position is where the batch begins. Raises `StorageFailed`.
     """
     begun = position = place.position
     next_offset, wanted_last = place.next_offset, place.last_offset
@@ -228,7 +229,7 @@ def walk(file: File, place: Place, end: int, size: int, bounds: Bounds, partial:
             base_offset, total, last_offset = head[0], head[1] + LENGTH_FROM, head[0] + head[5]
             if (bad := _refusal(head, size - position - at, next_offset, wanted_last, bounds)) is not None:
                 if bad == NO_OFFSET and not is_joined and before.next_offset <= base_offset < next_offset:
-                    return before._replace(bad=bad)  # the batch before is wrong, and not this one
+                    return before._replace(bad=bad)  # the batch before has the wrong offset, not this one
                 return Walked(position + at, next_offset, bad)
             if total > len(chunk) - at and at:
                 break
@@ -248,7 +249,7 @@ def walk(file: File, place: Place, end: int, size: int, bounds: Bounds, partial:
 
 
 def _refusal(head: Head, room: int, next_offset: int, wanted_last: int, bounds: Bounds) -> str | None:
-    """Return the fault of a batch by its header alone, where there are `room` bytes; None if there is none."""
+    """Return the fault in the header of a batch, or None. `room` is the number of bytes from the batch to the segment's end."""
     base_offset, length, epoch, magic, _, delta = head
     if magic != MAGIC or length < SHORTEST or delta < 0 or length > room - LENGTH_FROM:
         return NO_CRC
@@ -268,9 +269,9 @@ def _overlaps(file: File, position: int, size: int, first_offset: int, next_offs
 
 
 def _crc(file: File, position: int, size: int, partial: Partial | None, begun: memoryview) -> int:
-    """Return the CRC-32C of a large batch, read in chunks; with `partial` of `PIECE_BYTES` more, and `UNFINISHED` before its end.
+    """Return the CRC-32C of a large batch, read in chunks. `begun` are the batch's first bytes.
 
-    `begun` are its first bytes.
+    With `partial`, read only `PIECE_BYTES` more in each call, and return `UNFINISHED` before the batch's end.
     """
     most = PIECE_BYTES if partial is not None else size
     partial = partial or Partial()

@@ -1,8 +1,8 @@
 """The replacement of segments by a compacted one, so that a crash leaves either the old ones or the new one.
 
-The new file is complete and synced as `.cleaned`; renaming it to `.swap` decides, when that is durable. From then on, now or at
-the next start, the old files are removed and it gets its final name. Between these steps the directory is synced, which takes
-long: a caller may wait, or have it synced and come back. The module uses names and headers only.
+The new file is complete and synced as `.cleaned`. The swap is decided when its renaming to `.swap` is durable: from then on the
+old files are removed, and the new file gets its final name, even if that is at the next start. The directory must be synced
+between these steps, which takes long, so that a caller can do other work meanwhile. The module uses names and headers only.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 @dataclass(slots=True)
 class Swap:
-    """A segment that has replaced the `old` ones, before its files have their final names.
+    """A compacted segment that has replaced the `old` segments, while its files do not have their final names yet.
 
-    The old ones go to `removed`, and stay on disk until `deadline_mono_ms`.
+    The old segments are moved to `removed`, and stay on disk until `deadline_mono_ms`.
     """
 
     segment: Segment
@@ -35,9 +35,9 @@ class Swap:
     removed: list[retention.RemovedSegment] = field(default_factory=list)
 
     def go_on(self, disk: Disk) -> bool:
-        """Remove the old files, last first; in the next call, rename the new ones. Return True when done.
+        """Mark the old files as deleted, the last one first; in the next call, rename the new files. Return True when done.
 
-        Call it when the directory was synced since `decide` and since the last call. After `StorageFailed`, call it again.
+        Sync the directory before each call. Raises `StorageFailed`: call it again later.
         """
         if self.old:
             while self.old:
@@ -55,16 +55,16 @@ class Swap:
 
 
 def decide(disk: Disk, segment: Segment) -> None:
-    """Let a complete and synced `.cleaned` segment replace the old ones, when the directory is synced.
+    """Rename a complete and synced segment from `.cleaned` to `.swap`: after a sync of the directory it replaces the old ones.
 
-    Raises `StorageFailed`: the old ones then stay.
+    Raises `StorageFailed`: the old segments then stay.
     """
     path = f"{segment.directory}/{file_name(segment.base_offset, LOG)}"
     disk.rename(path + CLEANED, path + SWAP, sync=False)
 
 
 def remove_cleaned(disk: Disk, segment: Segment) -> None:
-    """Remove the files of a segment that was not used."""
+    """Remove the `.cleaned` files of a segment that replaces nothing. Log failures of the disk."""
     segment.close()
     for suffix in (LOG, *OF_A_SEGMENT):
         path = f"{segment.directory}/{file_name(segment.base_offset, suffix)}{CLEANED}"
@@ -76,7 +76,7 @@ def remove_cleaned(disk: Disk, segment: Segment) -> None:
 
 
 def recover_swaps(disk: Disk, path: str, names: Sequence[str]) -> Sequence[str]:
-    """Undo interrupted compactions that were not decided, finish those that were; return the names that remain."""
+    """Finish interrupted compactions with a `.swap` file, and remove the files of others; return the names that remain."""
     left = [name for name in names if name.endswith((CLEANED, SWAP))]
     if not left:
         return names
@@ -101,11 +101,11 @@ def _recover(disk: Disk, path: str, base_offset: int, names: Sequence[str]) -> N
         known = parse_file_name(name)
         if known is None or not base_offset <= known[0] < end:
             continue
-        # A segment that became part of this one may have lost its new name by the same power cut.
+        # An older swap's segment is contained in this one. Its `.swap` name can be back after the same power cut.
         is_older = known[1] == LOG + SWAP and known[0] > base_offset
         if known[1] in (LOG, *OF_A_SEGMENT) or is_older:
             disk.remove(f"{path}/{name}")
-    disk.sync_dir(path)  # or a power cut could bring them back beside the one that replaced them
+    disk.sync_dir(path)  # otherwise a power cut could bring the old files back beside the new one
     disk.rename(swap, swap.removesuffix(SWAP))
     log.info("%s: the compacted segment of offset %d takes its place", path, base_offset)
 

@@ -19,7 +19,7 @@ Found = tuple[int, int]
 """(timestamp, offset)"""
 
 MOST_AT_ONCE = PAUSE_BYTES // 16
-"""Records read in one step without pauses."""
+"""The most records of a batch that are searched in one step without pauses."""
 
 
 PASSED_AT_ONCE = 2000
@@ -27,9 +27,9 @@ PASSED_AT_ONCE = 2000
 
 
 class Sought(NamedTuple):
-    """A batch that takes long to open and may contain the record. If it does not, the search continues at `next_offset`.
+    """A batch that takes long to open and can contain the searched record. If it does not, continue at `next_offset`.
 
-    `is_largest`: the record with the largest timestamp is wanted, not the first at or after `timestamp`.
+    `is_largest`: search for the record with the largest timestamp, not for the first at or after `timestamp`.
     """
 
     batch: memoryview
@@ -43,7 +43,7 @@ class Sought(NamedTuple):
         return self.header.next_offset
 
     def look(self) -> Generator[int, None, Found | None]:
-        """Search the batch; yield, at each pause, the bytes of memory that the rest needs."""
+        """Search the batch; yield, at each pause, the bytes of memory that the remaining work needs. Return the record or None."""
         header = self.header
         try:
             if header.record_count == header.last_offset_delta + 1 and header.base_offset >= self.start_offset:
@@ -60,14 +60,14 @@ class Sought(NamedTuple):
 
     @property
     def whole(self) -> Found:
-        """Return the batch's own result, if its records cannot be read: its largest timestamp and first offset."""
+        """Return (largest timestamp, first offset) of the whole batch: the result if its records cannot be read."""
         return self.header.max_timestamp, max(self.header.base_offset, self.start_offset)
 
 
 class Further(NamedTuple):
     """A search that continues at `next_offset`, after a pause.
 
-    `timestamp` is the searched time, or the largest one so far for the record with the largest time (`is_largest`).
+    `timestamp` is the searched one. With `is_largest`, a search for the largest timestamp, it is the largest one so far.
     """
 
     next_offset: int
@@ -79,9 +79,9 @@ Answer = Found | Sought | Further | None
 
 
 def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset: int, *, is_largest: bool = False) -> Answer:
-    """Return the first record, from `start_offset` on, at or after `timestamp`; or the batch in which to search for it.
+    """Return the first record, from `start_offset` on, at or after `timestamp`; or the batch in which to search for the record.
 
-    `is_largest`: the record with the largest timestamp is wanted, and no batch from `start_offset` on has a larger one.
+    `is_largest`: search for the record with the largest timestamp; no batch from `start_offset` on has one above `timestamp`.
     """
     for segment in _timed(segments, start_offset):
         if segment.max_timestamp < timestamp:
@@ -106,7 +106,10 @@ def _timed(segments: Sequence[Segment], start_offset: int) -> Iterator[Segment]:
 
 
 def largest(segments: Sequence[Segment], start_offset: int, so_far: Further | None = None) -> Answer:
-    """Return the first record, from `start_offset` on, with the largest timestamp; or the batch in which to search for it."""
+    """Return the first record, from `start_offset` on, with the largest timestamp; or the batch in which to search for the record.
+
+    `so_far` is the state of a search that paused.
+    """
     timestamp, from_offset = (so_far.timestamp, so_far.next_offset) if so_far else (NO_TIMESTAMP, start_offset)
     for segment in _timed(segments, from_offset):
         if segment.max_timestamp <= timestamp:
@@ -123,9 +126,9 @@ def largest(segments: Sequence[Segment], start_offset: int, so_far: Further | No
 
 
 def _first_whole(segment: Segment, from_offset: int) -> int:
-    """Return the first offset of the first batch all of whose records are at `from_offset` or later.
+    """Return the base offset of the first batch that has no records before `from_offset`.
 
-    The indexes also have the timestamps of deleted records, and a batch the largest of all its records.
+    Only from this batch on can timestamps be trusted: indexes and headers include the timestamps of deleted records.
     """
     if segment.base_offset >= from_offset:
         return segment.base_offset
@@ -143,7 +146,7 @@ def _in_batch(segment: Segment, position: int, timestamp: int, start_offset: int
     if header.timestamp_type == LOG_APPEND_TIME:
         return header.max_timestamp, max(header.base_offset, start_offset)
     batch = memoryview(segment.file.read(position, header.size))
-    # In a batch whose beginning was deleted the first newer record need not be the newest.
+    # In a batch whose first records were deleted, the first record at or after `timestamp` need not be the newest.
     sought = Sought(batch, header, timestamp, start_offset, is_largest and header.base_offset < start_offset)
     if header.record_count > MOST_AT_ONCE or (header.codec and may_be_large(header.codec, batch[HEADER_BYTES:])):
         return sought

@@ -1,7 +1,7 @@
 """Transaction markers in a log: control batches, and the index of aborted transactions (KIP-98).
 
-It uses Kafka's `.txnindex` and the control records; coordinators are unknown here. The index is derived: entries lost in a crash
-are restored when the batches are replayed.
+The module uses Kafka's `.txnindex` and the control records; coordinators are unknown here. The index is derived: entries lost in
+a crash are restored when the batches are replayed.
 """
 
 from __future__ import annotations
@@ -47,21 +47,24 @@ COLUMNS = len(Aborted._fields)
 
 
 class Summed(NamedTuple):
-    """The number of entries of an index, and the CRC-32C of them all."""
+    """The number of entries of an index, and the CRC-32C of all entries."""
 
     entries: int
     crc: int
 
 
 class Marker(NamedTuple):
-    """A transaction marker. Its `coordinator_epoch` keeps a fenced coordinator from writing another one."""
+    """A transaction marker. Its `coordinator_epoch` fences older coordinators: they cannot write another marker."""
 
     type: int
     coordinator_epoch: int
 
 
 def read_marker(batch: Buffer) -> Marker | None:
-    """Read the marker in a control batch; None if there is none (another control record, or removed by compaction)."""
+    """Return the transaction marker in a control batch. Return None for another control record, and without a record.
+
+    Compaction can have removed the record.
+    """
     if len(batch) == HEADER_BYTES + ORDINARY.size:
         begins, _, kind, value_bytes, _, coordinator_epoch, headers = ORDINARY.unpack_from(batch, HEADER_BYTES)
         if (begins, value_bytes, headers) == ORDINARILY and kind in (ABORT, COMMIT) and is_single(batch):
@@ -109,7 +112,7 @@ class AbortedEntries(Sequence[Aborted]):
         return Aborted(*self._values[COLUMNS * number : COLUMNS * (number + 1)])
 
     def append(self, entry: Aborted) -> None:
-        """Add the transaction that ended last."""
+        """Add a transaction that ended after all others."""
         self._values.extend(entry)
 
     def ended_from(self, offset: int) -> Iterator[Aborted]:
@@ -122,13 +125,13 @@ class AbortedEntries(Sequence[Aborted]):
         return bisect_left(range(len(self)), offset, key=lambda number: self._values[COLUMNS * number + 2])
 
     def replace(self, kept: int, ended: Iterable[Aborted]) -> None:
-        """Keep the first `kept` entries, and append these."""
+        """Keep the first `kept` entries, and replace the others by `ended`."""
         del self._values[COLUMNS * kept :]
         self._values.extend(chain.from_iterable(ended))
 
 
 class TransactionIndex:
-    """The aborted transactions whose markers are in one segment. Most segments have none, and no file either."""
+    """The aborted transactions whose markers are in one segment. Most segments have none, so that they have no such file."""
 
     __slots__ = ("_disk", "_entries", "_file", "_path", "_summed")
 
@@ -146,7 +149,7 @@ class TransactionIndex:
         return self._entries
 
     def add(self, aborted: Aborted) -> None:
-        """Add a transaction. After `StorageFailed` it is added in memory."""
+        """Add a transaction. Raises `StorageFailed` after it was added in memory."""
         self.entries.append(aborted)
         if self._file is None:
             self._file = self._disk.open(self._path, create=True)
@@ -166,12 +169,12 @@ class TransactionIndex:
         self._disk.write_file(self._path, b"".join(ENTRY.pack(VERSION, *entry) for entry in self.entries))
 
     def is_whole(self) -> bool:
-        """Return whether the file contains the entries and nothing else: a crash may have torn it, or left holes."""
+        """Return whether the file has the size of the entries in memory. After a crash the file can be torn or have holes."""
         stored = self._disk.size(self._path) if self._disk.exists(self._path) else 0
         return stored == len(self.entries) * ENTRY.size
 
     def summed(self) -> Summed:
-        """Return the sum of the entries; those of the last call are not read again."""
+        """Return the number and the CRC-32C of the entries. Only entries added after the last call are read."""
         count, crc = self._summed
         for entry in self.entries[count:]:
             crc = crc32c(ENTRY.pack(VERSION, *entry), crc)
@@ -179,20 +182,23 @@ class TransactionIndex:
         return self._summed
 
     def is_as_noted(self, noted: Summed, *, may_be_more: bool) -> bool:
-        """Return whether the file contains the noted entries, and nothing else unless `may_be_more`. Raises `StorageFailed`."""
+        """Return whether the file begins with entries of the sum `noted`. It may have more only if `may_be_more`.
+
+        Raises `StorageFailed`.
+        """
         data = memoryview(self._disk.read_file(self._path) if self._disk.exists(self._path) else b"")
         size = noted.entries * ENTRY.size
         return (may_be_more or len(data) == size) and len(data) >= size and crc32c(data[:size]) == noted.crc
 
     def sync(self) -> None:
-        """Sync bytes that a killed broker left in the page cache. Raises `StorageFailed`."""
+        """Sync the file, whose bytes a killed broker may have left in the page cache. Raises `StorageFailed`."""
         if self._disk.exists(self._path):
             file = self._disk.open(self._path)
             file.sync()
             file.close()
 
     def dirty_file(self) -> File | None:
-        """Return the file if it was written to since it was opened."""
+        """Return the file if this process has written to it, to be synced; otherwise None."""
         return self._file
 
     def remove(self) -> None:
@@ -208,7 +214,7 @@ class TransactionIndex:
 
 
 def read_entries(data: Buffer) -> list[Aborted]:
-    """Return the valid entries of an index, up to its last whole one: markers follow their transactions, and one another."""
+    """Return the valid entries of an index file. Drop an incomplete last entry, and entries whose offsets are out of order."""
     whole = len(data) - len(data) % ENTRY.size
     found: list[Aborted] = []
     for version, *fields in ENTRY.iter_unpack(memoryview(data)[:whole]):
@@ -219,9 +225,9 @@ def read_entries(data: Buffer) -> list[Aborted]:
 
 
 class TransactionsInOrder:
-    """The fate of each transaction, while batches are read in order, as compaction does.
+    """Whether each transaction was aborted, while compaction reads batches in order.
 
-    `aborted` are those that ended in or after these batches.
+    `aborted` are the aborted transactions that ended in or after these batches.
     """
 
     __slots__ = ("_aborted", "_next", "_open", "_seen")
@@ -233,7 +239,7 @@ class TransactionsInOrder:
         self._seen: set[int] = set()
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Return whether this batch of records belongs to a transaction that was aborted."""
+        """Return whether this batch of records belongs to a transaction that was aborted. Call it for the batches in order."""
         if not header.is_transactional:
             return False
         self._begin(header.last_offset)
@@ -242,7 +248,7 @@ class TransactionsInOrder:
         return entry is not None and header.base_offset <= entry.last_offset
 
     def ends_nothing(self, header: BatchHeader) -> bool:
-        """Return whether the transaction ended by this control batch has no batch left."""
+        """Return whether no batch of the transaction that this control batch ends was read."""
         self._begin(header.last_offset)
         self._open.pop(header.producer_id, None)
         if header.producer_id in self._seen:

@@ -8,9 +8,10 @@ from ottla.ports import Disk
 
 
 def segment_times(disk: Disk, log: Log, wall_ms: int) -> list[tuple[int, int]]:
-    """Return (first offset, last write in ms) of each segment, oldest first, and the log's end if the newest is not empty.
+    """Return (first offset, time of the last write in ms) of each segment, oldest first.
 
-    A segment without a file is as new as `wall_ms`. Raises `StorageFailed`.
+    If the newest segment is not empty, (log's end, `wall_ms`) follows. For a segment without a file the time is `wall_ms`. Raises
+    `StorageFailed`.
     """
     found = []
     for segment in log.segments:
