@@ -1,1 +1,1 @@
-"""The adapters to the real world: asyncio servers, the disk, the clock, the registry. The meaning of requests is unknown here."""
+"""The adapters to the real world: asyncio servers, the disk, the clock, the registry. They do not depend on what requests mean."""

@@ -13,5 +13,5 @@ class RealClock:
     """Implements `ottla.ports.Clock`."""
 
     def now(self) -> Now:
-        # This equals `Now(...)`, in half the time: every bundle of requests reads the clock twice.
+        # equals `Now(...)`, in half the time: the clock is read twice for each batch of requests
         return _new(Now, (time_ns() // 1_000_000, monotonic_ns() // 1_000_000))

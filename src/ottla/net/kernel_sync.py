@@ -1,7 +1,7 @@
-"""The sync of several files while Python's other threads run: one source, which Cython compiles if available.
+"""The sync of several files while Python's other threads run. Cython compiles this module if it is available.
 
-It works on handles of open files. Calling `os.fdatasync` for each would release Python's lock each time, and then wait for its
-holder. Types: `kernel_sync.pyi`.
+The module works on handles of open files. A loop over `os.fdatasync` would release Python's lock for each file, and then wait to
+get the lock back. The types are in `kernel_sync.pyi`.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ else:
 
 
 def sync_each(handles: cython.int[::1], outcomes: cython.int[::1]) -> int:
-    """Sync these files in order. Return the shortest sync in ns, 0 for no files.
+    """Sync these files in order. Return the duration of the shortest sync in ns, or 0 if there are no files.
 
-    `outcomes` has the same length, and receives for each file 0, the `errno` of its failure, or `NAMELESS` if the file has no name
-    left.
+    `outcomes` has the same length as `handles`. For each file it receives 0, the `errno` of the file's failure, or `NAMELESS` if
+    the file has no name any more.
     """
     at: cython.Py_ssize_t
     count: cython.Py_ssize_t = len(handles)

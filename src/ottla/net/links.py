@@ -1,7 +1,7 @@
 """The links to other brokers over asyncio: `ottla.ports.Links`, with the security of the inter-broker listener.
 
-The module opens and authenticates connections; the meaning of requests is unknown here. Answers reach the broker as its disk's
-completions do.
+The module opens and authenticates connections; the meaning of requests is unknown here. Answers are passed to the broker's thread
+like completions of the disk.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ Tell = Callable[[Callable[[], None]], None]
 """A function that runs a call on the broker's thread, as a completion."""
 
 SETUP_MS = 10_000
-"""The longest setup of a connection, in ms, whatever the timeout of its first request."""
+"""The time limit, in ms, of a connection's setup. It applies whatever the timeout of the connection's first request is."""
 RELEASE = "3.9"
-"""The release whose versions brokers use with each other: they request ApiVersions only for SASL."""
+"""The Kafka release whose API versions brokers use with each other.
+
+Brokers request ApiVersions from each other only if they use SASL.
+"""
 
 
 class BrokerLinks:
@@ -55,7 +58,7 @@ class BrokerLinks:
 
 
 class Pending:
-    """A request without an answer so far."""
+    """A request that is not answered yet."""
 
     __slots__ = ("answered", "frame", "timer")
 
@@ -92,7 +95,7 @@ class PeerLink:
     async def _open(self) -> None:
         try:
             link = await self._connect(self._host, self._port)
-        except (KafkaError, UnicodeError) as error:  # the latter for an impossible host name
+        except (KafkaError, UnicodeError) as error:  # UnicodeError: an impossible host name
             self._opening = None
             self._not_reached(error)
             return
@@ -105,7 +108,10 @@ class PeerLink:
             self._pass_on(link, request)
 
     def _not_reached(self, error: Exception) -> None:
-        """Log the first failure until the broker is reached again, and fail the waiting requests: callers retry after a pause."""
+        """Fail the waiting requests; their callers retry after a pause.
+
+        Log only the first failure since the broker was last reached.
+        """
         log.log(logging.WARNING if self._was_reached else logging.DEBUG, "another broker is unreachable: %s", error)
         self._was_reached = False
         waiting, self._waiting = self._waiting, []
@@ -129,7 +135,10 @@ class PeerLink:
             self._tell(partial(answered, frame))
 
     def _too_late(self, request: Pending) -> None:
-        """Fail a late request and close the connection: a broker answers in order, so later answers would be late, too."""
+        """Fail a late request and close the connection.
+
+        A broker answers in order, so every later answer on this connection would be late, too.
+        """
         log.info("the broker at %s:%d did not answer in time: reconnecting", self._host, self._port)
         self._end(request, None)
         if self._link is not None:

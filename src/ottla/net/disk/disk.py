@@ -1,7 +1,8 @@
 """The real disk: a directory of the file system behind `ottla.ports.Disk`. Logs are unknown here.
 
-Files are opened on use, and handles not used recently are closed when there are too many: a `RealFile` is a name that can be opened
-again. Slow work (syncs, freeing large files) is done by `ottla.net.disk.sync_workers` and `ottla.net.disk.space_release`.
+Files are opened on use. When too many handles are open, handles that were not used recently are closed. A `RealFile` is therefore a
+name whose handle can be opened again. Slow work (syncs, freeing large files) is done by `ottla.net.disk.sync_workers` and
+`ottla.net.disk.space_release`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ T = TypeVar("T")
 
 MAX_OPEN_FILES = 512
 LOOKS = 16
-"""The number of open files checked for closing at each open. If all wait for syncs, it must not check each of them."""
+"""The limit on open files that one open checks for closing. It matters when all files wait for syncs and none can be closed."""
 
 MAX_BUFFERS = 1024
 """The limit on buffers in one call of writev (IOV_MAX)."""
@@ -42,16 +43,19 @@ REMOVED = "it was removed by another program"
 FDATASYNC = os.fdatasync
 
 SLOW_BYTES = 8 << 20
-"""The written bytes above which a sync takes so long that no other sync should wait for it."""
+"""The number of written bytes above which a sync takes so long that no other sync should wait for it."""
 
 PRIVATE = tuple(f"{name}/" for name in DIRECTORIES)
-"""The registry's directories: it holds credentials, so only the broker's own user may read it."""
+"""The registry's directories. Only the broker's own user may read them, because the registry contains credentials."""
 LARGE_BYTES = 4 << 20
 """The size, in bytes, from which freeing a file takes so long that the janitor does it."""
 
 
 class RealFile:
-    """One file. Its handle may be closed behind the scenes, and is opened again when needed, unless the file was removed."""
+    """One file. Its handle can be closed while the file is not in use.
+
+    The next use opens the handle again, unless the file was removed.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -89,7 +93,7 @@ class RealFile:
         self._is_new = is_new
         self._directory: RealDirectory | None = None
         self._asked = 0
-        self._written = 1  # an earlier, killed process may have left writes in the page cache only
+        self._written = 1  # a previous, killed process may have left writes in the page cache only
         self._synced = self._syncing = 0
         self._size_synced = size
         self._failure: str | None = None
@@ -99,7 +103,10 @@ class RealFile:
         self.close()
 
     def fileno(self) -> int:
-        """Return the handle. It is valid until control returns to the caller: call again for each system call."""
+        """Return the handle.
+
+        The handle is valid until the caller returns to the event loop, so call this before each system call.
+        """
         self.recent = True
         return self._fd if self._fd >= 0 else self._reopen()
 
@@ -119,11 +126,11 @@ class RealFile:
                 return self._disk.retaking(partial(self.append, buffers))
             raise failed(self.path, failure) from failure
         self.size = start + wanted
-        self._written += 1  # after the write: a sync running on another thread may miss it
+        self._written += 1  # counted after the write: a sync running on another thread may miss it
         return start
 
     def _append_rest(self, fd: int, buffers: Sequence[Buffer], start: int, written: int, wanted: int) -> None:
-        """Continue after a short write, which the kernel makes when it is interrupted or the disk is nearly full."""
+        """Continue after a short write. The kernel makes a short write when it is interrupted or the disk is nearly full."""
         while written < wanted:
             rest, skipped = [], 0
             for buffer in buffers:
@@ -148,7 +155,7 @@ class RealFile:
 
     def write(self, position: int, data: Buffer) -> None:
         fd = self.fileno()
-        self._written += 1  # a refused write may be partly done
+        self._written += 1  # counted before the write: a refused one may be partly done
         try:
             view, at = memoryview(data), 0
             while at < len(view):
@@ -177,10 +184,10 @@ class RealFile:
         self._written += 1
 
     def sync(self) -> None:
-        """Sync the contents, and the file's name if it may be new.
+        """Sync the contents, and the file's name if the name may be new.
 
-        After a failed sync all later ones fail, because the durable state is unknown. A refusal before any sync (no handle, or the
-        file was removed) does not count.
+        After a failed sync the durable state is unknown, so every later sync fails, too. A failure before the sync begins (no
+        handle, or the file was removed) does not cause this.
         """
         if self._pins:
             self._sync()
@@ -192,7 +199,7 @@ class RealFile:
             self.unpin()
 
     def _sync(self) -> None:
-        with self._lock:  # the kernel reports unwritable pages once, to one of the concurrent callers
+        with self._lock:  # the kernel reports unwritable pages once, to only one of the concurrent callers
             self._sync_alone()
 
     def _sync_alone(self) -> None:
@@ -221,9 +228,9 @@ class RealFile:
         return self.size - self._size_synced > SLOW_BYTES
 
     def begin_sync(self) -> int:
-        """Return the handle if only written bytes need a sync, and no other sync of the file runs; otherwise -1.
+        """Return the handle if only written bytes need a sync and no other sync of the file runs, otherwise -1.
 
-        A test's replacement of the system also gets -1.
+        Also return -1 if a test has replaced the system calls.
         """
         if self._system.fdatasync is not FDATASYNC or not self._lock.acquire(blocking=False):
             return -1
@@ -235,7 +242,10 @@ class RealFile:
         return self._fd
 
     def end_sync(self, outcome: int) -> None:
-        """Process the outcome of a sync by handle. Raises `SyncFailed`, after which all later syncs fail."""
+        """Process the outcome of a sync that another function made with the handle of `begin_sync`.
+
+        Raises `SyncFailed` if the sync failed; every later sync then fails, too.
+        """
         try:
             if not outcome or (outcome == NAMELESS and self._is_leaving):
                 self._synced = self._syncing
@@ -246,7 +256,7 @@ class RealFile:
             self._lock.release()
 
     def close(self) -> None:
-        """Close the handle, or let the sync in progress close it when done; the next use opens it again."""
+        """Close the handle; the next use opens the file again. If a sync is pending, the handle is closed after the sync."""
         if self._pins:
             self._closing = True
             return
@@ -255,16 +265,16 @@ class RealFile:
             self._disk.close_handle(fd, is_last=self._is_gone and self.size >= LARGE_BYTES)
 
     def leaves(self) -> None:
-        """Note that the name is about to be removed on purpose."""
+        """Record that the name is about to be removed on purpose."""
         self._is_leaving = True
 
     def is_removed(self) -> bool:
-        """Note that the name is gone: the file can be read while its handle is open. Return whether it is open."""
+        """Record that the name was removed, and return whether the handle is open. While it is open, the file can be read."""
         self._is_gone = self._is_leaving = True
         return self.is_open
 
     def pin(self) -> None:
-        """Keep open all handles of a sync by another thread. Raises `StorageFailed`, and then keeps none."""
+        """Keep open all handles that a sync by another thread needs. Raises `StorageFailed` if a handle cannot be opened."""
         if self._is_gone:
             raise StorageFailed(self.path, DELETED)
         self.fileno()
@@ -304,8 +314,8 @@ class RealFile:
 class RealDisk:
     """The directory `root` as a `Disk`.
 
-    `post` passes a call to the broker's thread (`loop.call_soon_threadsafe`). About `max_open_files` files are kept open. `system`
-    makes the system calls. The `reserve` supplies room for required writes on a full disk.
+    `post` schedules a call on the broker's thread (`loop.call_soon_threadsafe`). About `max_open_files` files are kept open.
+    `system` makes the system calls. The `reserve` supplies space for writes that must succeed on a full disk.
     """
 
     def __init__(
@@ -402,7 +412,7 @@ class RealDisk:
             self.sync_dir(parent(path))
 
     def remove(self, path: str) -> None:
-        """Remove a file. The janitor frees a large one, which takes long, once no reader has it open."""
+        """Remove a file. If the file is large, the janitor frees its space in the background, once no reader has the file open."""
         file = self._leaving(path)
         self._remove(path, is_read=file is not None and file.is_open)
         self._let_go([self._by_path.pop(path, None)])
@@ -484,7 +494,7 @@ class RealDisk:
             self.system.close(fd)
 
     def retaking(self, call: Callable[[], T]) -> T:
-        """Repeat a call after the reserve was lent to it, and take back the rest."""
+        """Repeat a call for which the reserve has released space. Afterwards the reserve takes back the unused space."""
         try:
             return call()
         finally:
@@ -517,7 +527,7 @@ class RealDisk:
         self._worker.sync(asked, done, is_urgent=any(isinstance(file, RealFile) for file in asked))
 
     def close(self) -> None:
-        """Finish all requests, then stop the threads."""
+        """Finish all requested syncs and removals, then stop the threads."""
         self._worker.stop()
         self._janitor.stop()
 
@@ -530,14 +540,17 @@ class RealDisk:
             raise failed(path, failure) from failure
 
     def close_handle(self, fd: int, *, is_last: bool) -> None:
-        """Close a handle. Closing the last one of a large file frees its space."""
+        """Close a handle.
+
+        If it is the last handle (`is_last`) of a large removed file, the janitor closes it and frees the space.
+        """
         if is_last:
             self._janitor.free(fd)
         else:
             self.system.close(fd)
 
     def keep(self, file: RealFile) -> None:
-        """Count a newly opened handle, and close others not used recently if there are too many."""
+        """Count a newly opened handle. If too many handles are open, close handles that were not used recently."""
         opened = self._open
         opened.append(weakref.ref(file))
         for _ in range(LOOKS):
@@ -554,23 +567,23 @@ class RealDisk:
                 old.close()
 
     def _leaving(self, path: str) -> RealFile | None:
-        """Return the known file of this name, or None, after noting that the name is about to be removed."""
+        """Return the open file of this name, or None. Record in the file that the name is about to be removed."""
         file = self._by_path.get(path)
         if file is not None:
             file.leaves()
         return file
 
     def _forget(self, path: str) -> Sequence[RealFile]:
-        """Remove and return the known files at or below `path`: a later file of these names is another one."""
+        """Forget and return the files at or below `path`, because a new file of the same name is a different file."""
         file = self._by_path.pop(path, None)
         if file is not None:
             return [file]
         names = at_or_below(list(self._by_path), path)
-        return [file for name in names if (file := self._by_path.pop(name, None)) is not None]  # None if collected meanwhile
+        return [file for name in names if (file := self._by_path.pop(name, None)) is not None]  # None if it was collected
 
     @staticmethod
     def _let_go(files: Iterable[RealFile | None]) -> frozenset[str]:
-        """Note that the names of these files are gone; return the names of files that may still be read."""
+        """Record that the names of these files were removed. Return the names of the files that can still be read."""
         return frozenset(file.path.rpartition("/")[2] for file in files if file is not None and file.is_removed())
 
     def _full(self, path: str) -> str:
@@ -583,7 +596,7 @@ class RealDisk:
             raise failed(path, failure) from failure
 
     def _rename(self, path: str, to: str) -> None:
-        """Rename; a file that had the name `to` is gone."""
+        """Rename. If a file has the name `to` already, the file loses this name."""
         self._leaving(to)
         try:
             self.system.replace(self._full(path), self._full(to))
@@ -593,7 +606,7 @@ class RealDisk:
 
 
 def _own(file: Syncable) -> RealFile | RealDirectory:
-    """Raise TypeError for a file of another disk: its sync would be promised and not made."""
+    """Return the file. Raises TypeError for a file of another disk, because its sync would be promised and not made."""
     if not isinstance(file, RealFile | RealDirectory):
         raise TypeError(f"{file!r} is not of this disk")
     return file

@@ -1,4 +1,4 @@
-"""The files of another process's data directory, read without changes: the system calls of `live_reader.Files`."""
+"""The files of another process's data directory, for reading only: the system calls of `live_reader.Files`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.ports import Readable
 
 
 class SeenFile:
-    """One file, open for reading. It can be read after its name was removed or reused."""
+    """One file, open for reading. The file can be read even after its name was removed or reused."""
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path

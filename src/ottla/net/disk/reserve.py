@@ -1,7 +1,8 @@
-"""Disk space reserved for a full disk: it allows the deletion of records and an orderly stop.
+"""Disk space that is reserved for a full disk, so that records can be deleted and the broker can shut down cleanly.
 
-A file of zeros holds the space. A write that must succeed on a full disk gets a part of it; unused space is taken back at once.
-Records never get any: they would fill it like the rest. Written data is unknown here.
+A file of zeros holds the space. On a full disk, a write that must succeed gets a part of the space. The reserve takes back unused
+space at once. Writes of records get no space from the reserve, because they would soon use up all of it. The meaning of written
+data is unknown here.
 """
 
 from __future__ import annotations
@@ -15,20 +16,26 @@ log = logging.getLogger("ottla.net")
 
 RESERVE = ".reserve"
 LOAN_BYTES = 1 << 20
-"""The bytes released at once: small writes have some to spare, and large ones request more."""
+"""The number of bytes released at once. A small write needs less, a large one requests more than once."""
 
 LARGEST_SHARE = 16
-"""The reserve is at most 1/LARGEST_SHARE of the whole disk."""
+"""The reserve takes at most 1/LARGEST_SHARE of the file system."""
 
 PLENTY = 256
-"""With free space of PLENTY reserves, the disk does not fill before the next check, so the reserve is not filled yet."""
+"""The reserve is not filled while the free space is more than PLENTY times its wanted size.
+
+The disk then cannot fill up before the next check.
+"""
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
-"""The errors of a full disk, and of a user's exceeded quota."""
+"""The errors that mean a full disk or an exceeded disk quota of the user."""
 
 
 class Reserve:
-    """The reserve in the directory `root`: `size` bytes now, `wanted` once `take` has found them. For one thread."""
+    """The reserve in the directory `root`, for use by one thread.
+
+    `size` is its present size, and `wanted` the size to which `take` fills it, both in bytes.
+    """
 
     def __init__(self, root: str) -> None:
         self.wanted = 0
@@ -37,7 +44,7 @@ class Reserve:
         self.size = _size(self._path)
 
     def keep(self, size_bytes: int) -> None:
-        """Set the wanted size, less on a small disk."""
+        """Set the wanted size. On a small disk the wanted size is at most 1/LARGEST_SHARE of the disk."""
         with contextlib.suppress(OSError):
             room = os.statvfs(self._root)
             self.wanted = min(size_bytes, room.f_blocks * room.f_frsize // LARGEST_SHARE)
@@ -45,7 +52,10 @@ class Reserve:
             self._shrink(self.wanted)
 
     def take(self, most: int = LOAN_BYTES) -> None:
-        """Reserve up to `most` more bytes, if they are free and the disk is not nearly empty. Call this now and then."""
+        """Reserve up to `most` more bytes if they are free. This must be called from time to time.
+
+        Nothing is reserved while the free space is more than PLENTY times the wanted size.
+        """
         missing = min(self.wanted - self.size, most)
         if missing <= 0 or self._left() > PLENTY * self.wanted:
             return
@@ -66,9 +76,10 @@ class Reserve:
                 os.close(fd)
 
     def lends(self, path: str, failure: OSError) -> bool:
-        """Release space after a failed write to `path`, relative to the directory; return whether to retry.
+        """Release space after a failed write to `path`, and return whether the caller should retry the write.
 
-        Files in subdirectories get only the first half: the rest is kept for the checkpoints.
+        `path` is relative to the directory. Files in subdirectories get only the first half of the reserve. The other half is kept
+        for the checkpoint files.
         """
         if failure.errno not in FULL or not self.size or _is_of_records(path):
             return False
@@ -81,13 +92,16 @@ class Reserve:
         return self.size < before
 
     def make_room(self) -> None:
-        """Release the whole reserve if less than its size is free: before a start and before a stop."""
+        """Release the whole reserve if the free space is smaller than the reserve.
+
+        This is called before a start and before a stop.
+        """
         if self.size and self._left() < max(self.size, self.wanted):
             self._shrink(0)
 
     @property
     def is_disk_full(self) -> bool:
-        """Return whether next to nothing can be written, with no reserve left."""
+        """Return whether the disk is full and the reserve is used up."""
         return self._left() < LOAN_BYTES // 16
 
     def _left(self) -> int:
@@ -116,6 +130,9 @@ def _size(path: str) -> int:
 
 
 def _is_of_records(path: str) -> bool:
-    """Return whether `path` is a segment of a partition, such as topic-0/00000000000000000000.log, or a file of its compaction."""
+    """Return whether `path` is a segment of a partition, or a file of the segment's compaction.
+
+    A segment is, for example, topic-0/00000000000000000000.log.
+    """
     directory, _, name = path.rpartition("/")
     return directory.rpartition("-")[2].isdecimal() and ".log" in name

@@ -1,8 +1,8 @@
 """The thread that frees the disk space of deleted files. It works on paths and handles; file contents are unknown here.
 
-Freeing gigabytes in one system call keeps a processor and the file system's journal busy for longer than a request may wait. So a
-large file is unlinked first and then truncated piece by piece, with a pause after each piece as long as the piece took. A deleted
-file that is still being read stays whole: its space is freed when the last handle is closed.
+If one system call frees gigabytes, a processor and the file system's journal are busy for longer than a request may wait. So a
+large file is first unlinked, and then truncated piece by piece. After each piece the thread pauses for as long as the piece took. A
+deleted file that is still being read is not truncated. Its space is freed when the last handle is closed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ottla.net.disk.sync_workers import Post, Worker
 log = logging.getLogger("ottla.net")
 
 PIECE_BYTES = 2 << 20
-"""The bytes freed at once, in a fraction of a millisecond. Smaller files are only unlinked."""
+"""The number of bytes freed at once, which takes a fraction of a millisecond. Files up to this size are only unlinked."""
 
 
 class Removal:
-    """A file to remove. Its directory may be renamed before that."""
+    """A file to remove. Its directory can be renamed before the removal."""
 
     __slots__ = ("directory", "name")
 
@@ -46,16 +46,16 @@ class Janitor(Worker):
         self._no_pauses = threading.Event()
 
     def stop(self) -> None:
-        """Finish all requested removals, without pauses."""
+        """Finish all requested removals without pauses, then end the thread."""
         self._no_pauses.set()
         super().stop()
 
     def free(self, fd: int) -> None:
-        """Free, in the background, a file without a name whose last handle is `fd`."""
+        """Free, in the background, the space of a removed file. `fd` is the file's last handle."""
         self._ask(partial(self._free, fd))
 
     def remove(self, path: str) -> None:
-        """Remove, in the background, a file that no reader has open. A failure is logged, and the file stays."""
+        """Remove, in the background, a file that no reader has open. If this fails, the failure is logged and the file remains."""
         directory, _, name = path.rpartition("/")
         removal = Removal(directory, name)
         with self._names:
@@ -63,7 +63,7 @@ class Janitor(Worker):
         self._ask(partial(self._remove, removal))
 
     def moved(self, path: str, to: str) -> None:
-        """Note that a directory was renamed: its pending removals use the new name."""
+        """Record that a directory was renamed, so that pending removals of its files use the new name."""
         with self._names:
             removals = self._removals.pop(path, None)
             if removals:
@@ -72,7 +72,10 @@ class Janitor(Worker):
                     removal.directory = to
 
     def remove_tree(self, path: str, held: Collection[str]) -> None:
-        """Remove a directory in the background; files in `held` may still be read. Files that cannot be removed are logged."""
+        """Remove a directory in the background. A removal that fails is logged.
+
+        Readers can still have the files in `held` open, so these files are not truncated.
+        """
         self._ask(partial(self._remove_tree, path, held))
 
     def _ask(self, call: Callable[[], object]) -> None:
@@ -130,7 +133,7 @@ class Janitor(Worker):
 
 
 def _unlink(path: str) -> int:
-    """Unlink a file and return its last handle; closing that frees the space."""
+    """Unlink a file and return its last handle. Closing the handle frees the space."""
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         os.unlink(path)

@@ -1,8 +1,9 @@
-"""The threads of file syncs, which may take long. Paths of logs are unknown here.
+"""The threads of file syncs, which can take long. Paths of logs are unknown here.
 
-One pass of syncs serves all requests that came during the pass before; a sync of many megabytes runs outside of passes. On a slow
-disk, a pass syncs its files in parallel, because the disk combines many small syncs. On a quick disk it syncs them one by one,
-because waking threads takes longer. Removals have their own thread (`space_release`): freeing gigabytes would delay syncs.
+One pass of syncs serves all requests that arrived during the previous pass. A sync of many megabytes runs outside the passes. On a
+slow disk, a pass syncs its files in parallel, because the disk combines many small syncs. On a quick disk, a pass syncs its files
+one by one, because waking threads takes longer. Removals have their own thread (`space_release`), because freeing gigabytes would
+delay syncs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ log = logging.getLogger("ottla.net")
 SYNCS_SIDE_BY_SIDE = 8
 SLOW_SIDE_BY_SIDE = 2
 SHORT_NS = 1_000_000
-"""A pass longer than this, in ns, is shared by several threads: a slow disk combines their syncs."""
+"""The expected duration of a pass, in ns, above which several threads share it, because a slow disk combines their syncs."""
 
 GATHER_S = 0.005
 TOLD_AT_ONCE = 100
@@ -37,7 +38,7 @@ Post = Callable[[Callable[[], None]], None]
 
 
 class Pinned(Syncable, Protocol):
-    """An object that another thread syncs, and that must stay open meanwhile."""
+    """An object that another thread syncs. It must stay open until the sync is done."""
 
     def pin(self) -> None: ...
 
@@ -49,18 +50,21 @@ class Pinned(Syncable, Protocol):
         ...
 
     def begin_sync(self) -> int:
-        """Return the handle that another function may sync, whose outcome is passed to `end_sync`; -1: call `sync` instead."""
+        """Return the handle with which another function syncs the object, or -1 if the caller must call `sync` instead.
+
+        The outcome of the other function is passed to `end_sync`.
+        """
         ...
 
     def end_sync(self, outcome: int) -> None:
-        """Process the outcome of `kernel_sync.sync_each` for the handle. Raises `SyncFailed`."""
+        """Process the outcome of `kernel_sync.sync_each` for the handle of `begin_sync`. Raises `SyncFailed` if the sync failed."""
         ...
 
 
 class Handover:
-    """A context manager that passes unexpected exceptions to the broker's thread, where a door catches them.
+    """A context manager that passes unexpected exceptions to the broker's thread, where the `Door` catches them.
 
-    Otherwise such an exception would end only its own thread, and callers would wait for that thread without end.
+    Without it, such an exception would only end its own thread, and callers would wait for this thread without end.
     """
 
     def __init__(self, post: Post) -> None:
@@ -76,9 +80,9 @@ class Handover:
 
 
 class Worker(ABC):
-    """A thread that starts with the first piece of work, and ends after `stop` when no work is left.
+    """A thread that starts with the first piece of work. It ends after `stop`, when all requested work is done.
 
-    `post` calls a function on the broker's thread. An unexpected exception ends the thread, and is raised there.
+    `post` schedules a call on the broker's thread. An unexpected exception ends the thread, and is raised on the broker's thread.
     """
 
     def __init__(self, name: str, post: Post) -> None:
@@ -89,7 +93,7 @@ class Worker(ABC):
         self._stopping = False
 
     def stop(self) -> None:
-        """Wait until all requested work is done."""
+        """Wait until all requested work is done and the thread has ended."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
@@ -109,11 +113,11 @@ class Worker(ABC):
 
     @abstractmethod
     def _run(self) -> None:
-        """Process requested work; return once `stop` was called and none is left."""
+        """Process the requested work. Return when `stop` was called and no work is left."""
 
 
 class SyncWorker(Worker):
-    """The thread of syncs. It reports each pass in parts on the broker's thread, through `post`."""
+    """The thread of syncs. It calls the callbacks of a pass on the broker's thread, a limited number at once."""
 
     def __init__(self, post: Post) -> None:
         super().__init__("ottla-sync", post)
@@ -122,12 +126,13 @@ class SyncWorker(Worker):
         self._helpers = ThreadPoolExecutor(SYNCS_SIDE_BY_SIDE, "ottla-sync")
         self._slow = ThreadPoolExecutor(SLOW_SIDE_BY_SIDE, "ottla-sync-slow")
         self._sync_ns = SHORT_NS
-        """The estimated time of one undisturbed sync, in ns, from the passes so far."""
+        """The estimated duration of one undisturbed sync, in ns, averaged over the previous passes."""
 
     def sync(self, files: Sequence[Pinned], done: Done, *, is_urgent: bool = True) -> None:
-        """Request a sync.
+        """Request a sync of these files.
 
-        A sync that is not urgent waits a moment for others: while a file system syncs names, it blocks changes of names.
+        A sync that is not urgent waits up to `GATHER_S` for more requests, because a file system blocks changes of names while it
+        syncs names.
         """
         with self._wake:
             self._syncs.append((files, done))
@@ -154,7 +159,7 @@ class SyncWorker(Worker):
             self._sync_all([ask for ask in syncs if ask not in slow] if slow else syncs)
 
     def _sync_slowly(self, files: Sequence[Pinned], done: Done) -> None:
-        """Sync large files beside all other syncs."""
+        """Sync large files outside the passes, in parallel with all other syncs."""
         with Handover(self._post):
             failures: dict[Pinned, StorageFailed] = {}
             _sync_each(deque(files), failures)
@@ -183,9 +188,9 @@ class SyncWorker(Worker):
 
 
 def shared(files: list[F], sync_ns: int) -> deque[list[F]]:
-    """Divide files among threads, where one sync takes `sync_ns`: a short pass is one part.
+    """Divide files among threads, where one sync takes `sync_ns`.
 
-    Waking a thread takes time, too.
+    A short pass is not divided, because waking a thread takes time.
     """
     count = min(len(files), SYNCS_SIDE_BY_SIDE, 1 + sync_ns * len(files) // SHORT_NS)
     return deque(files[number::count] for number in range(count))
@@ -194,12 +199,15 @@ def shared(files: list[F], sync_ns: int) -> deque[list[F]]:
 def _sync_some(
     parts: deque[list[Pinned]], left: deque[Pinned], handles: dict[Pinned, int], failures: dict[Pinned, StorageFailed]
 ) -> int | None:
-    """Sync the files that no other thread has taken. Return the shortest sync of a handle in ns, or None without one."""
+    """Sync the files that no other thread has taken.
+
+    Return the duration of the shortest sync by handle in ns, or None if this thread made none.
+    """
     shortest_ns = None
     while parts:
         try:
             part = parts.popleft()
-        except IndexError:  # another thread was quicker
+        except IndexError:  # another thread has taken the last part
             break
         took_ns = _sync_handles(part, array("i", [handles[file] for file in part]), failures)
         shortest_ns = took_ns if shortest_ns is None else min(shortest_ns, took_ns)
@@ -219,11 +227,11 @@ def _sync_handles(files: Sequence[Pinned], handles: array[int], failures: dict[P
 
 
 def _sync_each(left: deque[Pinned], failures: dict[Pinned, StorageFailed]) -> None:
-    """Sync files until none is left, in parallel with other threads."""
+    """Sync files until no file is left. Other threads take files from the same queue."""
     while left:
         try:
             file = left.popleft()
-        except IndexError:  # another thread was quicker
+        except IndexError:  # another thread has taken the last file
             return
         try:
             file.sync()
@@ -236,7 +244,7 @@ def _raise(error: BaseException) -> None:
 
 
 def _finish(outcomes: deque[tuple[Sequence[Pinned], Done, StorageFailed | None]], post: Post) -> None:
-    """Report a part of a pass, then post the rest: thousands of callbacks may wait, and each has work to do."""
+    """Call the first callbacks of a pass, and schedule the others: there can be thousands, and each has work to do."""
     for _ in range(min(len(outcomes), TOLD_AT_ONCE)):
         files, done, failure = outcomes.popleft()
         for file in files:

@@ -1,4 +1,4 @@
-"""The system calls of a data directory, behind a protocol so that tests can make each of them fail."""
+"""The system calls that a data directory uses, behind a protocol, so that tests can make each call fail."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Protocol
 from ottla.ports import Buffer, StorageFailed, TryAgain
 
 SHORTAGES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
-"""The errors of missing file handles or memory: the call was refused before it had an effect."""
+"""The errors that mean missing file handles or missing memory. A call that fails with one of them had no effect."""
 
 
 class System(Protocol):
-    """The used functions of `os`. Each may raise OSError."""
+    """The functions of `os` that the disk uses. Each can raise OSError."""
 
     def open(self, path: str, flags: int, mode: int = 0o777) -> int: ...
 
@@ -48,6 +48,6 @@ class System(Protocol):
 
 
 def failed(path: str, failure: OSError) -> StorageFailed:
-    """Return the exception for a refused call; `path` is relative to the data directory."""
+    """Return the exception for a system call that failed. `path` is relative to the data directory."""
     kind = TryAgain if failure.errno in SHORTAGES else StorageFailed
     return kind(path, failure.strerror or str(failure))

@@ -1,8 +1,8 @@
 """The names in a data directory that may not be durable yet, and their syncs. File contents are unknown here.
 
-A directory whose sync failed stays failed: every later sync of its names fails, until a new process reads the directory.
+After a failed sync of a directory's names, every later sync of these names fails, until a new process reads the directory.
 
-A directory is itself a name in its parent: until that name is synced, a sync of the directory includes the parent. An earlier
+A directory is itself a name in its parent. Until that name is synced, a sync of the directory includes the parent. A previous
 process may have left names only in the page cache, so each process syncs each directory once.
 """
 
@@ -19,7 +19,7 @@ from ottla.ports import SyncFailed
 
 
 def parent(path: str) -> str:
-    """Return the directory that contains a path's last name."""
+    """Return the directory part of a path, without the last name."""
     return path.rpartition("/")[0]
 
 
@@ -30,7 +30,7 @@ def at_or_below(names: Iterable[str], path: str) -> list[str]:
 class RealDirectory:
     """The names in one directory, as an object to sync.
 
-    While it is pinned, it can be synced even if the directory is renamed or removed.
+    While pinned, the names can be synced even if the directory is renamed or removed.
     """
 
     __slots__ = ("__weakref__", "_covered", "_directories", "_held", "_lock", "_pins", "asked", "path")
@@ -41,12 +41,12 @@ class RealDirectory:
         self._held: list[tuple[str, int]] = []
         self._pins = 0
         self.asked = 0
-        """The number of pins so far. A sync that begins later covers every name that existed then."""
+        """The number of pins so far. A sync that begins after a pin covers every name that existed at the pin."""
         self._covered = 0
         self._lock = threading.Lock()
 
     def pin(self) -> None:
-        """Open all handles of a sync by another thread. Raises `StorageFailed`, and then holds no handle."""
+        """Open all handles that a sync by another thread needs. Raises `StorageFailed` if a handle cannot be opened."""
         if not self._pins:
             self._held = self._directories.hold(self.path)
         self._pins += 1
@@ -59,7 +59,7 @@ class RealDirectory:
             self._directories.let_go(held)
 
     def sync(self) -> None:
-        """Sync the names in this directory, and the new names of the directory itself and its parents."""
+        """Sync the names in this directory. If the directory or a parent of it is new, sync its name, too."""
         if self._pins:
             self._sync()
             return
@@ -71,19 +71,19 @@ class RealDirectory:
 
     @property
     def is_slow(self) -> bool:
-        """Return False: names are few, and quickly synced."""
+        """Return False, because names are few and quickly synced."""
         return False
 
     def begin_sync(self) -> int:
-        """Return -1: names are synced by `sync` alone."""
+        """Return -1, because names are synced by `sync` alone."""
         return -1
 
     def end_sync(self, outcome: int) -> None:
-        """Raise AssertionError: no sync of names is begun by handle."""
+        """Raise AssertionError, because `begin_sync` never returns a handle for names."""
         raise AssertionError(f"a sync of {self.path} ended that had not begun ({outcome})")
 
     def sync_for(self, asked: int) -> None:
-        """Sync a name that existed at pin number `asked`, unless another file's sync has covered it."""
+        """Sync the names that existed at pin number `asked`, unless a sync has covered them already."""
         with self._lock:
             if self._covered < asked:
                 self._sync()
@@ -95,7 +95,7 @@ class RealDirectory:
 
 
 class Directories:
-    """All directories below `root`, and which of their names are new."""
+    """The directories below `root`, and which of their names are new."""
 
     def __init__(self, root: str, system: System) -> None:
         self._root = root
@@ -108,23 +108,23 @@ class Directories:
         self._by_path: weakref.WeakValueDictionary[str, RealDirectory] = weakref.WeakValueDictionary()
 
     def get(self, path: str) -> RealDirectory:
-        """Return the one object of a directory, so that requests for the same sync share it."""
+        """Return the single object of a directory, so that all requests for a sync of the directory share it."""
         known = self._by_path.get(path)
         if known is None:
             known = self._by_path[path] = RealDirectory(self, path)
         return known
 
     def is_known(self, path: str) -> bool:
-        """Return whether the names that the directory held at this process's start are durable."""
+        """Return whether the names that existed in the directory when this process started are durable."""
         return path in self._known
 
     def made(self, path: str) -> None:
-        """Note that the name `path` is new."""
+        """Record that the name `path` is new, so it is not durable."""
         with self._lock:
             self._new[path] = next(self._numbers)
 
     def moved(self, path: str, to: str) -> None:
-        """Note a rename: `to` is as new as `path` was."""
+        """Record a rename. The name `to` is new if `path` was."""
         with self._lock:
             for name in at_or_below(self._new, path):
                 self._new[to + name[len(path) :]] = self._new.pop(name)
@@ -134,7 +134,7 @@ class Directories:
         self._forget(path)
 
     def removed(self, path: str) -> None:
-        """Note that `path` was removed: a later directory of this name, or below it, is another one."""
+        """Record that `path` was removed. A directory that later gets this name, or a name below it, is a different one."""
         with self._lock:
             for name in at_or_below(self._new, path):
                 del self._new[name]
@@ -148,7 +148,7 @@ class Directories:
             self._by_path.pop(name, None)
 
     def hold(self, path: str) -> list[tuple[str, int]]:
-        """Open a directory, and the parents to sync with it. Raises `StorageFailed`, and then holds no handle."""
+        """Open a directory, and the parents that must be synced with it. Raises `StorageFailed`, after all handles are closed."""
         held: list[tuple[str, int]] = []
         try:
             while True:
@@ -182,5 +182,5 @@ class Directories:
             with self._lock:
                 self._known.add(path)
                 for name, number in kept:
-                    if self._new.get(name) == number:  # a new directory may have taken the name meanwhile
+                    if self._new.get(name) == number:  # a new directory may have taken the name during the sync
                         del self._new[name]

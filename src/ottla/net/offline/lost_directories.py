@@ -1,6 +1,7 @@
-"""An operator's acceptance that a broker's data directory is lost, stored in a shared registry.
+"""An operator's acceptance that a broker's data directory is lost, which is stored in a shared registry.
 
-The broker itself leaves the in-sync sets at its start (`ottla.broker.membership.lost_directory`); the module writes nothing else.
+The broker itself leaves the in-sync sets when it starts (`ottla.broker.membership.lost_directory`). This module writes only the
+acceptance.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from ottla.ports import Change
 
 
 class AcceptedLoss(NamedTuple):
-    """The number of partitions with the broker in sync, and of partitions whose only in-sync replica it is."""
+    """The number of partitions with the broker in sync, and the number of partitions without another replica in sync."""
 
     in_sync: int
     alone: int
 
 
 def accept(address: str, node_id: int, given: Mapping[str, str]) -> AcceptedLoss:
-    """Allow the next start of a broker without its records. `given` are settings for the connection to ZooKeeper.
+    """Allow the broker to start without its records once.
 
-    Raises `NotAMember`, `StorageFailed` and `SettingError`.
+    `given` are settings for the connection to ZooKeeper. Raises `NotAMember`, `StorageFailed` and `SettingError`.
     """
     return asyncio.run(_accept(address, node_id, given))
 

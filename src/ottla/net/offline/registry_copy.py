@@ -1,7 +1,7 @@
 """The copy of a registry from one place to another: a data directory, ZooKeeper, or a host's SQLite.
 
-No broker may run on either side. The source stays unchanged. In a shared registry the cluster's id is written last, and in a data
-directory its `meta.properties`: an interrupted copy counts as none, and can be repeated.
+No broker may run on either side. The source is not changed. The last write is the cluster's id in a shared registry, or
+`meta.properties` in a data directory. Without this write the copy does not count, so an interrupted copy can be repeated.
 """
 
 from __future__ import annotations
@@ -38,23 +38,24 @@ from ottla.registry.survey import BEFORE, finish, put_back
 from ottla.registry.tree import StoredEntry, Tree
 
 AT_ONCE = 500
-"""The limit on entries in one transaction; MOST_BYTES limits their size."""
+"""The limit on the number of entries in one transaction. MOST_BYTES limits their size."""
 
 MOST_BYTES = 500_000
 READ_AT_ONCE = 1000
 SHARED = ("zookeeper://", HOST_SCHEME)
-"""The prefixes of addresses of shared registries."""
+"""The prefixes of a shared registry's address."""
 
 
 def is_shared(where: str) -> bool:
-    """Return whether this is the address of a shared registry; otherwise it is a data directory."""
+    """Return whether `where` is the address of a shared registry. Any other value is a data directory."""
     return where.startswith(SHARED)
 
 
 def copy(source: str, target: str, given: Mapping[str, str]) -> int:
-    """Copy all permanent entries, and return their number. `given` are settings for the connection to ZooKeeper.
+    """Copy all permanent entries, and return their number.
 
-    Raises `NotCarried`, `DataDirectoryError`, `RegistryDamaged`, `StorageFailed`, `SettingError` and `NotAMember`.
+    `given` are settings for the connection to ZooKeeper. Raises `NotCarried`, `DataDirectoryError`, `RegistryDamaged`,
+    `StorageFailed`, `SettingError` and `NotAMember`.
     """
     if source == target or not (is_shared(source) or is_shared(target)):
         raise NotCarried(
@@ -98,7 +99,7 @@ def entries_of(registry: Entries, above: str = "") -> Iterator[tuple[str, bytes,
 
 
 async def _of_cluster(address: str, given: Mapping[str, str]) -> list[Carried]:
-    """Return the entries of the registry of a stopped cluster."""
+    """Return the permanent entries of the registry of a stopped cluster."""
     registry = await _opened(address, given)
     try:
         members = await completed(registry.list([layout.BROKERS]))
@@ -155,7 +156,7 @@ async def _share(carried: list[Carried], address: str, given: Mapping[str, str])
 
 
 async def _count_up(registry: SharedRegistry, wanted: int) -> None:
-    """Advance the sequence of node ids, so that no broker gets an id in use."""
+    """Advance the sequence of node ids to `wanted`, so that no broker gets an id that is in use."""
     (entry,) = await completed(registry.read([layout.BROKER_SEQUENCE]))
     missing = wanted - (0 if entry is None else entry.version)
     for some in portions([Change(layout.BROKER_SEQUENCE, b"")] * missing):
@@ -168,7 +169,7 @@ async def _opened(address: str, given: Mapping[str, str]) -> SharedRegistry:
 
 
 def _give(carried: list[Carried], source: str, directory: str) -> None:
-    """Convert a cluster's broker to a lone broker."""
+    """Convert the data directory of a cluster's broker to the data directory of a lone broker with these entries."""
     with hold(directory) as known, _disk(directory) as disk:
         finish(disk)
         if known.get("version", "0") != "0":
@@ -206,7 +207,7 @@ def _disk(root: str) -> AbstractContextManager[RealDisk]:
 
 
 def portions(changes: Iterable[Change]) -> Iterator[list[Change]]:
-    """Yield the changes in order, in portions of at most one transaction."""
+    """Yield the changes in order, in lists that are small enough for one transaction."""
     some: list[Change] = []
     size = 0
     for change in changes:

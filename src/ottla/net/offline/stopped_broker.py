@@ -1,7 +1,7 @@
-"""A broker that does not run: the users and ACLs in the registry of its data directory (KIP-900).
+"""The users and ACLs of a broker that does not run, in the registry of its data directory (KIP-900).
 
-This creates the first user of a broker whose listeners all require authentication. The directory is locked as by a broker; no logs
-and no connections are opened.
+This can create the first user of a broker whose listeners all require authentication. The directory is locked as by a running
+broker. No logs and no connections are opened.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from ottla.ports import Registry, RegistryDamaged, StorageFailed
 
 
 class StoppedBroker:
-    """`Admin`'s methods for users and ACLs, with the same arguments and errors. Changes are durable on return."""
+    """The methods of `Admin` for users and ACLs, with its arguments and exceptions. Changes are durable on return."""
 
     def __init__(self, registry: Registry) -> None:
-        """Load the registry. Raises `RegistryDamaged`, and as every method `StorageFailed`."""
+        """Load the registry. Raises `RegistryDamaged`. Every method can raise `StorageFailed`."""
         self._registry = registry
         self._image = ClusterImage()
         self._image.load(registry)
 
     def list_users(self, *names: str) -> Users:
-        """Return the SCRAM iterations of each user, by name and mechanism; without names, of all users."""
+        """Return the number of SCRAM iterations by user name and mechanism. Without `names`, return all users."""
         found = {user: scram.credentials_in(configs) for user, configs in sorted(self._image.user_configs.items())}
         return {
             user: {algorithm.name: credential.iterations for algorithm, credential in credentials.items()}
@@ -57,7 +57,7 @@ class StoppedBroker:
         self._make(f"User {name}", scram.alter(self._image.user_configs, [wanted], []))
 
     def list_acls(self, principal: str | None = None, resource: str | None = None, name: str | None = None) -> list[AclRule]:
-        """Return the ACLs: all, or the ones of a principal, a resource type, or a resource name."""
+        """Return the ACLs that match a principal, a resource type and a resource name. None matches all."""
         rules = map(_rule, self._image.acls)
         wanted = (principal, resource, name)
         return sorted(
@@ -71,7 +71,7 @@ class StoppedBroker:
         self._make("Creating an ACL", acls.create(self._image.acls, _acls(rules)))
 
     def delete_acls(self, rules: Iterable[AclRule]) -> list[AclRule]:
-        """Delete exactly these ACLs. Return the ones that existed. Raises `SettingError`."""
+        """Delete exactly these ACLs. Return the deleted ones, without the ones that did not exist. Raises `SettingError`."""
         filters = [
             AclFilter(acl.resource, acl.pattern, acl.name, acl.principal, acl.host, acl.operation, acl.permission)
             for acl in _acls(rules)
@@ -89,9 +89,9 @@ class StoppedBroker:
 
 @contextmanager
 def stopped_broker(path: str, *, is_new: bool = False, node_id: int | None = None) -> Iterator[StoppedBroker]:
-    """Lock a data directory. With `is_new`, create a missing one, as a broker's first start does.
+    """Lock a data directory for the time of this context manager. With `is_new`, create a missing directory as a first start does.
 
-    Raises `DataDirectoryError`: there is none, its broker runs, its registry is damaged, its disk fails.
+    Raises `DataDirectoryError` if the directory is missing, its broker runs, its registry is damaged, or its disk fails.
     """
     if not is_new and not Path(path, META).exists():
         raise DataDirectoryError(f"{path} has no {META}, so it is no data directory: name one that a broker has used.")
@@ -116,7 +116,7 @@ def stopped_broker(path: str, *, is_new: bool = False, node_id: int | None = Non
 
 
 def _acls(rules: Iterable[AclRule]) -> list[Acl]:
-    """Convert ACL rules of the client. Raises `SettingError`."""
+    """Convert the ACL rules of the client to the broker's ACLs. Raises `SettingError`."""
     return [
         Acl(
             Resource(made.resource_type),

@@ -1,1 +1,1 @@
-"""A broker in a process of its own, or in the caller's."""
+"""A broker in a process of its own, or in the process of its caller."""

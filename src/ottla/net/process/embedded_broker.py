@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 MOST_PORT = 65_535
 
 IN_CLUSTER = {"controlled.shutdown.retry.backoff.ms": "200"}
-"""The settings of an embedded broker in a cluster. The last one to stop finds no other leader, and must not retry for long."""
+"""The settings of an embedded broker in a cluster.
+
+The last broker to stop finds no other leader, and must not retry for long.
+"""
 
 
 class Broker:
@@ -87,18 +90,21 @@ class Broker:
         self._listen = Listen(host, port, security.value if security else PLAINTEXT, be, security)
         self._assignors = None if assignors is None else several("assignors", assignors)
         self._data_dir = None if data_dir is None else os.path.abspath(data_dir)
-        """Absolute: the process may change its working directory while the broker runs."""
+        """An absolute path, because the process can change its working directory while the broker runs."""
         self._temporary = data_dir is None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running: Running | None = None
         self._turn = threading.RLock()
-        """Held while the broker starts or stops, whichever thread does it."""
+        """Held while any thread starts or stops the broker."""
         self._process = os.getpid()
 
     @property
     def address(self) -> str:
-        """Return the broker's address, "host:port" for `bootstrap_servers`. Raises `RuntimeError` while it is not running."""
+        """Return the broker's address "host:port", for a client's `bootstrap_servers`.
+
+        Raises `RuntimeError` while the broker is not running.
+        """
         running = self._running
         if running is None:
             raise RuntimeError("The broker is not running: use it in a with statement, or call start() first.")
@@ -107,31 +113,37 @@ class Broker:
 
     @property
     def ca_file(self) -> str | None:
-        """Return the path of the CA certificate to trust (PEM) while a broker with `tls` runs, else None."""
+        """Return the path of the CA certificate (PEM) that clients must trust, while a broker with `tls` runs.
+
+        Otherwise return None.
+        """
         return self._guard.ca_file
 
     def client_settings(self, words: str = "ottla", *, user: str | None = None) -> dict[str, Any]:
-        """Return a client's settings for this broker as one of `users` (None: the first): addresses, certificates, login.
+        """Return a client's settings for this broker: addresses, certificates and login.
 
-        `words` selects the client whose setting names are used: ottla, confluent (also other clients with librdkafka),
-        kafka-python, aiokafka, java, or spark, whose options begin with `kafka.`. Raises `ValueError` for unknown words or users,
-        and as `address`.
+        `user` is one of `users`; None means the first one. `words` selects the client whose setting names are used: ottla,
+        confluent (also other clients with librdkafka), kafka-python, aiokafka, java, or spark, whose options begin with `kafka.`.
+        Raises `ValueError` for an unknown `words` or `user`, and the exceptions of `address`.
         """
         return self._guard.client_settings(self.address, words, user)
 
     @property
     def unexpected(self) -> int:
-        """Return the number of requests since the start that were refused because of a bug in Ottla; each is in the log."""
+        """Return the number of requests that were refused since the start because of a bug in Ottla. The log has each exception."""
         running = self._running
         return 0 if running is None else running.server.door.unexpected
 
     @property
     def data_dir(self) -> str | None:
-        """Return the data directory while the broker runs; a temporary one is None at other times."""
+        """Return the data directory. A temporary directory exists only while the broker runs; at other times return None for it."""
         return self._data_dir
 
     def start(self) -> Self:
-        """Start the broker; return once it serves requests. Raises `RuntimeError` in a forked child, where it cannot run."""
+        """Start the broker, and return once it serves requests.
+
+        Raises `RuntimeError` in a forked child, where the broker cannot run.
+        """
         if self._is_forked:
             raise RuntimeError("The broker belongs to the process that created it: create another one in a forked child.")
         with self._turn:
@@ -156,13 +168,14 @@ class Broker:
 
     @property
     def _is_forked(self) -> bool:
-        """Return whether this process is a forked child: the broker's thread and files belong to its parent."""
+        """Return whether this process is a forked child. The broker's thread and files belong to the parent."""
         return os.getpid() != self._process
 
     def stop(self) -> None:
-        """Stop cleanly, and remove a temporary data directory. Raises `BrokerFailed` if a bug ended the broker before.
+        """Stop cleanly, and remove a temporary data directory.
 
-        In a forked child, do nothing: the broker belongs to the parent.
+        In a forked child, do nothing, because the broker belongs to the parent. Raises `BrokerFailed` if a bug ended the broker
+        before this call.
         """
         if self._is_forked:
             return
@@ -176,7 +189,7 @@ class Broker:
                     self._data_dir = None
 
     def restart(self) -> Self:
-        """Stop, and start again at the same address on the same data. Clients must survive this."""
+        """Stop the broker, and start it again at the same address on the same data. Connected clients must reconnect."""
         with self._turn:
             if not self._is_forked:
                 self._halt()

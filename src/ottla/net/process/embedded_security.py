@@ -1,6 +1,6 @@
-"""The users and certificates of an embedded broker, and the matching settings of many clients.
+"""The users and certificates of an embedded broker, and the settings with which various clients connect to it.
 
-Certificates are made on the fly, for tests: only clients with `ca_file` trust their authority. Running brokers are unknown here.
+Certificates are made at the start, for tests. Only clients with `ca_file` trust their authority. Running brokers are unknown here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A client's access to a broker. Without a user there is no login, without a CA file no TLS."""
+    """The data with which a client connects to a broker.
+
+    Without a user the client does not log in; without a CA file it uses no TLS.
+    """
 
     address: str
     protocol: str
@@ -43,14 +46,14 @@ class Gatekeeper:
 
     @property
     def security(self) -> SecurityProtocol | None:
-        """Return the security protocol; None leaves it to the settings."""
+        """Return the security protocol, or None if the broker's settings decide."""
         if not self._users and not self._tls:
             return None
         return SecurityProtocol.find("_".join(["SASL"] * bool(self._users) + ["SSL" if self._tls else "PLAINTEXT"]))
 
     @property
     def ca_file(self) -> str | None:
-        """Return the path of the CA certificate, or None while there is none."""
+        """Return the path of the CA certificate, or None while no certificates exist."""
         return None if self._directory is None else str(self._directory / "ca.pem")
 
     def settings(self, host: str) -> dict[str, str]:
@@ -145,11 +148,14 @@ def _spark(client: Admitted) -> dict[str, Any]:
 WORDS: dict[str, Callable[[Admitted], dict[str, Any]]] = {
     "ottla": _ottla, "confluent": _confluent, "kafka-python": _kafka_python, "aiokafka": _aiokafka, "java": _java, "spark": _spark
 }  # fmt: skip
-"""The functions that make a client's settings, by client."""
+"""The functions that make a client's settings, by the name of the client."""
 
 
 def _checked(users: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the users as a dict. Raises `TypeError`, and `SettingError` for a user who could never log in."""
+    """Return the users as a dict.
+
+    Raises `TypeError`, and `SettingError` for a user whose login could never succeed.
+    """
     if users is not None and not isinstance(users, Mapping):
         raise TypeError(f"users is a mapping of names to passwords, not {shown(users)}.")
     for name, password in (users or {}).items():

@@ -1,4 +1,4 @@
-"""A broker as its own process: signals, logs, the line that reports its start. Protocol and command line are unknown here."""
+"""A broker as its own process: signals, logs, and the line that reports its start. Protocol and command line are unknown here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ottla.version import VERSION
 log = logging.getLogger("ottla.net")
 
 SIGNALLED = 128
-"""The offset of a signal's number in an exit code, as shells use it."""
+"""The number that a shell adds to a signal's number for an exit code."""
 
 
 def serve(
@@ -30,9 +30,7 @@ def serve(
 ) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP (a closed terminal). `answers(line)` is called once the broker serves requests.
 
-    Raises `BrokerFailed`.
-
-    An `is_supervised` broker also stops when its standard input ends: its supervisor is gone.
+    An `is_supervised` broker also stops when its standard input ends, because its supervisor has then ended. Raises `BrokerFailed`.
     """
     raise_limit()
     for number in stopping():
@@ -41,9 +39,10 @@ def serve(
 
 
 def _end_at_once(number: int, frame: object) -> None:
-    """End a broker that is still starting: its loop is busy, and no signal ends process 1 of a container by default.
+    """End a broker that is still starting.
 
-    This equals a kill: the next start recovers.
+    The handler is needed because the loop is busy during a start, and by default no signal ends process 1 of a container. The end
+    equals a kill: the next start recovers.
     """
     log.warning("stopped by %s while it started", signal.Signals(number).name)
     os._exit(SIGNALLED + number)
@@ -53,7 +52,7 @@ async def _serve(
     data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None], *, is_supervised: bool
 ) -> None:
     loop = asyncio.get_running_loop()
-    gc.collect()  # garbage left by imports; with a million loaded offsets this would take half a second
+    gc.collect()  # frees garbage left by imports: with a million loaded offsets this would take half a second
     running = await start(data_dir, listen, settings)
     stop = running.server.ended
     for number in stopping():
@@ -71,7 +70,7 @@ async def _serve(
 
 
 def _noticed(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Stop the broker: standard input, to which nothing is written, has ended."""
+    """Stop the broker because its standard input has ended. The parent writes nothing to it, so its end means the parent's end."""
     loop.remove_reader(sys.stdin.fileno())
     log.warning("the parent process of this broker has ended")
     stop.set()

@@ -1,4 +1,4 @@
-"""Which signals stop what `ottla serve` runs. Knows nothing of Ottla."""
+"""The signals that stop the processes of `ottla serve`. The module does not depend on Ottla."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ STOPPING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def stopping() -> list[signal.Signals]:
-    """Return the signals that stop a broker in order: SIGHUP is left out under nohup, which ignores it."""
+    """Return the signals that cause a clean shutdown. SIGHUP is not included under nohup, where it is ignored."""
     return [each for each in STOPPING if each is not signal.SIGHUP or signal.getsignal(each) is not signal.SIG_IGN]

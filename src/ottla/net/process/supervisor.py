@@ -1,7 +1,7 @@
 """The brokers of one host as processes: started together, restarted after a crash, and stopped one by one.
 
 The module handles commands, processes and signals; it does not depend on brokers. A process writes one line when it serves
-requests. It stops when its standard input ends, so that none is left when the supervisor is killed.
+requests. A process stops when its standard input ends, so that no process survives a killed supervisor.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ log = logging.getLogger("ottla.net")
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
 STEADY_S: Final = 60.0
-"""The run time, in s, after which a process is restarted with the first pause again."""
+"""The run time, in s, after which the pauses before restarts begin with the shortest one again."""
 
 STOP_S: Final = 60.0
-"""The time, in s, after which a process that has not stopped is killed."""
+"""The time limit, in s, of a process's shutdown. The process is then killed."""
 
 
 class CouldNotStart(Exception):
-    """A process ended before it served requests. `code` is its exit code, negative after a signal."""
+    """A process ended before it served requests. `code` is its exit code, which is negative if a signal ended the process."""
 
     def __init__(self, number: int, code: int) -> None:
         super().__init__(f"Broker {number} {_how(code)} before it was ready, so all brokers were stopped: see its output.")
@@ -36,7 +36,7 @@ class CouldNotStart(Exception):
 
 
 class SupervisedBroker:
-    """The process of one broker, with its restarts."""
+    """The process of one broker, which is started again after it ends."""
 
     def __init__(self, number: int, command: Sequence[str]) -> None:
         self._number = number
@@ -46,9 +46,9 @@ class SupervisedBroker:
 
     async def start(self) -> int | None:
         """Start the process. Return None when it serves requests, or its exit code if it ends first."""
-        # A session of its own: Ctrl-C is for the supervisor, which stops the brokers one by one.
+        # a session of its own: Ctrl-C is for the supervisor, which stops the brokers one by one
         self._process = await asyncio.create_subprocess_exec(*self._command, stdin=PIPE, stdout=PIPE, start_new_session=True)
-        if self._is_stopping:  # stopped during its creation: kill it here, since no other code will
+        if self._is_stopping:  # `stop` was called during the process's creation: kill the process here, since no other code will
             self._process.kill()
         assert self._process.stdout is not None, "it was asked for"
         if await self._process.stdout.readline():
@@ -57,7 +57,7 @@ class SupervisedBroker:
         return await self._process.wait()
 
     async def keep(self) -> None:
-        """Restart the process each time it has ended, after a pause that grows while its runs are short."""
+        """Restart the process each time it ends. The pause before a restart doubles while the runs are short."""
         loop = asyncio.get_running_loop()
         pause_s = FIRST_PAUSE_S
         while not self._is_stopping:
@@ -76,11 +76,11 @@ class SupervisedBroker:
             await self.start()
 
     def start_no_more(self) -> None:
-        """Prevent restarts: the process is about to be stopped."""
+        """Prevent restarts, because the process is about to be stopped."""
         self._is_stopping = True
 
     async def stop(self) -> None:
-        """Stop the process in order, and return when it has ended."""
+        """Stop the process cleanly, and return when it has ended. After `STOP_S`, kill the process."""
         self.start_no_more()
         if self._process is None:
             return
@@ -98,9 +98,9 @@ class SupervisedBroker:
 
 
 async def supervise(commands: Sequence[Sequence[str]], answers: Callable[[], None]) -> None:
-    """Run these commands, as brokers 1, 2 and so on, until SIGTERM, SIGINT or SIGHUP. `answers` is called when all serve.
+    """Run these commands, as brokers 1, 2 and so on, until SIGTERM, SIGINT or SIGHUP.
 
-    Raises `CouldNotStart`.
+    `answers` is called when all brokers serve requests. Raises `CouldNotStart`.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -114,7 +114,7 @@ async def supervise(commands: Sequence[Sequence[str]], answers: Callable[[], Non
     finally:
         for broker in brokers:
             broker.start_no_more()
-        for broker in reversed(brokers):  # the first one started is most likely the controller
+        for broker in reversed(brokers):  # the broker that was started first is most likely the controller
             await broker.stop()
         stopped.cancel()
         running.cancel()
@@ -131,7 +131,7 @@ async def _run(brokers: Sequence[SupervisedBroker], answers: Callable[[], None])
 
 
 def _how(code: int) -> str:
-    """Return how a process ended, in words that follow its name."""
+    """Return how a process ended, in words that follow the process's name in a message."""
     if code < 0:
         return f"was killed by {signal.Signals(-code).name}"
     return f"ended with exit code {code}"
