@@ -1,1 +1,1 @@
-"""TLS contexts, and the verification of tokens and tickets with the machine's keys and libraries."""
+"""TLS contexts, and the verification of OAuth tokens and Kerberos tickets with the machine's keys and libraries."""

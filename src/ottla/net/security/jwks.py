@@ -1,6 +1,6 @@
 """The public keys of token issuers (RFC 7517): read from a file, or fetched from a URL periodically (KIP-768).
 
-`find` never blocks: keys are fetched on a thread. If a fetch fails, the old keys stay in force.
+`find` never blocks, because keys are fetched on a separate thread. If a fetch fails, the keys of the previous fetch stay valid.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LOOK_AGAIN_S: Final = 1.0
 UNKNOWN_KEPT: Final = 16
 LONGEST_KEY_ID: Final = 1000
 ASK_AGAIN_S: Final = 60.0
-"""A missing key causes a fetch at once, but at most one per key id in this time (s)."""
+"""The shortest time, in s, between two fetches that the same unknown key id causes."""
 LEAST_RSA_BITS: Final = 2048
 RSA: Final = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"})
 BY_CURVE: Final = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed25519": "EdDSA", "Ed448": "EdDSA"}
@@ -38,7 +38,10 @@ BY_CURVE: Final = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed2551
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """A public key, and the algorithms for which it may be used: never one that would treat it as a secret."""
+    """A public key, and the algorithms for which it may be used.
+
+    An algorithm that would use the public key as a shared secret is never included.
+    """
 
     key_id: str | None
     algorithms: frozenset[str]
@@ -46,19 +49,16 @@ class SigningKey:
 
 
 class Keys(Protocol):
-    """The available keys."""
+    """A source of public keys."""
 
     def find(self, key_id: str | None, algorithm: str) -> Sequence[SigningKey]:
-        """Return the keys that may have signed: the ones of this id, or all if the token names none."""
+        """Return the keys that may have signed a token: the keys with the id `key_id`, or all keys if the token names none."""
 
     def close(self) -> None: ...
 
 
 def parse_keys(text: bytes, where: str) -> tuple[SigningKey, ...]:
-    """Return the usable signature keys of a JWK set.
-
-    Raises `ValueError` with the reason if there is none.
-    """
+    """Return the usable signature keys of a JWK set. Raises `ValueError`, with the reason, if the set has no usable key."""
     try:
         listed = loads(text)["keys"]
         keys = [_signing_key(each) for each in listed if isinstance(each, dict)]
@@ -95,7 +95,7 @@ def _fitting(keys: Sequence[SigningKey], key_id: str | None, algorithm: str) -> 
 
 
 class JwksFile:
-    """The keys of a file, read again when it changes. Raises `SettingError` if the first read fails."""
+    """The keys of a file. The file is read again when it changes. Raises `SettingError` if the first read fails."""
 
     def __init__(self, path: str, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._path = path
@@ -116,7 +116,7 @@ class JwksFile:
         return _fitting(self._keys, key_id, algorithm)
 
     def close(self) -> None:
-        """Do nothing: there is nothing to close."""
+        """Do nothing, because a file needs no closing."""
 
     def _look_again(self) -> None:
         try:
@@ -138,9 +138,9 @@ class JwksFile:
 
 @dataclass(frozen=True, slots=True)
 class FetchTimes:
-    """The times of key fetches: interval, first and longest pause after a failure, and the timeout of one fetch.
+    """The times of key fetches: the interval, the first and the longest pause after a failure, and the timeout of one fetch.
 
-    Tokens with invented key ids cause fetches no more often than every `least_s`.
+    `least_s` is the shortest time between two fetches that unknown key ids cause, since clients can invent key ids.
     """
 
     refresh_s: float = 3600
@@ -151,7 +151,7 @@ class FetchTimes:
 
 
 class JwksUrl:
-    """The keys of a URL, fetched on a thread: periodically, and at once when a token names an unknown key."""
+    """The keys of a URL. A thread fetches them periodically, and at once when a token names an unknown key."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class JwksUrl:
         return found
 
     def close(self) -> None:
-        """Stop fetching; a fetch in progress ends by itself."""
+        """Stop fetching keys. A fetch in progress is not waited for."""
         self._is_closed = True
         self._wanted.set()
 
@@ -210,14 +210,14 @@ class JwksUrl:
             self._wanted.wait(self._times.refresh_s)
 
     def _rest(self, seconds: float) -> None:
-        """Wait for `seconds`, even if `find` misses a key: the source has failed already."""
+        """Wait for `seconds` after a failed fetch. An unknown key does not end the wait, because the source has just failed."""
         deadline = time.monotonic() + seconds
         while not self._is_closed and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, 0.2))
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A handler that refuses redirects: secrets and keys are exchanged with the configured URL only."""
+    """A handler that refuses redirects, so that secrets and keys are exchanged only with the configured URL."""
 
     def redirect_request(self, req: Any, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str) -> None:
         return None
@@ -226,7 +226,10 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 def fetch(
     url: str, timeout_s: float, trust: ssl.SSLContext | None = None, body: bytes | None = None, headers: Mapping[str, str] = {}
 ) -> bytes:
-    """Return the response body of a URL; with `body` by POST. Raises `OSError`, `ValueError` and `HTTPException`."""
+    """Return the response body of a URL. With `body`, send a POST request instead of a GET request.
+
+    Raises `OSError`, `ValueError` and `HTTPException`.
+    """
     opener = urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=trust or ssl.create_default_context()))
     request = urllib.request.Request(url, body, {"Accept": "application/json", **headers})
     try:
@@ -241,7 +244,7 @@ def fetch(
 
 
 def local_path(setting: str, url: str) -> str | None:
-    """Return the path of a file:// URL; None for http and https. Raises `SettingError` for others."""
+    """Return the path of a file:// URL, or None for an http or https URL. Raises `SettingError` for any other URL."""
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.path and parts.netloc in ("", "localhost"):
         return unquote(parts.path)
@@ -251,7 +254,7 @@ def local_path(setting: str, url: str) -> str | None:
 
 
 def reason(failure: BaseException) -> str:
-    """Return the reason of a failure, as a part of a sentence."""
+    """Return the reason of a failure as words within a sentence."""
     if isinstance(failure, urllib.error.HTTPError):
         return f"{failure.url} answers {failure.code} {failure.reason}"
     if isinstance(failure, urllib.error.URLError):

@@ -1,4 +1,4 @@
-"""The verification of signed tokens (RFC 7515) by available keys and rules. Needs PyJWT, the extra `oauth`."""
+"""The verification of signed tokens (RFC 7515) with the available keys and rules. It needs PyJWT, the extra `oauth`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.sasl.oauthbearer import BadToken, BearerToken
 
 MISSING: Final = "OAUTHBEARER with signed tokens needs PyJWT and cryptography: pip install 'ottla[oauth]'."
 MOST_TRIED: Final = 8
-"""The limit on keys tried for a token that names none."""
+"""The number of keys tried, at most, for a token that names no key."""
 
 
 def check_installed() -> None:
@@ -26,7 +26,7 @@ def check_installed() -> None:
 
 
 class SignedTokens:
-    """A validator of tokens: it requires a signature of a known key, by an algorithm of this key, and checks the rules."""
+    """A validator of tokens. It requires a signature of a known key by an algorithm of this key, and checks the token's claims."""
 
     def __init__(self, rules: BearerRules, keys: Keys) -> None:
         self._rules = rules
@@ -45,7 +45,10 @@ class SignedTokens:
         return self._rules.judge(parts.claims, wall_ms)
 
     def _is_signed(self, token: str, algorithm: str, key_id: str | None) -> bool:
-        """Return whether a known key has signed the token. The token's algorithm counts only if it is one of the key's own."""
+        """Return whether a known key has signed the token.
+
+        The token's `algorithm` is used only if it is an algorithm of the key.
+        """
         from jwt import PyJWS
         from jwt.exceptions import PyJWTError
 

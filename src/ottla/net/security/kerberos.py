@@ -1,6 +1,6 @@
-"""Kerberos contexts of the system's library. Needs python-gssapi, the extra `gssapi`.
+"""Kerberos contexts of the operating system's library. They need python-gssapi, the extra `gssapi`.
 
-Tickets and keys come from a keytab, or for clients from the cache of `kinit`. No password is ever requested.
+Tickets and keys come from a keytab. Clients can also use the ticket cache of `kinit`. No password is ever requested.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def check_installed() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Keytab:
-    """A file of keys, and the principal whose key to use; None means any."""
+    """A file of keys, and the principal whose key is used. A principal of None means any principal in the file."""
 
     path: str
     principal: str | None = None
@@ -41,7 +41,10 @@ class Keytab:
 
 
 class GssContext:
-    """One side of a security context. `make` creates the library's context at the first step, where it may fail as any step."""
+    """One side of a security context.
+
+    `make` creates the library's context at the first step. Creating the context can fail with the same exceptions as a step.
+    """
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -84,7 +87,7 @@ def acceptor(keytab: Keytab) -> GssContext:
 
 
 def initiator(service: str, host: str, keytab: Keytab | None = None) -> GssContext:
-    """Return a client's side, for a service on a host: with its keytab, or with the tickets of `kinit`."""
+    """Return a client's side of a context for a service on a host. Without `keytab`, the tickets of `kinit` are used."""
 
     def make() -> Any:
         from gssapi import Credentials, Name, NameType, RequirementFlag, SecurityContext
@@ -105,7 +108,7 @@ def _name(keytab: Keytab) -> Any:
 
 
 def _said(call: Callable[[], T]) -> T:
-    """Return the result of a library call. Raises `SecurityFailed`."""
+    """Return the result of a library call. Raises `SecurityFailed` if the call fails."""
     from gssapi.raw import GSSError
 
     try:

@@ -1,8 +1,8 @@
-"""Keys and certificates of key stores and trust stores: PEM or PKCS#12, from files or as text, into an `ssl.SSLContext`.
+"""Keys and certificates of key stores and trust stores: PEM or PKCS#12, from files or text, loaded into an `ssl.SSLContext`.
 
-The input are TLS settings by Kafka's names (`ssl.keystore.location`), of a listener or a client; `spell` returns a name as the user
-gave it. A file's type is detected by its first bytes: Java's types can hold PKCS#12, too. A store of type JKS is refused.
-Listeners, connections and principals are unknown here.
+The input is the TLS settings of a listener or a client by Kafka's names (`ssl.keystore.location`). `spell` returns a name as the
+user wrote it. The first bytes of a file decide its type, because a store of a Java type can contain PKCS#12. A store in the format
+JKS is refused. Listeners, connections and principals are unknown here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 from ottla.errors import SettingError
 
 Given: TypeAlias = Mapping[str, str | None]
-"""Settings by Kafka's names; None and "" mean not given."""
+"""Settings by Kafka's names. The values None and "" mean that a setting is not given."""
 Spell: TypeAlias = Callable[[str], str]
 
 PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
@@ -32,19 +32,22 @@ _HEADER = re.compile(rb"(-----BEGIN [A-Z0-9 ]+-----)\s*(.*?)\s*(-----END [A-Z0-9
 
 
 class KeyAndChain(NamedTuple):
-    """A private key with its certificates, its own one first, as PEM. `password` decrypts the key; None: it is not encrypted."""
+    """A private key with its certificates as PEM, the key's own certificate first.
+
+    `password` decrypts the key. None means that the key is not encrypted.
+    """
 
     key: bytes
     chain: bytes
     password: str | None
     source: str
-    """The setting from which both come, with its value if that is a file."""
+    """The setting that contains the key and the certificates. If its value is a file, the value follows the name."""
 
 
 def load_key(context: ssl.SSLContext, given: Given, spell: Spell = str) -> bool:
-    """Load the certificate of settings `ssl.keystore.*` into `context`. Return False if they are not given.
+    """Load the key and certificates of the settings `ssl.keystore.*` into `context`. Return False if no such settings are given.
 
-    Raises `SettingError`: a sentence that names the setting and the file.
+    Raises `SettingError` with a message that names the setting and the file.
     """
     found = key_and_chain(given, spell)
     if found is None:
@@ -52,7 +55,7 @@ def load_key(context: ssl.SSLContext, given: Given, spell: Spell = str) -> bool:
     password = found.password or ""
     try:
         with _as_file(found.key + b"\n" + found.chain) as path:
-            context.load_cert_chain(path, password=lambda: password)  # without one, OpenSSL would prompt at the terminal
+            context.load_cert_chain(path, password=lambda: password)  # OpenSSL would prompt for a missing password at the terminal
     except ssl.SSLError as error:
         raise SettingError(f"{found.source} {_why(error, found, given, spell)}") from None
     return True
@@ -70,7 +73,10 @@ def _why(error: ssl.SSLError, found: KeyAndChain, given: Given, spell: Spell) ->
 
 
 def load_trust(context: ssl.SSLContext, given: Given, spell: Spell = str) -> bool:
-    """Trust the certificates of settings `ssl.truststore.*`. Return False if they are not given. Raises as `load_key`."""
+    """Trust the certificates of the settings `ssl.truststore.*`. Return False if no such settings are given.
+
+    Raises `SettingError` with a message that names the setting and the file.
+    """
     found = trusted(given, spell)
     if found is None:
         return False
@@ -84,7 +90,7 @@ def load_trust(context: ssl.SSLContext, given: Given, spell: Spell = str) -> boo
 
 
 def key_and_chain(given: Given, spell: Spell = str) -> KeyAndChain | None:
-    """Return the key and certificates of `ssl.keystore.*`, or None. Raises `SettingError`."""
+    """Return the key and certificates of the settings `ssl.keystore.*`, or None if they are not given. Raises `SettingError`."""
     location, key, chain = (given.get(f"ssl.keystore.{name}") for name in ("location", "key", "certificate.chain"))
     password = given.get("ssl.key.password")
     if key or chain:
@@ -106,7 +112,10 @@ def key_and_chain(given: Given, spell: Spell = str) -> KeyAndChain | None:
 
 
 def trusted(given: Given, spell: Spell = str) -> tuple[bytes, str] | None:
-    """Return the certificates of `ssl.truststore.*` as PEM, and their source; or None. Raises `SettingError`."""
+    """Return (the certificates of the settings `ssl.truststore.*` as PEM, the setting that contains them).
+
+    Return None if the settings are not given. Raises `SettingError`.
+    """
     if text := given.get("ssl.truststore.certificates"):
         _check_inline(given, "truststore", spell)
         source = spell("ssl.truststore.certificates")
@@ -137,7 +146,7 @@ def _lines(text: str) -> bytes:
 
 
 def _read(given: Given, store: str, spell: Spell) -> tuple[bytes, str]:
-    """Return the contents of a store's file, and its name for messages. Raises `SettingError`."""
+    """Return (the contents of a store's file, its name for messages). Raises `SettingError`."""
     path = given[f"ssl.{store}.location"] or ""
     source = f"{spell(f'ssl.{store}.location')}={path}"
     try:
@@ -183,7 +192,7 @@ class _Contents(NamedTuple):
 
 
 def _opened(content: bytes, given: Given, store: str, spell: Spell, source: str) -> _Contents:
-    """Return the contents of a PKCS#12 store, as PEM. Raises `SettingError`."""
+    """Return the contents of a PKCS#12 store converted to PEM. Raises `SettingError`."""
     try:
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
         from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
@@ -204,7 +213,10 @@ def _opened(content: bytes, given: Given, store: str, spell: Spell, source: str)
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """Yield a path at which OpenSSL finds `content`: in memory if the system can, else a file that only this user can read."""
+    """Yield a path at which OpenSSL finds `content`.
+
+    The file is in memory if the operating system can do that. Otherwise it is a temporary file that only this user can read.
+    """
     if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
         descriptor = os.memfd_create("ottla-key")
         with os.fdopen(descriptor, "wb") as file:

@@ -21,7 +21,10 @@ TAKEN = frozenset(each.name for each in fields(SecureSettings)) - {
     "sasl_mechanism",
     "ssl_cipher_suites",
 }
-"""The settings that mean the same for a client and for this broker as one. It accepts any cipher of another broker."""
+"""The settings that have the same meaning for a client and for this broker as a client of another broker.
+
+Cipher settings are not included, because a broker accepts any cipher of another broker.
+"""
 TOKENS = "sasl_oauthbearer_"
 SERVICE = "sasl_kerberos_service_name"
 
@@ -58,10 +61,10 @@ def _applies(name: str, value: str, protocol: SecurityProtocol, mechanism: str) 
 
 
 class LinkSecurity:
-    """The security of links, rebuilt when settings or files have changed.
+    """The security of links to other brokers. It is rebuilt when settings or files have changed.
 
-    Unusable settings are refused when they are set; an unusable file changes nothing. Raises `SettingError` if the first build
-    fails.
+    Unusable settings are refused when they are set. If a changed file is unusable, the previous security stays valid. Raises
+    `SettingError` if the first build fails.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
@@ -75,7 +78,7 @@ class LinkSecurity:
         settings.told.append(lambda: self._change(as_client(settings.value)))
 
     def found(self) -> Security | None:
-        """Return the security of the next connection; None for plain connections without SASL."""
+        """Return the security of the next connection, or None if connections use neither TLS nor SASL."""
         if self._given.uses_tls and stamps_of(self._given.tls_settings()) != self._stamps:
             self._change(self._given)
         return self._found

@@ -1,7 +1,7 @@
-"""TLS of one listener: an SSL context from its settings, rebuilt when settings or the named files change.
+"""The TLS of one listener: an SSL context that is rebuilt when the listener's settings or their files change.
 
-A renewed certificate applies to later connections. An unusable one changes nothing, and the log gives the reason. Connections are
-unknown here.
+A renewed certificate applies to new connections. If it is unusable, the previous certificate stays valid, and the reason is logged.
+Connections are unknown here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ Given = Mapping[str, str | None]
 
 
 class ListenerTls:
-    """The TLS of a listener. `context` serves the next connection. Raises `SettingError` if the first context cannot be built."""
+    """The TLS of a listener. `context` is the context of the next connection.
+
+    Raises `SettingError` if the first context cannot be built.
+    """
 
     def __init__(self, name: str, settings: SettingsInForce) -> None:
         self._name = name
@@ -41,7 +44,7 @@ class ListenerTls:
         settings.told.append(self.look)
 
     def check(self, settings: BrokerSettings) -> None:
-        """Raise `SettingError` if these settings, which are about to apply, are unusable."""
+        """Raise `SettingError` if new settings, which are about to be applied, are unusable."""
         wanted = given(settings, self._name)
         if wanted != self._given or stamps_of(wanted) != self._stamps:
             made(settings, self._name)
@@ -63,14 +66,17 @@ class ListenerTls:
 
 
 def given(settings: BrokerSettings, name: str) -> dict[str, str | None]:
-    """Return the TLS settings of a listener, by Kafka's names. The type JKS becomes None: it is the default, and unreadable."""
+    """Return the TLS settings of a listener by Kafka's names.
+
+    The store type JKS becomes None, because it is Kafka's default, and such stores cannot be read.
+    """
     own = settings.of_listener(name)
     found = {key: own.shown(key) for key in own.DECLARED if key.startswith("ssl.")}
     return {key: None if key.endswith(".type") and value == "JKS" else value for key, value in found.items()}
 
 
 def made(settings: BrokerSettings, name: str) -> ssl.SSLContext:
-    """Return a context for connections of this listener. Raises `SettingError`."""
+    """Return a new SSL context for connections of this listener. Raises `SettingError`."""
     wanted, spell = given(settings, name), partial(_spelt, settings, name)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
@@ -91,27 +97,30 @@ def made(settings: BrokerSettings, name: str) -> ssl.SSLContext:
 
 
 def principal_of(secure: ssl.SSLSocket, mapping: tuple[Rule, ...]) -> str:
-    """Return the user of a client's certificate; anonymous without one. Raises ValueError if no rule matches."""
+    """Return the user of a client's certificate, or the anonymous user if there is no certificate.
+
+    Raises ValueError if no mapping rule matches the certificate.
+    """
     certificate = secure.getpeercert(binary_form=True)
     return ANONYMOUS if certificate is None else user_of(read_certificate(certificate).subject, mapping)
 
 
 def _spelt(settings: BrokerSettings, name: str, key: str) -> str:
-    """Return the name under which this setting was given."""
+    """Return the name by which the user has set this setting, with or without the listener's prefix."""
     own = f"{PREFIX}{name.lower()}.{key}"
     texts = (settings.of_this_broker, settings.of_all_brokers, settings.given)
     return own if any(own in map(str.lower, each) for each in texts) else key
 
 
 def _limit(context: ssl.SSLContext, settings: BrokerSettings, spell: Spell) -> None:
-    """Limit the context to the configured versions and cipher suites. Raises `SettingError`."""
+    """Limit the context to the configured TLS versions and cipher suites. Raises `SettingError`."""
     most = VERSIONS.get(settings.ssl_protocol, ssl.TLSVersion.TLSv1_3)
     allowed = [VERSIONS[each] for each in settings.ssl_enabled_protocols if VERSIONS[each] <= most]
     narrow(context, allowed, settings.ssl_cipher_suites, spell)
 
 
 def _check_time(wanted: Given, spell: partial[str]) -> None:
-    """Raise `SettingError` if the certificate shown to clients has expired, or is not yet valid."""
+    """Raise `SettingError` if the certificate shown to clients has expired or is not valid yet."""
     found = key_and_chain(wanted, spell)
     assert found is not None
     first = found.chain.decode("ascii").partition("-----END CERTIFICATE-----")
@@ -125,7 +134,7 @@ def _check_time(wanted: Given, spell: partial[str]) -> None:
 
 
 def stamps_of(wanted: Given) -> tuple[Stamp | None, ...]:
-    """Return stamps that change when a file named by the settings changes."""
+    """Return stamps of the files that the settings name. A stamp changes when its file changes."""
     return tuple(_stamp(wanted[key]) for key in LOCATIONS)
 
 

@@ -10,11 +10,11 @@ from ottla.net.security.key_stores import Spell
 
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 NEWEST_SUITES = {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
-"""The suites of TLS 1.3. The system decides which of them are offered: Python cannot restrict them."""
+"""The cipher suites of TLS 1.3. The operating system decides which of them are offered, because Python cannot restrict them."""
 
 
 def narrow(context: ssl.SSLContext, versions: Sequence[ssl.TLSVersion], suites: Sequence[str], spell: Spell = str) -> None:
-    """Allow only these versions and suites; empty suites leave the system's choice. Raises `SettingError`."""
+    """Allow only these TLS versions and cipher suites. Without `suites`, the system's choice stays. Raises `SettingError`."""
     newest, older = [each for each in suites if each in NEWEST_SUITES], [each for each in suites if each not in NEWEST_SUITES]
     allowed = [*versions]
     if suites and not newest:
@@ -36,7 +36,10 @@ def narrow(context: ssl.SSLContext, versions: Sequence[ssl.TLSVersion], suites: 
 
 
 def openssl_name(suite: str) -> str:
-    """Return OpenSSL's name of a TLS 1.2 cipher suite from its IANA name; OpenSSL's own names stay unchanged."""
+    """Return OpenSSL's name of a TLS 1.2 cipher suite, whose IANA name is `suite`.
+
+    A name that is OpenSSL's already is returned as is.
+    """
     if not suite.startswith("TLS_"):
         return suite
     exchange, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")

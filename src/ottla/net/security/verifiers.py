@@ -1,6 +1,6 @@
 """The verification of tokens and tickets on a real machine: keys of files and web servers, and the system's Kerberos.
 
-The required libraries are imported when a listener offers the mechanism: no other broker waits for web clients and libraries.
+A library is imported only when a listener offers the mechanism that needs it. Brokers without that mechanism start faster.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SystemProofs:
-    """Implements `Proofs`. Keys of one source are fetched once for all listeners, until `close`."""
+    """Implements `Proofs`. The keys of one source are fetched once for all listeners. `close` ends the fetches."""
 
     def __init__(self) -> None:
         self._keys: dict[KeySource, Keys] = {}

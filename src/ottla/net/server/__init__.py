@@ -1,1 +1,4 @@
-"""The server on asyncio: listeners, connections, turns on the loop, and limits. The meaning of requests is unknown here."""
+"""The server on asyncio: listeners, connections, the loop's time for each connection, and limits.
+
+It does not interpret requests.
+"""

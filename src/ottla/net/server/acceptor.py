@@ -1,4 +1,4 @@
-"""The acceptor of connections at one listening socket, a few each turn of the loop. Their contents are unknown here."""
+"""The acceptor of connections at one listening socket. It accepts a few in each iteration of the loop, and reads none of them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Generic, Protocol, TypeVar
 log = logging.getLogger("ottla.net")
 
 WAITING = 512
-"""The length of the system's queue of connections that are not accepted yet."""
+"""The length of the operating system's queue of connections that are not accepted yet."""
 
 AT_ONCE = 8
-"""The limit on connections accepted in one turn, so that others are served meanwhile."""
+"""The limit on connections accepted in one iteration of the loop, so that open connections are served in between."""
 
 RETRY_S = 0.1
 MOST_HELD = 256
-"""The limit on refused connections kept open before they are closed; each takes a file descriptor."""
+"""The limit on refused connections that are kept open for a time before they are closed. Each uses a file descriptor."""
 
 SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -31,21 +31,21 @@ class Limits(Protocol):
     """The limits on connections."""
 
     def enter(self, host: str) -> bool:
-        """Return whether to accept one more connection of this address, and count it if so."""
+        """Count one more connection of address `host`, and return True. Return False if a limit forbids the connection."""
 
     def leave(self, host: str) -> None:
-        """Uncount one closed connection of this address."""
+        """Subtract a closed connection of address `host` from the count."""
 
     def wait_ms(self) -> int:
-        """Return the time, in ms, for which no connection is to be accepted; 0 for none."""
+        """Return the time, in ms, for which no connection may be accepted, or 0 if one may be accepted now."""
 
     def held_ms(self, host: str) -> int:
-        """Return the time, in ms, before a refused connection of this address is closed."""
+        """Return the time, in ms, for which a refused connection of address `host` is kept open before it is closed."""
 
 
 def listening(family: int, address: tuple[object, ...]) -> socket.socket:
     """Return a socket that listens at this address. Raises OSError."""
-    # asyncio sets TCP_NODELAY only with a named protocol: otherwise replies would wait for acknowledgements.
+    # asyncio sets TCP_NODELAY only with a named protocol; without it replies wait for acknowledgements.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -62,13 +62,14 @@ def listening(family: int, address: tuple[object, ...]) -> socket.socket:
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 Secure = Callable[[socket.socket, str, Callable[[], P]], None]
-"""A function that secures an address's connection before it gets a protocol."""
+"""A function that secures the connection of an address, and then calls the function that creates the connection's protocol."""
 
 
 class Acceptor(Generic[P]):
-    """Creates a protocol for each connection, from its address. Refused connections are closed, so that no client waits in vain.
+    """Accepts connections, and creates a protocol for each of them from its address.
 
-    A spare descriptor is kept for that even if the process may open no more files.
+    A refused connection is closed, so that its client does not wait in vain. A spare file descriptor is kept, so that a connection
+    can be accepted and closed even if the process may open no more files.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class Acceptor(Generic[P]):
                 task.add_done_callback(self._entered)
 
     def _turn_away(self, peer: socket.socket, host: str) -> None:
-        """Close a refused connection, at once or after a while."""
+        """Close a refused connection, at once or after `held_ms`."""
         held_ms = self._limits.held_ms(host)
         if not held_ms or len(self._held) >= MOST_HELD:
             peer.close()
@@ -160,12 +161,16 @@ class Acceptor(Generic[P]):
             peer.close()
 
     def _rest(self, for_s: float) -> None:
-        """Accept no connection for a while."""
+        """Accept no connection for `for_s` seconds."""
         self._loop.remove_reader(self._listener)
         self._retry = self._loop.call_later(for_s, self._listen)
 
     def _refuse(self, error: OSError) -> None:
-        """Close the next connection if a resource is short; otherwise, or without a spare descriptor, pause for a moment."""
+        """Handle a failed accept.
+
+        If a resource is short, close the next connection by means of the spare descriptor. Otherwise, or without the spare
+        descriptor, accept no connection for `RETRY_S` seconds.
+        """
         sentence = "a connection could not be accepted: %s; allow more open files, or lower max.connections"
         log.warning(sentence, error.strerror, extra={"cause": "accept"})
         if error.errno in SHORT_OF and self._spare is not None:

@@ -1,9 +1,10 @@
-"""The pool of request memory over all connections, for requests that arrive in pieces and for queued ones. It uses no sockets.
+"""The pool of memory for the requests of all connections: requests that arrive in pieces, and queued ones. It uses no sockets.
 
-The size that a peer announces is claimed before the request is read. Small requests have their own share, so that unfinished large
-ones never delay them. In each share, waiting requests are served in the order of arrival. A request larger than its share has it
-alone. A large arriving request and large batches being decompressed take memory in turns: both at once would be too much. While a
-request waits, a stalled one is cut off: it could hold its share without end.
+A request's memory is claimed, by the size that the peer announces, before the request is read. Small requests have their own share
+of the pool, so that incomplete large requests never delay them. In each share, waiting requests are served in the order of their
+arrival. A request that is larger than its share waits until the share is empty. Arriving large requests and large batches that are
+being decompressed never use memory at the same time, because both together would need too much. A stalled request could hold its
+share without end. It is therefore cut off while other requests wait.
 """
 
 from __future__ import annotations
@@ -14,37 +15,44 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.ports import StorageFailed
 
-if TYPE_CHECKING:  # clients import this module too, and load no broker
+if TYPE_CHECKING:  # clients import this module too, without the broker
     from ottla.broker.long_checks import Claim, Memory
 
 SMALL_BYTES = 1024 * 1024 + 64 * 1024
-"""The largest size, in bytes, of a small request: a producer's with Kafka's default max.request.size."""
+"""The largest size, in bytes, of a small request. A producer with Kafka's default max.request.size sends only small requests."""
 
 FREE_BYTES = 4096
-"""The largest size, in bytes, of a request that claims no memory: a connection costs more than that."""
+"""The largest size, in bytes, of a request that claims no memory, because the connection itself uses more than that."""
 
 STALLED_MS = 2000
 STALLED_BYTES = 64 * 1024
 STALLED_SHARE = 32
-"""A request is stalled if less than STALLED_BYTES, or than 1/STALLED_SHARE of it, arrives in STALLED_MS: it would take a minute."""
+"""The divisor of a large request's size that gives the least progress: less makes the request stalled.
+
+A request is stalled if fewer than STALLED_BYTES, or less than 1/STALLED_SHARE of it, arrive in STALLED_MS. A request at this rate
+would take about a minute.
+"""
 
 
 class Claimant(Protocol):
-    """A connection whose request is about to be read."""
+    """A connection that claims memory for a request before it reads the request."""
 
     @property
     def arrived(self) -> int | None:
-        """Return the number of bytes read of the request; None if it is whole, or gone."""
+        """Return the number of bytes read of the request, or None if the request is complete or abandoned."""
 
     def granted(self, size: int) -> None:
-        """Continue reading: the claimed memory is available."""
+        """Continue reading, because the claimed memory is available."""
 
     def give_up(self) -> None:
-        """Close the connection: its request is stalled, and others wait for the memory."""
+        """Close the connection, because its request is stalled while others wait for the memory."""
 
 
 class Tally:
-    """The bytes of one kind that all connections hold together. Beyond `limit_bytes`, each must hold less."""
+    """The number of bytes that all connections hold together for one purpose.
+
+    Above `limit_bytes`, each connection must hold fewer bytes.
+    """
 
     def __init__(self, limit_bytes: int) -> None:
         self.bytes = 0
@@ -56,7 +64,11 @@ class Tally:
 
 
 class Arriving:
-    """A request that was granted and is incomplete: the bytes at the last check, its time (mono_ms), and its claim to memory."""
+    """A request whose memory was granted and which is incomplete.
+
+    `arrived` is the number of bytes at the last check that saw enough progress, and `since_ms` the monotonic time of that check.
+    `claim` is the request's claim to the memory of large work, or None.
+    """
 
     __slots__ = ("arrived", "claim", "least_bytes", "since_ms", "size")
 
@@ -73,7 +85,10 @@ class Arriving:
 
 
 class Share:
-    """One part of the pool. `used` is the granted memory in bytes. Arriving requests also claim `memory`, unless it is None."""
+    """One of the two parts of the pool. `used` is the granted memory in bytes.
+
+    Arriving requests also claim `memory`, unless it is None.
+    """
 
     def __init__(self, limit_bytes: int, memory: Memory | None) -> None:
         self.limit_bytes = limit_bytes
@@ -84,14 +99,17 @@ class Share:
 
     @property
     def is_wanted(self) -> bool:
-        """Return whether a request waits for held memory."""
+        """Return whether a request waits for memory that other requests hold."""
         return bool(self.waiting) or (self.memory is not None and self.memory.is_wanted)
 
     def fits(self, size: int) -> bool:
         return self.used == 0 or self.used + size <= self.limit_bytes
 
     def grant(self, claimant: Claimant, size: int) -> bool:
-        """Grant a request that fits; return whether it may arrive now. If not, `granted` is called once there is memory too."""
+        """Grant the memory of a request that fits into this share. Return whether the request may arrive now.
+
+        Return False if the request must also wait for `memory`. `claimant.granted` is then called later.
+        """
         self.used += size
         claim = None if self.memory is None else self.memory.claim(size)
         arriving = self.arriving[claimant] = Arriving(size, claim)
@@ -100,7 +118,7 @@ class Share:
         return arriving.is_granted
 
     def end_arriving(self, claimant: Claimant) -> None:
-        """End the claim of a request that has arrived completely or is abandoned."""
+        """End the claim to `memory` of a request that has arrived completely or was abandoned."""
         arriving = self.arriving.pop(claimant, None)
         if arriving is not None and arriving.claim is not None and self.memory is not None:
             self.memory.release(arriving.claim)
@@ -111,9 +129,10 @@ class Share:
 
 
 class FramePool:
-    """The pool: `limit_bytes` for requests being read or served; 0 or less sets no limit. A quarter is for small requests.
+    """The pool. `limit_bytes` limits the requests that are being read or served; 0 or less means no limit.
 
-    Large requests also claim `memory` of their announced size until they are whole.
+    A quarter of the pool is for small requests. A large request also claims its announced size from `memory` until it has arrived
+    completely.
     """
 
     def __init__(self, limit_bytes: int, memory: Memory) -> None:
@@ -133,7 +152,7 @@ class FramePool:
         return len(self._small.waiting) + len(self._large.waiting) + unheard
 
     def claim(self, claimant: Claimant, size: int) -> bool:
-        """Return whether `size` bytes are granted at once. If not, `claimant.granted(size)` is called later."""
+        """Return whether `size` bytes are granted at once. If they are not, `claimant.granted(size)` is called later."""
         if size <= FREE_BYTES or not self._is_limited:
             return True
         share = self._share(size)
@@ -143,12 +162,12 @@ class FramePool:
         return share.grant(claimant, size)
 
     def whole(self, claimant: Claimant, size: int) -> None:
-        """Note that a request has arrived completely. It holds its share until it is released."""
+        """End the arrival of a request that is complete. The request keeps its granted memory until `release`."""
         if size > FREE_BYTES and self._is_limited:
             self._share(size).end_arriving(claimant)
 
     def release(self, size: int) -> None:
-        """Return granted memory, and grant it to waiting requests."""
+        """Take back granted memory of `size` bytes, and grant it to waiting requests."""
         if size <= FREE_BYTES or not self._is_limited:
             return
         share = self._share(size)
@@ -159,7 +178,7 @@ class FramePool:
                 claimant.granted(size)
 
     def forget(self, claimant: Claimant) -> None:
-        """Remove a claimant from the waiting and arriving ones."""
+        """Remove a claimant from the waiting and the arriving requests, and take back its memory."""
         for share in (self._small, self._large):
             if any(one is claimant for one, _ in share.waiting):
                 share.waiting = deque(pair for pair in share.waiting if pair[0] is not claimant)
@@ -169,7 +188,7 @@ class FramePool:
             self.release(arriving.size)
 
     def look(self, mono_ms: int) -> None:
-        """Cut off stalled requests while others wait. Call this about every second."""
+        """Cut off stalled requests if other requests wait. This must be called about every second."""
         for share in (self._small, self._large):
             for claimant, one in tuple(share.arriving.items()):
                 arrived = claimant.arrived

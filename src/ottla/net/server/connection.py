@@ -1,9 +1,9 @@
-"""One client's connection: bytes into frames, replies out in order. The meaning of requests is unknown here.
+"""One client's connection: it splits bytes into frames, and sends replies in order. The meaning of requests is unknown here.
 
-Memory is bounded both ways. Incoming bytes land in a buffer shared by all connections; only an incomplete frame gets its own
-buffer, for which memory is claimed. A connection stops reading while its reply is pending, its peer does not read, its turn is
-over, or memory for its request is missing. For output, asyncio's buffer holds one chunk at most; file slices stay slices until the
-socket takes them.
+Memory is bounded in both directions. Incoming bytes are read into a buffer that all connections share. Only an incomplete frame
+gets its own buffer, for which memory is claimed. A connection stops reading in four cases: its reply is pending, its peer does not
+read, its time is used up, or memory for its request is missing. In the output direction, asyncio's buffer contains one chunk at
+most. File slices are read only when the socket can take them.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ BACKLOG_BYTES = 64 * 1024
 EAGER_BYTES = 2 * 1024 * 1024
 READ_BYTES = 1024 * 1024
 CROWDED_READ_BYTES = 4096
-"""The bytes of one read: fewer while the backlogs of all connections exceed their limit."""
+"""The size, in bytes, of one read while the backlogs of all connections together exceed their limit."""
 OWED_REPLIES = 2048
 COPIED_BYTES = CROWDED_READ_BYTES
-"""The largest uncounted copy of a frame, in bytes: a connection costs more than that."""
+"""The largest size, in bytes, of a copied frame that is not counted, because the connection itself uses more memory."""
 
 
 class Answered:
-    """A finished reply that waits for earlier replies."""
+    """A finished reply that must wait until earlier replies are sent."""
 
     __slots__ = ("answer", "size")
     blocking = False
@@ -57,7 +57,10 @@ class Answered:
 
 
 class Resting:
-    """A throttle: it delays the replies after a client's quota violation. `answer`, if not None, is sent at its end."""
+    """A throttle after a client exceeded its quota: it delays the client's next replies.
+
+    `answer`, if not None, is sent when the throttle ends.
+    """
 
     __slots__ = ("answer", "began_ms", "done", "timer")
     blocking = True
@@ -70,7 +73,10 @@ class Resting:
 
 
 class Owner(Protocol):
-    """The interface of the server that owns a connection. All connections share `scratch`, and empty it at once."""
+    """The interface of the server that owns a connection.
+
+    `scratch` is the read buffer of all connections. Each connection empties it before another one reads.
+    """
 
     scratch: memoryview
     max_request_bytes: int
@@ -80,29 +86,32 @@ class Owner(Protocol):
     unsent: Tally
 
     unheard: set[Connection]
-    """The connections that are not being read now."""
+    """The connections from which the server does not read at present."""
 
     def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
-        """Accept a new connection; return its peer."""
+        """Register a new connection, and return its peer."""
 
     def dismiss(self, connection: Connection, owed: Iterable[DelayedReply]) -> None:
-        """Remove a closed connection and its pending replies."""
+        """Remove a closed connection, and cancel its pending replies `owed`."""
 
     def close_soon(self, connection: Connection) -> None:
-        """Close a connection whose peer has left; each turn closes some of all."""
+        """Schedule the close of a connection whose peer has left. Only a limited number is closed in one iteration of the loop."""
 
     def settle_soon(self) -> None:
-        """Finish the bundle of requests once every connection with input was read."""
+        """Schedule the end of the current batch of requests, after every connection with input was read."""
 
     def later(self, ms: int, call: Callable[[], None]) -> asyncio.TimerHandle:
-        """Call a function after `ms`."""
+        """Call a function after `ms` milliseconds."""
 
     def resume_soon(self, connection: Connection) -> None:
-        """Call `connection.resume()` once the current bundle is settled."""
+        """Call `connection.resume()` after the current batch of requests has ended."""
 
 
 class Connection(asyncio.BufferedProtocol):
-    """A connection: frames in, replies out. No request begins while an earlier reply of the same connection is blocking."""
+    """A connection that receives frames and sends replies.
+
+    No request begins while an earlier reply of this connection is blocking.
+    """
 
     def __init__(self, owner: Owner, door: Door, clock: Clock, where: Listen, host: str) -> None:
         self.host = host
@@ -189,7 +198,10 @@ class Connection(asyncio.BufferedProtocol):
             self._owner.settle_soon()
 
     def eof_received(self) -> bool:
-        """Note that the peer sends no more. Its complete requests are still served and answered: it may still read, as in Kafka."""
+        """Handle that the peer sends no more data.
+
+        Complete requests are still served and answered, as in Kafka, because the peer may still read.
+        """
         self._heard_all = True
         if self._is_claiming or self.arrived is not None:
             self._drop_input()
@@ -208,20 +220,26 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def idle(self) -> bool:
-        """Return whether the connection is idle, or only waits for the peer to read."""
+        """Return whether the connection has no request in progress. Its peer may have unread replies."""
         return not self._owed and not self.waits and not self._is_claiming
 
     @property
     def last_ms(self) -> int:
-        """Return the monotonic time of the last transfer, in ms, in or out: a peer may take long to read one reply."""
+        """Return the monotonic time, in ms, of the last transfer in either direction.
+
+        Sending counts, because a peer can take long to read one reply.
+        """
         return max(self.active_ms, self.moved_ms)
 
     def is_left_idle_since(self, mono_ms: int) -> bool:
-        """Return whether nothing was transferred since then, and the client's release expects idle connections to be closed."""
+        """Return whether the connection has been idle since `mono_ms` and may be closed.
+
+        It may be closed only if brokers of the client's release close idle connections.
+        """
         return self.idle and self.last_ms < mono_ms and self.peer.release.closes_idle
 
     def look(self) -> None:
-        """Check for a peer that has cut the connection while it is not being read."""
+        """Check whether the peer has cut the connection. This is needed while the server does not read from the connection."""
         peer: socket.socket | None = None if self._reading else self._transport.get_extra_info("socket")
         if peer is not None and not self._closing and peer.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self.cut()
@@ -233,12 +251,12 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _is_under_way(self) -> bool:
-        """Return whether work remains before a peer that sends no more can be closed."""
+        """Return whether work remains that must precede the close after the peer's last data."""
         owes = any(not isinstance(reply, Resting) or reply.answer or self._backlog for reply in self._owed)
         return owes or self.waits or self._resuming or not self._outbox.is_empty
 
     def close_if_done(self) -> None:
-        """Close if the peer sends no more, and no work remains."""
+        """Close the connection if the peer sends no more data and no work remains."""
         if self._heard_all and not self._closing and not self._is_under_way:
             self.close()
 
@@ -246,7 +264,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _blocked(self) -> bool:
-        """Return whether the next request has to wait."""
+        """Return whether the next request must wait."""
         if self._closing or self._outbox.full or len(self._owed) >= OWED_REPLIES:
             return True
         owed = self._owed
@@ -254,16 +272,16 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _may_go_on(self) -> bool:
-        """Return whether held input can be served in a later turn."""
+        """Return whether unserved input exists that can be served later without more data from the peer."""
         return (len(self._backlog) >= SIZE.size or self._has_frame) and not self._is_claiming and not self._blocked
 
     @property
     def _has_frame(self) -> bool:
-        """Return whether a frame with its own buffer is complete, and not yet served."""
+        """Return whether a frame with its own buffer is complete and not yet served."""
         return self._frame is not None and self._filled == len(self._frame)
 
     def _work(self, now: Now) -> None:
-        """Serve held input, now or in its turn."""
+        """Serve the unserved input, now or when it is this connection's turn."""
         if not self._blocked and not self.waits and not self._is_claiming and self._turns.begin(self):
             self._work_off(now)
             if self._flush() or self._may_go_on:  # sending replies counts as work, too
@@ -272,7 +290,7 @@ class Connection(asyncio.BufferedProtocol):
         self._mind_reading()
 
     def _work_off(self, now: Now) -> None:
-        """Serve held input until the turn is over."""
+        """Serve the unserved input until this connection's time is used up."""
         frame = self._frame
         if frame is not None and self._filled == len(frame):
             self._frame = None
@@ -283,7 +301,10 @@ class Connection(asyncio.BufferedProtocol):
             self._take(memoryview(backlog), now, owned=True)
 
     def _take(self, view: memoryview, now: Now, *, owned: bool = False) -> None:
-        """Serve the complete frames in `view` until the turn is over; keep the rest. `owned`: the memory has no other use."""
+        """Serve the complete frames in `view` until this connection's time is used up. Keep the rest.
+
+        `owned` is whether the memory of `view` is used for nothing else.
+        """
         position, end, done, pace = 0, len(view), 0, 1
         while end - position >= 4:
             if self._blocked:
@@ -305,7 +326,7 @@ class Connection(asyncio.BufferedProtocol):
             self._keep(view[position:])
 
     def _is_early(self, size: int) -> bool:
-        """Return whether a frame is too large for a peer that is not authenticated."""
+        """Return whether a frame of `size` bytes is too large for a peer that has not authenticated yet."""
         authentication = self.peer.authentication
         most = None if authentication is None else authentication.most_bytes
         return most is not None and size > most
@@ -318,7 +339,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort(f"a request of {size} bytes is outside 0 to socket.request.max.bytes ({most})")
 
     def _keep(self, rest: memoryview) -> None:
-        """Keep bytes that cannot be served now: as the start of a frame, or as a backlog behind earlier input."""
+        """Keep bytes that cannot be served now, either as the start of a frame or as a backlog behind earlier input."""
         if len(rest) >= 4 and not self.waits and not self._blocked:
             size = 4 + SIZE.unpack_from(rest)[0]
             if self._pool.claim(self, size):
@@ -334,7 +355,7 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = len(start)
 
     def granted(self, size: int) -> None:
-        """Continue reading: there is memory for the frame that begins in the backlog."""
+        """Continue reading, because memory is available for the frame whose start is in the backlog."""
         self._is_claiming = False
         self._begin_frame(size, self._backlog)
         self._backlog = bytearray()
@@ -342,18 +363,18 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def arrived(self) -> int | None:
-        """Return the number of bytes read of an incomplete frame; None without one."""
+        """Return the number of bytes read of an incomplete frame, or None if no frame is incomplete."""
         return None if self._frame is None or self._has_frame else self._filled
 
     def give_up(self) -> None:
-        """Cut the connection: its request is stalled, and others wait for the memory."""
+        """Cut the connection, because its request is stalled while others wait for the memory."""
         if not self._closing:
             sentence = "closed the connection of %s: its request is stalled, and others wait for memory (queued.max.request.bytes)"
             log.warning(sentence, self, extra={"cause": "stalled request"})
             self.cut()
 
     def _release_later(self, size: int) -> None:
-        """Release the memory of a frame once its reply is ready."""
+        """Release the memory of a served frame, either now or when the frame's reply is ready."""
         last = self._owed[-1] if self._owed else None
         if isinstance(last, DelayedReply) and not last.done:
             self._granted[last] = size
@@ -362,7 +383,7 @@ class Connection(asyncio.BufferedProtocol):
             self._pool.release(size)
 
     def _drop_input(self) -> None:
-        """Drop input that was read and not served."""
+        """Drop input that was read but not served."""
         if self._frame is not None:
             self._pool.whole(self, len(self._frame))
             self._pool.release(len(self._frame))
@@ -377,7 +398,7 @@ class Connection(asyncio.BufferedProtocol):
         self._counted = len(self._backlog)
 
     def _mind_reading(self) -> None:
-        """Read only while there is room for more input."""
+        """Pause or resume reading, so that input is read only while there is room for it."""
         self._count_backlog()
         most = SIZE.size if self._is_claiming or self._backlogs.is_crowded else BACKLOG_BYTES
         has_room = len(self._backlog) < most and not self._has_frame
@@ -391,7 +412,7 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(answer, DelayedReply):
             answer.ready = self._ready
             self._owed.append(answer)
-            if answer.blocking and len(frame) > COPIED_BYTES:  # it is served in slices, from a copy or from the former backlog
+            if answer.blocking and len(frame) > COPIED_BYTES:  # it is served in steps, from a copy or from the former backlog
                 self._copied[answer] = len(frame)
                 self._backlogs.bytes += len(frame)
         elif self._owed:
@@ -404,7 +425,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- replies out
 
     def _ready(self) -> None:
-        """Send a reply that has become ready and the ones behind it, and resume reading."""
+        """Send each reply that has become ready and has no unfinished reply before it. Then schedule `resume`."""
         rested_ms = 0
         while self._owed and self._owed[0].done and not self._closing:
             reply = self._owed.popleft()
@@ -427,7 +448,7 @@ class Connection(asyncio.BufferedProtocol):
             self._backlogs.bytes -= self._copied.pop(delayed)
 
     def resume(self) -> None:
-        """Send released replies, and serve input that arrived meanwhile."""
+        """Send the replies that are ready now, and serve the input that has waited for them."""
         self._resuming = False
         if self._closing:
             return
@@ -441,7 +462,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close_if_done()
 
     def go_on(self) -> None:
-        """Serve held input and send more, in this connection's turn."""
+        """Serve unserved input and send more replies. The scheduler calls this in the connection's turn."""
         if self._closing:
             return
         if not self._blocked:
@@ -466,9 +487,10 @@ class Connection(asyncio.BufferedProtocol):
             self._outbox.put(answer)
 
     def _throttle(self, answer: Throttled, rested_ms: int) -> None:
-        """Throttle the client: begin none of its requests for this time. A throttle just ended for an earlier answer counts.
+        """Begin a throttle: no request of this client begins for `answer.throttle_ms`.
 
-        An answer that is sent after the throttle keeps its place before later ones.
+        If `answer.rests_first`, the answer is sent after the throttle, but before all later answers. The time `rested_ms` of a
+        throttle that has just ended counts in this case.
         """
         left_ms = answer.throttle_ms - rested_ms if answer.rests_first else answer.throttle_ms
         if not answer.rests_first or left_ms <= 0:
@@ -479,12 +501,12 @@ class Connection(asyncio.BufferedProtocol):
             (self._owed.appendleft if answer.rests_first else self._owed.append)(rest)
 
     def _rested(self, rest: Resting) -> None:
-        """End a throttle."""
+        """End a throttle, and send the replies that it has delayed."""
         rest.done = True
         self._ready()
 
     def _flush(self) -> bool:
-        """Send as much as the peer reads. Return whether it would read more in a later turn."""
+        """Send up to `SENT_BYTES` if the peer reads them. Return whether the peer would read more."""
         if self._closing:
             return False
         try:
@@ -494,7 +516,7 @@ class Connection(asyncio.BufferedProtocol):
             return False
 
     def abort(self, reason: str) -> None:
-        """Send finished replies, then close. Log once who was closed and why."""
+        """Send finished replies, then close the connection. Log once which connection was closed, and why."""
         if self._closing:
             return
         cause = {"cause": f"closed connection {NUMBER.sub('', reason)}"}
@@ -503,19 +525,22 @@ class Connection(asyncio.BufferedProtocol):
         self.close()
 
     def cut(self) -> None:
-        """Close at once; asyncio's buffer is lost."""
+        """Close the connection at once, and drop the data in asyncio's buffer."""
         self._closing = True
         self._drop_input()
         self._outbox.clear()
         self._transport.abort()
 
     def close(self) -> None:
-        """Close after asyncio's buffer has been sent."""
+        """Close the connection after the data in asyncio's buffer has been sent."""
         self._closing = True
         self._drop_input()
         self._transport.close()
 
 
 def _room(size: int) -> bytearray | mmap.mmap:
-    """Return a buffer for one frame. A large one takes memory only as bytes arrive: announcing 100 MB costs the broker nothing."""
+    """Return a buffer for one frame.
+
+    A large buffer takes memory only as bytes arrive, so announcing 100 MB costs the broker nothing.
+    """
     return bytearray(size) if size <= EAGER_BYTES else mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

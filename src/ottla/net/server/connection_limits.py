@@ -1,4 +1,4 @@
-"""The limits on connections: total and per address (KIP-308), and rates per second (KIP-612). Sockets are unknown here."""
+"""The limits on connections: total and per address (KIP-308), and rates per second (KIP-612). The module uses no sockets."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ Key = TypeVar("Key", str, str | None)
 EVERY_ADDRESS = QuotaEntity(ip=DEFAULT)
 OTHERS_SHARE = 16
 MOST_ADDRESSES = 10_000
-"""The limit on addresses whose connection rate is stored: beyond it, addresses that rarely connect are forgotten."""
+"""The limit on addresses whose connection rate is stored. Above it, addresses that have not connected recently are removed."""
 
 LONGEST_WAIT_MS = 1000
-"""The longest pause, in ms, before a connection is accepted or closed; the check is then repeated."""
+"""The longest pause, in ms, before a connection is accepted or closed. A connection that must wait longer is checked again."""
 
 
 class ConnectionLimits:
-    """Counts of connections by address and listener.
+    """The counts of connections by address and listener.
 
-    `room` is the number of connections that the process's open files allow, whatever the settings say. Without settings, an address
-    gets at most fifteen sixteenths of it, so that it does not lock out all others. `make_room()` is called when all are taken; it
-    returns whether a connection was closed. `quotas` holds the connection rates of addresses (KIP-612); `now_ms` is the monotonic
-    clock. `beside` runs work that may wait for the network on another thread.
+    `room` is the number of connections that the process's limit of open files allows. It applies whatever the settings say. Without
+    settings, one address gets at most fifteen sixteenths of `room`, so that it cannot exclude all others. `make_room()` is called
+    when all are in use; it closes idle connections, and returns whether it closed any. `quotas` contains the connection
+    rates of addresses (KIP-612). `now_ms` returns the monotonic time. `beside` runs, on another thread, work that may wait for the
+    network.
     """
 
     def __init__(
@@ -60,11 +61,11 @@ class ConnectionLimits:
         settings.told.append(self._read)
 
     def of(self, listener: str) -> ListenerLimits:
-        """Return the limits as one listener uses them."""
+        """Return the limits from the view of one listener."""
         return ListenerLimits(self, self._rates, listener)
 
     def enter(self, host: str, listener: str = "") -> bool:
-        """Return whether to accept one more connection of this address, and count it if so."""
+        """Count one more connection of address `host` on `listener`, and return True. Return False if a limit forbids it."""
         settings = self._settings.value
         most, of_host = min(settings.max_connections, self._room), self._of_host(host)
         of_listener = settings.of_listener(listener).max_connections
@@ -89,7 +90,7 @@ class ConnectionLimits:
         return True
 
     def leave(self, host: str, listener: str = "") -> None:
-        """Uncount one closed connection of this address."""
+        """Subtract a closed connection of address `host` from the counts."""
         self._by_listener[listener] -= 1
         self._by_host[host] -= 1
         if not self._by_host[host]:
@@ -117,14 +118,14 @@ class ConnectionLimits:
             self._beside(partial(self._look_up, overrides, names))
 
     def _look_up(self, overrides: Overrides, names: Overrides) -> None:
-        """Add the addresses of host names, on a thread of its own: a name server may take long."""
+        """Add the addresses of host names to the overrides. This runs on its own thread, because a name server can take long."""
         found = {address: most for host, most in names for address in _addresses(host)}
         if self._settings.value.max_connections_per_ip_overrides is overrides:
-            self._overrides = found | self._overrides  # one assignment: a concurrent count uses either dict
+            self._overrides = found | self._overrides  # one assignment, so that a concurrent count uses one of the two dicts
 
 
 class ConnectionRates:
-    """The rates of accepted connections: of all listeners, of each listener, and of each address."""
+    """The rates of accepted connections: of all listeners together, of each listener, and of each address."""
 
     def __init__(
         self, settings: SettingsInForce, quotas: Mapping[QuotaEntity, Mapping[str, float]], now_ms: Callable[[], int]
@@ -141,13 +142,13 @@ class ConnectionRates:
         return len(self._of_hosts)
 
     def wait_ms(self, listener: str) -> int:
-        """Return the time, in ms, for which no connection is to be accepted; new ones wait in the system's queue."""
+        """Return the time, in ms, for which no connection may be accepted. New connections wait in the operating system's queue."""
         now_ms = self._now_ms()
         buckets = [self._of_all(now_ms), self._of_listener(listener, now_ms)]
         return min(LONGEST_WAIT_MS, max(0 if bucket is None else bucket.wait_ms(now_ms) for bucket in buckets))
 
     def enter(self, host: str, listener: str) -> bool:
-        """Count an accepted connection; return False, without counting, if its address connects too often."""
+        """Count an accepted connection, and return True. Return False if the connection exceeds its address's rate."""
         now_ms = self._now_ms()
         bucket = self._of_host(host, now_ms)
         if bucket is not None and bucket.wait_ms(now_ms):
@@ -158,7 +159,7 @@ class ConnectionRates:
         return True
 
     def held_ms(self, host: str) -> int:
-        """Return the time, in ms, before a refused connection is closed, so that its client does not retry at once."""
+        """Return the time, in ms, for which a refused connection is kept open, so that its client does not retry at once."""
         now_ms = self._now_ms()
         bucket = self._of_host(host, now_ms)
         return 0 if bucket is None else min(LONGEST_WAIT_MS, bucket.wait_ms(now_ms))
@@ -202,24 +203,24 @@ class ListenerLimits:
         self._listener = listener
 
     def enter(self, host: str) -> bool:
-        """Return whether to accept a connection; see `ConnectionLimits.enter`."""
+        """Count one more connection of address `host`, and return True. Return False if a limit forbids the connection."""
         return self._limits.enter(host, self._listener)
 
     def leave(self, host: str) -> None:
-        """Uncount one closed connection of this address."""
+        """Subtract a closed connection of address `host` from the counts."""
         self._limits.leave(host, self._listener)
 
     def wait_ms(self) -> int:
-        """Return the time, in ms, for which no connection is to be accepted."""
+        """Return the time, in ms, for which no connection may be accepted, or 0 if one may be accepted now."""
         return self._rates.wait_ms(self._listener)
 
     def held_ms(self, host: str) -> int:
-        """Return the time, in ms, before a refused connection of this address is closed."""
+        """Return the time, in ms, for which a refused connection of address `host` is kept open before it is closed."""
         return self._rates.held_ms(host)
 
 
 def _address(host: str) -> str | None:
-    """Return an address in the form that connections use; None for a host name."""
+    """Return an address in the form in which connections report it, or None if `host` is a host name."""
     try:
         return str(ipaddress.ip_address(host.strip("[]")))
     except ValueError:

@@ -1,8 +1,8 @@
-"""The one place that catches unexpected exceptions and judges their severity.
+"""The single place that catches unexpected exceptions and decides whether the broker can continue.
 
-Reading and deciding a request changes nothing, so an exception there fails that request alone. An exception after a change (an
-append, an `apply`, a commit to the registry) broke an invariant, and so did one from a timer, a background job or a completion. A
-broker that continued could lose data later, so it ends.
+While a request is read and decided, nothing is changed. An exception in this phase fails only the request. An exception after a
+change (an append, an `apply`, a commit to the registry) has broken an invariant. The same is true of an exception in a timer, a
+background job or a completion. A broker that continued after such an exception could lose data, so it ends.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ SENTENCE = "The request was refused because of a bug in the broker: please repor
 
 
 class BrokerFailed(Exception):
-    """The broker ended because of a bug that could have lost data later; `__cause__` is the exception.
+    """The broker ended because of a bug that could have caused a loss of data. `__cause__` is the bug's exception.
 
-    Acknowledged data is on disk. Start the broker again: it then checks its logs.
+    Acknowledged data is on disk. When the broker is started again, it checks its logs.
     """
 
     def __init__(self) -> None:
@@ -41,9 +41,9 @@ class BrokerFailed(Exception):
 
 
 class Door:
-    """The entry to one broker: requests through `receive`, all other calls of the broker inside `with door:`.
+    """The only entry to one broker: requests enter through `receive`, all other calls run inside `with door:`.
 
-    `failure` is the exception that ended the broker; `end` was called then.
+    `failure` is the exception that ended the broker, or None. `end` is called when the broker ends.
     """
 
     def __init__(self, broker: BrokerMachine, end: Callable[[], None]) -> None:
@@ -54,11 +54,14 @@ class Door:
 
     @property
     def unexpected(self) -> int:
-        """Return the number of requests, or parts of large ones, that were refused because of a bug."""
+        """Return the number of requests, or parts of large requests, that were refused because of a bug."""
         return self._broker.changes.mistakes
 
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | DelayedReply:
-        """Serve a request. After a bug, answer with an error if the API has a field for it. `owned`: see `Router.receive`."""
+        """Serve a request. If a bug prevents this, answer with an error if the API's response has a field for it.
+
+        `owned` has the meaning that `Router.receive` documents: whether the memory of `frame` is used for nothing else.
+        """
         try:
             return self._routers[peer.release.dialect].receive(frame, peer, now, owned)
         except Exception as error:
@@ -72,7 +75,7 @@ class Door:
             return Close(SENTENCE) if isinstance(refused, Mistake) else refused  # the bug may be in the encoding of answers
 
     def fail(self, error: Exception, where: str) -> None:
-        """End the broker, and log the reason, once."""
+        """End the broker because of an exception, and log the reason. Only the first call has an effect."""
         if self.failure is None:
             self.failure = error
             log.critical(ENDED, where, exc_info=error)

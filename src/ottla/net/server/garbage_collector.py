@@ -1,7 +1,7 @@
-"""The settings of Python's garbage collector in a broker process: it traverses few objects at a time.
+"""The settings of Python's garbage collector in a broker process, so that one collection traverses few objects.
 
-Requests leave no cycles behind, so there is hardly any garbage to find. Traversing all live objects, such as hundreds of thousands
-of decoded names, would stop the process for a tenth of a second.
+Requests leave no reference cycles, so there is hardly any garbage to find. A traversal of all live objects, such as hundreds of
+thousands of decoded names, would stop the process for a tenth of a second.
 """
 
 from __future__ import annotations
@@ -13,40 +13,48 @@ import time
 from collections.abc import Callable
 
 YOUNG_OBJECTS = 10_000
-"""The number of new objects after which the collector checks them, and every second time also the ones of the last check."""
+"""The number of new objects that causes a collection of the youngest generation.
+
+Every second collection also includes the survivors of the previous one.
+"""
 
 MIDDLES = 5
-"""After so many of those second times all that came is collected, in a step of its own: about a hundred thousand objects, that are
-not left to grow to the millions of a large request."""
+"""The number of collections of the middle generation after which `Collector` collects everything new.
+
+About a hundred thousand objects have then been created. Without this step they could grow to the millions of objects of a large
+request.
+"""
 
 NEVER = 1_000_000_000
 LOOK_S = 10
 IDLE_PART = 0.01
-"""The part of a processor below which a process is idle."""
+"""The fraction of a processor's time below which the process counts as idle."""
 
 WORTHWHILE_BLOCKS = 100_000
-"""The new memory blocks since the last full collection that are worth a collection while idle."""
+"""The number of memory blocks allocated since the last full collection that justifies a collection while the process is idle."""
 
 URGENT_BLOCKS = 2_000_000
-"""The new memory blocks that are worth a collection even under load."""
+"""The number of memory blocks allocated since the last full collection that justifies a collection even under load."""
 
 
 def let_go(transport: asyncio.BaseTransport) -> None:
-    """Break the reference cycle of a closed connection, so that it is freed at once: asyncio transports hold their own method.
+    """Break the reference cycle of a closed connection, so that its memory is freed at once.
 
-    A transport that the collector has frozen would otherwise stay for good.
+    The cycle exists because asyncio transports hold their own bound method. Without this, a transport that the collector has frozen
+    would never be freed.
     """
     getattr(transport, "__dict__", {}).pop("_read_ready_cb", None)
 
 
 class Collector:
-    """A collector of all objects created since its last run: when the process is idle, or when there are many.
+    """A collector of all objects created since its last run. It runs when the process is idle, or when there are many new objects.
 
-    Survivors are frozen and never traversed again, so that the next run is as short. The settings are the whole process's.
+    Surviving objects are frozen and never traversed again, so that the next run is short, too. The settings apply to the whole
+    process.
     """
 
     def __init__(self, used_s: Callable[[], float] = time.process_time) -> None:
-        """Prepare a collector. `used_s` returns the processor time of this process, in s."""
+        """Create a collector. `used_s` returns the processor time, in s, that this process has used."""
         self._used_s = used_s
         self._used_before_s = 0.0
         self._blocks_before = 0
@@ -54,8 +62,8 @@ class Collector:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def begin(self) -> None:
-        """Freeze all live objects, and check every few seconds, on the running loop, whether to collect."""
-        # Since Python 3.14 the second number is the part of old objects checked with young ones, and there is no third generation.
+        """Freeze all live objects. Then check every `LOOK_S` seconds, on the running loop, whether to collect."""
+        # Since Python 3.14 the second number is the share of old objects checked with young ones, and there is no third generation.
         self._loop = asyncio.get_running_loop()
         if sys.version_info < (3, 14):
             gc.set_threshold(YOUNG_OBJECTS, 1, NEVER)
@@ -66,7 +74,7 @@ class Collector:
         self._look_later()
 
     def look(self) -> None:
-        """Collect the objects created since the last run, if that is worth its time."""
+        """Collect the objects created since the last run if they are many enough to justify it."""
         used_s = self._used_s() - self._used_before_s
         self._used_before_s += used_s
         came = sys.getallocatedblocks() - self._blocks_before
@@ -79,7 +87,7 @@ class Collector:
         self._spare()
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
-        """Count collections of those that were looked at last. Python calls this on any thread, and collects nothing meanwhile."""
+        """Count the collections of the middle generation. Python calls this on any thread, during which it does not collect."""
         if phase != "stop" or info["generation"] != 1:
             return
         self._middles += 1
@@ -87,7 +95,7 @@ class Collector:
             try:
                 self._loop.call_soon_threadsafe(self._collect)
             except RuntimeError:
-                gc.callbacks.remove(self._collected)  # the loop is over
+                gc.callbacks.remove(self._collected)  # the loop is closed
 
     def _look_later(self) -> None:
         asyncio.get_running_loop().call_later(LOOK_S, self._look)

@@ -1,7 +1,7 @@
-"""The TLS handshakes of new connections: limited in number and time, with their computations on a separate thread.
+"""The TLS handshakes of new connections, limited in number and time. Their computations run on a separate thread.
 
 A signature takes longer than a hundred requests, so it is not computed on the broker's thread. A stalled handshake costs only its
-socket; at the limit, the oldest one is closed. Messages are unknown here.
+socket. At the limit, the oldest handshake is closed. Messages are unknown here.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from contextlib import suppress
 log = logging.getLogger("ottla.net")
 
 HANDSHAKE_S = 30
-"""The longest handshake, in s. Kafka has no setting for it."""
+"""The longest duration of a handshake, in s. Kafka has no setting for it."""
 
 MOST = 1000
-"""The limit on handshakes at a time."""
+"""The limit on simultaneous handshakes."""
 
 Secured = Callable[[ssl.SSLSocket], None]
 Gone = Callable[[], None]
 
 
 class Handshake:
-    """One handshake. `secured(socket)` takes over the socket, or raises ValueError; `gone()` is called after a failure."""
+    """One handshake.
+
+    `secured(socket)` is called after a success: it takes over the socket, or raises ValueError. `gone()` is called after a failure.
+    """
 
     __slots__ = ("began_s", "busy", "closed", "gone", "host", "secured", "socket")
 
@@ -38,7 +41,7 @@ class Handshake:
         self.secured = secured
         self.gone = gone
         self.busy = False
-        """Whether the thread uses the socket: no other code touches it then."""
+        """Whether the thread uses the socket. No other code may use the socket at that time."""
         self.closed = False
 
 
@@ -54,7 +57,7 @@ class Handshakes:
         """Begin the TLS handshake of an accepted connection."""
         try:
             secure = context.wrap_socket(peer, server_side=True, do_handshake_on_connect=False)
-        except (OSError, ValueError):  # the peer was gone before
+        except (OSError, ValueError):  # the peer had left already
             peer.close()
             gone()
             return
@@ -68,20 +71,20 @@ class Handshakes:
             self._give_up(oldest, "too many TLS handshakes are in progress")
 
     def look(self) -> None:
-        """Close handshakes that take too long. Call this about every second."""
+        """Close handshakes that take longer than `HANDSHAKE_S`. This must be called about every second."""
         late_s = self._loop.time() - HANDSHAKE_S
         for one in [each for each in self._under_way if each.began_s < late_s]:
             self._give_up(one, f"it took longer than {HANDSHAKE_S} s")
 
     def close(self) -> None:
-        """Close all handshakes; the thread ends."""
+        """Close all handshakes, and wait for the end of the thread."""
         for one in tuple(self._under_way):
             self._end(one)
         if self._thread is not None:
             self._thread.shutdown(wait=True, cancel_futures=True)
 
     def _step(self, one: Handshake) -> None:
-        """Continue a handshake: its socket is readable or writable."""
+        """Continue a handshake on the thread, because its socket is readable or writable."""
         assert self._thread is not None
         self._loop.remove_reader(one.socket)
         self._loop.remove_writer(one.socket)
@@ -89,13 +92,13 @@ class Handshakes:
         self._thread.submit(self._work, one)
 
     def _work(self, one: Handshake) -> None:
-        """Continue a handshake as far as the peer's bytes reach. Runs on the thread."""
+        """Continue a handshake as far as the received bytes allow. This runs on the thread."""
         error: OSError | None = None
         try:
             one.socket.do_handshake()
         except OSError as refused:
             error = refused
-        with suppress(RuntimeError):  # the loop is closed: no code waits
+        with suppress(RuntimeError):  # the loop is closed, so no code waits for the result
             self._loop.call_soon_threadsafe(self._stepped, one, error)
 
     def _stepped(self, one: Handshake, error: OSError | None) -> None:

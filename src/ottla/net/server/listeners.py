@@ -1,4 +1,4 @@
-"""The addresses on which a broker listens, with their protocols. Sockets are unknown here."""
+"""The addresses on which a broker listens, with their protocols. The module uses no sockets."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ OPTIONS = ("release", "name", "security")
 
 
 class CannotListen(Exception):
-    """An address that cannot be listened on. The message says which and what to do."""
+    """The broker cannot listen on an address. The message says which address, why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """A listener: host, port (0 takes a free one), name, Kafka release and security protocol.
+    """A listener: host, port (0 means any free port), name, Kafka release and security protocol.
 
-    A security protocol of None means the one that `listener.security.protocol.map` has for the name.
+    A security protocol of None means the protocol that `listener.security.protocol.map` assigns to the name.
     """
 
     host: str
@@ -36,7 +36,7 @@ class Listen:
     def parse(cls, text: str) -> Listen:
         """Parse "host:port" or "[ipv6]:port", optionally with ",release=0.9.0", ",security=SASL_SSL" and ",name=OLD".
 
-        Raises ValueError with a sentence.
+        Raises ValueError with a message for the user.
         """
         address, *options = text.split(",")
         host, colon, port = address.rpartition(":")
@@ -57,12 +57,15 @@ class Listen:
 
     @property
     def spoken(self) -> SecurityProtocol:
-        """Return the security protocol; PLAINTEXT while it is not set."""
+        """Return the security protocol, or PLAINTEXT while none is set."""
         return self.security or SecurityProtocol.PLAINTEXT
 
     @property
     def told(self) -> str:
-        """Return the host as a name to advertise to clients, for which a certificate may be issued. Empty for an address."""
+        """Return the host name that is advertised to clients, and for which a certificate can be issued.
+
+        Return "" if the host is an IP address.
+        """
         try:
             ip_address(self.host.partition("%")[0])
         except ValueError:
@@ -71,7 +74,7 @@ class Listen:
 
     @property
     def text(self) -> str:
-        """Return a text that `parse` converts back."""
+        """Return the listener as text that `parse` accepts."""
         release = f",release={self.release}" if self.release.name else ""
         security = f",security={self.security.value}" if self.security else ""
         return f"{self},name={self.name}{release}{security}"
@@ -81,10 +84,10 @@ class Listen:
 
 
 def cannot_listen(where: Listen, error: OSError | UnicodeError) -> CannotListen:
-    """Return the exception for an address that cannot be listened on; an impossible host name raises UnicodeError."""
+    """Return the exception for an address on which the broker cannot listen. A UnicodeError means an impossible host name."""
     code = (error.errno or 0) if isinstance(error, OSError) else 0
     known = error.strerror if isinstance(error, OSError) else None
-    reason = os.strerror(code) if code > 0 else known or error  # asyncio replaces the system's message
+    reason = os.strerror(code) if code > 0 else known or error  # asyncio replaces the operating system's message
     remedy = (
         "stop the process that uses it, or choose another port" if code == errno.EADDRINUSE else "choose an address of this machine"
     )

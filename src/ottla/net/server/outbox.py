@@ -1,4 +1,4 @@
-"""The unsent output of a connection: buffers and slices of files, in order. Messages are unknown here."""
+"""The unsent output of a connection: buffers and file slices, in order. The meaning of messages is unknown here."""
 
 from __future__ import annotations
 
@@ -15,36 +15,42 @@ from ottla.net.server.buffer_pool import Tally
 from ottla.ports import Buffer, FileSlice, Part
 
 JOIN_BYTES = 64 * 1024
-"""The size, in bytes, up to which parts are joined into one write: copying costs less than a system call."""
+"""The size, in bytes, up to which parts are joined for one write, because copying costs less than a system call."""
 
 CHUNK_BYTES = 64 * 1024
-"""The size of chunks, in bytes, for a socket that does not take all at once: asyncio holds one chunk for a slow reader."""
+"""
+
+The size, in bytes, of one write to a socket that does not take everything at once. asyncio buffers one chunk for a slow reader.
+"""
 
 CROWDED_CHUNK_BYTES = 4096
-"""The size of chunks while all connections together exceed the limit of unsent bytes."""
+"""The size, in bytes, of chunks while all connections together exceed the limit on unsent bytes."""
 
 SENT_BYTES = 2 * 1024 * 1024
-"""The bytes of slices sent at once, so that a fast reader of large replies is served beside others."""
+"""
+
+The limit, in bytes, on the slices sent in one call, so that other connections are served beside a fast reader of large replies.
+"""
 
 FULL_BYTES = 1024 * 1024
-"""The unsent bytes above which no further request of the connection begins: its reply may never be read.
+"""The number of unsent bytes above which no further request of the connection begins, because its reply may never be read.
 
-While all connections together exceed their limit, a connection with unsent bytes begins no further request.
+While all connections together exceed their limit, a connection with any unsent bytes begins no further request.
 """
 
 
 class Outbox:
-    """Sends parts through an asyncio transport; without TLS, slices are sent by `sendfile`.
+    """The output of one connection. It sends parts through an asyncio transport. Without TLS, it sends slices with `sendfile`.
 
-    `writable` is the transport's last state. The transport's high-water mark must be 0. `held` is the size of replies that wait for
-    earlier ones. `unsent` counts the bytes that all connections hold together.
+    `writable` is whether the transport accepts writes; the transport's high-water mark must be 0. `held` is the size, in bytes, of
+    finished replies that wait for earlier replies. `unsent` counts the bytes that all connections hold together.
     """
 
     def __init__(self, transport: asyncio.Transport, unsent: Tally | None = None) -> None:
         self.writable = True
         self.held = 0
         self.counted = 0
-        """This connection's part of `unsent`."""
+        """The number of this connection's bytes that `unsent` counts."""
         self._unsent = Tally(sys.maxsize) if unsent is None else unsent
         self._transport = transport
         self._parts: deque[Part] = deque()
@@ -80,9 +86,9 @@ class Outbox:
         self.counted = 0
 
     def flush(self, most: int = sys.maxsize) -> bool:
-        """Send as much as the peer takes; nothing once the connection is broken. Raises `StorageFailed` for an unreadable slice.
+        """Send about `most` bytes if the peer takes them. Return whether the peer would take more.
 
-        Return whether the peer would take more than `most` bytes (about), which were sent.
+        Send nothing if the connection is broken. Raises `StorageFailed` if a slice cannot be read.
         """
         least = self._size - most
         while self._parts and self.writable and self._size > least and not self._transport.is_closing():
@@ -102,7 +108,10 @@ class Outbox:
         self.counted = size
 
     def _gather(self) -> Buffer:
-        """Take parts from the front, joined up to `JOIN_BYTES`; a larger buffer is sent alone, uncopied, in chunks."""
+        """Take parts from the front, and join them up to `JOIN_BYTES`.
+
+        A larger buffer is returned alone, without a copy, one chunk at a time.
+        """
         gathered: list[Buffer] = []
         size = 0
         while self._parts and size < JOIN_BYTES:
@@ -123,7 +132,7 @@ class Outbox:
         return gathered[0] if size <= CROWDED_CHUNK_BYTES else self._begun(gathered[0])
 
     def _begun(self, part: Buffer) -> Buffer:
-        """Return the first chunk of a buffer; its rest stays at the front."""
+        """Return the first chunk of a buffer, and keep the rest of the buffer at the front."""
         chunk_bytes = CROWDED_CHUNK_BYTES if self._unsent.is_crowded else CHUNK_BYTES
         if len(part) <= chunk_bytes:
             return part
@@ -156,14 +165,17 @@ class Outbox:
 
 
 def _descriptor(transport: asyncio.Transport) -> int | None:
-    """Return the socket's descriptor if bytes may bypass the transport; None under TLS, which encrypts them."""
+    """Return the socket's descriptor if bytes can bypass the transport. Return None under TLS, which must encrypt them."""
     tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
     sock: socket.socket | None = transport.get_extra_info("socket")
     return None if tls is not None or sock is None or not hasattr(os, "sendfile") else int(sock.fileno())
 
 
 def _sendfile(socket: int, part: FileSlice) -> int:
-    """Send as much of a slice as the socket takes now. Return 0 without a file descriptor: the bytes are then read and written."""
+    """Send as much of a slice as the socket takes now, and return the number of bytes.
+
+    Return 0 if the file has no file descriptor. The caller must then read and write the bytes.
+    """
     fileno = getattr(part.file, "fileno", None)
     if fileno is None:
         return 0

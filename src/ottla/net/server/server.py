@@ -1,4 +1,4 @@
-"""A broker on the network: listeners, connections, timers on asyncio. The meaning of requests is unknown here."""
+"""A broker on the network: listeners, connections and timers on asyncio. The meaning of requests is unknown here."""
 
 from __future__ import annotations
 
@@ -38,41 +38,53 @@ SWEEP_S = 10
 LOOK_S = 1
 WRITE_OUT_S = 30
 BACKLOG_BYTES = 32 * 1024 * 1024
-"""The limit on bytes of read requests that wait or are served from a copy, over all connections; above it, reads are smaller."""
+"""The limit, in bytes, on requests of all connections that wait or are served from a copy. Above the limit, reads are smaller."""
 
 UNSENT_BYTES = 32 * 1024 * 1024
-"""The limit on unread reply bytes over all connections; above it, a connection with unread replies begins no new request."""
+"""The limit, in bytes, on unread replies of all connections.
+
+Above the limit, a connection with unread replies begins no new request.
+"""
 
 LARGEST_UNSENT_BYTES = 2 * UNSENT_BYTES
-"""The unread reply bytes above which connections are cut: first the ones whose peers have read nothing for the longest time."""
+"""The size of unread replies of all connections, in bytes, above which connections are cut.
+
+The connections whose peers have read nothing for the longest time are cut first.
+"""
 
 IDLE_WHEN_FULL_MS = 10_000
 MOST_CLOSED = 64
-"""At the connection limit, the number of idle connections closed each second; idle means silent for IDLE_WHEN_FULL_MS."""
+"""The number of idle connections closed each second when the connection limit is reached.
+
+Here, a connection is idle if nothing was transferred for IDLE_WHEN_FULL_MS.
+"""
 
 SWEPT_AT_ONCE = 500
 SWEPT_EVERY_S = 0.02
-"""The check for idle connections reads SWEPT_AT_ONCE of them in one turn, and continues after this pause, in s."""
+"""The pause, in s, after each SWEPT_AT_ONCE connections that the check for idle connections examines."""
 
 CLOSED_AT_ONCE = 32
-"""The limit on connections closed in one turn, of the ones whose peers have left."""
+"""The limit on connections closed in one iteration of the loop, among the ones whose peers have left."""
 
 STALE_BYTES = 2 * CHUNK_BYTES
-"""A connection with fewer unread bytes is not cut."""
+"""The number of unread bytes up to which a connection is not cut to save memory."""
 
 PORT_TRIES = 10
 NOWHERE = ("", 0)
-"""The address of a socket whose peer was gone before it was read."""
+"""The address that is assumed if a peer left before its address could be read."""
 
 
 class Server:
-    """The connection of one broker machine to asyncio: connections feed it, one timer wakes it, disk completions reach it."""
+    """The link between one broker machine and asyncio.
+
+    Connections pass requests to the broker, one timer wakes it at its deadlines, and completions of the disk are passed to it.
+    """
 
     def __init__(self, broker: BrokerMachine, loop: asyncio.AbstractEventLoop, most_connections: int) -> None:
         self.broker = broker
         self.door = Door(broker, self._end)
         self.ended = asyncio.Event()
-        """Set when the broker is to stop: by a signal, or because a bug ended it (`door.failure`)."""
+        """Set when the broker is to stop: after a signal, or because a bug ended it (`door.failure`)."""
         self.failed = asyncio.Event()
         """Set only when a bug ended the broker."""
         self.max_request_bytes: int = broker.settings.socket_request_max_bytes
@@ -104,18 +116,22 @@ class Server:
         broker.quotas.told.append(self._measure)
 
     def start(self, *, clean: bool, was_killed: bool = False) -> None:
-        """Start the broker, and wake it for its timers even if no request ever arrives. See `BrokerMachine.start`."""
+        """Start the broker, and arm a timer for its deadlines, even if no request ever arrives.
+
+        `clean` and `was_killed` are documented at `BrokerMachine.start`.
+        """
         self.broker.start(clean=clean, was_killed=was_killed)
-        # Only after the start: a broker that fails to start leaves nothing on its loop, which may be a user's.
+        # Only after the start: a broker that fails to start leaves nothing on its loop, which may belong to a user.
         self._loop.set_exception_handler(self._unhandled)
         self._sweep = self._loop.call_later(SWEEP_S, self._close_idle)
         self._next_look = self._loop.call_later(LOOK_S, self._look)
         self._arm(self.broker.clock.now())
 
     async def listen(self, where: Listen) -> tuple[str, int]:
-        """Open a listener, and return its actual address. Raises OSError, and `SettingError` if its TLS is unusable.
+        """Open a listener, and return its actual address.
 
-        A host may have several addresses, and the empty host means all: one port serves them, even a free one.
+        A host name can have several addresses, and the empty host means all addresses. The listener uses the same port on all of
+        them, even if a free port is chosen. Raises OSError, and `SettingError` if the listener's TLS is unusable.
         """
         secure = self._securely(where) if where.spoken.has_tls else None
         found = await self._loop.getaddrinfo(where.host or None, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -137,7 +153,7 @@ class Server:
     def _securely(self, where: Listen) -> Secure[Connection]:
         tls = ListenerTls(where.name, self.broker.settings_in_force)
         mapping = rules(self.broker.settings.of_listener(where.name).ssl_principal_mapping_rules)
-        who = ANONYMOUS if where.spoken.has_sasl else None  # otherwise the certificate determines the user
+        who = ANONYMOUS if where.spoken.has_sasl else None  # without SASL, the certificate determines the user
         self._tls.append(tls)
 
         def begin(peer: socket.socket, host: str, protocol: Callable[[], Connection]) -> None:
@@ -149,7 +165,7 @@ class Server:
         return begin
 
     def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
-        """Accept a new connection; return its peer."""
+        """Register a new connection, and return its peer."""
         self._count += 1
         self._connections.add(connection)
         self._size_buffers(transport)
@@ -163,25 +179,28 @@ class Server:
         return peer
 
     def dismiss(self, connection: Connection, owed: Iterable[DelayedReply]) -> None:
-        """Remove a closed connection and its pending replies."""
+        """Remove a closed connection, and cancel its pending replies `owed`."""
         for pending in owed:
             self.broker.forget(pending)
         self._connections.discard(connection)
         self.unheard.discard(connection)
         self._limits.leave(connection.host, connection.where.name)
-        self.settle_soon()  # others may have waited for its memory
+        self.settle_soon()  # other connections may have waited for its memory
 
     def close_soon(self, connection: Connection) -> None:
-        """Close a connection whose peer has left; each turn closes some of all: thousands may leave at once."""
+        """Schedule the close of a connection whose peer has left.
+
+        Only `CLOSED_AT_ONCE` connections are closed in one iteration of the loop, because thousands can leave at once.
+        """
         self._left.append(connection)
         self.settle_soon()
 
     def later(self, ms: int, call: Callable[[], None]) -> asyncio.TimerHandle:
-        """Call a function after `ms`."""
+        """Call a function after `ms` milliseconds."""
         return self._loop.call_later(ms / 1000, call)
 
     def _measure(self) -> None:
-        """Measure the time that connections use, if a quota limits it."""
+        """Begin or end the measurement of the time that each connection uses, as quotas require it."""
         self.turns.meter = self._count_time if self.broker.quotas.counts_time else None
 
     def _count_time(self, worker: TurnTaker, used_ns: int) -> None:
@@ -189,18 +208,21 @@ class Server:
             self.broker.quotas.use_time(Client(worker.peer.principal, worker.peer.client_id), used_ns)
 
     def resume_soon(self, connection: Connection) -> None:
-        """Resume a connection once the current bundle is settled: a reply that it waited for is ready."""
+        """Resume a connection after the current batch of requests has ended, because a reply that blocked it is ready."""
         self._released.append(connection)
         self.settle_soon()
 
     def settle_soon(self) -> None:
-        """Settle once every connection with input was read: their changes are stored and synced together."""
+        """Schedule the end of the current batch of requests, after every connection with input was read.
+
+        The changes of the whole batch are then stored and synced together.
+        """
         if not self._turn_is_due and not self._settling:
             self._turn_is_due = True
             self._loop.call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
-        """Begin a turn of the loop: settle the last turn's requests, then run queued connections."""
+        """Begin an iteration of the loop: end the previous batch of requests, then run the queued connections."""
         self._turn_is_due = False
         self._settle()
         if self.unsent.bytes > LARGEST_UNSENT_BYTES:
@@ -218,14 +240,14 @@ class Server:
             self.settle_soon()
 
     def _settle(self) -> None:
-        """End a bundle of work: start syncs, retry and send woken replies, arm the next deadline.
+        """End a batch of requests: start syncs, re-evaluate and send woken replies, and arm the timer for the next deadline.
 
-        Does nothing once the broker has ended or its logs are closed, when the disk may still report completions.
+        Do nothing after the broker has ended or its logs are closed. The disk can still report completions at that time.
         """
         if self._is_closed or self.door.failure is not None:
             return
         now = self.broker.clock.now()
-        self._settling = True  # connections released meanwhile need no bundle of their own
+        self._settling = True  # connections resumed during the call need no new batch
         try:
             self.broker.settle(now)
         finally:
@@ -234,7 +256,7 @@ class Server:
             self._resume()
         self._arm(
             self.broker.clock.now() if self.broker.scheduler.busy else now
-        )  # a fresh time: otherwise the duration of a slice of background work is waited for again
+        )  # a new reading: the time of a step of background work must not delay the timer
 
     def _resume(self) -> None:
         released, self._released = self._released, []
@@ -242,16 +264,16 @@ class Server:
             connection.resume()
 
     def completed(self, call: Callable[[], None]) -> None:
-        """Handle a completion from the disk's thread, on the broker's own thread."""
+        """Handle a completion from the disk's thread. This runs on the broker's thread."""
         if self.door.failure is None:
             with self.door:
                 call()
                 self._settle()
 
     async def close(self) -> bool:
-        """Stop listening, close every connection, then the broker. Return True if its logs were closed cleanly.
+        """Stop listening, close every connection, then close the broker. Return whether its logs were closed cleanly.
 
-        A broker ended by a bug writes nothing more: the next start checks its logs.
+        A broker that a bug has ended writes nothing more. Its next start checks the logs.
         """
         self._stop_listening()
         for connection in tuple(self._connections):
@@ -259,11 +281,11 @@ class Server:
         await asyncio.sleep(0)
         await self._write_out()
         self._is_closed = True
-        self._stop_timers()  # closing the connections may have armed one
+        self._stop_timers()  # closing the connections may have armed a timer
         return self.door.failure is None and self.broker.close()
 
     async def _write_out(self) -> None:
-        """Sync the logs in parallel, for a limited time: closing them one by one takes far longer."""
+        """Sync the logs in parallel, for at most `WRITE_OUT_S` seconds, because closing them one by one takes far longer."""
         over = asyncio.Event()
         self.broker.scheduler.begin("write out", self.broker.partitions.write_out(), lambda _: over.set(), lambda _: over.set())
         self._settle()
@@ -283,10 +305,10 @@ class Server:
         for timer in (self._timer, self._sweep, self._next_look):
             if timer is not None:
                 timer.cancel()
-        self._timer = self._timer_ms = None  # the stop itself can arm another
+        self._timer = self._timer_ms = None  # cleared because the stop itself can arm another timer
 
     def _end(self) -> None:
-        """Cut every connection and stop listening, at once."""
+        """Stop listening, and cut every connection at once."""
         self._stop_listening()
         for connection in tuple(self._connections):
             connection.cut()
@@ -294,7 +316,7 @@ class Server:
         self.ended.set()
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        """End the broker when a callback fails: asyncio alone would only log it."""
+        """End the broker when a callback raises an exception, which asyncio would only log."""
         error = context.get("exception")
         if isinstance(error, Exception):
             self.door.fail(error, f"a callback ({context['message']})")
@@ -310,12 +332,12 @@ class Server:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.socket_receive_buffer_bytes)
 
     def _close_idle(self) -> None:
-        """Close connections that are idle for `connections.max.idle.ms`, and ones that do not authenticate in time."""
+        """Close connections that are idle for `connections.max.idle.ms`, and connections that do not authenticate in time."""
         self._sweep = self._loop.call_later(SWEEP_S, self._close_idle)
         self._close_some_idle(list(self._connections))
 
     def _close_some_idle(self, left: list[Connection]) -> None:
-        """Check some of these connections now, and the others a moment later: there may be ten thousand."""
+        """Check some of these connections now, and the others after a pause, because there can be ten thousand."""
         now_ms = self.broker.clock.now().mono_ms
         idle_since = now_ms - self.broker.settings.connections_max_idle_ms
         for connection in left[-SWEPT_AT_ONCE:]:
@@ -333,7 +355,10 @@ class Server:
             self._loop.call_later(SWEPT_EVERY_S, self._close_some_idle, left)
 
     def _make_room(self) -> bool:
-        """Close the connections that are idle for the longest time, at most once a second. Return whether there were any."""
+        """Close up to `MOST_CLOSED` connections, the ones that have been idle longest. Return whether any was closed.
+
+        Return False if the previous call was less than a second ago.
+        """
         now_ms = self.broker.clock.now().mono_ms
         if now_ms - self._room_made_ms < LOOK_S * 1000:
             return False
@@ -349,7 +374,7 @@ class Server:
         """Check every second for lost connections, late handshakes, changed certificates and stalled requests."""
         self._next_look = self._loop.call_later(LOOK_S, self._look)
         with self.door:
-            for connection in tuple(self.unheard):  # connections that are being read notice a cut by themselves
+            for connection in tuple(self.unheard):  # reading from a connection reveals a cut, too
                 connection.look()
             self._handshakes.look()
             for tls in self._tls:
@@ -357,7 +382,10 @@ class Server:
             self.pool.look(self.broker.clock.now().mono_ms)
 
     def _relieve(self) -> None:
-        """Cut connections whose peers do not read their replies, first the ones that have read nothing for the longest time."""
+        """Cut connections whose peers do not read their replies, until the unread replies are below the limit.
+
+        The connections whose peers have read nothing for the longest time are cut first.
+        """
         stale = [connection for connection in self._connections if connection.unsent > STALE_BYTES]
         for connection in sorted(stale, key=lambda connection: connection.moved_ms):
             if self.unsent.bytes <= UNSENT_BYTES:
@@ -367,7 +395,10 @@ class Server:
             connection.cut()
 
     def _arm(self, now: Now) -> None:
-        """Arm the timer for the next deadline. A timer armed for an earlier one stays, and arms anew when it fires."""
+        """Arm the timer for the next deadline.
+
+        A timer that is armed for an earlier time stays armed. When it fires, it arms the timer for the deadline.
+        """
         next_ms = self.broker.scheduler.next_ms()
         if next_ms is None or (self._timer_ms is not None and self._timer_ms <= next_ms):
             return
@@ -380,11 +411,14 @@ class Server:
         self._timer = self._timer_ms = None
         self.broker.run_timers(self.broker.clock.now())
         self._resume()
-        self._arm(self.broker.clock.now())  # a fresh time: otherwise the duration of the timers is waited for again
+        self._arm(self.broker.clock.now())  # a new reading: the time that the timers took must not delay the next one
 
 
 def _bound(addresses: list[tuple[int, tuple[object, ...]]]) -> list[socket.socket]:
-    """Return sockets that listen at all addresses on one port: the requested one, or the first socket's free port."""
+    """Return sockets that listen at all addresses on one port.
+
+    If the requested port is 0, all sockets use the free port that the first socket gets.
+    """
     listeners, port, refused = list[socket.socket](), 0, None
     for family, (host, wanted, *rest) in addresses:
         try:

@@ -1,7 +1,7 @@
 """One connection under TLS, as an asyncio transport for its protocol. It works on a socket after the handshake.
 
-Unlike asyncio's own transport it buffers no input: TLS reads from the socket directly into the protocol's buffer, so memory is used
-only by peers that send partial TLS records. It buffers the unsent rest of one write, and then pauses the protocol.
+Unlike asyncio's own transport, it buffers no input: TLS reads from the socket directly into the protocol's buffer. Only peers that
+send partial TLS records use memory. The transport buffers the unsent rest of one write, and then pauses the protocol.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from contextlib import suppress
 from typing import Any, cast
 
 TURN_BYTES = 256 * 1024
-"""The bytes read of one connection before others have their turn."""
+"""The number of bytes read from one connection before other connections are served."""
 
 
 class TlsTransport(asyncio.Transport):
-    """A transport that begins to read at once. The protocol is a `BufferedProtocol`; the high-water mark is always 0.
+    """A transport that begins to read at once. Its protocol is a `BufferedProtocol`, its high-water mark always 0.
 
     `principal` is the user of the client's certificate.
     """
@@ -40,7 +40,7 @@ class TlsTransport(asyncio.Transport):
     ) -> None:
         super().__init__()
         self._facts: dict[str, object] = {"socket": secure, "ssl_object": secure, "principal": principal}
-        with suppress(OSError):  # the peer may be gone already
+        with suppress(OSError):  # the peer may have left already
             secure.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as asyncio does: else replies wait for acknowledgements
             self._facts |= {"peername": secure.getpeername(), "sockname": secure.getsockname()}
         self._loop = loop
@@ -92,7 +92,7 @@ class TlsTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def close(self) -> None:
-        """Close when everything has been sent."""
+        """Close the connection after all data has been sent."""
         if not self._closing:
             self._closing = True
             self._loop.remove_reader(self._socket)
@@ -100,7 +100,7 @@ class TlsTransport(asyncio.Transport):
                 self._loop.call_soon(self._end, None)
 
     def abort(self) -> None:
-        """Close now."""
+        """Close the connection at once."""
         self._fail(None)
 
     # --- socket events
@@ -125,7 +125,7 @@ class TlsTransport(asyncio.Transport):
                 return
 
     def _fill(self, buffer: memoryview) -> int:
-        """Read the available input, one TLS record at a time."""
+        """Read the available input into `buffer`, one TLS record at a time. Return the number of bytes."""
         filled, size = 0, len(buffer)
         read = self._socket.recv_into
         try:
@@ -136,16 +136,19 @@ class TlsTransport(asyncio.Transport):
                     break
                 filled += count
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            pass  # SSLWantWriteError: the answer to a key update may have to wait; the peer's next bytes come soon enough
+            pass  # SSLWantWriteError: the answer to a key update may have to wait; the peer's next bytes arrive soon enough
         except OSError as error:
             if filled:
-                self._loop.call_soon(self._readable)  # input before the error is served
+                self._loop.call_soon(self._readable)  # the input before the error is served first
             else:
                 self._fail(error)
         return filled
 
     def _read_again(self) -> None:
-        """Read the rest of a TLS record that was already received: the socket does not become readable for it."""
+        """Schedule a read of the rest of a TLS record.
+
+        The record was received already, so the socket does not become readable for it.
+        """
         if not self._is_again and self._socket.pending():
             self._is_again = True
             self._loop.call_soon(self._again)
@@ -155,7 +158,7 @@ class TlsTransport(asyncio.Transport):
         self._readable()
 
     def _send(self, view: memoryview) -> int:
-        """Return the number of bytes that the socket took."""
+        """Send bytes, and return the number of bytes that the socket took."""
         sent, size = 0, len(view)
         try:
             while sent < size:
@@ -179,7 +182,7 @@ class TlsTransport(asyncio.Transport):
                 self._protocol.resume_writing()
 
     def _fail(self, error: OSError | None) -> None:
-        """Close without close_notify."""
+        """Close the connection without a close_notify alert."""
         if not self._lost:
             self._lost = self._closing = True
             self._unsent = b""
@@ -188,7 +191,7 @@ class TlsTransport(asyncio.Transport):
             self._loop.call_soon(self._over, error)
 
     def _end(self, error: OSError | None) -> None:
-        """Send close_notify if possible, and close."""
+        """Send a close_notify alert if possible, then close the connection."""
         if not self._lost:
             self._lost = True
             with suppress(OSError, ValueError):

@@ -1,8 +1,9 @@
-"""Turns on the broker's thread: the time that each connection has used, and the order of the next ones. Bytes are unknown here.
+"""The division of the broker's thread among connections: the time that each has used, and their order in a queue.
 
-One turn of the loop polls the sockets and reads every connection with input. A connection that has used little time recently is
-served at once. A heavy or new connection is served at once only while no other waits and the turn is young. Otherwise it waits in a
-queue; each turn serves one slice of the queue. So a light connection waits for a slice or two, whatever the others do.
+One turn is one iteration of the loop. It polls the sockets, and reads from every connection with input. A connection that has used
+little time recently ("light") is served at once. A heavy or new connection is served at once only while no other waits and the turn
+has used little time. Otherwise it waits in a queue, of which each turn serves one slice of time. So a light connection waits for
+one or two slices, whatever the others do. Bytes are unknown here.
 """
 
 from __future__ import annotations
@@ -13,52 +14,55 @@ from time import perf_counter_ns
 from typing import Protocol
 
 SLICE_NS = 1_000_000
-"""The work, in ns, after which the next connection has its turn."""
+"""The working time, in ns, after which the next connection is served."""
 
 TURN_NS = 4_000_000
-"""The work in one turn, in ns, after which even light connections wait for the next turn: there may be thousands."""
+"""The working time in one turn, in ns, after which even light connections wait for the next turn.
+
+There can be thousands of them.
+"""
 
 SHARE = 50
-"""A connection that uses at most 1/SHARE of the thread's time is always light."""
+"""The divisor of a fair share: a connection that uses at most 1/SHARE of the thread's time is always light."""
 
 LIGHT_NS = SHARE * 2_000_000
-"""The largest debt of a light connection, in ns: SHARE times two milliseconds of work."""
+"""The largest debt of a light connection, in ns: SHARE times two milliseconds of working time."""
 
 NEW_NS = 200_000_000
-"""The time, in ns, for which a new connection counts as heavy: hundreds may connect at once."""
+"""The time, in ns, for which a new connection counts as heavy, because hundreds can connect at once."""
 
 PIECES = 4
 """The number of cheap pieces of work between two readings of the clock."""
 
 LONGEST_DEBT_NS = 1_000_000_000
-"""The limit on a connection's debt, in ns: after this time it is light again."""
+"""The limit on a connection's debt, in ns. A connection is light again after this time at the latest."""
 
 
 class TurnTaker(Protocol):
-    """A worker that takes turns.
+    """A worker, such as a connection, that the scheduler runs in turns.
 
-    `clear_ns` is the time at which all its used time is no more than its share. `waits`: it is in the queue; a worker sets it if
-    work remains at the end of its turn.
+    `clear_ns` is the time at which the worker's used time will be within its share of the thread. `waits` is whether the worker is
+    in the queue. A worker sets it when work remains at the end of its turn.
     """
 
     clear_ns: int
     waits: bool
 
     def go_on(self) -> None:
-        """Work until `pace` returns 0, in this worker's turn."""
+        """Work until `pace` returns 0. The scheduler calls this in the worker's turn."""
 
 
 class Turns:
-    """The scheduler of turns. `begin` comes before a worker's work and `end` after it, never two at a time.
+    """The scheduler of turns. `begin` precedes a worker's work and `end` follows it. Only one worker works at a time.
 
-    `used_ns` is the time that all workers have used in this turn. The queue is sorted by `clear_ns`. Waiting reduces a worker's
-    debt, so no worker waits without end.
+    `used_ns` is the time that all workers have used in the current turn. The queue is sorted by `clear_ns`. A worker's debt shrinks
+    while it waits, so no worker waits without end.
     """
 
     def __init__(self, clock_ns: Callable[[], int] = perf_counter_ns) -> None:
         self._clock_ns = clock_ns
         self.meter: Callable[[TurnTaker, int], None] | None = None
-        """Called with each worker's used time in ns, if quotas limit that."""
+        """A callback that gets each worker and the time that it used, in ns. None if no quota limits that time."""
         self.used_ns = 0
         self._began_ns = 0
         self._deadline_ns = 0
@@ -66,11 +70,14 @@ class Turns:
         self.queue: list[tuple[int, int, TurnTaker]] = []
 
     def of_newcomers(self) -> int:
-        """Return the `clear_ns` of a worker that begins now."""
+        """Return the `clear_ns` of a new worker."""
         return self._clock_ns() + LIGHT_NS + NEW_NS
 
     def pace(self, done: int) -> int:
-        """Return how many more pieces of work the worker may do, after `done`, before the next call; 0: its turn is over."""
+        """Return the number of pieces of work that the worker may do before it calls this again.
+
+        `done` is the number of pieces since `begin`. 0 means that the worker's turn is over.
+        """
         now_ns = self._clock_ns()
         left_ns = self._deadline_ns - now_ns
         if left_ns <= 0:
@@ -78,7 +85,7 @@ class Turns:
         return PIECES if left_ns * done > (now_ns - self._began_ns) * PIECES else 1
 
     def begin(self, worker: TurnTaker) -> bool:
-        """Return whether a worker may work now. If not, queue it for a later turn."""
+        """Return True if a worker may work now. Otherwise queue the worker for a later turn, and return False."""
         began_ns = self._began_ns = self._clock_ns()
         is_light = worker.clear_ns - began_ns <= LIGHT_NS
         left_ns = (TURN_NS if is_light else 0 if self.queue else SLICE_NS) - self.used_ns
@@ -96,7 +103,7 @@ class Turns:
             self._add(worker)
 
     def end(self, worker: TurnTaker) -> None:
-        """Charge a worker for the time since `begin`; if it `waits`, queue it for a later turn."""
+        """Add the time since `begin` to a worker's debt. If the worker `waits`, queue it for a later turn."""
         began_ns = self._began_ns
         used_ns = self._clock_ns() - began_ns
         self.used_ns += used_ns
@@ -109,7 +116,7 @@ class Turns:
             self.meter(worker, used_ns)
 
     def take(self) -> bool:
-        """Begin a turn: run queued workers for one slice together, or longer while they are light.
+        """Begin a turn: run queued workers for one slice of time in total, or longer while they are light.
 
         Return whether workers still wait.
         """
