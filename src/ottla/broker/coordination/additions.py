@@ -1,6 +1,6 @@
 """Requests to add or verify partitions that this broker leads, sent to the transaction's coordinator (KIP-890).
 
-Contains the choice of the coordinating broker, here or elsewhere, and the meaning of its response.
+Contains the choice of the coordinating broker, this one or another, and the meaning of its response.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ottla.wire.schema import Message
 
 LANE: Final = "transactions"
 AT_ONCE: Final = 200
-"""Transactions in one request."""
+"""Upper limit of transactions in one request."""
 ABSENT: Final = frozenset((INVALID_TXN_STATE, TRANSACTION_ABORTABLE))
 
 Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
@@ -56,7 +56,7 @@ class Question:
 class PartitionAdditions:
     """Additions of partitions to transactions, and verifications of earlier additions.
 
-    Each other broker gets one request at a time, and later ones wait for the next request.
+    Each other broker gets one request at a time. Later additions wait, and are then sent together.
     """
 
     in_produce: Final = dict.fromkeys(
@@ -75,7 +75,7 @@ class PartitionAdditions:
     ) -> None:
         """Create the requests. `is_alone`: all partitions of the cluster are on this broker, on one disk."""
         self.leaves_early = is_alone
-        """Whether an addition may be acknowledged before it is durable: records on the same disk reveal it at the next startup."""
+        """Whether an addition can be acknowledged before it is durable, because records on the same disk reveal it at startup."""
         self._coordinators = coordinators
         self._endings = endings
         self._asker = asker
@@ -84,7 +84,7 @@ class PartitionAdditions:
         self._under_way: set[int] = set()
 
     def asked(self, wanted: AddPartitions, request: Request[Message]) -> Steps[Added]:
-        """Return the coordinator's result. It decides about an addition after the end of the previous transaction."""
+        """Return the coordinator's result. The coordinator decides about an addition once the previous transaction has ended."""
         node_id = self._coordinators.node_of(wanted.transactional_id)
         if node_id == self._node_id:
             return (yield from self._coordinators.asked(wanted.transactional_id, wanted, request))
@@ -98,13 +98,13 @@ class PartitionAdditions:
         return question.added
 
     def passed(self, transactional_id: str, request: Request[Message]) -> Steps[None]:
-        """Wait for the end of the previous transaction."""
+        """Wait for the end of this id's previous transaction."""
         return self._endings.passed(transactional_id, request)
 
     def may_lack(self, transactional_id: str, producer: tuple[int, int], place: TopicPartition) -> bool:
-        """Return whether a power failure may have removed a partition from a transaction that is open there.
+        """Return whether a transaction that is open in a partition can lack the partition after a power failure.
 
-        That is impossible if additions are replicated by the coordinator before any record is written.
+        This is impossible if the coordinator replicates additions before any record is written.
         """
         if not self.leaves_early:
             return False
@@ -112,7 +112,7 @@ class PartitionAdditions:
         return machine is None or machine.lacks(transactional_id, *producer, place)
 
     def when_kept(self, transactional_id: str, told: Callable[[int], None]) -> None:
-        """Call `told(error_code)` once early acknowledged additions are durable, or have failed."""
+        """Call `told(error_code)` once the additions acknowledged so far are durable, or have failed."""
         self._coordinators.when_durable(transactional_id, told)
 
     def _ask(self, node_id: int, question: Question, done: Done) -> None:
@@ -167,7 +167,7 @@ def _transaction(wanted: AddPartitions) -> Transaction:
 
 
 def _added(wanted: AddPartitions, result: AddPartitionsToTxnResponse.AddPartitionsToTxnResult | None) -> Added:
-    """Return the result that another broker's response stands for."""
+    """Return the result contained in another broker's response; None is a missing response."""
     codes: dict[TopicPartition, int] = {
         (topic.name, part.partition_index): part.partition_error_code
         for topic in (() if result is None else result.topic_results)

@@ -1,7 +1,7 @@
 """The coordinators of one kind, each on one partition of its internal topic, loaded and unloaded with its leadership.
 
 Connects the shards of `ottla.coord.runtime` to the broker's partitions. Independent of kinds of coordinators and of the log
-format. Records are read in slices, so that a large partition delays no request.
+format. Records are read in steps with pauses between them, so that a large partition delays no request.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ class PartitionLog:
 
 
 def _nothing(now: Now) -> None:
-    """Do nothing: there is nothing to catch up with."""
+    """Do nothing, because there are no updates for machines."""
 
 
 def _no_orders(shard: object, partition: Partition, order: object) -> None:
-    """Refuse orders: this kind of machine gives none."""
+    """Refuse orders, because this kind of machine gives no orders."""
     raise AssertionError(f"nobody carries out {order}")
 
 
@@ -115,9 +115,9 @@ class CoordinatorKind(Generic[M]):
     """One kind of coordinator: its topic, its machine, the decoder of its records, and its refusals.
 
     Callbacks: `catch_up(now)` before each decision, to update machines; `loaded(shard, index, now)` when a coordinator has read
-    its records; `left(index)` when it has moved to another broker; `carry_out(shard, partition, order)` when one of its orders may
-    be executed. `shown_to(peer)` filters the topics that a client may describe; without it, all are shown. `patience_ms()` is the
-    time that replies wait for other replicas; without it, there is no limit.
+    its records; `left(index)` when a coordinator has moved to another broker; `carry_out(shard, partition, order)` when a
+    coordinator's order may be executed. `shown_to(peer)` filters the topics that a client may describe; if None, all are shown.
+    `patience_ms()` returns how long replies wait for other replicas; if None, there is no limit.
     """
 
     topic: str
@@ -133,10 +133,10 @@ class CoordinatorKind(Generic[M]):
 
 
 class Coordinators(Generic[M]):
-    """The coordinators of one kind on the partitions that this broker leads, each from the time its records are loaded.
+    """The coordinators of one kind on the partitions that this broker leads. A coordinator serves once its records are loaded.
 
-    A coordinator's state is on all in-sync replicas before a reply reveals it, so the next leader's coordinator has it too.
-    `create(names, now)` creates topics with the configs of internal ones.
+    A coordinator's state is on all in-sync replicas before a reply reveals it, so that the next leader's coordinator has it too.
+    `create(names, now)` creates topics with the configs of internal topics.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class Coordinators(Generic[M]):
                 yield index, shard
 
     def load_at_once(self) -> None:
-        """Load the coordinators of all partitions that this broker leads, at startup when no request waits."""
+        """Load the coordinators of all partitions that this broker leads without pauses: at startup, no request waits."""
         for index in range(self.count):
             partition = self._partitions.get(self.topic, index)
             if partition is not None and index not in self._held and not partition.leader_error():
@@ -216,7 +216,7 @@ class Coordinators(Generic[M]):
             self._drop(index)
 
     def ensure(self, now: Now) -> int:
-        """Create the topic if it does not exist. Return COORDINATOR_NOT_AVAILABLE unless it exists now."""
+        """Create the topic if it does not exist. Return NONE if it exists now, else COORDINATOR_NOT_AVAILABLE."""
         if self.count:
             return NONE
         (decision,) = self._create([self.topic], now)
@@ -238,7 +238,7 @@ class Coordinators(Generic[M]):
     def ask_one(
         self, key: str, body: object, request: Request[Message], finish: Callable[[A], Ready], *, blocking: bool = False
     ) -> Reply:
-        """Return the reply that `finish` makes from the response of the coordinator of `key` to a request, or to a part of one."""
+        """Return the reply that `finish` makes from the response of the coordinator of `key` to a request, or to part of it."""
         answers: list[A] = []
         delayed = DelayedReply(partial(self._changes.attempted, lambda: finish(answers[0])), blocking=blocking)
 
@@ -251,7 +251,7 @@ class Coordinators(Generic[M]):
         return delayed.reply()
 
     def asked(self, key: str, body: object, request: Request[Message]) -> Steps[A]:
-        """Return the response of the coordinator of `key`, for a job."""
+        """Return the response of the coordinator of `key` in steps, for use in a job."""
         return _waited(partial(self._ask, key, body, request))
 
     def when_durable(self, key: str, told: Callable[[int], None]) -> None:
@@ -264,7 +264,7 @@ class Coordinators(Generic[M]):
             shard.log.when_durable(told)
 
     def asked_of(self, shard: Shard[M], body: object, request: Request[Message]) -> Steps[A]:
-        """Return the response of this coordinator, for a job. It may have been unloaded meanwhile."""
+        """Return the response of this coordinator in steps, for use in a job. The coordinator may have been unloaded meanwhile."""
         if shard.is_present:
             return _waited(partial(self._ask_shard, shard, body, request))
         return _waited(lambda answer: answer(self._kind.refuse(body, NOT_COORDINATOR)))  # type: ignore[arg-type]  # a reply to it
@@ -276,7 +276,7 @@ class Coordinators(Generic[M]):
         return _combined(self._changes, (partial(self._ask, key, part, request) for key, part in parts), combine)
 
     def ask_each(self, body: object, request: Request[Message], finish: Callable[[A], Ready]) -> Iterator[Reply]:
-        """Yield the replies that `finish` makes from every coordinator's response; each gets the request when its turn comes."""
+        """Yield the reply that `finish` makes from each coordinator's response. Each iteration asks one coordinator."""
 
         def combine(answers: list[A]) -> Ready:
             return finish(answers[0])
@@ -313,7 +313,7 @@ class Coordinators(Generic[M]):
         partition = self._partitions.get(self._kind.topic, index)
         if partition is None or index in self._loading or partition.leader_error():
             return None
-        self.leads(partition)  # it could not be read before, or a failed append has unloaded it
+        self.leads(partition)  # its log could not be read, or a failed append has unloaded the coordinator
         held = self._held.get(index)
         return None if held is None else held[1]
 
@@ -343,7 +343,7 @@ class Coordinators(Generic[M]):
         self._scheduler.begin(name, self._loaded_slowly(partition), failed=failed, urgent=True)
 
     def leads_no_more(self, index: int) -> None:
-        """Unload the coordinator of a partition that this broker no longer leads: clients find the next one."""
+        """Unload the coordinator of a partition that this broker no longer leads."""
         if self._drop(index):
             log.info("%s-%d: its coordinator has left this broker", self.topic, index)
         self._kind.left(index)
@@ -395,7 +395,7 @@ class Coordinators(Generic[M]):
 
 
 def _patience_ms(partition: Partition, patience_ms: Callable[[], int]) -> int | None:
-    """Return how long replies wait for other replicas, in ms; None if the partition has none."""
+    """Return how long replies wait for other replicas, in ms; None if the partition has no other replicas."""
     return None if partition.replicas is None else patience_ms()
 
 

@@ -1,8 +1,8 @@
 """Waits of requests that begin a transaction for the end of the previous one.
 
 Depends on the transaction coordinators, and neither on requests nor on logs. The reply to EndTxn is sent before the markers are
-written, so a producer's next records may be early. Kafka's brokers let them wait too: a refused producer backs off for much
-longer.
+written, so a producer's next records can arrive before the markers. Kafka's brokers also delay them, because a refused
+producer backs off for much longer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Endings:
         self._waiting: dict[str, list[Done]] = {}
 
     def passed(self, transactional_id: str, request: Request[Message]) -> Steps[None]:
-        """Wait until no markers of this id are being written, or the time is over: the coordinator then refuses the request."""
+        """Wait until no markers of this id are being written, or until the limit, when the coordinator refuses the request."""
         if not self._is_ending(transactional_id):
             return
         until_ms = self._scheduler.now().mono_ms + self._settings.value.add_partitions_to_txn_retry_backoff_max_ms

@@ -1,6 +1,6 @@
-"""The committed offsets of deleted topics: a topic's deletion is complete on this broker when no coordinator keeps any.
+"""The committed offsets of deleted topics. A topic's deletion is complete on this broker when no coordinator keeps its offsets.
 
-A coordinator that can't store their removal now does it later, so waits are short: the controller retries.
+A coordinator that can't store the removal of offsets does it later. Waits are short, because the controller retries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ForgottenTopics:
         self._waiting: dict[Done, None] = {}
 
     def changed(self) -> None:
-        """Check all waits again: a coordinator has removed offsets."""
+        """Check all waits, because a coordinator has removed offsets."""
         for done in list(self._waiting):
             self._end(done)
 

@@ -14,7 +14,7 @@ from ottla.coord.outcome import TopicsChanged
 
 
 class GroupTopics:
-    """The known topics, updated in small steps and passed on many at a time."""
+    """The known topics. Changes are recorded one by one, and passed on to coordinators many at a time."""
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image

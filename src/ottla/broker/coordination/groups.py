@@ -41,8 +41,8 @@ log = logging.getLogger("ottla.broker")
 class GroupCoordinators:
     """The group coordinators (`coordinators`), and their updates.
 
-    `assignors` are the custom ones in the settings, or None for built-in ones. `forgotten` is called when the offsets of some
-    deleted topics are removed.
+    `assignors` are the custom assignors in the settings, or None for the built-in assignors. `forgotten` is called when the
+    offsets of some deleted topics are removed.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class GroupCoordinators:
         self._topics.note(names)
 
     def topics_deleted(self, names: Iterable[str], now: Now) -> None:
-        """Remove the offsets committed for deleted topics, and all groups if their own topic is one of them."""
+        """Remove the offsets committed for deleted topics. If `__consumer_offsets` is deleted, remove all groups."""
         gone = frozenset(names)
         if OFFSETS_TOPIC in gone:
             self._forgetting.clear()
@@ -122,7 +122,7 @@ class GroupCoordinators:
         shard.tell(TopicsDeleted(names), now, partial(self._forgotten, index))
 
     def _forgotten(self, index: int, answer: TopicsForgotten) -> None:
-        """Record removed offsets; if the coordinator was unloaded, the next one on its partition continues."""
+        """Record removed offsets. If the coordinator was unloaded, the next coordinator on its partition continues the removal."""
         if answer.error_code:
             return
         left = self._forgetting.get(index, set())
@@ -145,7 +145,7 @@ class GroupCoordinators:
             self._forget(shard, index, frozenset(self._forgetting[index]), now)
 
     def _left(self, index: int) -> None:
-        """Stop the removal: the broker with the coordinator is notified of deleted topics itself."""
+        """Stop the removal of offsets in this partition: the coordinator's new broker is notified of deleted topics itself."""
         self._forgetting.pop(index, None)
 
     def _tell_topics(self, now: Now) -> None:

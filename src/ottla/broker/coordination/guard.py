@@ -1,4 +1,4 @@
-"""The check that records belong to partitions of their producer's transaction, so that none stays open for ever (KIP-890).
+"""The check that a transaction contains the partitions of its records, so that no transaction stays open for ever (KIP-890).
 
 Depends on partitions and transaction coordinators, and on requests only by their version.
 """
@@ -34,8 +34,8 @@ from ottla.wire.errors import (
 ASKED: Final = 3
 """Upper limit of requests to the coordinator for one request that adds partitions.
 
-One marker can arrive before the coordinator agrees, and logs may be truncated. Where producers add partitions themselves, the
-marker of the previous transaction is already written, and a new one ends their own transaction.
+A request is repeated if a marker arrives before the coordinator's response, or if the log is truncated. If producers add
+partitions themselves, the marker of the previous transaction is already written. A new marker then ends their own transaction.
 """
 
 ABORTABLE_FROM: Final = 11
@@ -45,7 +45,7 @@ ADDS_FROM: Final = 12
 
 @dataclass(slots=True)
 class Admission:
-    """The partitions of a request that accept its records: those in `seen`, without an error and with a current token in `tokens`.
+    """The partitions of a request that accept its records: in `seen`, without an error, and with a current token in `tokens`.
 
     Responses for the `added` partitions wait until the addition is durable (`TransactionGuard.when_kept`).
     """
@@ -56,9 +56,9 @@ class Admission:
     seen: frozenset[Partition] = frozenset()
 
     def error_of(self, partition: Partition, header: BatchHeader) -> int:
-        """Return NONE if the transaction is still the admitted one, else the error: a marker may have arrived in between.
+        """Return NONE if the admitted transaction is still open or can still begin, else the error: a marker may have arrived.
 
-        A partition that this broker leads only since then was not verified: its producer must retry.
+        NOT_LEADER_OR_FOLLOWER is for a partition that this broker leads only since the admission, and that was not verified.
         """
         if not header.is_transactional:
             return NONE
@@ -68,7 +68,7 @@ class Admission:
 
 
 def still_admitted(partition: Partition, producer_id: int, producer_epoch: int, token: TransactionToken | None) -> int:
-    """Return NONE if a producer's transaction is open here, or can begin as when its `token` was taken; else INVALID_TXN_STATE."""
+    """Return NONE if a producer's transaction is open here, or if its `token` still permits it to begin; else INVALID_TXN_STATE."""
     producers = partition.log.producers
     if producers.is_open(producer_id, producer_epoch):
         return NONE
@@ -132,7 +132,7 @@ class TransactionGuard:
         own: Mapping[TopicPartition, Partition],
         tokens: dict[Partition, TransactionToken],
     ) -> Steps[Added]:
-        """Return the coordinator's result; the request is repeated if a marker of the previous transaction arrived meanwhile."""
+        """Return the coordinator's result. Repeat the request if a marker of the previous transaction arrived meanwhile."""
         producer, left = (wanted.producer_id, wanted.producer_epoch), 1 if wanted.verify_only else ASKED
         while True:
             added: Added = yield from self._additions.asked(wanted, request)
@@ -143,10 +143,10 @@ class TransactionGuard:
             tokens.update((partition, partition.log.producers.token(wanted.producer_id)) for partition in ended)
 
     def _is_news(self, request: Request[ProduceRequest], partition: Partition, header: BatchHeader) -> bool:
-        """Return whether the coordinator must be asked: no transaction is open here, or the coordinator may lack it.
+        """Return whether the coordinator must be asked: no transaction is open here, or the coordinator can lack this partition.
 
-        A power failure may preserve only the records of a transaction, in a partition that was offline when the coordinator
-        started.
+        A power failure can preserve the records of a transaction but not the addition of its partition. The coordinator lacks the
+        partition if it was offline when the coordinator started.
         """
         if not partition.log.producers.is_open(header.producer_id, header.producer_epoch):
             return True
@@ -158,7 +158,8 @@ class TransactionGuard:
     def when_kept(self, request: Request[ProduceRequest], told: Callable[[int], None]) -> None:
         """Call `told(error_code)` once the added partitions are durable in the transaction, or the addition has failed.
 
-        Records may be durable before: a starting coordinator finds them (`coord.transactions.unfinished_transactions`).
+        Records can be durable before the addition. A starting coordinator finds them
+        (`coord.transactions.unfinished_transactions`).
         """
         self._additions.when_kept(request.body.transactional_id or "", told)
 

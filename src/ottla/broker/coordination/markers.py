@@ -25,9 +25,9 @@ from ottla.wire.errors import INVALID_PRODUCER_EPOCH, NONE, UNKNOWN_SERVER_ERROR
 log = logging.getLogger("ottla.broker")
 
 KEY: Final = Struct(">hh")
-"""Version and type."""
+"""The key of a marker: version and type."""
 VALUE: Final = Struct(">hi")
-"""Version and coordinator epoch."""
+"""The value of a marker: version and coordinator epoch."""
 MADE_UP: Final = "%s-%d has a batch of producer %d with epoch %d, which was never allocated: the transaction of %s is ended there"
 
 Ended = Callable[[Partition, int, bool, Now], None]
@@ -48,7 +48,7 @@ def marker(producer_id: int, producer_epoch: int, coordinator_epoch: int, now_ms
 
 
 class MarkerAppender:
-    """The writer of markers. `ended(partition, producer_id, committed, now)` is called for those in `__consumer_offsets`."""
+    """The writer of markers. `ended(partition, producer_id, committed, now)` is called for markers in `__consumer_offsets`."""
 
     def __init__(self, partitions: Partitions, ended: Ended) -> None:
         self._partitions = partitions
@@ -64,9 +64,9 @@ class MarkerAppender:
     ) -> tuple[int, Partition | None]:
         """Append the marker of this broker's own coordinator, and return the result of `append`.
 
-        A partition may contain a batch with a later epoch of the producer. No producer gets a later epoch before its transaction
-        has ended, so that epoch was invented: the marker is appended with it. A later decision of another coordinator still takes
-        precedence.
+        A partition can contain a batch with a later epoch of the producer. No producer gets a later epoch before its transaction
+        has ended, so a client invented this epoch, and the marker is appended with the invented epoch. A later decision of another
+        coordinator still takes precedence.
         """
         producer_id, epoch = order.producer_id, order.producer_epoch
         error_code, partition = self.append(*place, producer_id, epoch, coordinator_epoch, now, committed=order.committed)
@@ -89,7 +89,7 @@ class MarkerAppender:
         committed: bool,
         transaction_version: int = 0,
     ) -> tuple[int, Partition | None]:
-        """Append one marker, and return an error code, and the partition if the marker was written.
+        """Append one marker. Return an error code, and the partition, or None if the marker was not written.
 
         With epochs for each transaction (`transaction_version` 2), a later epoch ends the open transaction (KIP-1228).
         """

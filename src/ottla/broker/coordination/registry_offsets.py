@@ -1,6 +1,7 @@
 """Offsets of version 0: stored in the registry, where consumers of release 0.8 kept them in ZooKeeper.
 
-Both stores are separate: offsets committed in version 0 are returned in version 0 only. Neither groups nor members are checked.
+This store is separate from groups' offsets: offsets committed in version 0 are returned in version 0 only. Neither groups nor
+members are checked.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class RegistryOffsets:
         return OffsetCommitResponse(topics=topics)
 
     def _are_kept(self, changes: Sequence[Change]) -> Steps[bool]:
-        """Commit the changes, and return whether that succeeded; another broker may create the same entries meanwhile."""
+        """Commit the changes, and return whether the commit succeeded. Retry it if another broker creates the same entries."""
         for _ in range(MOST_RACES):
             self._changes.made = True
             try:
@@ -89,7 +90,7 @@ class RegistryOffsets:
         return CommittedPartition(partition_index=part.partition_index, error_code=error_code)
 
     def fetch(self, request: Request[OffsetFetchRequest]) -> Reply:
-        """Return the stored offsets; -1 and UNKNOWN_TOPIC_OR_PARTITION for missing offsets or topics."""
+        """Return the stored offsets; -1 and UNKNOWN_TOPIC_OR_PARTITION if an offset or a topic is missing."""
         return self._fetch(request.body.group_id, request.body.topics or [])
 
     def _fetch(self, group_id: str, topics: Sequence[OffsetFetchRequest.OffsetFetchRequestTopic]) -> Steps[Reply]:

@@ -32,7 +32,7 @@ log = logging.getLogger("ottla.broker")
 CHUNK_BYTES: Final = 64 * 1024
 """Bytes of a log that are read and decoded in one step."""
 NAMED: Final = 10
-"""Unreadable records that are logged by offset, per partition; others are only counted."""
+"""Upper limit of unreadable records that are logged with their offsets, per partition. Further records are only counted."""
 
 _MARKER: Final = Struct(">hh")
 """Version and type: the key of a control record."""
@@ -42,7 +42,7 @@ TRANSACTIONS: Final = TRANSACTIONAL_BIT | CONTROL_BIT
 
 
 def stored_records(partition: Partition, reader: RecordReader[Record], chunk_bytes: int = CHUNK_BYTES) -> Iterator[Record]:
-    """Yield every record of a coordinator's partition, in order, including ones appended meanwhile. Raise `StorageFailed`."""
+    """Yield every record of a coordinator's partition, in order, including records appended meanwhile. Raise `StorageFailed`."""
     replay = Replay(str(partition), reader)
     offset = partition.log.log_start_offset
     while offset < (end := partition.log.log_end_offset):
@@ -75,7 +75,7 @@ class Replay(Generic[Record]):
         self._unknown = 0
 
     def read(self, view: memoryview, offset: int) -> tuple[Iterable[Record], int]:
-        """Return the records from `offset` on in these whole batches, and the next offset; at most `offset` if there is none."""
+        """Return the records of `view` from `offset` on, and the next offset; at most `offset` if no whole batch is left."""
         try:
             columns = _opened(view, offset)
         except (BadBatch, CodecFailed):
@@ -96,7 +96,7 @@ class Replay(Generic[Record]):
             log.warning("%s: %d records of types of a newer release were skipped", self._name, self._unknown)
 
     def _one_by_one(self, view: memoryview, offset: int) -> tuple[list[Record], int]:
-        """Read batch by batch, because one of them is unreadable, and return the records of the others."""
+        """Read batch by batch, because a batch is unreadable. Return the records of the other batches, and the next offset."""
         found: list[Record] = []
         position = following = 0
         while (header := _header(view, position)) is not None:
@@ -148,7 +148,7 @@ class Replay(Generic[Record]):
 
 
 def _stretches(columns: Columns) -> Iterator[Run]:
-    """Yield runs; consecutive ones in one buffer without transactions are merged."""
+    """Yield the runs of batches. Consecutive runs in one buffer are merged if they have no transactions."""
     begun: Run | None = None
     end = 0
     for run in columns.pieces():

@@ -37,13 +37,13 @@ log = logging.getLogger("ottla.broker")
 
 RETRY_MS: Final = 100
 LONGEST_RETRY_MS: Final = 5_000
-"""Longest pause before a retry, in ms; pauses double up to it, because a partition may be offline or without a leader for days."""
+"""Longest pause before a retry, in ms. Pauses double, because a partition can be offline or without a leader for days."""
 AT_ONCE: Final = 16
 """Markers appended between two pauses."""
 MOST_PARTITIONS: Final = 2_000
-"""Upper limit of partitions in a request, except for one transaction with more."""
+"""Upper limit of partitions in a request, unless one transaction alone has more."""
 UNDER_WAY: Final = 3
-"""Requests to one broker at a time: a partition with slow replicas delays only its own request."""
+"""Concurrent requests to one broker, so that a partition with slow replicas delays only its own request."""
 
 Marker = WriteTxnMarkersRequest.WritableTxnMarker
 Topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic
@@ -54,7 +54,7 @@ TAKES_NONE: Final = frozenset((UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_VERSI
 
 
 class PendingMarkers:
-    """The markers of one transaction. `left` are the partitions without a marker; `again` are the ones about to be retried."""
+    """The markers of one transaction. `left` are the partitions without a marker, `again` the partitions about to be retried."""
 
     __slots__ = ("again", "coordinator_epoch", "done", "is_wanted", "left", "order", "pause_ms", "told")
 
@@ -92,8 +92,8 @@ Queue = dict[PendingMarkers, list[TopicPartition]]
 class TransactionMarkers:
     """The writer of each transaction's markers: directly where this broker leads, in requests with many transactions elsewhere.
 
-    A failed partition is retried while it exists and this broker coordinates the transaction. A transaction that a newer
-    coordinator or producer has taken over is left to them.
+    A failed partition is retried while it exists and this broker coordinates the transaction. The writer gives up a transaction
+    that a newer coordinator or producer has taken over.
     """
 
     def __init__(
@@ -109,9 +109,9 @@ class TransactionMarkers:
         """The idle connections, by broker id."""
 
     def write(self, order: WriteMarkers, coordinator_epoch: int, done: Callable[[], None], is_wanted: Callable[[], bool]) -> None:
-        """Write a marker into all partitions of a transaction, and call `done()` once all satisfy acks=all.
+        """Write a marker into all partitions of a transaction, and call `done()` once all markers satisfy acks=all.
 
-        It is abandoned when `is_wanted()` returns False: another broker coordinates the transaction.
+        The work is abandoned when `is_wanted()` returns False, because another broker coordinates the transaction.
         """
         if order.partitions:
             self._queue(PendingMarkers(order, coordinator_epoch, done, is_wanted), sorted(order.partitions))
@@ -119,7 +119,7 @@ class TransactionMarkers:
             done()
 
     def _queue(self, pending: PendingMarkers, places: Sequence[TopicPartition]) -> None:
-        """Append to partitions that this broker leads, and send the others. A deleted partition needs no marker."""
+        """Append markers to partitions that this broker leads, and send the others. A deleted partition needs no marker."""
         here: list[TopicPartition] = []
         leaders: set[int] = set()
         for place in places:
@@ -173,7 +173,7 @@ class TransactionMarkers:
             self._asker.ask(leader, request, partial(self._answered, leader, lane, taken), lane=lane)
 
     def _taken(self, leader: int) -> Queue:
-        """Return the markers of the next request: one per producer, because the response identifies them by producer id."""
+        """Return the markers of the next request: one per producer, because the response identifies markers by producer id."""
         waiting = self._waiting.get(leader, {})
         taken: Queue = {}
         producers: set[int] = set()
@@ -219,7 +219,7 @@ class TransactionMarkers:
             self._try_again(pending, place)
 
     def _try_again(self, pending: PendingMarkers, place: TopicPartition) -> None:
-        """Retry a partition after a pause, with all others of its transaction that failed meanwhile."""
+        """Retry a partition after a pause, together with other partitions of its transaction that failed meanwhile."""
         pending.again.append(place)
         if len(pending.again) > 1:
             return
@@ -233,7 +233,7 @@ class TransactionMarkers:
         pending.pause_ms = min(2 * pending.pause_ms, LONGEST_RETRY_MS)
 
     def _note(self, pending: PendingMarkers, place: TopicPartition, error_code: int) -> None:
-        """Log once why a partition refuses a marker."""
+        """Log why a partition refuses a marker, unless its last refusal had the same error code."""
         if pending.told.get(place) != error_code:
             pending.told[place] = error_code
             sentence = "%s-%d takes no end of the transaction of %s (%s): tried again until it does"

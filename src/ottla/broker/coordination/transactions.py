@@ -87,9 +87,9 @@ class TransactionCoordinators:
         return opened
 
     def _read(self, partition: Partition) -> Iterator[Stored]:
-        """Yield the stored records, then the states of ids with open transactions in partitions that their states lack.
+        """Yield the stored records, then corrected states of ids whose stored state lacks a partition with an open transaction.
 
-        In a larger cluster none is lacking: additions are on all in-sync replicas before any record is written.
+        In a larger cluster no partition is lacking, because additions are on all in-sync replicas before any record is written.
         """
         stored = stored_records(partition, TransactionReader())
         if not self._is_alone:

@@ -22,7 +22,7 @@ class NoLinks:
         return self
 
     def send(self, frame: Sequence[Buffer], timeout_ms: int, answered: Callable[[memoryview | None], None]) -> None:
-        """Call `answered(None)` later: no response will arrive."""
+        """Call `answered(None)` later, because no response will arrive."""
         self._later(partial(answered, None))
 
     def close(self) -> None: ...

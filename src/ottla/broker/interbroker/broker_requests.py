@@ -17,10 +17,10 @@ from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.schema import Message
 
 CREATE_TOPICS_VERSION: Final = 4
-"""The version of Kafka 2.4, for requests in which the broker sets every number itself."""
+"""The version of CreateTopics requests, as in Kafka 2.4. The broker sets every number in these requests itself."""
 
 ADD_PARTITIONS_SINCE: Final = (("3.8-IV0", 5), ("3.5-IV0", 4))
-"""The protocol version from which brokers send AddPartitionsToTxn to each other, and its version; earlier ones do not."""
+"""(inter-broker protocol version, version of AddPartitionsToTxn from then on), newest first. Earlier brokers do not send it."""
 
 UNSPOKEN: Final = -1
 

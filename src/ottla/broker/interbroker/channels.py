@@ -25,7 +25,7 @@ Heard = Callable[[Any], None]
 """Callback that receives the response, in the request's response class, or None if the outcome is unknown."""
 
 SYSTEMS = -1
-"""The operating system chooses the receive buffer of a connection."""
+"""A receive buffer whose size the operating system chooses."""
 LAST_ID = (1 << 31) - 1
 UNREADABLE = (
     "broker %d answered %s version %d with what cannot be read (%s): are all brokers set to one inter.broker.protocol.version?"
@@ -66,10 +66,11 @@ class Channels:
     ) -> None:
         """Send a request in a version; requests of one `lane` are served in order.
 
-        `answered` is called once and later. It receives the response, or None if the broker is unknown or unreachable, the
-        connection broke, or nothing arrived within `timeout_ms`. A request to this broker itself is served without a connection.
-        `address` is for callers that receive a broker's address before the image does. `receive_buffer_bytes` suits a lane with
-        large responses. `body` is a message that is already encoded.
+        `answered` is called once, after this method has returned. It receives the response, or None if the broker is unknown or
+        unreachable, the connection broke, or nothing arrived within `timeout_ms`. A request to this broker itself is served
+        without a connection. `address` is for callers that receive a broker's address before the image does.
+        `receive_buffer_bytes` is the size of the receive buffer, for a lane with large responses. `body` is a message that is
+        already encoded.
         """
         self._last_id = self._last_id % LAST_ID + 1
         header = FrameHeader(message.WIRE.key, version, self._last_id, f"broker-{self._node_id}-{lane}")
@@ -94,7 +95,7 @@ class Channels:
         return None
 
     def forget(self, node_id: int, lane: str | None = None) -> None:
-        """Close all connections to a broker, or that of one lane; pending requests get None."""
+        """Close all connections to a broker, or only the connection of `lane`; pending requests get None."""
         for key in [key for key in self._lanes if key[0] == node_id and lane in (None, key[1])]:
             self._lanes.pop(key).link.close()
 

@@ -1,4 +1,4 @@
-"""Requests of this broker to itself: served by the same handlers as others, without a connection.
+"""Requests of this broker to itself, served by the handlers without a connection.
 
 Depends on `Router.receive`, and on no API.
 """
@@ -56,7 +56,7 @@ class Within:
         self._answered(lane, received.answer if isinstance(received, DelayedReply) else received)
 
     def _ready(self, lane: str, delayed: DelayedReply) -> None:
-        """Pass on the response once it is complete; `ready` may also be called earlier to let later requests begin."""
+        """Pass on the response if it is complete. `ready` is also called before, when later requests may begin."""
         if delayed.done:
             delayed.ready = None
             self._answered(lane, delayed.answer)

@@ -1,8 +1,8 @@
 """The check that this broker's data directory is the one the cluster counts on, before the broker registers.
 
 The directory contains the broker epoch of its last registration, and the registry the newest epoch of each broker. A directory
-that is empty, or has an older epoch, may lack records. Its broker registers once it is in no ISR, or once an operator has accepted
-the loss. Depends on the registry and the disk, and not on logs.
+that is empty, or has an older epoch, may lack records. Its broker registers once the broker is in no ISR, or once an operator has
+accepted the loss. Depends on the registry and the disk, and not on logs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class DirectoryEpoch:
     def __init__(
         self, node_id: int, disk: Disk, registry: SharedRegistry, scheduler: Scheduler, *, has_registry: bool = False
     ) -> None:
-        """Create the check. A directory that `has_registry` in it cannot differ from the registry, and is not checked."""
+        """Create the check. With `has_registry`, the registry is in the directory itself, so that nothing is checked."""
         self._node_id = node_id
         self._has_registry = has_registry
         self._disk = disk
@@ -52,7 +52,7 @@ class DirectoryEpoch:
         """The newest epoch of earlier registrations in the registry."""
 
     def refusal(self) -> Steps[str | None]:
-        """Return None if the broker may register, else a sentence with the reason and the remedy. Raise `StorageFailed`.
+        """Return None if the broker may register, else a message with the reason and the remedy. Raise `StorageFailed`.
 
         Later registrations of the same process are never refused, because its directory has not changed.
         """

@@ -15,7 +15,7 @@ QUOTA_KINDS = (layout.USER_CONFIGS, layout.CLIENT_CONFIGS, layout.IP_CONFIGS)
 
 
 class Effects:
-    """The updates after a change. ACLs, credentials and tokens are read from the image on each use and need none.
+    """The updates after a change. ACLs, credentials and tokens need no update, because they are read from the image on each use.
 
     `settings_changed` is called after changes of topic or broker configs.
     """
@@ -35,7 +35,7 @@ class Effects:
         self._settings_changed = settings_changed
 
     def take_effect(self, paths: Collection[str]) -> Steps[None]:
-        """Apply the changes of these entries, which are in the image already."""
+        """Apply the changed entries at these paths, which are in the image already."""
         if any(path.startswith(kind) for path in paths for kind in QUOTA_KINDS):
             self._quotas.load()
         if layout.FEATURES in paths:

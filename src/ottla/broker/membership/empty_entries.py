@@ -1,6 +1,7 @@
 """The removal of empty user entries from the shared registry, unless another broker adds a quota below them.
 
-Apache Kafka removes them too. Another broker may do so at the same time, so the entries are read, and the commit verifies them.
+Apache Kafka removes empty user entries too. Another broker can change the entries meanwhile, so the commit verifies their
+versions.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ PREFIX = f"{layout.USER_CONFIGS}/"
 def without_empty_users(registry: SharedRegistry, changes: Sequence[Change]) -> Steps[list[Change | Condition]]:
     """Return these changes, extended by the removal of user entries that they leave empty.
 
-    `changes` have the versions that were read. The entry of a user with a quota for some client id is emptied instead of removed.
+    `changes` contain the versions that were read. The entry of a user with a quota for some client id is emptied instead of
+    removed.
     """
     users = list(dict.fromkeys(_user_of(change) for change in changes if change.value is None and change.path.startswith(PREFIX)))
     if not users:

@@ -27,5 +27,5 @@ class Event:
             done(None)
 
     def wait(self, done: Done) -> None:
-        """Call `done(None)` when the event occurs; it has not occurred yet."""
+        """Call `done(None)` when the event occurs. It must not have occurred yet."""
         self._done = done

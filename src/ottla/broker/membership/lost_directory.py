@@ -19,15 +19,15 @@ AT_ONCE = 2000
 """Entries read in one request."""
 
 TOLD_AT_ONCE = 3000
-"""Partitions in one notification of the controller."""
+"""Upper limit of partitions in one notification of the controller."""
 
 
 def in_sync_of(
     registry: SharedRegistry, node_id: int, places: Iterable[TopicPartition] | None = None
 ) -> Steps[dict[TopicPartition, LeaderAndIsr]]:
-    """Return the states, of these partitions or of all, whose ISR contains the broker. Topics under deletion are skipped.
+    """Return the states whose ISR contains the broker, among `places` or all partitions. Topics under deletion are skipped.
 
-    The controller reports states that can't be read.
+    States that can't be decoded are skipped, because the controller reports them.
     """
     found = dict[TopicPartition, LeaderAndIsr]()
     (leaving,) = yield from registry.list([entries.DELETIONS])
@@ -57,8 +57,8 @@ def _all(registry: SharedRegistry) -> Steps[list[TopicPartition]]:
 def leave_in_sync_sets(registry: SharedRegistry, node_id: int, counted: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[bool]:
     """Remove the broker from the ISR of these partitions, and notify the controller.
 
-    The other in-sync replicas remain, or else all other replicas. Without other replicas, the broker stays in the ISR. Return
-    whether any partition had another replica; a state that another broker changed meanwhile is left unchanged.
+    The new ISR contains the other in-sync replicas, or all other replicas if none was in sync. Without other replicas, the broker
+    stays in the ISR. Return whether any partition had another replica. States that another broker changes meanwhile are kept.
     """
     changed, is_left = list[TopicPartition](), False
     for (name, index), state in counted.items():

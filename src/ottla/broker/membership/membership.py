@@ -36,11 +36,11 @@ RETRY_MS, MOST_RETRY_MS = 500, 2_000
 LOOK = "check the registration"
 
 DRIFT = 20
-"""A broker steps down when 1/n of its session timeout is left, because the registry's clock may be that much faster."""
+"""A broker steps down when 1/n of its session timeout is left, because the registry's clock can be faster by 1/n."""
 
 
 class NotAMember(Exception):
-    """Raised for a broker that can't join its cluster, with one sentence that says why and what to do."""
+    """Raised for a broker that can't join its cluster. The message says why and what to do."""
 
 
 class BrokerMembership:
@@ -48,8 +48,8 @@ class BrokerMembership:
 
     Callbacks: `entered` after each registration, when `broker_epoch` is new and the controller assigns all roles again; `left` at
     the end of a registration, which makes earlier requests of the controller obsolete. While the registry is only unreachable,
-    roles remain, and `is_member` returns whether they may be used: `silenced` is called when they may not, and `woken` when they
-    may again.
+    roles remain, and `is_member` returns whether the roles may be used. `silenced` is called when they may no longer be used, and
+    `woken` when they may be used again.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class BrokerMembership:
         self._repeats = Repeats(RETRY_MS, MOST_RETRY_MS)
 
     def prepare(self) -> None:
-        """Refuse requests of a controller until this broker registers: they are meant for its previous process."""
+        """Refuse requests of a controller until this broker registers, because they are meant for its previous process."""
         self.oldest_epoch = NOT_YET
 
     def join(self, listeners: Sequence[Listener], joined: Callable[[NotAMember | None], None]) -> None:
@@ -152,9 +152,9 @@ class BrokerMembership:
                 self._begin()
 
     def _watch_session(self, now: Now) -> None:
-        """Detect when the session may have expired. While the session is renewed, that deadline moves ahead.
+        """Check at the session's deadline whether the session may have expired. Each renewal moves the deadline ahead.
 
-        After a pause of the process, the session may also be renewed without an event from the registry.
+        After a pause of the process, the session can be renewed without an event from the registry.
         """
         if self.broker_epoch == NO_EPOCH:
             return
@@ -199,7 +199,7 @@ class BrokerMembership:
         self._scheduler.at("registration", self._scheduler.now().mono_ms + self._repeats.pause_ms(), self._register)
 
     def _ended(self, outcome: Entry | NotAMember) -> None:
-        """Complete a registration attempt: the entry is this broker's or another one's, or the attempt was refused."""
+        """Complete a registration attempt. `outcome` is the entry, of this broker or another, or the reason of a refusal."""
         joined, self._joined = self._joined, None
         refusal = outcome if isinstance(outcome, NotAMember) else self._taken(outcome)
         if refusal is not None and joined is None:
@@ -227,9 +227,9 @@ class BrokerMembership:
         )
 
     def _unsuitable(self) -> NotAMember | None:
-        """Return why this broker does not support the finalized features (KIP-584).
+        """Return why this broker does not support the finalized features (KIP-584); None if it supports them.
 
-        None if it does. Older protocols have no levels.
+        Older protocol versions have no levels.
         """
         if not self._settings.value.inter_broker_protocol_version.has(Switch.FEATURES):
             return None
@@ -243,7 +243,7 @@ class BrokerMembership:
         )
 
     def _registered(self) -> Steps[Entry | NotAMember]:
-        """Create the entry, and write its epoch to the data directory, unless the directory is refused."""
+        """Create the entry, write its epoch to the data directory, and return the entry. Return a `NotAMember` if refused."""
         refusal = self._unsuitable()
         if refusal is not None:
             return refusal

@@ -1,4 +1,4 @@
-"""A stand-in for the own registry of a broker in a larger cluster: it is empty and refuses changes."""
+"""An empty registry that refuses changes, for a broker of a larger cluster, which has no registry of its own."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class NoRegistry:
     commits = 0
 
     def get(self, path: str) -> Entry | None:
-        """Return None: there is no entry."""
+        """Return None, because there is no entry."""
         return None
 
     def children(self, path: str) -> list[str]:
-        """Return an empty list: there are no entries."""
+        """Return an empty list, because there are no entries."""
         return []
 
     def commit(self, changes: Sequence[Change]) -> None:
@@ -26,7 +26,7 @@ class NoRegistry:
             raise StorageFailed(changes[0].path, "a broker of a cluster keeps nothing of this in a registry of its own")
 
     def commit_slowly(self, changes: Sequence[Change]) -> CommitSteps:
-        """Do the same as `commit`."""
+        """Raise `StorageFailed` unless there is nothing to change, as `commit` without steps does."""
         self.commit(changes)
         yield None
 

@@ -22,7 +22,7 @@ log = logging.getLogger("ottla.broker")
 
 READ_AT_ONCE: Final = 200
 KEPT_MS: Final = 15 * 60 * 1000
-"""Lifetime of a notification, for brokers that are briefly away."""
+"""Lifetime of a notification, in ms, for brokers that are briefly disconnected."""
 REMOVED_AT_ONCE: Final = 100
 RETRY_MS: Final = 500
 MOST_RETRY_MS: Final = 2_000
@@ -42,7 +42,7 @@ class Notifications:
     ) -> None:
         """Create the updates.
 
-        `known` are the entries in the image; this broker's commits add theirs, and other brokers may remove them.
+        `known` are the paths of entries in the image. This broker's commits add paths, and other brokers can remove the entries.
         """
         self._registry = registry
         self._image = image
@@ -62,16 +62,16 @@ class Notifications:
         self._repeats = Repeats(RETRY_MS, MOST_RETRY_MS)
 
     def load(self) -> Steps[str]:
-        """Read everything, watch for changes, and return why an entry is invalid, as a sentence; "" if all are valid.
+        """Read everything, watch for changes, and return a message about an invalid entry; "" if all are valid.
 
-        Notifications are listed first: their entries may be read twice, but none is missed.
+        Notifications are listed first, so that no change is missed. Their entries can be read twice.
         """
         yield from self._new()
         paths = yield from self._paths()
         return (yield from self._read([*paths, *sorted(self._known.union(self._told).difference(paths))]))
 
     def load_again(self, now: Now) -> None:
-        """Read everything in a new session: notifications may have been missed."""
+        """Read everything in a new session, because notifications may have been missed."""
         self._is_all_due = True
         self._look()
 
@@ -147,9 +147,9 @@ class Notifications:
         return found
 
     def _read(self, paths: Iterable[str]) -> Steps[str]:
-        """Load these entries into the image, and return a sentence about one that can't be decoded; it leaves the image unchanged.
+        """Load these entries into the image, except entries that can't be decoded. Return a message about one of these, else "".
 
-        Changes are applied after all entries are read. Until then they are recorded, and notifications are kept, so that nothing
+        Changes take effect after all entries are read. Until then changes are recorded, and notifications are kept, so that nothing
         is lost if the registry disconnects between two reads.
         """
         fault, wanted = "", list(paths)
@@ -194,7 +194,7 @@ class Notifications:
         return fault
 
     def _forget_old(self) -> Steps[None]:
-        """Remove notifications that all brokers have had time to read. Other brokers do so too, and may come first."""
+        """Remove notifications that all brokers have had time to read. Another broker can remove them first."""
         before_ms = self._scheduler.now().mono_ms - KEPT_MS
         old = [path for path, seen_ms in self._seen.items() if seen_ms < before_ms][:REMOVED_AT_ONCE]
         for path in old:

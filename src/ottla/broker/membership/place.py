@@ -1,6 +1,6 @@
 """The cluster id and the broker's own id, determined before a broker starts in a cluster.
 
-Depends on the shared registry; no broker runs yet. Each refusal is a `NotAMember` with one sentence.
+Depends on the shared registry; no broker runs yet. A refusal raises `NotAMember` with a message.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def cluster_id(registry: SharedRegistry) -> Steps[str | None]:
 
 
 def begin_cluster(registry: SharedRegistry, own: str) -> Steps[str]:
-    """Return the id of a new cluster; another broker may have written its own first."""
+    """Write `own` as the id of a new cluster, and return the cluster's id, which another broker may have written first."""
     with suppress(*CONFLICTS):
         yield from registry.commit([Change(layout.CLUSTER_ID, layout.cluster_id_json(own), NEW)])
     return (yield from cluster_id(registry)) or own
@@ -44,7 +44,7 @@ def make_persistent(registry: SharedRegistry) -> Steps[None]:
 
 
 def generated_node_id(registry: SharedRegistry, reserved: int) -> Steps[int]:
-    """Return a generated broker id above `reserved`: the version of an entry that each new broker changes once."""
+    """Return a generated broker id above `reserved`: the number of times that new brokers have changed an entry."""
     for _ in range(MOST_RACES):
         (entry,) = yield from registry.read([layout.BROKER_SEQUENCE])
         with suppress(*CONFLICTS):

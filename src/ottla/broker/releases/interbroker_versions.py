@@ -1,4 +1,4 @@
-"""The API versions of requests between brokers, by `inter.broker.protocol.version`, which is equal on all brokers of a cluster.
+"""The API versions of requests between brokers, by `inter.broker.protocol.version`, which must be equal on all brokers.
 
 Contains Kafka's names of protocol versions and the changes of each, and neither settings nor connections. Brokers do not exchange
 ApiVersions: a newer broker is configured for the oldest version until all are upgraded.
@@ -46,14 +46,14 @@ _SPOKEN: Final = {
     ALTER_PARTITION: ("2.7-IV2", "3.2-IV0", "3.3-IV0", "3.5-IV1"),
     ALLOCATE_PRODUCER_IDS: ("3.0-IV0",),
 }  # fmt: skip
-"""API key -> for each API version from 0 on, the protocol version that introduced it between brokers; None if it is skipped.
+"""API key -> for each API version from 0 on, the protocol version that introduced it between brokers; None if brokers skip it.
 
 Fetch begins with version 4, the first one with batches of magic 2: logs contain no other format.
 """
 
 
 class Switch(Enum):
-    """Behaviour of brokers from a protocol version on, with that version."""
+    """Behaviour of brokers that begins with a protocol version; the value is the protocol version."""
 
     BROKER_EPOCHS = "2.2-IV0"
     """The controller's requests contain the broker epoch of their target (KIP-380)."""
@@ -99,7 +99,7 @@ class ProtocolVersion:
         return hash(self.name)
 
     def is_at_least(self, name: str) -> bool:
-        """Return whether this version equals `name`, one of `NAMES`, or is newer."""
+        """Return whether this version is the version `name`, one of `NAMES`, or newer."""
         return self._level >= _LEVELS[name]
 
     def has(self, switch: Switch) -> bool:
@@ -114,7 +114,7 @@ class ProtocolVersion:
 
 
 def _newest(text: str) -> str:
-    """Return the newest protocol version of a release: its first three numbers before 1.0, its first two afterwards."""
+    """Return the newest protocol version of a release, by its first three numbers before 1.0 and its first two from 1.0 on."""
     wanted = ".".join(text.strip().split(".")[: 3 if text.strip().startswith("0.") else 2])
     found = [name for name in NAMES if wanted in (name, name.partition("-")[0])]
     if not found:

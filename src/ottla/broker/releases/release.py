@@ -61,10 +61,7 @@ class Release:
         return self.name
 
     def read_as(self, key: int, version: int) -> int | None:
-        """Return the version in which a request is decoded and answered.
-
-        None if the release does not support the API or version.
-        """
+        """Return the version in which a request is decoded and answered; None if the release does not support it."""
         served = self.versions.get(key)
         if served is None:
             return None
@@ -73,7 +70,7 @@ class Release:
         return served.stop - 1 if key in self.version_passed_over else None
 
     def is_silent_on(self, key: int, *, known: bool) -> bool:
-        """Return whether an unreadable request gets no response on an open connection; `known`: only its body is malformed."""
+        """Return whether an unreadable request gets no response and keeps its connection. `known`: only its body is malformed."""
         return self.unreadable is Unreadable.SILENCE and not (known and key in self.closes_all_the_same)
 
     def announces(self, key: int) -> bool:
@@ -93,20 +90,17 @@ class Release:
         return acks > 1 and self.more_acks is MoreAcks.COUNTED
 
     def batch_error(self, magic: int, codec: int) -> int:
-        """Return the error code for a batch of this magic and codec, which may be newer than the release.
-
-        NONE if it is supported.
-        """
+        """Return the error code for a batch whose magic or codec is newer than the release, else NONE."""
         if magic > self.newest_magic:
             return CORRUPT_MESSAGE
         return UNSUPPORTED_COMPRESSION_TYPE if codec > self.newest_codec else NONE
 
     def terms(self, terms: Terms) -> Terms:
-        """Return the terms for messages of old formats, restricted from the current ones."""
+        """Return the terms for messages of old formats as the release has them, from the current terms."""
         return terms._replace(newest_codec=self.newest_codec, inside=self.inside)
 
     def sought_time(self, timestamp: int, *, is_known: bool) -> int | None:
-        """Return the timestamp that ListOffsets searches for; None if its version gives the negative timestamp no meaning."""
+        """Return the timestamp that ListOffsets searches for; None if the negative timestamp has no meaning."""
         if self.any_time:
             return timestamp if timestamp >= traits.EARLIEST else 0
         return timestamp if is_known else None
@@ -128,7 +122,7 @@ class Release:
     def committable(self, partitions: int | None) -> int:
         """Return the exclusive upper limit of partitions that OffsetCommit accepts for a topic.
 
-        `partitions` is None if it does not exist.
+        `partitions` is the number of the topic's partitions, or None if the topic does not exist.
         """
         if self.commits_checked is CommitsChecked.PARTITIONS or (partitions is None and self.checks_members):
             return partitions or 0
@@ -151,7 +145,7 @@ TODAY: Final = Release("", VERSIONS, is_today=True)
 
 @cache
 def find(name: str) -> Release:
-    """Return the release with a name such as "0.7", "0.10.1" or "2.8"; a bug-fix release counts as its line.
+    """Return the release with a name such as "0.7", "0.10.1" or "2.8"; a bug-fix release such as "2.8.1" means "2.8".
 
     Raise `UnknownRelease`.
     """
@@ -188,6 +182,6 @@ def _made(name: str) -> Release:
 
 
 def _at(name: str, since: Since[T]) -> T:
-    """Return the value that applies to a release: the last one that began with it or before, else the first."""
+    """Return the value that applies to a release: the last value that began with it or an earlier release, else the first."""
     number = KNOWN.index(name)
     return next((value for first, value in reversed(since) if KNOWN.index(first) <= number), since[0][1])

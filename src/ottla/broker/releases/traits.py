@@ -22,7 +22,7 @@ from ottla.wire.errors import (
 
 T = TypeVar("T")
 Since = tuple[tuple[str, T], ...]
-"""(first release, value from then on), oldest first. The values of 0.8.0 also apply to earlier releases."""
+"""(first release, value from this release on), oldest first. The first value also applies to earlier releases."""
 
 
 class Dialect(IntEnum):
@@ -85,7 +85,7 @@ VERSION_PASSED_OVER: Final[Since[frozenset[int]]] = (
     ("0.10.0", frozenset({1, 7})),
     ("0.10.2", frozenset()),
 )
-"""APIs whose version is not checked: a version that is too high is decoded and answered as the highest one."""
+"""APIs whose version is not checked: a version that is too high is decoded and answered as the highest version."""
 
 TOO_NEW: Final[Since[TooNew]] = (("0.8.0", TooNew.EMPTY), ("2.4", TooNew.ITSELF))
 
@@ -95,7 +95,7 @@ FIRST_TOPIC_ERROR: Final[Since[int]] = (("0.8.0", LEADER_NOT_AVAILABLE), ("4.0",
 """The first error code of Metadata for a topic that it has just created; the client retries."""
 
 UNSEEN_MS: Final = 50
-"""Duration of this error, in ms: 15 to 50 ms were observed in Kafka 0.9 to 4.3. sarama retries twice, 10 ms apart."""
+"""Duration of `FIRST_TOPIC_ERROR`, in ms: Kafka 0.9 to 4.3 took 15 to 50 ms. sarama retries twice, 10 ms apart."""
 
 FEATURES: Final[Since[tuple[Feature, ...]]] = (("0.8.0", ()), ("4.0", (GROUP_VERSION, TRANSACTION_VERSION)))
 """The features in ApiVersions: the consumer protocol (KIP-848), and epochs for each transaction (KIP-890).
@@ -133,7 +133,7 @@ INSIDE: Final[Since[Inside]] = (("0.8.0", Inside.NOTHING), ("0.10.0", Inside.FOR
 NEWEST_MAGIC: Final[Since[int]] = (("0.6", 0), ("0.7", 1), ("0.11.0", 2))
 """The newest magic. 0.8 and 0.9 ignore it, and a few clients send them magic 1; magic 2 has its CRC elsewhere and seems corrupt.
 
-Until 0.7, these numbers denoted other formats.
+Until 0.7, the numbers 0 and 1 denoted other formats.
 """
 
 NEWEST_CODEC: Final[Since[int]] = (("0.6", codecs.NONE), ("0.7", codecs.SNAPPY), ("0.8.2", codecs.LZ4), ("2.1", codecs.ZSTD))
@@ -150,7 +150,7 @@ BEFORE: Final = {INVALID_RECORD: CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR: NOT_LEADE
 """Error code -> the equivalent of older releases; UNKNOWN_SERVER_ERROR for all others."""
 
 UNANNOUNCED: Final = frozenset({7})
-"""APIs that current brokers serve without announcing them: ControlledShutdown."""
+"""APIs that current brokers serve but do not list in ApiVersions: ControlledShutdown."""
 
 EARLIEST: Final = -2
 """The lowest timestamp of ListOffsets that has a meaning in every release."""
