@@ -41,7 +41,7 @@ class Addresses:
         return next(((host, port) for name, host, port in (known.endpoints if known else ()) if name == peer.listener), None)
 
     def all(self, peer: Peer) -> Iterator[Address]:
-        """Yield every broker with an endpoint of the peer's listener, by id; without any known broker, yield this one."""
+        """Yield every broker with an endpoint of the peer's listener, by id. If no broker is known, yield this broker."""
         if not self._cluster.brokers:
             yield Address(self._identity.node_id, *self.own(peer), self._settings.value.broker_rack)
         for node_id, known in sorted(self._cluster.brokers.items()):

@@ -23,7 +23,7 @@ from ottla.wire.codec.blocks import BlockWriter
 
 TOPICS: Final = ("topics",)
 MOST_KEPT: Final = 8
-"""Encoded arrays kept, one per kind of request: a client uses one version, and a cluster has few kinds of clients."""
+"""Upper limit of cached arrays, one for each `Asker`. A client uses one version, and a cluster has few kinds of clients."""
 AT_ONCE: Final = 100
 """Partitions described between two pauses."""
 
@@ -60,7 +60,7 @@ class AllTopics:
         return made[1] if made is not None and made[0] == self._state() else None
 
     def made(self, asker: Asker, release: Release) -> Steps[list[Part]]:
-        """Return the encoded array of topics as of now or later."""
+        """Return the encoded array of topics, with their state at the time of the call or later."""
         asked = self._state()
         while True:
             made = self._made.get(asker)
@@ -89,7 +89,7 @@ class AllTopics:
             if len(self._made) > MOST_KEPT:
                 del self._made[next(iter(self._made))]
         finally:
-            for done in self._waiting.pop(asker):  # if this job was dropped, a waiting one takes over
+            for done in self._waiting.pop(asker):  # if this job was dropped, a waiting job takes over
                 done(None)
 
     def some(self, asker: Asker, release: Release, names: Iterable[str], operations: Callable[[str], int]) -> Steps[list[Part]]:

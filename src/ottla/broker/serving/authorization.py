@@ -44,10 +44,10 @@ class Need:
     """An operation on the resources that a request names at `path`.
 
     "group_id" is a field of the request, "groups" a list of names, "topics.name" a list of structs and the field with the name.
-    Without a path, the resource is the cluster. A topic named by id only is looked up; the handler treats unknown ids. Without a
-    resource, each struct contains its own resource type, as in configs. `when` and `versions` restrict the need to certain
-    requests. A client with the operation `instead` on the cluster needs nothing else. `head` and `by` are the two parts of the
-    path.
+    Without a path, the resource is the cluster. The name of a topic is looked up by its id if necessary; the handler treats
+    unknown ids. If `resource` is None, each struct contains its own resource type, as in configs. `when` and `versions` restrict
+    the need to certain requests. A client with the operation `instead` on the cluster needs nothing else. `head` and `by` are the
+    two parts of the path.
     """
 
     operation: Operation
@@ -68,7 +68,7 @@ class Need:
             object.__setattr__(self, name, value)
 
     def check_declared(self, message: type[Message]) -> None:
-        """Raise `TypeError` if the message has no such field: a need without a resource would permit everything."""
+        """Raise `TypeError` if the message has no field `path`, because a need without resources would permit everything."""
         head, by = self.head, self.by
         fields = {field.name: field for field in message.WIRE.fields}
         inner = fields[head].of if head in fields else None
@@ -84,7 +84,7 @@ class Guard:
         self._name_of = name_of
 
     def refused(self, request: Request[Message], needs: Iterable[Need]) -> Message | Close | None:
-        """Return the response if nothing is permitted; else keep the permitted items, and answer the others in `request.denied`."""
+        """Return the response if nothing is permitted; else remove refused items, and add their errors to `request.denied`."""
         for need in needs:
             named = getattr(request.body, need.head) if need.head else CLUSTER_NAME
             if (
@@ -99,7 +99,7 @@ class Guard:
         return None
 
     def _applies(self, need: Need, request: Request[Message]) -> bool:
-        """Return whether this request, from this client, needs the permission."""
+        """Return whether this request needs the permission, by its content, its version and its client."""
         if (need.when is not None and not need.when(request.body)) or (need.versions and request.version not in need.versions):
             return False
         return need.instead is None or not self._rights.may(request.peer, need.instead, Resource.CLUSTER, CLUSTER_NAME)
@@ -119,7 +119,7 @@ class Guard:
         return True
 
     def _sort_out(self, request: Request[Message], need: Need, named: object) -> bool:
-        """Leave the permitted items in the request and answer the others. Return whether any item is left."""
+        """Remove refused items from the request, and add their errors to `request.denied`. Return whether any item is left."""
         if not isinstance(named, list):
             resource = need.resource or Resource.CLUSTER
             self._rights.refused(request.peer, need.operation, resource, (str(named),), request.api.name, request.now)
@@ -163,9 +163,9 @@ def _refusal(request: Request[Message], resource: Resource | None, body: Message
 
 
 def _unsaid(request: Request[Message], need: Need) -> Message | Close:
-    """Return an empty response, or a close, for a response without an error field, as Kafka does.
+    """Return an empty response, or a close, where the response has no field for the error, as Kafka does.
 
-    The response is also empty if the request lists nothing that could get an error.
+    The response is also empty if the request lists no item, so that there is no place for an error.
     """
     if need.resource is Resource.CLUSTER or _asks_nothing(request.body):
         return request.api.response()
@@ -182,7 +182,7 @@ def _asks_nothing(asked: Struct) -> bool:
 
 
 def _with(body: Message, field: str, items: list[object]) -> Message:
-    """Return the request with another list."""
+    """Return the request with `items` as its list `field`."""
     other = copy(body)
     setattr(other, field, items)
     return other

@@ -1,6 +1,7 @@
-"""The current leaders in errors about partitions that this broker does not lead (KIP-951): they spare a Metadata request.
+"""The current leaders in errors about partitions that this broker does not lead, which save a Metadata request (KIP-951).
 
-Depends on the leaders that the controller has sent, and on the responses with a field for them. A response in blocks has none.
+Depends on the leaders that the controller has sent, and on the responses with a field for leaders. A response in blocks contains
+none.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class CurrentLeaders:
         self._addresses = addresses
 
     def told(self, request: Request[Message], reply: Answerable) -> Answerable:
-        """Return a reply with the current leaders, if its version has the fields and they are needed."""
+        """Return the reply, with current leaders if its version has the fields and a partition has an error that needs a leader."""
         if isinstance(reply, ProduceResponse):
             if request.version >= PRODUCE_FROM:
                 self._tell_producer(reply, request.peer)
@@ -63,7 +64,7 @@ class CurrentLeaders:
             response.node_endpoints = [FetchResponse.NodeEndpoint(**address._asdict()) for address in self._of(nodes, peer)]
 
     def _leader(self, topic: str | None, index: int) -> tuple[int, int]:
-        """Return the id and epoch of a leader: the one that this broker follows, else the last one received from the controller."""
+        """Return the id and epoch of the leader that this broker follows, else of the leader last received from the controller."""
         held = self._partitions.get(topic or "", index)
         role = None if held is None else held.replicas
         if isinstance(role, FollowerState):

@@ -1,6 +1,6 @@
-"""The routers of a broker: one for each dialect of its listeners, by the listener's release.
+"""The routers of a broker: one for each dialect (request format) of its listeners, by the listener's release.
 
-Kafka since 0.8 has one dialect. The earlier one (0.6 and 0.7) is an optional part: a broker without it has no such listeners.
+Kafka since 0.8 has one dialect. The dialect of 0.6 and 0.7 is an optional part. A broker without the part has no listeners for it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Speaks(Protocol):
         ...
 
     def refuse(self, error_code: int, sentence: str) -> Answer:
-        """Answer the last received request with an error, or close its connection if the dialect has no such answer."""
+        """Answer the last received request with an error, or close its connection if the dialect has no error responses."""
         ...
 
 
 class DialectParts(NamedTuple):
-    """The parts of a broker from which the router of another dialect serves requests."""
+    """The parts of a broker that the router of another dialect needs to serve requests."""
 
     partitions: Partitions
     cluster: ClusterImage
@@ -60,9 +60,9 @@ class FirstDialect(Protocol):
 
     @property
     def sidecars(self) -> SidecarFormat:
-        """Return the format of the files that it keeps beside the segments of logs."""
+        """Return the format of the files that this part keeps beside the segments of logs."""
         ...
 
     def router(self, parts: DialectParts) -> Speaks:
-        """Return the router of its listeners."""
+        """Return the router for the listeners of 0.6 and 0.7."""
         ...

@@ -21,7 +21,7 @@ from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.errors import CORRUPT_MESSAGE, NONE, NOT_LEADER_OR_FOLLOWER
 
 MAGIC: Final = (0, 0, 1, 1)
-"""The message format of each fetch version before 4, which has the format of the log."""
+"""The message format (magic) of Fetch versions 0 to 3. From version 4 on, records keep the format of the log."""
 
 WHOLE_MESSAGE_FROM: Final = 3
 READ_BYTES: Final = 1 << 20
@@ -69,11 +69,13 @@ class OldFetch:
     def converted(self, checks: LongChecks) -> Steps[Reply]:
         """Return the response with message sets instead of slices of logs, each within its partition's `partition_max_bytes`.
 
-        Up to version 2, bytes are cut off there, even within the first message, and a client without a whole message increases its
-        limit. From version 3 on, the first message of the response is always whole, and all partitions share `max_bytes` (KIP-74).
+        Up to version 2, bytes beyond the limit are cut off, even within the first message. A client that gets no whole message
+        then increases its limit. From version 3 on, the first message of the response is always whole, and all partitions share
+        `max_bytes` (KIP-74).
 
-        The memory counts toward the limit of all long checks: the message sets, and one decompressed batch, assumed small first
-        and then of the maximum size. Message sets count twice, because the next reply may be converted while one is being sent.
+        The memory of the message sets, and of one decompressed batch, counts toward the limit of all long checks. The batch is
+        assumed to be small first, and then of the maximum size. Message sets count twice, because the next reply can be converted
+        while a reply is being sent.
         """
         found = sum(wanted.found_bytes for wanted in self._wanted)
         own = min(self._left, sum(min(wanted.max_bytes, EXPANSION * wanted.found_bytes) for wanted in self._wanted))
@@ -106,7 +108,7 @@ class OldFetch:
         return results
 
     def _fill(self, wanted: Wanted, max_bytes: int, whole: bool, limit_bytes: int) -> Steps[OldRecords]:
-        """Convert batch after batch until there is enough. Raise `CodecFailed` if more memory may help."""
+        """Convert batch after batch up to `max_bytes`. Raise `CodecFailed` if a higher limit of memory may help."""
         out = bytearray()
         error_code = NONE
         try:
@@ -147,7 +149,7 @@ def _convert(wanted: Wanted, magic: int, max_bytes: int, out: bytearray, limit_b
 
 
 def _read_slowly(found: FileSlice) -> Steps[memoryview]:
-    """Return the bytes of a slice; one larger than `READ_BYTES` is a single batch, and read with pauses."""
+    """Return the bytes of a slice. A slice larger than `READ_BYTES` is a single batch, and is read with pauses."""
     if found.size <= READ_BYTES:
         return memoryview(found.read())
     read = bytearray()

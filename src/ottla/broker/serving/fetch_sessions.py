@@ -1,8 +1,8 @@
 """Fetch sessions (KIP-227): each client's partitions, offsets and last response, so that it receives only changes.
 
 A partition is *quiet* when it was read to its end without an error, and its client has its high watermark and log start offset. It
-remains quiet until the client or the partition changes (`changed`). A fetch reads only the others: many idle partitions cost
-nothing. Pure: depends on neither logs nor time, and on requests only by their structs.
+remains quiet until the client or the partition changes (`changed`). A fetch reads only partitions that are not quiet, so that many
+idle partitions cost nothing. Pure: depends on neither logs nor time, and on requests only by their structs.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from ottla.wire.errors import FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID
 
 NO_SESSION: Final = 0
 FIRST_EPOCH: Final = 0
-"""A full fetch that begins a session."""
+"""The epoch of a full fetch that begins a session."""
 NO_EPOCH: Final = -1
-"""A full fetch without a session. Both kinds end the session whose id they carry."""
+"""The epoch of a full fetch without a session. Every full fetch ends the session whose id it contains."""
 LAST_EPOCH: Final = (1 << 31) - 1
 NEVER_TOLD: Final = -1
 SAFE_MS: Final = 120_000
 """Time after its beginning, and again after its last use, in which a session is not evicted, in ms."""
 
 MOST_HELD: Final = 100_000
-"""Upper limit of partitions in all sessions: beyond it, no session can begin."""
+"""Upper limit of partitions in all sessions together. Beyond the limit, no session can begin."""
 MOST_HELD_BY_ONE: Final = 20_000
-"""Upper limit of partitions in one session: a client with more sends full fetches."""
+"""Upper limit of partitions in one session. A client with more partitions sends full fetches."""
 
 PartitionKey = Hashable
 BrokerIdentity = str | bytes
 """The key of a topic in a session: its id if the session began with version 13 or later, else its name."""
 PartitionData = FetchResponse.PartitionData
 Rank = tuple[bool, int, int]
-"""(whether it is a follower's, partitions, session id): the session with the lower rank is evicted."""
+"""(whether the session is a follower's, partitions, session id). The session with the lowest rank is evicted first."""
 
 
 class Held:
     """One partition in a session: the client's request, with the names of `FetchRequest.FetchPartition`, and its last response.
 
-    `topic` is None while the topic id is unknown; a name once found remains, even if the topic is deleted. `turn` is its place in
-    the order of reading.
+    `topic` is None while the topic id is unknown. A name remains after it was found, even if the topic is deleted. `turn` is the
+    partition's place in the order of reading.
     """
 
     __slots__ = (
@@ -97,10 +97,10 @@ _turn = attrgetter("turn")
 
 
 class FetchSession:
-    """One client's session. `epoch` is that of the next request; `key` is woken when a partition changes or the session ends.
+    """One client's session. `epoch` is the epoch of the next request; `key` is woken when a partition changes or the session ends.
 
-    `owner` is the principal that began it: others can't use it. `outside` are a follower's partitions that are not known to be in
-    sync: they are read with each fetch, quiet or not, because otherwise the follower could never join the ISR.
+    `owner` is the principal that began the session; no other principal can use it. `outside` are a follower's partitions that are
+    not known to be in sync. They are read with each fetch, because otherwise the follower could never join the ISR.
     """
 
     __slots__ = (
@@ -138,7 +138,7 @@ class FetchSession:
         self.ranks: tuple[tuple[list[Rank], Rank], ...] = ()
 
     def in_turn(self) -> list[Held]:
-        """Return the partitions to read; those with records in recent responses come last, so that none starves."""
+        """Return the partitions to read, least recently returned first, so that every partition gets its share of responses."""
         return sorted(self.due, key=_turn)
 
     def to_the_end(self, held: Held) -> None:
@@ -156,7 +156,7 @@ class FetchSession:
     def tell(self, held: Held, data: PartitionData, until: int) -> bool:
         """Record a reading as the client's last response, and return whether an incremental response must contain it.
 
-        `until` is where reading ends.
+        `until` is the offset at which reading ends.
         """
         has_records = bool(data.records)
         is_news = (
@@ -173,7 +173,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """All sessions of a broker, and the partitions they contain.
+    """All sessions of a broker, and the partitions in them.
 
     `random_bytes` generates ids; `wake` receives the keys of sessions whose waiting fetch must read again; `name_of` returns topic
     names.
@@ -216,7 +216,7 @@ class FetchSessions:
         return session
 
     def resume(self, session_id: int, owner: str, epoch: int, *, uses_ids: bool) -> FetchSession | int:
-        """Return the session that an incremental request continues, or the error code. Changes nothing."""
+        """Return the session that an incremental request continues, or an error code. Nothing is changed."""
         session = self._sessions.get(session_id)
         if session is None or session.owner != owner:
             return FETCH_SESSION_ID_NOT_FOUND
@@ -231,9 +231,9 @@ class FetchSessions:
         forgotten: Iterable[FetchRequest.ForgottenTopic],
         terms: Hashable,
     ) -> None:
-        """Apply a request to a session. If `terms` differ from the last request's, all partitions are read again.
+        """Apply a request to a session. If `terms` differ from the terms of the last request, all partitions are read.
 
-        A session that grows too large ends.
+        A session with more than `MOST_HELD_BY_ONE` partitions ends.
         """
         for topic in asked:
             identity = session.identity(topic)
@@ -261,12 +261,12 @@ class FetchSessions:
         self.touch(session, now_ms)
 
     def find_name(self, session: FetchSession, held: Held) -> None:
-        """Find the topic of a partition by its id, which may exist by now."""
+        """Set the topic name of a partition by its topic id, if the topic exists by now."""
         held.topic = self._name_of(held.topic_id)
         self._watch(session, held)
 
     def end_own(self, session_id: int, owner: str) -> None:
-        """End a session on request of a client, if it belongs to this client."""
+        """End a session on request of a client, if the session belongs to `owner`."""
         session = self._sessions.get(session_id)
         if session is not None and session.owner == owner:
             self.end(session_id)
@@ -300,7 +300,7 @@ class FetchSessions:
             insort(ranks, rank)
 
     def _make_room(self, privileged: bool, size: int, now_ms: int) -> bool:
-        """End a session that was not used for long, or one of lower rank than the new one."""
+        """End a session unused for long, or one with a lower rank than the new session. Return whether there is room."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False

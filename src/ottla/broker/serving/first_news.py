@@ -1,7 +1,7 @@
-"""Waits for the controller's metadata: the first one after a registration, and each later one.
+"""Waits for the controller's metadata: for the first metadata after a registration, and for later updates.
 
-Requests about the cluster wait until its controller has sent metadata, which it does as soon as possible. An earlier response
-would name no other brokers: the Java client ignores it, and librdkafka forgets all brokers that it does not name.
+Requests about the cluster wait until the controller has sent metadata, which takes little time. A response without metadata
+would contain no other brokers. The Java client ignores such a response, and librdkafka forgets all brokers that are missing in it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ottla.broker.serving.purgatory import DelayedOperation, Purgatory, Reply
 from ottla.ports import Done, Now, Steps
 
 MOST_WAIT_MS: Final = 5000
-"""Longest wait, in ms: without a controller no metadata arrives, and another broker may have more."""
+"""Longest wait, in ms. Without a controller no metadata arrives, and another broker may have metadata."""
 
 
 class FirstNews:
-    """Whether the first metadata has arrived (`have_come`), and waits for more."""
+    """The record of whether the first metadata has arrived (`have_come`), and the waits for metadata."""
 
     def __init__(self, purgatory: Purgatory, scheduler: Scheduler) -> None:
         self.have_come = False
@@ -28,7 +28,7 @@ class FirstNews:
         self._waiting: dict[Done, None] = {}
 
     def come(self) -> None:
-        """Resume waits after metadata of the controller; the first one contains everything."""
+        """Resume waits after metadata of the controller. The first metadata contains all topics."""
         if not self.have_come:
             self.have_come = True
             self._purgatory.wake(self)
@@ -37,7 +37,7 @@ class FirstNews:
             self._end(done)
 
     def awaited(self, now: Now, answer: Callable[[], Reply]) -> Reply:
-        """Return the answer once the first metadata has arrived, or after a timeout without it."""
+        """Return the answer once the first metadata has arrived, or after a timeout."""
         if self.have_come:
             return answer()
 
@@ -47,7 +47,7 @@ class FirstNews:
         return DelayedOperation((self,), now.mono_ms + MOST_WAIT_MS, retry)
 
     def until(self, is_so: Callable[[], bool], until_ms: int) -> Steps[None]:
-        """Wait until `is_so()` is true after metadata, at most until `until_ms` on the monotonic clock."""
+        """Wait until `is_so()` is true, or until `until_ms` on the monotonic clock. Each metadata update calls `is_so`."""
         while not is_so() and self._scheduler.now().mono_ms < until_ms:
             yield partial(self._wait, until_ms)
 

@@ -16,7 +16,7 @@ P = TypeVar("P")
 
 
 class PartitionDescriber:
-    """The fields that both responses share. A leader with an offline log, or without a live broker, counts as none."""
+    """The fields that both responses share. A partition whose leader's log is offline, or whose leader is dead, has no leader."""
 
     def __init__(self, identity: BrokerIdentity, partitions: Partitions, cluster: ClusterImage) -> None:
         self._node_id = identity.node_id
@@ -45,7 +45,7 @@ class PartitionDescriber:
         )
 
     def only_living(self, described: MetadataResponse.MetadataResponsePartition) -> None:
-        """Remove replicas of dead brokers and set an error, as in version 0, whose clients look up every replica."""
+        """Remove replicas of dead brokers and set an error. Version 0 requires this, because its clients look up every replica."""
         living = [node for node in described.replica_nodes if node == self._node_id or node in self._brokers]
         if len(living) < len(described.replica_nodes):
             described.error_code = described.error_code or REPLICA_NOT_AVAILABLE
@@ -53,5 +53,5 @@ class PartitionDescriber:
             described.replica_nodes = living
 
     def _epoch(self, image: PartitionImage, held: Partition) -> int:
-        """Return the epoch for validating requests: the controller's, or a later one of a log without other replicas."""
+        """Return the leader epoch: the controller's epoch, or a later epoch in a log that has no other replicas."""
         return max(image.leader_epoch, held.leader_epoch) if image.replicas == (self._node_id,) else image.leader_epoch

@@ -1,7 +1,7 @@
 """Requests with large lists: decoded, authorized, served and answered in parts, with other work in between.
 
-A handler gets each part as a separate request, and the responses are combined into one. An API with a list thus needs one loop and
-no pauses of its own. Depends on the declarations of arrays, and on no API.
+A handler gets each part as a separate request, and the responses are combined into one. An API with a list therefore needs one loop
+and no pauses. Depends on the declarations of arrays, and on no API.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ SORTED_AT_ONCE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The division of a request with large lists: pairs of paths in request and response; the first one that a version has applies.
+    """The division of a request with large lists: pairs of paths in request and response. The first pair in the version applies.
 
     A part has at most `things` items. Requests of at most `whole_bytes` bytes are not divided, and requests with at most `at_once`
-    items in all arrays are served at once. `unique` are the fields that must identify an item uniquely. A handler that needs all
-    parts `together` is called once, and iterates over `request.parts()`; any other is called for each part.
+    items in all arrays are served at once. `unique` are the fields that must identify an item uniquely. With
+    `together`, the handler is called once, and iterates over `request.parts()`. Otherwise it is called for each part.
     """
 
     paths: tuple[tuple[Path, Path], ...]
@@ -46,7 +46,7 @@ class Parts:
     at_once: int = 0
 
     def paths_of(self, message: type[Message], version: int) -> tuple[Path, Path] | None:
-        """Return the paths of a version; None if it has none."""
+        """Return the paths that apply in a version; None if the version has none of the lists."""
         here = {one.name for one in message.WIRE.fields if version in one.present}
         return next((pair for pair in self.paths if pair[0][0] in here), None)
 
@@ -94,9 +94,9 @@ def _names(block: list[Any], unique: Path) -> Iterator[tuple[object, ...]]:
 
 
 class ResponseWriter:
-    """A response written from pieces, each with some of its items, encoded for the release of its listener.
+    """A response written from pieces, each with some items, encoded for the release of its listener.
 
-    The fields around the items are those of `head`, or of the first piece. `head` may change until `reply`.
+    The fields around the items come from `head`, or from the first piece. `head` may change until `reply`.
     """
 
     def __init__(self, request: Request[Message], path: Path, head: Message | None = None, most_bytes: int | None = None) -> None:
@@ -107,7 +107,7 @@ class ResponseWriter:
             self.add(head)
 
     def add(self, piece: Message, part: Request[Message] | None = None) -> None:
-        """Write the items of a piece, and the refused items of the part that it answers."""
+        """Write the items of a piece, and the refused items of the request's part that the piece answers."""
         self.write(told(self._request if part is None else part, piece))
 
     def write(self, piece: Message) -> None:
@@ -115,14 +115,14 @@ class ResponseWriter:
         self._writer.add(piece)
 
     def put(self, pieces: Iterable[Message]) -> Steps[None]:
-        """Write pieces of one item, with a pause after each. The next piece begins another item, even one with equal fields."""
+        """Write pieces of one item, with a pause after each. The next piece begins another item, even if it has equal fields."""
         for piece in pieces:
             self.add(piece)
             yield None
         self._writer.end_item()
 
     def drop_open(self) -> None:
-        """Remove what is written of the last item: the next piece replaces it."""
+        """Remove the bytes written for the last item, because the next piece replaces the item."""
         self._writer.drop_open()
 
     @property
@@ -134,7 +134,7 @@ class ResponseWriter:
         return self.too_large() if self.is_too_large else Encoded(self._writer.parts())
 
     def too_large(self) -> Close:
-        """Return the close of a connection whose client requests too much."""
+        """Return the close of a connection whose client requests a response above the limit."""
         name = self._request.api.name
         return Close(f"its {name} response would have more than {MOST_RESPONSE_BYTES} bytes: request less at a time")
 
@@ -146,10 +146,10 @@ def serve_parts(
     serve: Callable[[Request[Message]], Begun],
     refuse: Callable[[Request[Message], Mistake], Ready],
 ) -> Steps[Reply]:
-    """Serve one part after another, each in steps. An unexpected exception fails its part only.
+    """Serve one part after another, in steps. An unexpected exception in a part fails only this part.
 
     An error of the whole request replaces earlier responses and ends the request. An error of an enclosing item, such as a group,
-    replaces the responses of that item.
+    replaces the responses within the item.
     """
     writer = ResponseWriter(request, answered)
     last: Struct | None = None
@@ -185,7 +185,7 @@ def _error_of(answer: Struct, version: int) -> int:
 
 
 def _agreed(writer: ResponseWriter, last: Struct | None, reply: Message, answered: Path) -> Struct | None:
-    """Align the errors of two parts about one item, if either has any. Return the last item of the reply."""
+    """Merge two parts of one item: if either has an error, only the error remains. Return the last item of the reply."""
     if len(answered) < 3:
         return None
     things = getattr(reply, answered[0])

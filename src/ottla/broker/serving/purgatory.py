@@ -21,7 +21,7 @@ NOT_RETURNED: Final = "a reply is completed after its handler has returned it"
 
 
 SETTLED_MS: Final = 2
-"""The most milliseconds of one `settle`."""
+"""Upper limit of the duration of one `settle`, in ms."""
 
 RETRIED_AT_ONCE: Final = 16
 """Operations re-evaluated between two reads of the clock."""
@@ -31,8 +31,9 @@ RETRIED_AT_ONCE: Final = 16
 class DelayedOperation:
     """A reply that is evaluated again: `try_complete(now, expired)` when one of its `keys` is woken, and at `until_ms`.
 
-    `until_ms` is a time of the monotonic clock; None sets no end. None from `try_complete` leaves the operation in the purgatory;
-    one that is `expired` must reply. While a `blocking` operation waits, its connection begins no later request, as in Kafka.
+    `until_ms` is a time of the monotonic clock; None sets no deadline. If `try_complete` returns None, the operation remains in
+    the purgatory. With `expired`, it must return a reply. While a `blocking` operation waits, its connection begins no later
+    request, as in Kafka.
     """
 
     keys: tuple[Hashable, ...]
@@ -42,12 +43,12 @@ class DelayedOperation:
 
 
 class DelayedReply:
-    """A reply that leaves once everything that it waits for has happened; its producers report that, nothing polls.
+    """A reply that is sent once all events that it waits for have happened. The producers of the events report them.
 
-    `missing` counts the events that are known from the start, and `expect` adds one. A handler gives `happened` to the producers of
-    the events, and returns `reply()`. The last event makes the reply by `finish`, which must not fail. A reply that is not
-    `blocking` lets later requests of its connection begin, so that one sync serves a client that pipelines. It has no timeout: a
-    timeout would make the client send again records that are being written.
+    `missing` counts the events that are known from the start, and `expect` adds one. A handler gives the method `happened` to the
+    producers of the events, and returns `reply()`. The last event calls `finish`, which makes the reply and must not fail. A reply
+    that is not `blocking` lets later requests of its connection begin, so that one sync serves a client that pipelines. There is
+    no timeout, because the client would then send records again that are being written.
 
     The network sets `ready`, which is called when `answer` can leave. `is_forgotten` is set when the client is gone.
     """
@@ -99,7 +100,7 @@ class DelayedReply:
         self._instead = delayed
 
     def let_others_begin(self, *, blocking: bool) -> None:
-        """Let the connection begin its next request unless `blocking`: only a sync is left to wait for."""
+        """Let the connection begin its next request unless `blocking`, because only a sync is left to wait for."""
         if self.blocking and not blocking:
             self.blocking = False
             if self.ready is not None:
@@ -114,7 +115,7 @@ class DelayedReply:
         assert self._encode is not None, NOT_RETURNED
         self.answer = self._encode(reply)
         self.done = True
-        self._encode = self._finish = None  # they refer to the request, and the function may refer to this reply
+        self._encode = self._finish = None  # both refer to the request, and the function can refer to this reply
         if self.ready is not None:
             self.ready()
 
@@ -123,13 +124,14 @@ Begun = Ready | DelayedOperation | DelayedReply
 """A reply whose steps, if it has any, have begun."""
 
 Reply: TypeAlias = "Begun | Steps[Reply]"
-"""The result of a handler: an answer that can leave now, a delayed one, or steps that lead to one."""
+"""The result of a handler: a reply that can be sent now, a delayed reply, or steps that return a reply."""
 
 
 class Purgatory:
     """All delayed operations of a broker, by the keys that they watch, each with the delayed reply that it completes.
 
-    `wake` only notes a key: operations are evaluated in `settle`, outside of any handler, so that many changes cost one evaluation.
+    `wake` only records a key. Operations are evaluated in `settle`, outside of any handler, so that many changes cost one
+    evaluation.
     """
 
     def __init__(self, scheduler: Scheduler, changes: Changes) -> None:
@@ -156,11 +158,11 @@ class Purgatory:
         return delayed
 
     def run(self, steps: Steps[Reply], failed: Callable[[Exception], Ready] | None = None, *, to_the_end: bool = False) -> Begun:
-        """Return the result of steps: at once if one slice is enough for them, else a delayed reply.
+        """Return the result of steps at once if they end before their first pause, else a delayed reply.
 
-        Meanwhile the connection begins no other request, which keeps the requests of one client in order. An expected failure is
-        answered by `failed`, or closes the connection; an unexpected one in a step that has changed nothing costs this request
-        alone. If the client goes away, the steps are closed, unless they run `to_the_end`.
+        Until the reply, the connection begins no other request, so that the requests of one client stay in order. An expected
+        failure is answered by `failed`, or closes the connection; an unexpected failure in a step that has changed nothing fails
+        this request alone. If the client goes away, the steps are closed, unless they run `to_the_end`.
         """
         delayed, early = DelayedReply(blocking=True), list[Begun]()
 
@@ -178,7 +180,7 @@ class Purgatory:
         return early[0] if early else delayed
 
     def awaited(self, reply: Reply) -> Steps[Ready]:
-        """Return steps that wait for a reply, which begin now and can be run at any time."""
+        """Begin a reply now, and return steps that wait for its completion and can be run at any time."""
         found: list[Ready] = []
         if isinstance(reply, Generator):
             reply = self.run(reply)
@@ -189,7 +191,7 @@ class Purgatory:
         return _awaited(None, [delayed])
 
     def complete(self, delayed: DelayedReply, reply: Reply) -> None:
-        """Complete a delayed reply by a reply, which may be delayed itself."""
+        """Complete a delayed reply by another reply, which can be delayed too."""
         if isinstance(reply, Generator):
             reply = self.run(reply)
         if isinstance(reply, DelayedOperation):
@@ -207,7 +209,7 @@ class Purgatory:
             self._woken[key] = None
 
     def settle(self, now: Now) -> None:
-        """Evaluate the operations that watch a woken key; those left after `SETTLED_MS` follow, in order, in the next call."""
+        """Evaluate the operations that watch a woken key. Operations left after `SETTLED_MS` follow, in order, in the next call."""
         if not self._woken and not self._due:
             return
         end_ms = self.now().mono_ms + SETTLED_MS
@@ -224,11 +226,11 @@ class Purgatory:
                 return
 
     def expire(self, delayed: DelayedReply, until_ms: int, instead: Callable[[], Ready]) -> None:
-        """Complete a delayed reply by `instead()` at a time of the monotonic clock, unless `cancel_expiry` comes before."""
+        """Complete a delayed reply by `instead()` at a time of the monotonic clock, unless `cancel_expiry` is called before."""
         self._scheduler.at(delayed, until_ms, lambda now: delayed.complete(instead()))
 
     def cancel_expiry(self, delayed: DelayedReply) -> None:
-        """Cancel the deadline of a delayed reply that completes."""
+        """Cancel the deadline of a delayed reply, because the reply completes."""
         self._scheduler.cancel(delayed)
 
     def forget(self, delayed: DelayedReply) -> None:
@@ -269,7 +271,7 @@ class Purgatory:
         self.complete(delayed, reply)
 
     def _evaluated(self, operation: DelayedOperation, now: Now, expired: bool) -> Reply | None:
-        """Evaluate an operation. An expected failure closes the connection; one that has changed nothing costs the request."""
+        """Evaluate an operation. An expected failure closes the connection; a bug that has changed nothing fails the request."""
         try:
             return self.changes.attempted(partial(operation.try_complete, now, expired))
         except EXPECTED as failure:
@@ -281,7 +283,7 @@ def _closed(failure: Exception) -> Close:
 
 
 def _go_on(now: Now) -> None:
-    """Do nothing: the deadline starts a batch, which is then settled."""
+    """Do nothing. The deadline only starts a batch, at whose end `settle` is called."""
 
 
 def _awaited(delayed: DelayedReply | None, found: list[Ready]) -> Steps[Ready]:

@@ -1,7 +1,7 @@
 """Error responses for any request, with one error code in every field for it. Depends on the declarations of messages only.
 
-A response with a top-level error code gets it there. In any other, each item of the request (topics, their partitions, groups,
-resources) gets an item in the response with the same or a similar name.
+A response with a top-level error code contains the error there. In any other response, each item of the request (topic, partition,
+group, resource) has an item with the error and the same or a similar name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Asked = Struct | str | int
 
 
 def refusal(api: Api, version: int, body: Message, error_code: int, sentence: str, *, of_items: bool = False) -> Message | None:
-    """Return the response with an error to a decoded request; None if it has no field for one.
+    """Return the response with an error to a decoded request; None if the response has no field for an error.
 
     `of_items`: the error is set in each item of the response if possible, instead of at the top level.
     """
@@ -38,7 +38,7 @@ def refusal(api: Api, version: int, body: Message, error_code: int, sentence: st
 
 
 def is_answered(body: Message) -> bool:
-    """Return whether a request gets a response: a response to Produce with acks=0 would be mistaken for the next one."""
+    """Return whether a request gets a response. A response to Produce with acks=0 would be taken for the next response."""
     return getattr(body, "acks", None) != NO_ACKS
 
 
@@ -51,7 +51,7 @@ def joined(response: Message, refused: Message) -> Message:
 
 
 def shortened(answer: Struct, version: int) -> None:
-    """Shorten the error messages of a response: they may repeat names of 32 767 bytes, the limit of strings in responses."""
+    """Shorten the error messages of a response, because they can repeat names of 32 767 bytes, the limit of a string."""
     for name, is_below in _messages(type(answer), version):
         value = getattr(answer, name)
         if is_below:
@@ -72,7 +72,7 @@ _KNOWN: dict[tuple[type[Struct], int], tuple[tuple[str, bool], ...]] = {}
 
 
 def _found_messages(kind: type[Struct], version: int) -> tuple[tuple[str, bool], ...]:
-    """Return the fields of a message that are error messages, or contain some (True)."""
+    """Return (field, False) for each error message of a struct, and (field, True) for each field that contains error messages."""
     found = []
     for field in kind.WIRE.fields:
         if version not in field.present:
@@ -119,12 +119,12 @@ def _say(answer: Struct, asked: Asked, version: int, error: dict[str, int | str]
 
 
 def _is_nameless(fields: Mapping[str, Field]) -> bool:
-    """Return whether an item of a response has only an error: it answers the item at its place in the request."""
+    """Return whether an item of a response has only an error, so that it belongs to the request's item at the same position."""
     return all(field.array or name in ERRORS or name == MESSAGE for name, field in fields.items())
 
 
 def _take_names(answer: Struct, fields: list[Field], asked: Asked) -> bool:
-    """Copy the names from the request's item to the response's, and return whether there are any."""
+    """Copy the names from the request's item to the response's item, and return whether there are names."""
     if not isinstance(asked, Struct):
         fits = [
             field.name for field in fields if not field.array and field.name not in ERRORS and type(field.default) is type(asked)

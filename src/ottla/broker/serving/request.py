@@ -42,7 +42,7 @@ class Peer:
     client_id: str = ""
     """The client id of the last request; set only if there are quotas."""
     is_broker: bool = False
-    """Whether the last request was from a broker, which has no quota; set only if there are quotas."""
+    """Whether the last request was from a broker, to which no quota applies; set only if there are quotas."""
 
     @property
     def owner(self) -> str:
@@ -69,7 +69,7 @@ class Whole:
 
 @dataclass(slots=True)
 class Request(Generic[Body]):
-    """One decoded request. `version` is the one it is decoded and answered in, `asked_version` the one that the client sent.
+    """One decoded request. It is decoded and answered in `version`; the client sent `asked_version`.
 
     `denied` is the response for items that the client may not access; the body no longer contains them. A large request is
     divided: the body of a part has some of its items, all parts share `whole`, and `refused` is the response if the part must not
@@ -98,7 +98,7 @@ class Request(Generic[Body]):
     """Size of its frame, in bytes."""
 
     def parts(self) -> Iterator[Request[Body]]:
-        """Yield the request, or its parts one after the other, each admitted."""
+        """Yield the request, or its parts one after the other. Each part contains only items that the client may access."""
         whole = self.whole
         if whole is None or self.is_part:
             yield self
@@ -109,7 +109,7 @@ class Request(Generic[Body]):
             yield part
 
     def repeats(self, *name: object) -> bool:
-        """Return whether several items of the request have this name, given as all parts of the name."""
+        """Return whether several items of the request have this name, such as (topic, partition)."""
         return self.whole is not None and name in self.whole.repeated
 
 
@@ -139,7 +139,7 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class Throttled:
-    """Send these parts and mute the connection for `throttle_ms` (KIP-219); with `rests_first`, send them afterwards."""
+    """Send these parts and mute the connection for `throttle_ms` (KIP-219). With `rests_first`, send them after this time."""
 
     parts: Sequence[Part]
     throttle_ms: int
@@ -153,4 +153,4 @@ Ready = Answerable | Mistake
 """A result that can be sent now; a message is not yet encoded."""
 
 Answer = Sequence[Part] | Throttled | Close | None
-"""The network's instruction after a request: send these parts, perhaps muted afterwards, close the connection, or nothing."""
+"""The network's instruction after a request: send these parts, send and mute the connection, close it, or do nothing (None)."""

@@ -1,6 +1,6 @@
 """The entry of requests: finds the handler, decodes the request, checks permissions, and keeps delayed replies.
 
-Depends on frames and routes, and on no API except ApiVersions, which must be answered before a version is agreed.
+Depends on frames and routes, and on no API except ApiVersions, which must be answered before client and broker agree on a version.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Router:
         self._at_hand = request
         reply = self._ask(request, handler, route)
         if isinstance(reply, AT_ONCE):
-            self._changes.made = False  # the change is complete: a later exception is one of encoding
+            self._changes.made = False  # the change is complete, so a later exception comes from encoding
             return self._encode(request, reply)
         return self._kept(request, route, reply)
 
@@ -133,13 +133,13 @@ class Router:
         return self._told(request, reply)
 
     def _begun(self, request: Request[Message], route: Route, reply: Reply) -> Begun:
-        """Return a reply whose steps, if any, have begun."""
+        """Return the reply with its steps begun, if it has any."""
         if isinstance(reply, Generator):
             return self._purgatory.run(reply, partial(self._expected, request), to_the_end=route.to_the_end)
         return reply
 
     def _slowly(self, request: Request[Message], handler: Handler, route: Route, frame: Buffer, position: int) -> Steps[Reply]:
-        """Serve a request that may have large lists."""
+        """Serve a request that can have large lists, in steps."""
         parts = route.parts
         assert parts is not None, "others are read at once"
         paths = parts.paths_of(route.api.request, request.version)
@@ -163,7 +163,7 @@ class Router:
         return (yield from serve_parts(self._purgatory, request, paths[1], serve, self._mistaken))
 
     def _ask(self, request: Request[Message], handler: Handler, route: Route) -> Reply:
-        """Return the handler's reply, or the refusal of a request that must not reach it."""
+        """Return the handler's reply, or the refusal of a request that must not reach the handler."""
         if self._guard is not None or route.controller_only:
             try:
                 refused = self._refused(request, route)
@@ -229,7 +229,7 @@ class Router:
         return _refusal(request, error_code, sentence)
 
     def _told(self, request: Request[Message], reply: Ready) -> Answer:
-        """Encode a delayed reply. Its effects are complete, so a bug in the encoding costs this response or the connection only."""
+        """Encode a delayed reply. Its effects are complete, so a bug in the encoding fails only this response or connection."""
         changes = self._changes
         answer = Mistake(reply.error) if isinstance(reply, Mistake) else changes.attempted(partial(self._encode, request, reply))
         if not isinstance(answer, Mistake):
@@ -243,14 +243,14 @@ class Router:
         return Close(ERRORS[UNKNOWN_SERVER_ERROR].sentence)
 
     def _mistaken(self, request: Request[Message], mistake: Mistake) -> Message | Close:
-        """Log a bug, and return the response to the request, or the part of one, that met it."""
+        """Log a bug, and return the response to the request, or part of a request, in which the bug occurred."""
         self._changes.mistakes += 1
         log.error(MISTAKEN, request.peer, request.api.name, exc_info=mistake.error, extra={"cause": "mistake"})
         return _refusal(request, UNKNOWN_SERVER_ERROR, ERRORS[UNKNOWN_SERVER_ERROR].sentence)
 
 
 def _is_modest(request: Request[Message], route: Route, frame: Buffer, position: int) -> bool:
-    """Decode a request with small lists, and return whether it was one. Raise `Malformed` if its lists must be small."""
+    """Decode a request if its lists are small, and return whether they are. Raise `Malformed` if they must be small."""
     if request.size > route.most_bytes:
         reason = TOO_LARGE.format(request.size, route.most_bytes)
         raise Malformed(route.api.request.__name__, request.version, "", position, reason)
@@ -261,20 +261,20 @@ def _is_modest(request: Request[Message], route: Route, frame: Buffer, position:
         return False
     try:
         request.body = decode_first(route.api.request, request.version, frame, position, route.parts.at_once)
-    except Malformed:  # it is malformed, or has larger lists: the division finds out
+    except Malformed:  # it is malformed, or has larger lists; the division detects which
         return False
     return True
 
 
 def _refusal(request: Request[Message], error_code: int, sentence: str) -> Message | Close:
-    """Return a request's error response; a close if its API has no field for an error."""
+    """Return a request's error response, or a close if its API has no field for an error."""
     if not is_answered(request.body):
         return Close(f"{sentence} The {request.api.name} request wants no response")
     return refusal(request.api, request.version, request.body, error_code, sentence) or Close(sentence)
 
 
 def encoded(request: Request[Message], reply: Answerable) -> Answer:
-    """Return an encoded result."""
+    """Return a result encoded for the network."""
     if reply is NO_REPLY:
         return None
     if isinstance(reply, Close):

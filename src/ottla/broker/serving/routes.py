@@ -37,7 +37,7 @@ _hints = cache(get_type_hints)
 
 @cache
 def _parameters(handler: Callable[..., object]) -> Mapping[str, object]:
-    """Return the types of a handler's parameters by name. The type of its result is recursive, and is not evaluated."""
+    """Return the types of a handler's parameters by name. The result's type is not evaluated, because it is recursive."""
     given = SimpleNamespace(__annotations__={name: hint for name, hint in handler.__annotations__.items() if name != "return"})
     return get_type_hints(given, vars(import_module(handler.__module__)))
 
@@ -46,10 +46,10 @@ def _parameters(handler: Callable[..., object]) -> Mapping[str, object]:
 class Route:
     """One API as this broker serves it.
 
-    `controller_only`: other brokers refuse it with NOT_CONTROLLER. `parts` is the division of a request with large lists. A
-    request that can't be divided has at most `most` items, unless `most` is 0, and at most `most_bytes` bytes. If the setting
-    `switch` is true, all declared versions are served, regardless of the announced ones. `cluster_only`: only brokers send it.
-    `to_the_end`: steps that change state continue after the client has disconnected.
+    `controller_only`: brokers that are not the controller refuse the API with NOT_CONTROLLER. `parts` is the division of a request
+    with large lists. A request that can't be divided has at most `most` items, unless `most` is 0, and at most `most_bytes` bytes.
+    If the setting `switch` is true, all declared versions are served, regardless of the announced ones. `cluster_only`: only
+    brokers send the API. `to_the_end`: steps that change state continue after the client has disconnected.
     """
 
     api: Api
@@ -66,7 +66,7 @@ class Route:
     to_the_end: bool = False
 
     def whole_bytes(self, version: int) -> int:
-        """Return the size in bytes up to which a request of a version can't have large lists."""
+        """Return the size in bytes of a request up to which its lists can't be large in this version."""
         if self.parts is None:
             return self.most or self.most_bytes
         return NEVER if self.parts.paths_of(self.api.request, version) is None else self.parts.whole_bytes
@@ -141,9 +141,9 @@ class Served:
             self.routes[key] = replace(self.routes[key], versions=self.routes[key].message.WIRE.valid)
 
     def versions(self, release: Release) -> dict[int, range]:
-        """Return API key -> versions for a listener of this release: its own versions, as far as they have a handler.
+        """Return API key -> versions for a listener of this release: the release's versions that have a handler.
 
-        Requests between brokers are served in all versions: they depend on the cluster's protocol version.
+        Requests between brokers are served in all versions, because their version depends on the cluster's protocol version.
         """
         served = {key: route.versions for key, route in self.routes.items() if route.cluster_only and release.is_today}
         for key, route in self.routes.items():
