@@ -1,6 +1,9 @@
-"""The committer of a batch: it finds the transactions open, decides, ends them, and aborts those left open by others.
+"""The committer of a batch.
 
-It yields steps of `ottla.once.steps`; the package says why it is safe. Brokers are unknown here; the clock is an argument.
+It checks that the transactions are open, decides, ends them, and aborts transactions left by other runs.
+
+It yields steps of `ottla.once.steps`. The package's docstring explains why this is safe. The committer uses no brokers, and its
+clock is an argument.
 """
 
 from __future__ import annotations
@@ -30,14 +33,17 @@ from ottla.once.steps import (
 )
 
 MOST_MARGIN_MS: Final = 60_000
-"""The most time before the timeouts, in ms, that a decision needs; a quarter of them if less. A committer may need to restart."""
+"""The least time, in ms, that must be left before a transaction's timeout when a batch is decided; a quarter of a shorter timeout.
+
+The margin is for a committer that must restart before it ends the transactions.
+"""
 
 Clock = Callable[[], int]
-"""The committer's wall clock in ms, which may differ from the brokers'."""
+"""Returns the time of the committer's wall clock in ms, which can differ from the brokers' clocks."""
 
 
 class CommitOutcome(Enum):
-    """How a batch was committed."""
+    """The result of committing a batch."""
 
     WRITTEN = "written"
     WRITTEN_BEFORE = "an earlier attempt had written it"
@@ -45,29 +51,31 @@ class CommitOutcome(Enum):
 
 
 class NotCommitted(KafkaError):
-    """No record of the batch is visible: it can be written again."""
+    """No record of the batch is visible, so that the batch can be written again."""
 
 
 class SetBack(KafkaError):
-    """The batch is older than the last decision: writing it would repeat rows, and skipping it could lose some."""
+    """The batch is older than the last decision. Writing it could repeat rows, and skipping it could lose rows."""
 
 
 class Torn(KafkaError):
-    """A decided batch is partly aborted by timeouts, or its ids are forgotten."""
+    """Timeouts aborted a part of a decided batch, or coordinators have forgotten its transactional ids."""
 
 
 class Overtaken(KafkaError):
-    """Another run continues what this one has to finish: both cannot be right."""
+    """Another run continues the batches that this run has to finish. Only one of them may run."""
 
 
 def committing(
     work: Work, handed: Sequence[Handed], clock: Clock, *, found_decided: bool, has_decided: bool = False
 ) -> Steps[CommitOutcome]:
-    """Commit a batch. `found_decided`: a task found it decided.
+    """Commit a batch. `found_decided` means that a task did not write, because it found the batch decided.
 
-    `has_decided`: this process has decided an earlier batch of the run; if another run has decided since, that run continues.
+    `has_decided` means that this process has decided an earlier batch of the run. If another run has decided a batch since then,
+    this run raises `Overtaken`.
 
-    Raises `NotCommitted`, `SetBack`, `Torn`, `Overtaken`, and exceptions of its steps, after which the decision is unknown.
+    Raises `NotCommitted`, `SetBack`, `Torn`, `Overtaken`, and exceptions of its steps. After an exception of a step, it is unknown
+    whether the batch was decided.
     """
     if not handed and not found_decided:
         return CommitOutcome.EMPTY
@@ -79,7 +87,7 @@ def committing(
     if decided is not None and decided.covers(work.batch_id):
         yield from _dropped(_undecided(handed, decided))
         yield from _finished(work, decided, clock)
-        # Transactions from before the decision that are not part of it are of a dead run, or lost a race.
+        # Older transactions that are not in the decision belong to a dead run, or to an attempt that lost a race.
         yield from _cleared(work, decided.transactions, decided.decided_ms)
         return CommitOutcome.WRITTEN_BEFORE
     if found_decided:
@@ -93,13 +101,16 @@ def committing(
         yield NoteFinished(decision._replace(is_finished=True))
     else:
         yield from _finished(work, decision, clock)
-    # At every batch: a task of a dead run may open its transaction after this run's first batch.
+    # At every batch, because a task of a dead run may open its transaction after this run's first batch.
     yield from _cleared(work, prepared, _begun_ms(seen, now_ms))
     return CommitOutcome.WRITTEN
 
 
 def committing_unrecorded(work: Work, handed: Sequence[Handed], clock: Clock) -> Steps[CommitOutcome]:
-    """Commit a batch of a job without a name, which no later attempt can look up. Raises `NotCommitted`, `Torn`."""
+    """Commit a batch of a job without a name. There is no record of the decision that a later attempt could read.
+
+    Raises `NotCommitted`, `Torn`.
+    """
     if not handed:
         return CommitOutcome.EMPTY
     seen = yield from _all_open(work, handed)
@@ -110,7 +121,7 @@ def committing_unrecorded(work: Work, handed: Sequence[Handed], clock: Clock) ->
 
 
 def aborting(work: Work, handed: Sequence[Handed], clock: Clock, *, recorded: bool) -> Steps[None]:
-    """Abort the transactions of a failed batch; but commit them if they were decided meanwhile. Raises `Torn`."""
+    """Abort the transactions of a failed batch, or commit them if the batch was decided after all. Raises `Torn`."""
     decided: BatchDecision | None = (yield TakeLead()) if recorded and handed else None
     if decided is not None and decided.batch_id == work.batch_id and decided.covers(work.batch_id):
         yield from _dropped(_undecided(handed, decided))
@@ -120,18 +131,21 @@ def aborting(work: Work, handed: Sequence[Handed], clock: Clock, *, recorded: bo
 
 
 def giving_up(work: Work) -> Steps[None]:
-    """Abort all open transactions of a job that cannot be restarted: its tasks may have been killed before they could."""
+    """Abort all open transactions of a job that cannot be restarted, including the ones of tasks that were killed."""
     yield from _cleared(work, (), 0, others=False)
 
 
 def _undecided(handed: Sequence[Handed], decided: BatchDecision) -> tuple[Handed, ...]:
-    """Return the transactions that are not in the decision. Within a batch, each attempt has another transactional id."""
+    """Return the transactions that are not in the decision. Attempts at one batch have different transactional ids."""
     parts = {each.transactional_id for each in decided.transactions}
     return tuple(each for each in handed if each.transactional_id not in parts)
 
 
 def _dropped(transactions: tuple[Handed, ...]) -> Steps[None]:
-    """Abort transactions that are not part of a batch. A refused one was ended elsewhere, or prepared by a failed committer."""
+    """Abort transactions that are not part of a batch.
+
+    If an abort is refused, fence the id: the transaction has ended already, or a committer that failed has prepared it.
+    """
     if transactions:
         ended: list[bool] = yield EndHanded(transactions, committed=False)
         for each, is_ended in zip(transactions, ended, strict=True):
@@ -140,7 +154,7 @@ def _dropped(transactions: tuple[Handed, ...]) -> Steps[None]:
 
 
 def _all_open(work: Work, handed: Sequence[Handed]) -> Steps[list[SeenId]]:
-    """Return the descriptions of these transactions. Raises `NotCommitted` unless all are open."""
+    """Return the descriptions of the transactions' ids. Raises `NotCommitted` unless all transactions are open."""
     seen: list[SeenId | None] = yield DescribeIds(tuple(each.transactional_id for each in handed))
     for each, found in zip(handed, seen, strict=True):
         if (fate := fate_of(each, found)) is not Fate.OPEN:
@@ -151,7 +165,7 @@ def _all_open(work: Work, handed: Sequence[Handed]) -> Steps[list[SeenId]]:
 def _prepared(work: Work, handed: Sequence[Handed]) -> Steps[tuple[Handed, ...]]:
     """Return these transactions without timeouts, if brokers allow that (KIP-939). Raises `NotCommitted` unless all are open.
 
-    From now on their writers are fenced. Until they are prepared, timeouts end transactions without a decision.
+    From now on brokers refuse their writers. A transaction that is not prepared can still end by its timeout, before the decision.
     """
     answers: list[Handed | None] = yield PrepareHanded(tuple(handed))
     for each, answer in zip(handed, answers, strict=True):
@@ -168,14 +182,14 @@ def _not_open(work: Work, handed: Handed, fate: Fate) -> NotCommitted:
 
 
 def _begun_ms(seen: Sequence[SeenId], now_ms: int) -> int:
-    """Return when the first of these transactions began."""
+    """Return the time at which the first of these transactions began."""
     return min((each.started_ms for each in seen if each.started_ms is not None), default=now_ms)
 
 
 def _in_time(work: Work, handed: Sequence[Handed], seen: Sequence[SeenId], clock: Clock) -> Steps[int]:
-    """Return the time at which no transaction is too close to its timeout. Raises `NotCommitted` if one is.
+    """Return the current time. Raises `NotCommitted` if a transaction is too close to its timeout.
 
-    Timeouts run by the brokers' clock, which is read if this one must be wrong or would stop the batch.
+    The brokers' clock decides timeouts. It is read only if the committer's clock is certainly wrong, or would stop the batch.
     """
     now_ms = clock()
     if _begun_ms(seen, now_ms) <= now_ms:
@@ -191,7 +205,7 @@ def _in_time(work: Work, handed: Sequence[Handed], seen: Sequence[SeenId], clock
 
 
 def _check_margins(work: Work, handed: Sequence[Handed], seen: Sequence[SeenId], now_ms: int) -> None:
-    """Raise `NotCommitted` if a transaction with a timeout is too close to it."""
+    """Raise `NotCommitted` if too little time is left before the timeout of a transaction."""
     for each, found in zip(handed, seen, strict=True):
         began_ms = now_ms if found.started_ms is None else found.started_ms
         margin_ms = min(MOST_MARGIN_MS, found.timeout_ms // 4)
@@ -205,9 +219,10 @@ def _check_margins(work: Work, handed: Sequence[Handed], seen: Sequence[SeenId],
 
 
 def _finished(work: Work, decision: BatchDecision, clock: Clock) -> Steps[None]:
-    """Commit the transactions of any committer's decision, unless it is noted as finished: coordinators forget ids in time.
+    """Commit the open transactions of a decision, which any committer has made.
 
-    Raises `Torn`, `Overtaken`, `NotCommitted`.
+    A decision recorded as finished is skipped, because coordinators forget transactional ids after some time. Raises `Torn`,
+    `Overtaken`, `NotCommitted`.
     """
     if decision.is_finished:
         return
@@ -217,14 +232,14 @@ def _finished(work: Work, decision: BatchDecision, clock: Clock) -> Steps[None]:
     if set(fates) <= {Fate.OPEN, Fate.COMMITTED}:
         is_committed = not still_open or all((yield EndHanded(still_open, committed=True)))
         if not is_committed:
-            # Another process, or their timeouts, may have ended the transactions that refused to end.
+            # If an end was refused, another process or a timeout may have ended the transaction.
             fates = yield from _fates(transactions)
             still_open = _open(transactions, fates)
         if is_committed or set(fates) == {Fate.COMMITTED}:
             yield NoteFinished(decision._replace(is_finished=True))
             return
     if still_open and set(fates) == {Fate.OPEN, Fate.ABORTED}:
-        # No record of it was ever visible: after an abort of the rest, too, the batch can be written again.
+        # No record of the batch was ever visible. Once the rest is aborted, the batch can be written again.
         yield EndHanded(still_open, committed=False)
         fates = yield from _fates(transactions)
     if set(fates) != {Fate.ABORTED}:
@@ -237,14 +252,14 @@ def _finished(work: Work, decision: BatchDecision, clock: Clock) -> Steps[None]:
 
 
 def _open(transactions: Sequence[Handed], fates: Sequence[Fate]) -> tuple[Handed, ...]:
-    """Return the transactions that are open by their fates."""
+    """Return the transactions whose fate is OPEN."""
     return tuple(each for each, fate in zip(transactions, fates, strict=True) if fate is Fate.OPEN)
 
 
 def _committed(work: Work, transactions: tuple[Handed, ...]) -> Steps[None]:
-    """Commit these. Raises `Torn` if one of them cannot be committed any more."""
+    """Commit transactions. Raises `Torn` if one of them can no longer be committed."""
     if transactions and not all((yield EndHanded(transactions, committed=True))):
-        # Another process may have ended the transactions that refused to end.
+        # If an end was refused, another process may have ended the transaction.
         fates = yield from _fates(transactions)
         if set(fates) != {Fate.COMMITTED}:
             raise _torn(work, transactions, fates)
@@ -286,7 +301,10 @@ def _set_back(work: Work, decided: BatchDecision) -> SetBack:
 
 
 def _cleared(work: Work, handed: Sequence[Handed], started_ms: int, *, others: bool = True) -> Steps[None]:
-    """Abort open transactions of this run's lost attempts and, if `others`, of dead runs, if they began before this batch."""
+    """Abort open transactions of this run that are not in `handed`.
+
+    With `others`, also abort those of dead runs that began before `started_ms`.
+    """
     own = {each.transactional_id for each in handed}
     prefix = run_prefix_of(work)
     listed: list[str] = yield ListOpen(prefix_of(work.name) if others else prefix)
@@ -302,8 +320,8 @@ def _cleared(work: Work, handed: Sequence[Handed], started_ms: int, *, others: b
         if found is not None and found.state == "Ongoing" and found.started_ms is not None and found.started_ms < started_ms:
             decided: BatchDecision | None = yield LookUp()
             if decided is not None and decided.batch_id > work.batch_id:
-                return  # another run has continued: open transactions may be its own by now
-            # End this transaction and no later one of the id, about which a concurrent run may decide.
+                return  # another run has continued: the open transactions may belong to it
+            # End only this transaction, and no later one of the id, about which a concurrent run may decide.
             is_ended: list[bool] = yield EndHanded((Handed(name, found.producer_id, found.producer_epoch, 0, ()),), committed=False)
             if is_ended == [False] and found.timeout_ms == ENDLESS_MS:
-                yield FenceWriter(name)  # it was prepared, so it is the last one of its id
+                yield FenceWriter(name)  # the transaction was prepared, so it is the last one of its id

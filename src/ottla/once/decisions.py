@@ -1,4 +1,4 @@
-"""The decision about a batch, and its record: the list of transactions that are the batch, whatever happens afterwards.
+"""The decision about a batch, and its record: the list of transactions that form the batch.
 
 Only the last decision of each query or job is in force.
 """
@@ -16,9 +16,10 @@ VERSION: Final = 1
 
 
 class Handed(NamedTuple):
-    """An open transaction that its writer has handed over with `rows` rows: nothing more is written in it.
+    """An open transaction with `rows` rows. Its writer has left its end to the committer, and writes nothing more in it.
 
-    One that is `prepared` has no timeout, and ends under that producer id and epoch in place of its own (KIP-939).
+    A transaction with `prepared` has no timeout. `prepared` are the producer id and epoch under which it ends, in place of its own
+    (KIP-939).
     """
 
     transactional_id: str
@@ -30,22 +31,22 @@ class Handed(NamedTuple):
 
     @property
     def ends_as(self) -> tuple[int, int]:
-        """Return the producer id and epoch under which it ends."""
+        """Return the producer id and epoch under which the transaction ends."""
         return self.prepared or (self.producer_id, self.producer_epoch)
 
 
 class BatchVerdict(Enum):
-    """The content of a decision."""
+    """The verdict of a decision."""
 
     WRITTEN = "written"
     VOID = "void"
-    """All transactions of an earlier decision were aborted by their timeouts: the batch is to be written again."""
+    """Timeouts aborted all transactions of an earlier decision, so that the batch must be written again."""
 
 
 class BatchDecision(NamedTuple):
     """The last decided batch. `decided_ms` is the time of the decision, for people (ms since 1970).
 
-    `is_finished`: all its transactions are committed, so coordinators may forget them.
+    `is_finished` means that all its transactions are committed. Coordinators can then forget them.
     """
 
     run_id: str
@@ -57,20 +58,20 @@ class BatchDecision(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Return how many rows were written."""
+        """Return the number of rows in the batch."""
         return sum(each.rows for each in self.transactions)
 
     def covers(self, batch_id: int) -> bool:
-        """Return whether this batch, or a later one, is written."""
+        """Return whether the decision shows that this batch, or a later one, is written."""
         return self.batch_id > batch_id or (self.batch_id == batch_id and self.verdict is BatchVerdict.WRITTEN)
 
 
 class UnreadableDecision(KafkaError):
-    """A decision's record that this version of Ottla cannot read."""
+    """A record of a decision that this version of Ottla cannot read."""
 
 
 def encode(name: str, decision: BatchDecision) -> tuple[bytes, bytes]:
-    """Return key and value of the record."""
+    """Return the key and value of a decision's record."""
     transactions = [
         {
             "transactionalId": each.transactional_id,

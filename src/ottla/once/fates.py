@@ -1,4 +1,4 @@
-"""The fate of a transaction that was handed over, by its coordinator's description of the transactional id. Pure."""
+"""The fate of a transaction that was handed over, concluded from its coordinator's description of the transactional id. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from ottla.once.decisions import Handed
 from ottla.once.steps import SeenId
 
 LAST_EPOCH: Final = 2**15 - 2
-"""The last epoch of a producer id; afterwards the producer gets another id."""
+"""The last epoch of a producer id. After it the producer gets another id."""
 
 _COMMITTED: Final = frozenset({"PrepareCommit", "CompleteCommit"})
 _ABORTED: Final = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"})
 
 
 class Fate(Enum):
-    """OPEN: unchanged since it was handed over. MOVED_ON: its id was used again. FORGOTTEN: the coordinator has no such id."""
+    """The fate of a transaction that was handed over.
+
+    OPEN: unchanged. MOVED_ON: its id was used for another transaction. FORGOTTEN: the coordinator has no such id.
+    """
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -26,13 +29,16 @@ class Fate(Enum):
 
 
 def fate_of(handed: Handed, seen: SeenId | None) -> Fate:
-    """Return the fate. An end may raise the epoch by one (KIP-890), or bring another producer id after the last epoch."""
+    """Return the fate of a transaction, given the description `seen` of its id.
+
+    The end of a transaction can raise the epoch by one (KIP-890). After the last epoch, it gives the producer another id.
+    """
     if seen is None:
         return Fate.FORGOTTEN
     written_as = (handed.producer_id, handed.producer_epoch)
     if seen.state == "Ongoing":
         return Fate.OPEN if (seen.producer_id, seen.producer_epoch) == written_as else Fate.MOVED_ON
-    # While the markers of a prepared one are written, its coordinator shows the id that wrote it, and then the id of its end.
+    # A prepared transaction ends under another id. During its end, the coordinator shows first the writer's id, then the other one.
     if not any(_has_ended(seen, *each) for each in {written_as, handed.ends_as}):
         return Fate.MOVED_ON
     if seen.state in _COMMITTED:

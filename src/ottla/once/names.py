@@ -21,7 +21,7 @@ def quote(text: str) -> str:
 
 
 def prefix_of(name: str) -> str:
-    """Return the prefix of the transactional ids of a query or job, and of no other."""
+    """Return the prefix that all transactional ids of a query or job have, and no other ids."""
     return f"{ROOT}{quote(name)}/"
 
 
@@ -36,5 +36,5 @@ def transactional_id_of(work: Work, process: str, number: int) -> str:
 
 
 def decider_id_of(name: str) -> str:
-    """Return the transactional id under which decisions are written: the newest committer fences the earlier ones."""
+    """Return the transactional id under which decisions are written, so that the newest committer fences all earlier ones."""
     return f"{prefix_of(name)}decider"

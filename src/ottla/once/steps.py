@@ -1,6 +1,6 @@
-"""The steps that writers and committers yield, and their results. Values only; the caller carries them out.
+"""The steps that writers and committers yield, and their results. Values only; the caller carries out the steps.
 
-A step that fails raises its exception at the yield; errors that a retry may cure were retried before.
+If a step fails, its exception is raised at the yield. Retriable errors have been retried before.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from ottla.once.decisions import BatchDecision, Handed
 
 Result = TypeVar("Result")
 Steps = Generator[Any, Any, Result]
-"""Yields the steps below, is sent their answers, and returns its result."""
+"""A generator that yields the steps below, is sent their results, and returns its own result."""
 
 
 ENDLESS_MS: Final = 2**31 - 1
-"""The timeout in ms of transactions that have none (KIP-939)."""
+"""The timeout, in ms, of transactions without a timeout (KIP-939)."""
 
 
 class SeenId(NamedTuple):
-    """A transactional id as its coordinator describes it. `started_ms` is None without an open transaction."""
+    """A transactional id, as its coordinator describes it. `started_ms` is None without an open transaction."""
 
     state: str
     producer_id: int
@@ -37,53 +37,56 @@ class Identified(NamedTuple):
 
 
 class LookUp(NamedTuple):
-    """Read the last decision. The answer is a `BatchDecision` or None."""
+    """Read the last decision. The result is a `BatchDecision` or None."""
 
 
 class TakeLead(NamedTuple):
-    """Fence all other committers, then read the last decision. The answer is a `BatchDecision` or None."""
+    """Fence all other committers, then read the last decision. The result is a `BatchDecision` or None."""
 
 
 class Decide(NamedTuple):
-    """Store a decision durably. Fails if another committer has taken the lead."""
+    """Store a decision durably. The step fails if another committer has fenced this one."""
 
     decision: BatchDecision
 
 
 class NoteFinished(NamedTuple):
-    """Store that all transactions of a decision are committed. If it fails, it is skipped: it only saves a later lookup."""
+    """Store that all transactions of a decision are committed. A failure is ignored: it only costs a later lookup."""
 
     decision: BatchDecision
 
 
 class ReadBrokerClock(NamedTuple):
-    """Read the clock by which brokers report when transactions began. The answer is in ms since 1970."""
+    """Read the clock by which brokers report when transactions began. The result is in ms since 1970."""
 
 
 class DescribeIds(NamedTuple):
-    """Query coordinators for transactional ids. The answer has a `SeenId` for each; None for an unknown id."""
+    """Request descriptions of transactional ids. The result has a `SeenId` for each id; None for an unknown id."""
 
     transactional_ids: tuple[str, ...]
 
 
 class PrepareHanded(NamedTuple):
-    """Remove the timeouts of transactions that were handed over. The answer has each as it must be ended from now on.
+    """Remove the timeouts of transactions that were handed over. The result has each transaction as it must be ended from now on.
 
-    An answer is unchanged if brokers allow no two-phase commit, and None for a transaction that is no longer open.
+    A transaction is unchanged if brokers allow no two-phase commit. It is None if the transaction is no longer open.
     """
 
     transactions: tuple[Handed, ...]
 
 
 class EndHanded(NamedTuple):
-    """Commit or abort transactions that were handed over. The answer has True for each that ended so, False if refused."""
+    """Commit or abort transactions that were handed over.
+
+    The result has True for each transaction that ended as requested, and False for one that the coordinator refused to end.
+    """
 
     transactions: tuple[Handed, ...]
     committed: bool
 
 
 class ListOpen(NamedTuple):
-    """List the transactional ids with this prefix whose transactions are open. The answer is a list of them."""
+    """List the transactional ids with this prefix that have an open transaction. The result is a list of ids."""
 
     prefix: str
 
@@ -95,7 +98,7 @@ class FenceWriter(NamedTuple):
 
 
 class BeginId(NamedTuple):
-    """Get a producer id and epoch for a transactional id of this process, whether it is new or used before."""
+    """Request a producer id and epoch for a transactional id of this process, whether the id is new or was used before."""
 
     transactional_id: str
 
@@ -108,13 +111,13 @@ class TakeBack(NamedTuple):
 
 
 class OpenWith(NamedTuple):
-    """Write the first rows in a transaction, until brokers have them. The answer is False if there are none."""
+    """Write the first rows in a transaction, and wait until brokers have them. The result is False if there are no rows."""
 
     transactional_id: str
 
 
 class WriteOn(NamedTuple):
-    """Write all other rows, until brokers have them, and leave the transaction open. The answer is `Handed`."""
+    """Write all other rows, wait until brokers have them, and leave the transaction open. The result is `Handed`."""
 
     transactional_id: str
 

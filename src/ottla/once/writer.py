@@ -1,7 +1,9 @@
-"""The writer of a batch: a task opens a transaction, checks that its batch is undecided, writes, and hands it over open.
+"""The writer of a batch.
 
-Transactional ids belong to one process and one run, and are reused when their transaction has ended: a process needs as many as it
-writes tasks of one batch. The module yields steps of `ottla.once.steps`; brokers are unknown here.
+Each task opens a transaction, checks that its batch is undecided, writes, and leaves the transaction open.
+
+Transactional ids belong to one process and one run, and are used again when their transaction has ended. A process needs as many
+ids as the tasks of one batch that it writes. The module yields steps of `ottla.once.steps`, and uses no brokers.
 """
 
 from __future__ import annotations
@@ -28,14 +30,17 @@ _MAY_STILL_COMMIT = ("Ongoing", "PrepareCommit")
 
 
 class TaskResult(NamedTuple):
-    """A task's report to the committer. `transaction` is None if it wrote nothing: no row, or it `found_decided`."""
+    """A task's report to the committer. `transaction` is None if the task wrote nothing: it had no rows, or `found_decided`."""
 
     transaction: Handed | None
     found_decided: bool = False
 
 
 class OwnIds:
-    """The transactional ids of one process in one run: the `free` ones, and those `handed` over, with their batches."""
+    """The transactional ids of one process in one run. `free` ids can be used.
+
+    `handed` ids have a transaction that was handed over, with its batch.
+    """
 
     def __init__(self, process: str) -> None:
         self._process = process
@@ -44,15 +49,16 @@ class OwnIds:
         self._count = 0
 
     def new(self, work: Work) -> str:
-        """Return an id that was never used."""
+        """Return an id that was never used before."""
         self._count += 1
         return transactional_id_of(work, self._process, self._count)
 
 
 def writing(work: Work, ids: OwnIds, *, recorded: bool = True, looks_first: bool = True) -> Steps[TaskResult]:
-    """Write a task's rows. `looks_first`: the batch may have been decided by an earlier run, so the decision is read first.
+    """Write a task's rows in a transaction, and return the task's report.
 
-    A batch that is not `recorded` has no decision. Raises exceptions of its steps: its transactional id is then not used again.
+    With `looks_first`, read the decision before writing, because an earlier run may have decided the batch. A batch that is not
+    `recorded` has no decision. Raises exceptions of its steps. After an exception, the transactional id is not used again.
     """
     if recorded and looks_first and (yield from _is_decided(work)):
         return TaskResult(None, found_decided=True)
@@ -74,9 +80,10 @@ def _is_decided(work: Work) -> Steps[bool]:
 
 
 def _taken(work: Work, ids: OwnIds) -> Steps[str]:
-    """Return a free transactional id: one whose batch is committed, when a later batch is written, or a new one.
+    """Return a transactional id to use: a free one, one whose last transaction is committed, or a new one.
 
-    Until then, the end of the id's last transaction shows a restarted committer that the batch was committed.
+    An id is used again only for a later batch. Until then, the end of its transaction shows a restarted committer that the batch
+    was committed.
     """
     if ids.free:
         return ids.free.pop()
@@ -89,8 +96,8 @@ def _taken(work: Work, ids: OwnIds) -> Steps[str]:
             if not keeps_epoch:
                 yield TakeBack(name, Identified(each.producer_id, each.producer_epoch))
             if keeps_epoch or each.timeout_ms == ENDLESS_MS:
-                # If an end keeps the epoch, a committer could not distinguish the next transaction from this one.
-                # A prepared transaction has lost its timeout, which the id needs again.
+                # If a commit keeps the epoch, a committer could not distinguish the next transaction from the last one.
+                # A prepared transaction has lost its timeout, so the id must get one again.
                 yield BeginId(name)
             return name
         if each is None or each.state not in _MAY_STILL_COMMIT:

@@ -1,4 +1,4 @@
-"""SASL: one module for each mechanism, with state machines for server and client. They work on bytes and import no sockets.
+"""SASL: a module for each mechanism, with state machines for server and client. They process bytes, and use no sockets.
 
-`mechanism` has the protocols that all of them implement. Nonces, credentials and the time are arguments.
+`mechanism` has the protocols that all machines implement. Nonces, credentials and the time are arguments.
 """

@@ -1,7 +1,7 @@
-"""JSON Web Tokens (RFC 7519): a parser, and the rules that decide whether the claims are valid. Signatures are checked elsewhere.
+"""JSON Web Tokens (RFC 7519): a parser, and the rules that decide whether the claims are valid. The caller checks signatures.
 
-The rules are those of Kafka's validators (KIP-768, KIP-1139): an expiry, an issue time and a user are required. A token with an
-audience is refused if none is expected.
+The rules are the ones of Kafka's validators (KIP-768, KIP-1139). A token must have an expiry, an issue time and a user. A token for
+an audience is refused if no audience is expected.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ottla.sasl.oauthbearer import INSUFFICIENT, BadToken, BearerToken
 Claims = Mapping[str, Any]
 NO_SIGNATURE: Final = "none"
 LARGEST_SECONDS: Final = 1 << 43
-"""Seconds below which a time in milliseconds fits in 64 bits."""
+"""The bound below which a time in seconds, converted to milliseconds, fits in 64 bits."""
 
 
 class TokenParts(NamedTuple):
-    """A token in its compact form, split and decoded but not verified."""
+    """A token in its compact form, split and decoded, but not verified."""
 
     header: Claims
     claims: Claims
@@ -32,10 +32,10 @@ class TokenParts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BearerRules:
-    """The claims that a valid token has.
+    """The claims that a valid token must have.
 
-    With no `audiences` a token with an audience is refused, unless `any_audience` is set. With no `issuer` every issuer is accepted
-    whose key verifies the signature. A token must have all `required_scopes`.
+    Without `audiences`, a token for an audience is refused, unless `any_audience` is set. Without an `issuer`, every issuer is
+    accepted whose key verifies the signature. A token must have all `required_scopes`.
     """
 
     audiences: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ class BearerRules:
     any_audience: bool = False
 
     def judge(self, claims: Claims, wall_ms: int) -> BearerToken | BadToken:
-        """Return the token that these claims describe at `wall_ms`, or why it is bad. The caller has checked the signature."""
+        """Return the token that these claims describe, or why it is invalid at `wall_ms`. The caller has checked the signature."""
         try:
             expires_ms = self._check_times(claims, wall_ms)
             self._check_origin(claims)
@@ -111,7 +111,7 @@ def take_apart(token: str) -> TokenParts:
 
 
 def judge_unsecured(rules: BearerRules, token: str, wall_ms: int) -> BearerToken | BadToken:
-    """Judge a token without a signature, which any client can make: for tests, and only where the configuration allows it."""
+    """Judge a token without a signature. Any client can make one, so this is for tests, and only if the configuration allows it."""
     try:
         header, claims, signature = take_apart(token)
     except ValueError as malformed:

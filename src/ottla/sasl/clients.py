@@ -30,9 +30,10 @@ CLIENTS: Final[dict[str, Callable[[str, str, Random, bool], ClientMechanism]]] =
 
 
 def client_mechanism(name: str, username: str, password: str, random_bytes: Random, *, token: bool = False) -> ClientMechanism:
-    """Return the state machine of one login. With `token`, username and password are a delegation token's id and HMAC (SCRAM only).
+    """Return the state machine of one login.
 
-    Raises `SaslFailed` for a mechanism without names and passwords, and for a name or password that the mechanism cannot send.
+    With `token`, username and password are the id and the HMAC of a delegation token (SCRAM only). Raises `SaslFailed` for a
+    mechanism that uses no name and password, and for a name or password that the mechanism cannot send.
     """
     if name not in CLIENTS:
         *others, last = CLIENTS

@@ -1,6 +1,7 @@
-"""GSSAPI (RFC 4752), which is Kerberos: both sides establish a context, then agree to leave the protection of messages to TLS.
+"""GSSAPI (RFC 4752), which is Kerberos. Both sides establish a security context, then agree not to protect messages with it.
 
-It imports no Kerberos library: each side gets its context as an argument, and calls on it may take long.
+TLS can protect messages instead. The module imports no Kerberos library. Each side gets its context as an argument, and calls on a
+context can take long.
 """
 
 from __future__ import annotations
@@ -12,20 +13,23 @@ from ottla.sasl.mechanism import Authenticated, Challenge, Computed, Rejected, S
 
 NAME: Final = "GSSAPI"
 NO_LAYER: Final = 1
-"""The bit for "no security layer" in the offer and the answer, the only layer supported here, as in Kafka."""
+"""The bit for "no security layer", in the offer and the answer. As in Kafka, no other layer is supported."""
 OFFER: Final = bytes([NO_LAYER, 0, 0, 0])
 OFFER_BYTES: Final = 4
 
 
 class SecurityFailed(Exception):
-    """The Kerberos library refused: one sentence, for the broker's log or for the client's user."""
+    """The Kerberos library refused. The message is one sentence, for the broker's log or the client's user."""
 
 
 class SecurityContext(Protocol):
-    """One side of a security context. Each call may raise `SecurityFailed`."""
+    """One side of a security context. Each call can raise `SecurityFailed`."""
 
     def step(self, token: bytes) -> bytes:
-        """Process the peer's token (empty for the initiator's first step) and return the token to send, which may be empty."""
+        """Process the peer's token, and return the token to send, which can be empty.
+
+        The initiator's first step processes an empty token.
+        """
 
     @property
     def is_complete(self) -> bool: ...
@@ -40,7 +44,7 @@ class SecurityContext(Protocol):
 
 
 class GssapiServer:
-    """The server's side. `accept` returns a new acceptor's context.
+    """The server's side. `accept` returns a new context for an acceptor.
 
     `short_name` returns the user's name for a Kerberos principal, or None if no rule matches.
     """
@@ -78,8 +82,8 @@ class GssapiServer:
     def _answered(self, answer: bytes, principal: str) -> Authenticated | Rejected:
         """Return the outcome of the client's choice of a security layer.
 
-        The bytes after the choice, an authorization id, are ignored: as in Kafka no client acts as another user. kafka-python sends
-        the broker's name there.
+        The bytes after the choice are an authorization id. They are ignored, because as in Kafka no client acts as another user.
+        kafka-python sends the broker's name in them.
         """
         if len(answer) < OFFER_BYTES or answer[0] != NO_LAYER:
             return Rejected("it chose a security layer that was not offered")
@@ -90,14 +94,17 @@ class GssapiServer:
 
 
 class GssapiClient:
-    """The client's side. `context` is the initiator's context for the service that the client connects to."""
+    """The client's side. `context` is the context of an initiator for the broker's service."""
 
     def __init__(self, context: SecurityContext) -> None:
         self._context = context
         self._has_chosen = False
 
     def step(self, challenge: bytes) -> bytes | None:
-        """Process the server's message; blocks while tickets are fetched. Raises `SaslFailed`."""
+        """Process the server's message, and return the message to send, or None at the end.
+
+        A call blocks while tickets are fetched. Raises `SaslFailed`.
+        """
         try:
             return self._taken(challenge)
         except SecurityFailed as failure:

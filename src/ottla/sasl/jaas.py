@@ -2,7 +2,7 @@
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";
 
-It parses the syntax and gives options no meaning. No error repeats a value.
+The module parses the syntax only. No error contains the value of an option.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """The name of the Java class and its options."""
+    """The name of a login module's Java class, and the module's options."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)
 
 
 def parse(text: str) -> LoginModule:
-    """Parse the value of the setting. Raises `ValueError`: the rest of a sentence that begins with the setting's name."""
+    """Parse the value of the setting. Raises `ValueError`, whose text continues a sentence that begins with the setting's name."""
     tokens = list(_tokens(text))
     if len(tokens) < 3 or tokens[-1] != END:
         raise ValueError(f"does not end with a semicolon after a login module and its options, as in {EXAMPLE}")
@@ -48,7 +48,7 @@ def parse(text: str) -> LoginModule:
 
 
 def _tokens(text: str) -> Iterator[tuple[bool, str]]:
-    """Yield (whether it is a sign, the text) for each word or sign. Raises `ValueError`."""
+    """Yield (whether it is a punctuation mark, the text) for each word or mark. Raises `ValueError`."""
     at = 0
     while at < len(text):
         found = _TOKEN.match(text, at)

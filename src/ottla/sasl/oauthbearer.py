@@ -35,7 +35,7 @@ class BearerToken:
 
 @dataclass(frozen=True, slots=True)
 class BadToken:
-    """An invalid token. `cause` is for the broker's log; `status` and `scope` go to the client, as RFC 7628 defines them."""
+    """An invalid token. `cause` is for the broker's log. `status` and `scope` are sent to the client, as RFC 7628 defines them."""
 
     cause: str
     status: str = INVALID
@@ -43,7 +43,7 @@ class BadToken:
 
 
 Validate = Callable[[str, int], BearerToken | BadToken]
-"""Judges a token at a time in milliseconds since 1970."""
+"""Validates a token at a time in milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Shown:
 
 
 class OAuthBearerServer:
-    """The server's side, which calls `validate` for the client's one token."""
+    """The server's side. It calls `validate` for the one token that the client sends."""
 
     def __init__(self, validate: Validate) -> None:
         self._validate = validate
@@ -93,7 +93,10 @@ class OAuthBearerClient:
         self._message: bytes | None = f"n,,{END}{said}{END}".encode()
 
     def step(self, challenge: bytes) -> bytes | None:
-        """Return the token, and for a challenge, which means a refusal here, the answer that makes the broker end the exchange."""
+        """Return the token as the first message.
+
+        A challenge means that the broker refuses the token. Then return the answer after which the broker ends the exchange.
+        """
         if self._message is not None:
             message, self._message = self._message, None
             return message
@@ -101,7 +104,7 @@ class OAuthBearerClient:
 
 
 def read(data: bytes) -> Shown:
-    """Parse a client's first message. Raises `ValueError` with a cause that quotes none of the message."""
+    """Parse a client's first message. Raises `ValueError`, whose text quotes nothing of the message."""
     text = data.decode()
     header, mark, rest = text.partition(END)
     binding, comma, acts_as = header.partition(",")
@@ -135,7 +138,7 @@ def _name(text: str) -> str:
 
 
 def _fault(extensions: Mapping[str, str]) -> str:
-    """Return what is wrong with the extensions, or an empty text."""
+    """Return what is wrong with the extensions; empty if nothing is."""
     for name, value in extensions.items():
         if name == AUTH or not _KEY.fullmatch(name):
             return "the name of an extension is not made of letters, or is 'auth'"

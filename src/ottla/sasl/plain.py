@@ -1,4 +1,4 @@
-"""PLAIN (RFC 4616): a name and a password in clear text, so it needs connections with TLS."""
+"""PLAIN (RFC 4616): a name and a password in clear text. It is only safe on connections with TLS."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NAME = "PLAIN"
 
 
 class PlainServer:
-    """The server's side. `verify(name, password)` returns whether they match, and takes as long for names that do not exist."""
+    """The server's side. `verify(name, password)` returns whether they match. It must take as long for names that do not exist."""
 
     def __init__(self, verify: Callable[[str, str], bool]) -> None:
         self._verify = verify

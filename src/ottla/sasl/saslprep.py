@@ -1,6 +1,7 @@
-"""SASLprep (RFC 4013), which shows whether a name or password has the same bytes for every client.
+"""SASLprep (RFC 4013). It shows whether all clients send a name or password as the same bytes.
 
-Some clients prepare passwords and some do not (Kafka's do not). A new name or password should equal its own prepared form.
+Some clients prepare passwords with SASLprep, and others, such as Kafka's, do not. A new name or password should therefore equal its
+prepared form.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ FORBIDDEN = (
 
 
 def saslprep(text: str) -> str | None:
-    """Return the prepared form of a text; None if it contains a forbidden character or mixes directions."""
+    """Return the prepared form of a text. Return None if it contains a forbidden character, or mixes directions of writing."""
     mapped = "".join(" " if stringprep.in_table_c12(c) else c for c in text if not stringprep.in_table_b1(c))
     prepared = unicodedata.ucd_3_2_0.normalize("NFKC", mapped)
     if any(within(c) for c in prepared for within in FORBIDDEN) or not _reads_one_way(prepared):
@@ -32,7 +33,7 @@ def saslprep(text: str) -> str | None:
 
 
 def _reads_one_way(text: str) -> bool:
-    """Return whether a text is right-to-left throughout or nowhere (RFC 3454, section 6)."""
+    """Return whether a text is written right-to-left as a whole, or not at all (RFC 3454, section 6)."""
     if not any(map(stringprep.in_table_d1, text)):
         return True
     return stringprep.in_table_d1(text[0]) and stringprep.in_table_d1(text[-1]) and not any(map(stringprep.in_table_d2, text))

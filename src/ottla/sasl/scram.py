@@ -1,6 +1,7 @@
 """SCRAM (RFC 5802, RFC 7677; KIP-84): the computations and the message format that both sides share.
 
-Passwords are used as their UTF-8 bytes, as in all of Kafka's clients. `saslprep` finds those that other clients encode differently.
+Passwords are used as their UTF-8 bytes, as in all of Kafka's clients. `saslprep` finds passwords that other clients encode
+differently.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ PRINTABLE: Final = frozenset(map(chr, range(0x21, 0x7F))) - {","}
 class Algorithm:
     """One of Kafka's two SCRAM mechanisms.
 
-    `number` is its number on the wire (KIP-554), `hash_name` the name of its hash in hashlib.
+    `number` is the mechanism's number in requests (KIP-554). `hash_name` is the name of its hash function in hashlib.
     """
 
     name: str
@@ -40,7 +41,7 @@ class Algorithm:
         return hashlib.new(self.hash_name, data).digest()
 
     def salted(self, password: str, salt: bytes, iterations: int) -> bytes:
-        """Return the salted password (PBKDF2): some milliseconds of work, to slow down guessing."""
+        """Return the salted password (PBKDF2). The computation takes some milliseconds, which slows down guessing."""
         return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), salt, iterations)
 
 
@@ -52,7 +53,7 @@ LEAST_ITERATIONS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """The stored form of a password: enough to verify a login, not enough to log in. No `repr` shows a secret."""
+    """The stored form of a password. It is enough to verify a login, but not to log in. No `repr` shows a secret."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -76,7 +77,7 @@ def nonce(random_bytes: Callable[[int], bytes]) -> str:
 
 
 def letters(data: bytes) -> str:
-    """Return the bytes as a number in base 36, padded so that inputs of one size have outputs of one length."""
+    """Return the bytes as a number in base 36. Inputs of one size give outputs of one length."""
     number, text = int.from_bytes(data, "big"), ""
     for _ in range(len(data) * 26 // NONCE_BYTES):
         number, digit = divmod(number, len(NONCE_LETTERS))
@@ -85,7 +86,7 @@ def letters(data: bytes) -> str:
 
 
 class NotScram(ValueError):
-    """A message is not valid SCRAM: what is wrong, without any of its bytes."""
+    """A message is not valid SCRAM. The text says what is wrong, without any bytes of the message."""
 
 
 def attributes(message: str) -> list[tuple[str, str]]:
@@ -100,7 +101,7 @@ def attributes(message: str) -> list[tuple[str, str]]:
 
 
 def expect(pairs: list[tuple[str, str]], *keys: str) -> list[str]:
-    """Return the values of the first attributes, whose keys must be `keys` in this order. Raises `NotScram`."""
+    """Return the values of the first attributes. Raises `NotScram` unless their keys are `keys`, in this order."""
     if [key for key, _ in pairs[: len(keys)]] != list(keys):
         raise NotScram(f"its attributes are not {', '.join(keys)}")
     return [value for _, value in pairs[: len(keys)]]

@@ -1,4 +1,4 @@
-"""The client's side of SCRAM (RFC 5802; KIP-84): each side proves to the other that it has the password or its stored form."""
+"""The client's side of SCRAM (RFC 5802; KIP-84): the client proves that it has the password, and the server its stored form."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ottla.sasl.scram import (
 )
 
 MOST_ITERATIONS = 1_000_000
-"""The most iterations that a server may require. No server needs more: a higher number only keeps the client busy."""
+"""The maximum number of iterations that a server may require. A higher number would only keep the client busy."""
 UNTRUSTED = "The server did not prove that it has this password: check which server is at this address before you trust it."
 
 

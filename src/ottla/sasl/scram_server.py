@@ -1,6 +1,7 @@
 """The server's side of SCRAM (RFC 5802; KIP-84, and KIP-48 for delegation tokens).
 
-A user that does not exist goes through the whole exchange and is refused at its end. The salt for one name stays the same.
+A login as a user that does not exist goes through the whole exchange, and is refused at its end. Each name keeps its salt, so that
+clients cannot find out which users exist.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ TOKEN: str = "tokenauth"
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user with a credential. `name` is the user's name; the login name differs from it if it is the id of a delegation token."""
+    """A user with a credential. `name` is the user's name. The client logs in with it, or with a delegation token's id."""
 
     name: str
     credential: Credential
@@ -43,11 +44,14 @@ class Account:
 
 
 Lookup = Callable[[str, bool], Account | Callable[[], Account] | None]
-"""Finds an account by name, or by a delegation token's id if the flag is set. A slow lookup returns a callable."""
+"""Finds an account by its name, or if the flag is set by a delegation token's id.
+
+A slow lookup returns a callable, to run on another thread.
+"""
 
 
 class Likeness(NamedTuple):
-    """What anybody sees of a credential: its iterations, and of what its salt is made."""
+    """The properties of a credential that clients see: its iterations, and the length and the characters of its salt."""
 
     iterations: int
     salt_bytes: int
@@ -55,18 +59,18 @@ class Likeness(NamedTuple):
 
 
 USUAL: Final = Likeness(LEAST_ITERATIONS, 26, is_text=True)
-"""As Kafka's tools make credentials."""
+"""The properties of a credential that Kafka's tools create."""
 
 
 def likeness_of(credential: Credential) -> Likeness:
-    """Return what anybody sees of a credential."""
+    """Return the properties of a credential that clients see."""
     return Likeness(credential.iterations, len(credential.salt), credential.salt.isalnum())
 
 
 def credential_of_nobody(algorithm: Algorithm, secret: bytes, name: str, like: Likeness = USUAL) -> Credential:
-    """Return a credential that no password matches, with a salt and iterations like those of a real one.
+    """Return a credential that no password matches, with a salt and iterations like the ones of a real credential.
 
-    The salt is derived from `secret` and the name, so it stays the same as long as the secret does.
+    The salt is derived from `secret` and the name, so that it changes only with the secret.
     """
     seed = hmac.digest(secret, f"{algorithm.name},{name}".encode(), "sha512")
     drawn = shake_256(seed).digest(like.salt_bytes)
@@ -77,10 +81,11 @@ def credential_of_nobody(algorithm: Algorithm, secret: bytes, name: str, like: L
 class ScramServer:
     """The server's side of one login. `server_nonce` comes from `nonce`.
 
-    A client may answer with its own nonce once more before the combined nonce, as librdkafka before 2.6.1 does. That is safe: the
-    proof covers the challenge itself, and so matches no other.
+    A client may repeat its own nonce before the combined nonce in its answer, as librdkafka before 2.6.1 does. That is safe,
+    because the proof covers the server's challenge, and matches no other challenge.
 
-    `nobody` returns a credential that no password matches, for a name that does not exist: the same in every exchange.
+    `nobody` returns a credential that no password matches, for a name that does not exist. It must return the same one in every
+    exchange.
     """
 
     def __init__(self, algorithm: Algorithm, lookup: Lookup, server_nonce: str, nobody: Callable[[str], Credential]) -> None:

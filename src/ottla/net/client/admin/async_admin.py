@@ -94,7 +94,7 @@ Result = TypeVar("Result")
 
 
 class ClusterDescription(NamedTuple):
-    """The brokers of a cluster. `controller_id` is the node id of the controller, or -1 while there is no controller."""
+    """The brokers of a cluster. `controller_id` is the id that brokers report as the controller's, or -1 while they report none."""
 
     cluster_id: str | None
     controller_id: int
