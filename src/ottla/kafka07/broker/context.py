@@ -20,7 +20,7 @@ UNSERVED: Final = "%s: clients of Kafka %s are not served from %s: %s"
 
 
 class Asked07(NamedTuple):
-    """One request: its frame, which it owns, its peer and its time."""
+    """One request: its class, its frame, the client that sent it, and the time of its arrival."""
 
     kind: type[Request]
     frame: Buffer
@@ -38,22 +38,22 @@ class Context07(NamedTuple):
     views: Views07
 
     def news_come(self, now: Now) -> Steps[None]:
-        """Wait until the image is loaded: a broker of a cluster loads it after its start."""
+        """Wait until the cluster's metadata image is loaded, which is after the start in a broker of a cluster."""
         if not self.parts.news.have_come:
             yield from self.parts.purgatory.awaited(self.parts.news.awaited(now, lambda: NO_REPLY))
 
     def may(self, asked: Asked07, operation: Operation, topic: str) -> bool:
-        """Return whether a client may do the operation on a topic; log a refusal."""
+        """Return whether ACLs allow a client the operation on a topic; log a refusal."""
         rights = self.parts.rights
         return rights.is_open or rights.asked(asked.peer, operation, Resource.TOPIC, topic, str(asked), asked.now)
 
     def partitions_of(self, topic: str) -> int | None:
-        """Return the number of a topic's partitions; None without the topic."""
+        """Return the number of a topic's partitions; None if the topic does not exist."""
         found = self.parts.cluster.topics.get(topic)
         return None if found is None else len(found.partitions)
 
     def view(self, asked: Asked07, topic: str, index: int) -> View07 | None:
-        """Return the view of a partition; None, and a log line with the reason, if 0.7 cannot be served from it."""
+        """Return the view of a partition. If the partition cannot serve clients of 0.7, log the reason and return None."""
         partition = self.parts.partitions.get(topic, index)
         found = self._view(asked, partition)
         if isinstance(found, str):

@@ -10,7 +10,7 @@ from ottla.kafka07.log.format import PositionsFormat07
 
 
 class Dialect07:
-    """The dialect of clients before Kafka 0.8; implements `ottla.broker.serving.dialects.FirstDialect`."""
+    """The protocol of clients before Kafka 0.8; implements `ottla.broker.serving.dialects.FirstDialect`."""
 
     def __init__(self) -> None:
         self.sidecars = PositionsFormat07()

@@ -1,6 +1,7 @@
 """Fetch and MultiFetch of 0.7: the bytes of a partition's view from a position on, without waiting for more.
 
-All parts of an answer are in memory together, so they share `fetch.max.bytes`: further parts are empty, and are fetched again.
+All parts of an answer are in memory together, so they share `fetch.max.bytes`. Parts beyond the limit are empty, and the client
+fetches them again.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ HEAD: Final = Struct(">ih")
 CODE_BYTES: Final = 2
 READ_AT_ONCE: Final = 200
 JOINED_BYTES: Final = 4096
-"""The most bytes of messages that are copied into one part of an answer, which saves the cost of parts."""
+"""The most bytes of a partition's messages that are copied and joined with others into one buffer: each buffer has a cost."""
 
 EMPTY: Final = Fetched07(NONE, b"")
 
 
 def fetch(context: Context07, asked: Asked07) -> Steps[Ready]:
-    """Answer one fetch."""
+    """Answer a fetch of one partition."""
     request = decode_request(asked.frame)
     assert isinstance(request, FetchRequest07), "that is its type"
     if request.max_bytes < 0:
@@ -39,7 +40,7 @@ def fetch(context: Context07, asked: Asked07) -> Steps[Ready]:
 
 
 def multi_fetch(context: Context07, asked: Asked07) -> Steps[Ready]:
-    """Answer several fetches together, each with an error of its own."""
+    """Answer several fetches together; each has its own error code."""
     requests: list[FetchRequest07] = []
     wanted = 0
     for request in named_in(asked.frame):
@@ -57,7 +58,10 @@ def multi_fetch(context: Context07, asked: Asked07) -> Steps[Ready]:
 
 
 def _read_all(context: Context07, asked: Asked07, requests: list[FetchRequest07], first: int, left: int) -> Steps[Ready]:
-    """Read for several fetches within one limit: they are read in turn, so that each gets its bytes first at some time."""
+    """Read for several fetches, beginning with number `first`, at most `left` bytes together.
+
+    `first` is random if the limit is too small for all fetches, so that none is always last.
+    """
     found = [EMPTY] * len(requests)
     for number in range(len(requests)):
         at = (first + number) % len(requests)
@@ -86,7 +90,7 @@ def _answer(found: list[Fetched07]) -> Steps[Ready]:
 
 
 def _read(context: Context07, asked: Asked07, request: FetchRequest07, most: int) -> Steps[Fetched07]:
-    """Read for one fetch at most so many bytes."""
+    """Read at most `most` bytes for one fetch."""
     topic = request.topic
     if name_error(topic) is not None or not context.may(asked, Operation.READ, topic):
         return Fetched07(UNKNOWN, b"")

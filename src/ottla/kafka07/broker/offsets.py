@@ -1,4 +1,4 @@
-"""Offsets of 0.7: the first positions of segments that were last written at a time or before."""
+"""The request Offsets of 0.7: the first positions of segments that were last written at a given time or before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OFFSET_BYTES: Final = 8
 
 
 def offsets(context: Context07, asked: Asked07) -> Steps[Ready]:
-    """Answer one request. One that cannot be answered ends the connection, as in 0.7, since there is no error code."""
+    """Answer one request. If the request is refused, close the connection, as 0.7 does: the response has no error code."""
     request = decode_request(asked.frame)
     assert isinstance(request, OffsetsRequest07), "that is its type"
     topic, index = request.topic, request.partition

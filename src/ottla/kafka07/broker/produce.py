@@ -1,4 +1,4 @@
-"""Produce and MultiProduce of 0.7: message sets are appended, without a response. A set that is refused ends the connection.
+"""Produce and MultiProduce of 0.7: message sets are appended, without a response. A refused set closes the connection.
 
 A message that is too large is dropped and logged, as in 0.7.2.
 """
@@ -38,14 +38,14 @@ DROPPED: Final = (
 
 
 def produce(context: Context07, asked: Asked07) -> Steps[Ready]:
-    """Append one message set."""
+    """Append the message set of one request."""
     request = decode_request(asked.frame)
     assert isinstance(request, ProduceRequest07), "that is its type"
     return (yield from _in_order(context, asked, [request]))
 
 
 def multi_produce(context: Context07, asked: Asked07) -> Steps[Ready]:
-    """Append message sets one after the other, up to the first that is refused: the ones before stay."""
+    """Append message sets one after the other, up to the first refused one. Sets that were already appended stay."""
     requests: list[ProduceRequest07] = []
     for request in named_in(asked.frame):
         assert isinstance(request, ProduceRequest07), "that is what a request of its type names"
@@ -67,7 +67,10 @@ def _in_order(context: Context07, asked: Asked07, requests: Iterable[ProduceRequ
 
 
 def _append(context: Context07, asked: Asked07, request: ProduceRequest07) -> Steps[str | None]:
-    """Append one message set. Return the reason of a refusal, which ends the connection. A bad set creates the topic, too."""
+    """Append one message set. Return the reason of a refusal, which closes the connection, or None.
+
+    The topic is created before the messages are checked.
+    """
     topic = request.topic
     refused = name_error(topic)
     if refused is None and not context.may(asked, Operation.WRITE, topic):
@@ -99,14 +102,17 @@ def _append_to(context: Context07, asked: Asked07, request: ProduceRequest07, in
 
 
 def _terms(partition: Partition, asked: Asked07) -> Terms07:
-    """Return the terms on which a partition accepts a client's messages."""
+    """Return the rules by which a partition accepts a client's messages."""
     terms, release = partition.terms(asked.now), asked.peer.release
     most_bytes = partition.config.max_message_bytes
     return Terms07(asked.now.wall_ms, most_bytes, terms.codec, terms.level, release.newest_magic, release.newest_codec)
 
 
 def _arrive(checks: LongChecks, messages: Buffer, terms: Terms07) -> Steps[Arrived07]:
-    """Convert messages to batches within the memory limit for common sets, or else, one at a time, within the highest one."""
+    """Convert messages to batches. First use the memory limit for common sets, which many requests can share.
+
+    If a message exceeds that limit, convert again within the highest limit, for one request at a time.
+    """
     most_bytes = min(LARGE_BYTES, MOST_EXPANSION * len(messages))
     arrived = yield from checks.holding(most_bytes, _arriving(messages, terms._replace(limit_bytes=most_bytes)))
     if arrived.too_large_bytes > most_bytes:
@@ -119,7 +125,10 @@ def _arriving(messages: Buffer, terms: Terms07) -> Steps[Arrived07]:
 
 
 def _make(context: Context07, asked: Asked07, request: ProduceRequest07) -> Steps[str | None]:
-    """Make the topic of a request by default, on this broker, since its client reaches no other. Return the reason if refused."""
+    """Create the topic of a request (auto.create.topics.enable) on this broker, the only one that its client can reach.
+
+    Return the reason of a refusal, or None.
+    """
     topic, settings = request.topic, context.parts.settings.value
     if not ANY_PARTITION <= request.partition < settings.num_partitions:
         return _no_partition(request)
@@ -141,14 +150,17 @@ def _make(context: Context07, asked: Asked07, request: ProduceRequest07) -> Step
 
 
 def _is_coming(context: Context07, topic: str) -> bool:
-    """Return whether this broker will lead a partition: in a cluster the image may say so before the log is open."""
+    """Return whether a partition's leader in the image is this broker, but its log is not open yet, as can be in a cluster."""
     found = context.parts.cluster.topics.get(topic)
     own = () if found is None else (one.index for one in found.partitions if one.leader == context.parts.node_id)
     return not all(_is_led(context, topic, index) for index in own)
 
 
 def _index(context: Context07, topic: str, wanted: int) -> int | None:
-    """Return the index of the partition; -1 means any that this broker can write to. None without such a partition."""
+    """Return the index of the wanted partition, or for -1 of a random partition that this broker leads.
+
+    Return None if there is no such partition.
+    """
     count = context.partitions_of(topic) or 0
     if wanted != ANY_PARTITION:
         return wanted if 0 <= wanted < count else None

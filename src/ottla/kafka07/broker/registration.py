@@ -1,8 +1,8 @@
 """The registration of this broker in the ZooKeeper of 0.7, where its clients find it: the broker's id, and its topics' partitions.
 
-The entries are ephemeral. They are created after the broker listens, again in each session, and follow the topics. Topics are
-registered if 0.7 is served from them: their cleanup policy is delete, and all their partitions are on this broker alone. Without
-ZooKeeper the broker serves clients that have its address. It uses ZooKeeper as a registry, and the image.
+The entries are ephemeral. They are created when the broker listens, created again in each new session, and updated with the
+topics. A topic is registered if it can serve clients of 0.7: its cleanup policy is delete, and all its partitions are on this
+broker alone. Without ZooKeeper, clients need the broker's address. The module uses ZooKeeper as a registry, and the image.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.ports import NEW, Change, NoEntry, Now, RegistryAway, SessionEvent, S
 log = logging.getLogger("ottla.broker")
 
 LOOK_MS: Final = 250
-"""The interval in ms of checks for new, extended or deleted topics."""
+"""The interval in ms of checks for created, extended or deleted topics."""
 RETRY_MS: Final = 1000
 """The time in ms after which a failed registration is repeated."""
 UNREACHED_MS: Final = 10_000
@@ -33,7 +33,7 @@ TOPICS: Final = "/brokers/topics"
 
 
 class Registration07:
-    """The entries of one broker, created by `begin`; the end of its session removes them."""
+    """The ZooKeeper entries of this broker. `begin` creates them; the end of the broker's session removes them."""
 
     def __init__(
         self, registry: SharedRegistry, image: ClusterImage, settings: SettingsInForce, scheduler: Scheduler, node_id: int
@@ -71,7 +71,7 @@ class Registration07:
         if event is SessionEvent.BEGUN:
             # A unique value identifies the entry as created in this session.
             self._value = f"{self._host}-{now.wall_ms}:{self._host}:{self._port}".encode()
-            # The entry of the id is probably of the previous session, and ends with it.
+            # An existing entry of this id is probably of the previous session, and is removed when that session ends.
             self._waits_until_ms = now.mono_ms + self._registry.timeout_ms * 5 // 4
         if event in (SessionEvent.BEGUN, SessionEvent.ENDED):
             self._scheduler.drop("register for 0.7")
@@ -101,7 +101,7 @@ class Registration07:
             log.warning(sentence, failure, extra={"cause": "kafka 0.7 refused"})
 
     def _registered(self) -> Steps[int]:
-        """Register the topics that are not registered. Return the number of the image's changes that are included."""
+        """Register this broker and its topics as in the image. Return `image.changes` as of this registration."""
         while not self._has_id:
             self._has_id = yield from self._is_id_made()
             if not self._has_id:
@@ -114,7 +114,7 @@ class Registration07:
             if not number % LOOKED_AT_ONCE:
                 yield None
         for name in [name for name in self._told if name not in wanted]:
-            with suppress(NoEntry):  # it is removed already
+            with suppress(NoEntry):  # the entry is already removed
                 yield from self._registry.commit([Change(self._path(name), None)])
             del self._told[name]
         new = iter([(name, count) for name, count in wanted.items() if self._told.get(name) != count])
@@ -125,7 +125,7 @@ class Registration07:
         return seen
 
     def _is_id_made(self) -> Steps[bool]:
-        """Make the entry of the id. Return False while another one exists, which may end."""
+        """Create the entry of this broker's id. Return False if another broker or session has the entry: try again later."""
         path = f"{IDS}/{self._node_id}"
         try:
             yield from self._registry.commit([Change(path, self._value, NEW, ephemeral=True)])
@@ -148,7 +148,7 @@ class Registration07:
             )
 
     def _is_told(self, topic: TopicImage) -> bool:
-        """Return whether this broker serves clients of 0.7 all partitions of a topic."""
+        """Return whether a topic is to be registered: this broker can serve all its partitions to clients of 0.7."""
         if topic.is_internal or not topic.partitions or self._settings.value.log_config(topic.configs).compacts:
             return False
         return all(partition.replicas == (self._node_id,) for partition in topic.partitions)

@@ -1,4 +1,4 @@
-"""The router of requests of 0.6 and 0.7: a frame is a type and a body, and is answered in order, if at all.
+"""The router of requests of 0.6 and 0.7: a frame is a type and a body. Responses come in the order of requests; some have none.
 
 Only fetches have error codes: any other request that cannot be served ends its connection, with a log line.
 """
@@ -48,7 +48,7 @@ FETCHES: Final = (FetchRequest07, MultiFetchRequest07)
 
 
 class Router07:
-    """A router that serves requests one at a time: the bytes of a request in, parts of its answer or a delayed reply out."""
+    """A router that serves one request at a time: it takes a request's bytes, and returns the answer or a delayed reply."""
 
     def __init__(self, context: Context07, changes: Changes, quotas: ClientQuotas) -> None:
         self._context = context
@@ -57,14 +57,14 @@ class Router07:
         self._at_hand: type[Request] | None = None
 
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | DelayedReply:
-        """Serve one request (the bytes after its size), like `Router.receive`."""
+        """Serve one request (the bytes after its size). Return its answer, or a delayed reply that completes later."""
         self._at_hand, self._changes.made = None, False
         try:
             kind = self._at_hand = kind_of(frame)
         except Malformed as malformed:
             return Close(str(malformed))
         asked = Asked07(kind, frame if owned else bytearray(frame), peer, now)
-        # Producers of 0.7 send and disconnect: their requests are served nevertheless.
+        # Producers of 0.7 send and disconnect. Their requests are served to the end even then.
         reply = self._context.parts.purgatory.run(_begun(self._context, asked), to_the_end=kind in PRODUCES)
         if isinstance(reply, DelayedReply):
             reply.encode_with(partial(self._told, asked))
@@ -77,7 +77,7 @@ class Router07:
         return [_failed()] if self._at_hand is FetchRequest07 else Close(sentence)
 
     def _told(self, asked: Asked07, reply: Ready) -> Answer:
-        """Return a reply as bytes."""
+        """Return a completed reply as the bytes of an answer, or the closing of the connection."""
         if isinstance(reply, Mistake):
             self._changes.mistakes += 1
             log.error(MISTAKEN, asked.peer, asked, exc_info=reply.error, extra={"cause": "mistake"})
@@ -107,5 +107,5 @@ def _begun(context: Context07, asked: Asked07) -> Steps[Reply]:
 
 
 def _failed() -> bytes:
-    """Return the response to a fetch with error code -1 (unknown)."""
+    """Return a fetch response without messages, with error code -1 (unknown)."""
     return HEAD.pack(CODE_BYTES, UNKNOWN)

@@ -1,6 +1,6 @@
-"""The views of partitions for clients of Kafka 0.7: readable bytes, the condition to show them, and appends.
+"""The views of partitions for clients of Kafka 0.7: reads of messages by position, and appends.
 
-They use partitions, syncs and positions; requests and topics are unknown here.
+The views use partitions, syncs and positions; requests and topics are unknown here.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ OPENED_BYTES: Final = 64 << 20
 """The most bytes of batches that stay open between fetches that continue within them."""
 
 SYNCS: Final = 3
-"""The number of syncs in a row without a new shown position that count as a refusal: the first may have begun before."""
+"""After this number of syncs without a newly shown position, the sync has failed. The first may have begun before the request."""
 
 LOOKED_OVER: Final = 64
-"""The number of new views between two searches for views of removed partitions."""
+"""The number of views created between two searches for views of removed partitions."""
 
 
 class Fetched07(NamedTuple):
@@ -48,8 +48,8 @@ class Fetched07(NamedTuple):
 class View07:
     """The view of one partition for clients of 0.7. Only positions on stable storage are shown.
 
-    `plain` is the kind of today's batches that were not shown yet. `failure` is the reason, as a sentence, why the view is
-    unusable.
+    `plain` is the form in which clients see batches of today's producers that were not shown yet. `failure` is the reason why the
+    view is unusable, or "".
     """
 
     def __init__(self, partition: Partition, context: Views07) -> None:
@@ -62,7 +62,7 @@ class View07:
         self._reader = Reader07(self._positions, partition.log, context.disk, context.opened)
 
     def fetch(self, position: int, max_bytes: int) -> Steps[Fetched07]:
-        """Read up to `max_bytes` from a position on, within one segment, after everything appended is shown."""
+        """Read up to `max_bytes` from a position on, within one segment. Before that, show what the read needs."""
         try:
             yield from self._show(position + max_bytes)
             found = yield from self._read(position, max_bytes)
@@ -74,7 +74,7 @@ class View07:
         return Fetched07(OFFSET_OUT_OF_RANGE, b"") if found is None else Fetched07(NONE, found)
 
     def _is_deleted(self, position: int) -> bool:
-        """Return whether a position was deleted, perhaps during the read."""
+        """Return whether a position is before the first one that still exists, perhaps since a deletion during the read."""
         sidecars = self._positions.sidecars
         try:
             return self.failure == "" and bool(sidecars) and position < sidecars[0].begin.position
@@ -84,7 +84,8 @@ class View07:
     def offsets(self, time_ms: int, most: int) -> Steps[list[int]]:
         """Return the first positions of segments last written at `time_ms` or before, the newest first, at most `most`.
 
-        Time -1 adds the end in front, -2 means the start alone. The list is empty if the disk fails.
+        With time -1 the list is of all segments and begins with the log's end; with -2 it is only the log's start. The list is
+        empty if the disk fails.
         """
         try:
             yield from self._show(None)
@@ -94,7 +95,7 @@ class View07:
             return []
 
     def append(self, runs: Sequence[Run07], now: Now) -> int:
-        """Append runs of a client of 0.7. Return an error code of today's protocol; earlier runs stay."""
+        """Append runs of messages from a client of 0.7, up to the first that fails. Return 0, or today's error code for it."""
         positions = self._positions
         for run in runs:
             appended = self.partition.append(run.batch, (run.header,), now)
@@ -122,7 +123,7 @@ class View07:
     # Showing
 
     def _show(self, position: int | None) -> Steps[None]:
-        """Show everything below the high watermark, up to a position at least; None means all of it."""
+        """Show messages below the high watermark, at least up to `position`; None means all of them."""
         positions, partition = self._positions, self.partition
         positions.resume()
         until_offset = partition.high_watermark
@@ -133,7 +134,7 @@ class View07:
             yield from self._advance(until_offset)
 
     def _advance(self, until_offset: int) -> Steps[None]:
-        """Measure a part of the log, or show the measured part."""
+        """Measure a part of the log. If enough is measured, sync the measured part instead, which shows it."""
         positions = self._positions
         progress = Progress07.SYNC
         if positions.end.offset < until_offset:
@@ -147,7 +148,7 @@ class View07:
         self._must_be_online()
 
     def _pass_large(self, until_offset: int) -> Steps[None]:
-        """Measure a batch that is large when opened."""
+        """Measure one batch that takes much memory when opened."""
         begin = self._positions.end
         while (
             self._positions.end == begin and self._positions.go_on(until_offset, self.plain, DEFAULT_LIMIT_BYTES) is Progress07.MORE
@@ -170,12 +171,12 @@ class View07:
         self.partition.after_sync(lambda error_code: done(None))
 
     def _must_be_online(self) -> None:
-        """Check that the partition is online with the same log. Raises `StorageFailed`."""
+        """Raise `StorageFailed` unless the partition is online with the log of this view."""
         if self.partition.offline is not None or self.partition.log is not self.log:
             raise StorageFailed(str(self.partition), self.partition.offline or "it was opened anew.")
 
     def _catch_up(self) -> Steps[None]:
-        """Measure batches that were appended before their positions were known."""
+        """Measure and show all batches. Called after appends to a log whose end was not measured yet."""
         try:
             yield from self._show(None)
         except (StorageFailed, CodecFailed, BadBatch) as failure:
@@ -197,13 +198,13 @@ class Views07:
         self.now = scheduler.now
         self.opened = OpenedBatches07(OPENED_BYTES)
         self.memory = Memory(DEFAULT_LIMIT_BYTES, self._soon)
-        """The memory for one large batch at a time; its claimants may hold other memory."""
+        """The memory for one large batch at a time. Requests that claim it can already hold other memory."""
         self._partitions = partitions
         self._views: dict[Partition, View07] = {}
         self._looked_over = 0
 
     def view(self, partition: Partition, plain: Kind07) -> View07 | str:
-        """Return a partition's view, or a sentence why there is none. `plain` is how 0.7 (or 0.6) reads today's batches."""
+        """Return a partition's view, or the reason why there is none. `plain` is the form of today's batches for the client."""
         refusal = _refusal(partition)
         if refusal:
             return refusal
@@ -226,7 +227,7 @@ class Views07:
 
 
 def _refusal(partition: Partition) -> str:
-    """Return the reason why a partition has no stable positions; empty if it has."""
+    """Return the reason why a partition cannot have stable positions; "" if it can."""
     if partition.offline is not None:
         return f"it is offline: {partition.offline}"
     if partition.role is not LEADER:

@@ -15,12 +15,12 @@ LIMIT_BYTES = 64 * 1024 * 1024
 
 
 def request(data: bytes, most: int | None) -> Frame:
-    """Read a request, whose type is in its header; `most` limits the messages shown of a set."""
+    """Read a request, whose type is in its header. Show at most `most` messages of a set, or all if None."""
     return _frame("request", kafka07.seen_request(data), data, most)
 
 
 def response(name: str, data: bytes, most: int | None) -> Frame:
-    """Read a response to a request of this name. Raises `NoSuchName`."""
+    """Read a response to the request called `name`. Show at most `most` messages of a set. Raises `NoSuchName`."""
     answered = {kafka07.title(of).removesuffix("Request").lower(): found for of, found in kafka07.RESPONSES.items()}
     wanted = name.lower().replace("_", "").removesuffix("response").removesuffix("request")
     if wanted not in answered:
@@ -52,7 +52,7 @@ def _note(name: str, value: object) -> str:
 
 
 def _open(frame: Frame, node: ValueNode, path: str, most: int | None) -> None:
-    """Replace the bytes of a set by its messages."""
+    """Replace the bytes of the message set in `node` by its messages."""
     view = memoryview(node.value)
     node.kind, node.children, node.note = ARRAY, [], f"{len(view)} bytes"
     try:
@@ -64,7 +64,7 @@ def _open(frame: Frame, node: ValueNode, path: str, most: int | None) -> None:
 
 
 class _Opened07:
-    """Shows up to `most` messages, nested ones included, within one limit of memory."""
+    """The display of up to `most` messages of a set, nested ones included, within one limit of memory."""
 
     def __init__(self, most: int | None) -> None:
         self._left = most

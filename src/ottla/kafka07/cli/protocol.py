@@ -26,7 +26,7 @@ NOTES: Final = (
     ),
     ("attributes", "The codec: 0 none, 1 gzip, 2 snappy. A compressed payload is messages again; magic 0 has no attributes."),
 )
-"""The terms of the grammars, each explained in a sentence or two."""
+"""The terms of the grammars, each with its explanation."""
 
 
 def overview_lines() -> Iterator[str]:

@@ -8,7 +8,7 @@ from ottla.client.types import Node
 
 
 def parse_brokers(servers: str) -> list[Node]:
-    """Return the brokers with their ids; a broker without one has its index in the list. Raises `SettingError`."""
+    """Return the brokers of a list. A broker without an id gets its index in the list as id. Raises `SettingError`."""
     words = [word.strip() for word in servers.split(",") if word.strip()]
     brokers: list[Node] = []
     for index, word in enumerate(words):

@@ -1,7 +1,7 @@
 """The client's end of one connection to a Kafka 0.7 broker: a state machine that translates today's requests and answers.
 
-Requests of 0.7 have no correlation ids: answers come in the order of requests, and Produce has none. A later request, sent after
-each Produce request, is answered once the broker has processed both.
+Requests of 0.7 have no correlation ids: answers come in the order of requests. Produce has no answer, so the client sends another
+request after it. The answer to the other request proves that the broker has processed both.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ UNCONFIRMED: Final = (
 
 @dataclass(slots=True)
 class Expected:
-    """A request with answers still to come. If `asked` is None, the request was a whole frame, and its answer is one."""
+    """A request that waits for answers. If `asked` is None, the frame was passed on untranslated, and so is its answer."""
 
     about: InFlight
     asked: Translation | None
@@ -56,7 +56,7 @@ class Expected:
 
 
 class Connection07(ClientConnection):
-    """The state machine. `codec` compresses produced messages."""
+    """The state machine of a connection to a 0.7 broker. `codec` compresses produced messages."""
 
     def __init__(self, codec: int = 0) -> None:
         super().__init__(None)
@@ -78,7 +78,7 @@ class Connection07(ClientConnection):
         return CLOSED
 
     def failure(self, sent: InFlight, error: BaseException) -> BaseException:
-        """Return an error that is not retriable for Produce: the messages may be written, so only the user may resend them."""
+        """Return the error for a request without an answer. For Produce it is not retriable: the messages may be written."""
         if sent.api_key != PRODUCE:
             return error
         unconfirmed = ConnectionFailed(f"{UNCONFIRMED}{error}")
@@ -87,7 +87,7 @@ class Connection07(ClientConnection):
         return unconfirmed
 
     def send(self, api_key: int, body: Message, token: object, *, expect: bool = True, most: int | None = None) -> list[Part]:
-        """Return the buffers of a translated request. Raises `NotSupported` for a request without a counterpart in 0.7."""
+        """Return the buffers to send for today's request `body`. Raises `NotSupported` if 0.7 has no such request."""
         if isinstance(body, FetchRequest):
             asked = requests.fetches(body)
         elif isinstance(body, ProduceRequest):
@@ -126,6 +126,6 @@ class Connection07(ClientConnection):
 
 
 def framed(request: kafka07.Request) -> bytes:
-    """Return a request as a whole frame, its size included. Raises `Unencodable`."""
+    """Return a request as a whole frame, including its size. Raises `Unencodable`."""
     data = kafka07.encode_request(request)
     return len(data).to_bytes(4, "big") + data

@@ -30,7 +30,7 @@ def offsets(group: str, topic: str) -> str:
 
 
 class Directory07:
-    """Lookups of brokers and topics. `changed(path)` is called once after a change has outdated a lookup."""
+    """Lookups of brokers and topics. `changed(path)` is called once when a change makes the result of a lookup outdated."""
 
     def __init__(self, registry: SharedRegistry, changed: Callable[[str], None]) -> None:
         self.registry = registry
@@ -63,12 +63,12 @@ class Directory07:
 
 
 def partitions(counts: Mapping[int, int]) -> list[BrokerPartition]:
-    """Return all partitions of a topic."""
+    """Return all partitions of a topic; `counts` is broker id -> number of partitions."""
     return [BrokerPartition(broker_id, index) for broker_id, count in sorted(counts.items()) for index in range(count)]
 
 
 def number_in(entry: Entry | None) -> int | None:
-    """Return the number in an entry; None without one."""
+    """Return the number in an entry; None if there is no entry, or no number in it."""
     text = "" if entry is None else entry.value.decode(errors="replace")
     return int(text) if text.isdecimal() else None
 

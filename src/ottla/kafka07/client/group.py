@@ -1,8 +1,9 @@
 """A member of a Kafka 0.7 group as a state machine: each member takes its own share in ZooKeeper and releases the rest.
 
-The owner of a partition is the member that created its owner entry, which ends with the session. A member therefore counts as owner
-only while its session cannot have ended elsewhere (`lapsed`). Every write is conditional on the member's own registration, so a
-request of one session has no effect in the next. Reads may be stale; every claim is a write. The machine never blocks.
+The owner of a partition is the member that created its owner entry. The entry is removed at the end of the session. A member
+therefore regards itself as owner only while ZooKeeper cannot have ended its session (`lapsed`). Every write is conditional on the
+member's own registration, so a request of one session has no effect in the next. Reads can be stale; every claim is a write. The
+machine never blocks.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ STREAM: Final = 0
 
 
 class Round07(NamedTuple):
-    """The result of a rebalance: partitions taken, and partitions of this member's share that others still own.
+    """The result of a rebalance: partitions newly owned, and partitions of this member's share that others still own.
 
-    `brokers` and `counts` are the registered brokers, and the partition counts by topic and broker.
+    `brokers` are the registered brokers, `counts` the numbers of partitions by topic and broker id.
     """
 
     taken: list[TopicPartition]
@@ -50,9 +51,9 @@ class Round07(NamedTuple):
 
 
 class Group07:
-    """One member. `give_up(partitions, done)` stops reading, commits, and calls `done`; `new_id` returns a new consumer id.
+    """One member of a group. `new_id` returns a new consumer id; `changed()` is called whenever another `rebalance` is needed.
 
-    `changed()` is called whenever another `rebalance` is needed. The end of a session ends all ownership.
+    `give_up(partitions, done)` must stop reading, commit, and then call `done`. The end of a session ends all ownership.
     """
 
     def __init__(
@@ -73,10 +74,10 @@ class Group07:
         self._directory = Directory07(registry, self._heard)
         self._subscription: Subscription | None = None
         self._session_id: str | None = None
-        """The id in this session; `_id` is equal once its registration is confirmed."""
+        """The member's id in this session. `_id` is the same id once the registration is confirmed, and None before."""
         self._id: str | None = None
         self._doubtful: set[TopicPartition] = set()
-        """Partitions whose owner entry may be this member's though it does not own them: released, or claimed without an answer."""
+        """Partitions with an owner entry that may be this member's without ownership: released, or claimed without an answer."""
         registry.on_session(self._turned)
 
     def subscribe(self, subscription: Subscription) -> None:
@@ -97,7 +98,7 @@ class Group07:
         self._session_id = self._id = None
 
     def lapsed(self, now_ms: int) -> list[TopicPartition]:
-        """Drop and return all owned partitions if the session may have ended; return an empty list while it cannot have."""
+        """Drop and return all owned partitions if ZooKeeper may have ended the session. Otherwise return an empty list."""
         if now_ms < self._registry.lives_until_ms():
             return []
         gone = sorted(self.owned)
@@ -110,9 +111,10 @@ class Group07:
     # --- one rebalance
 
     def rebalance(self) -> Steps[Round07]:
-        """Release partitions outside of this member's share, and take the ones inside.
+        """Release partitions outside of this member's share, and claim the unowned partitions in the share.
 
-        Raises `RegistryAway`: call again once the session is back or another has begun. Released partitions stay released.
+        Raises `RegistryAway` if the session is interrupted: call again when it is back or a new one has begun. Released
+        partitions stay released.
         """
         own = yield from self._registered()
         subscription = self._subscription
@@ -138,11 +140,11 @@ class Group07:
             yield TopicPartition(topic, named[name].number)
 
     def _registered(self) -> Steps[str]:
-        """Register if necessary, and return this member's id. It is new in each session, so older entries are never its own."""
+        """Register the member if necessary, and return its id. The id is new in each session, so older entries never match it."""
         if self._id is None:
             own = self._session_id = self._session_id or self._new_id()
             text = self._subscription.text() if self._subscription is not None else ""
-            with suppress(EntryExists):  # by an earlier attempt without an answer
+            with suppress(EntryExists):  # an attempt without an answer has already created the entry
                 yield from self._registry.commit([Change(self._path(own), text.encode(), NEW, ephemeral=True)])
             if self._session_id != own:
                 raise RegistryAway(self._path(own), "the session has ended meanwhile")
@@ -164,7 +166,7 @@ class Group07:
         return found
 
     def _stop(self, going: set[TopicPartition], own: str) -> Steps[None]:
-        """Stop reading these partitions before another member can own them."""
+        """Stop reading the partitions `going`, before their entries are removed and another member can own them."""
         if going:
             failure = yield partial(self._give_up, sorted(going))
             if failure is not None:
@@ -174,7 +176,7 @@ class Group07:
             self._doubtful |= going
 
     def _release(self, going: set[TopicPartition], own: str) -> Steps[None]:
-        """Remove this member's owner entries of these partitions."""
+        """Remove the owner entries of the partitions `going`, unless they are another member's."""
         order = sorted(going)
         entries = yield from self._registry.read([self._owner(where) for where in order])
         mark = self._mark(own)
@@ -187,7 +189,10 @@ class Group07:
         self._doubtful -= going
 
     def _take(self, coming: set[TopicPartition], own: str) -> Steps[set[TopicPartition]]:
-        """Create the owner entries of all partitions without one. An entry of this session that exists already is written again."""
+        """Create the owner entries of the partitions `coming` that have none. Return the partitions that this member now owns.
+
+        An entry that this session already has is written again, to confirm it.
+        """
         order = sorted(coming)
         entries = yield from self._registry.read([self._owner(where) for where in order])
         mark = self._mark(own)
@@ -209,7 +214,7 @@ class Group07:
         return taken
 
     def _written(self, changes: list[Change], own: str) -> Steps[None]:
-        """Commit changes on condition that this member is registered: the session is then that of its registration."""
+        """Commit changes on condition that the member's registration exists, so that they belong to the session that created it."""
         if changes:
             yield from self._registry.commit([Condition(self._path(own), 0), *changes])
 
@@ -229,7 +234,7 @@ class Group07:
     # --- leaving, commits
 
     def leave(self) -> Steps[None]:
-        """Release all partitions and the registration. Commit before."""
+        """Release all partitions and remove the registration. The caller commits before this call."""
         own, gone = self._id, self.owned | self._doubtful
         self.owned.clear()
         if own is not None:
@@ -238,9 +243,9 @@ class Group07:
         self._begin_anew()
 
     def commit(self, places: Mapping[TopicPartition, int], *, as_member: bool) -> Steps[bool]:
-        """Store these offsets for the group. `as_member`: only if this member owns all the partitions; return False if it does not.
+        """Store the offsets `places` for the group. With `as_member`, return False if this member does not own all the partitions.
 
-        Raises `RegistryAway` if it is uncertain whether they are stored.
+        Raises `RegistryAway` if it is uncertain whether the offsets are stored.
         """
         own = self._id
         if as_member and (own is None or not self.owned.issuperset(places)):
@@ -255,7 +260,7 @@ class Group07:
         return True
 
     def committed(self, partitions: Iterable[TopicPartition]) -> Steps[dict[TopicPartition, int]]:
-        """Return the stored offsets of the partitions that have one."""
+        """Return the group's stored offsets. Partitions without a stored offset are left out."""
         wanted = list(partitions)
         entries = yield from self._registry.read([self._offset(where) for where in wanted])
         found = {where: number_in(entry) for where, entry in zip(wanted, entries, strict=True)}

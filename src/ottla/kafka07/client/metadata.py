@@ -10,7 +10,7 @@ from ottla.wire import errors as codes
 from ottla.wire.api.metadata import MetadataResponse
 
 Counts = Mapping[int, int]
-"""broker id -> number of partitions of a topic"""
+"""broker id -> number of a topic's partitions on the broker"""
 
 
 def described(brokers: Iterable[Node], topics: Mapping[str, Counts], refused: Mapping[str, int]) -> MetadataResponse:

@@ -12,7 +12,7 @@ from ottla.client.producer.partitioner import Partitioner
 
 
 class Partitioner07(Partitioner):
-    """A partitioner over all partitions of all brokers, by broker and number. Keyless messages of one batch stay together."""
+    """A partitioner over all partitions of all brokers, sorted by broker and index. Keyless messages of a batch stay together."""
 
     def __init__(self, choose: Callable[[int], int], metadata: Metadata) -> None:
         super().__init__(choose)

@@ -1,6 +1,6 @@
 """The partitions of Kafka 0.7: each broker numbers its own from 0. Clients combine broker id and index in one number.
 
-With broker 0 alone, the number is 0.7's own.
+On broker 0 the combined number is the index itself.
 """
 
 from __future__ import annotations
@@ -32,5 +32,5 @@ class BrokerPartition(NamedTuple):
 
     @classmethod
     def of(cls, number: int) -> BrokerPartition:
-        """Return the partition with this number."""
+        """Return the partition whose combined number is `number`."""
         return cls(number >> BITS, number & (MOST_PARTITIONS - 1))

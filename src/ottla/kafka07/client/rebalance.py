@@ -14,9 +14,9 @@ WHITE, BLACK = "*", "!"
 
 
 class Subscription(NamedTuple):
-    """A consumer's subscription: `topics` with the stream count of each, or `streams` of the topics selected by `pattern` (Java's).
+    """A consumer's subscription: stream counts by topic, or `streams` for each topic selected by `pattern`, a Java pattern.
 
-    `is_white`: select the topics whose whole name matches; otherwise all others.
+    `is_white`: the pattern selects topics whose whole name matches. Otherwise it selects topics whose name does not match.
     """
 
     topics: Mapping[str, int]
@@ -25,7 +25,7 @@ class Subscription(NamedTuple):
     is_white: bool = True
 
     def text(self) -> str:
-        """Return the text in ZooKeeper: { "t": 1 } or *1*pattern."""
+        """Return the subscription's text in ZooKeeper, such as { "t": 1 } or *1*pattern."""
         if self.pattern is not None:
             mark = WHITE if self.is_white else BLACK
             return f"{mark}{self.streams}{mark}{self.pattern}"
@@ -59,21 +59,21 @@ class Subscription(NamedTuple):
             return False
 
     def of(self, known: Collection[str]) -> list[str]:
-        """Return the topics of this subscription; `known` are all existing topics."""
+        """Return the subscribed topics; `known` are all existing topics."""
         if self.pattern is None:
             return sorted(topic for topic, streams in self.topics.items() if streams)
         return sorted(topic for topic in known if self.streams_of(topic))
 
 
 def threads(consumers: Mapping[str, Subscription], topic: str) -> list[str]:
-    """Return the names of a topic's reading streams, in the order in which partitions are assigned."""
+    """Return the names of all consumers' streams of a topic, in the order in which partitions are assigned."""
     return sorted(f"{consumer}-{number}" for consumer, reads in consumers.items() for number in range(reads.streams_of(topic)))
 
 
 def share(readers: Sequence[str], partitions: Collection[str], own: str) -> list[str]:
-    """Return the share of `own` among `readers`: a run of the partitions, sorted as text ("0-10" before "0-2").
+    """Return the share of the stream `own` among `readers`: a run of the partitions, sorted as text ("0-10" before "0-2").
 
-    If the number is not divisible, the first readers have one more.
+    If the number of partitions is not divisible by that of readers, the first readers get one more.
     """
     if own not in readers:
         return []

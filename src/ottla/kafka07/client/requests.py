@@ -1,7 +1,7 @@
-"""The translation of today's requests into Kafka 0.7's, and of its answers into today's.
+"""The translation of today's requests into Kafka 0.7's requests, and of 0.7's answers into today's answers.
 
-With it, the state machines of producer and consumer also serve 0.7 brokers. Both message formats are known here, connections are
-not.
+With it, the state machines of producer and consumer also work with 0.7 brokers. The module uses both message formats, and no
+connections.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ottla.wire.api.produce import ProduceRequest, ProduceResponse
 from ottla.wire.schema import Message
 
 MOST_FETCHES: Final = 0x7FFF
-"""The limit on partitions in one request."""
+"""The most partitions in one fetch request of 0.7."""
 
 NO_OFFSET: Final = -1
 
@@ -54,11 +54,11 @@ CODES: Final = {
     kafka07.INVALID_MESSAGE: codes.CORRUPT_MESSAGE,
     kafka07.WRONG_PARTITION: codes.UNKNOWN_TOPIC_OR_PARTITION,
 }
-"""Kafka 0.7's error code -> today's. Any other is UNKNOWN_SERVER_ERROR: the broker does not serve the topic."""
+"""Kafka 0.7's error code -> today's. All other codes mean UNKNOWN_SERVER_ERROR: the broker does not serve the topic."""
 
 
 def today(code: int) -> int:
-    """Return today's error code for one of 0.7's."""
+    """Return today's error code for an error code of 0.7."""
     return CODES.get(code, codes.UNKNOWN_SERVER_ERROR)
 
 
@@ -74,7 +74,7 @@ class Translation(NamedTuple):
 
 
 def fetches(body: FetchRequest) -> Translation:
-    """Translate a fetch into one request for all partitions. Raises `NotSupported` for more of them than 0.7 allows."""
+    """Translate a fetch into one request for all its partitions. Raises `NotSupported` for more than `MOST_FETCHES` partitions."""
     wanted = [
         FetchRequest07(topic.topic, BrokerPartition.of(part.partition).partition, part.fetch_offset, part.partition_max_bytes)
         for topic in body.topics
@@ -86,7 +86,7 @@ def fetches(body: FetchRequest) -> Translation:
 
 
 def fetched(body: FetchRequest, answers: Sequence[MultiFetchResponse07]) -> FetchResponse:
-    """Return today's answer: the messages of each partition as one batch that begins at the requested offset."""
+    """Return today's answer to a fetch: the messages of each partition as one batch that begins at the requested offset."""
     parts = iter(answers[0].responses)
     responses = [
         FetchResponse.FetchableTopicResponse(
@@ -136,13 +136,13 @@ def produces(body: ProduceRequest, codec: int, *, is_confirmed: bool) -> Transla
 
 
 def question(produced: Sequence[ProduceRequest07]) -> OffsetsRequest07:
-    """Return the request that confirms Produce: a broker processes requests in order, and closes the connection after an error."""
+    """Return a request whose answer confirms Produce: brokers process requests in order, and close the connection on errors."""
     last = produced[-1]
     return OffsetsRequest07(last.topic, last.partition, LATEST_TIMESTAMP, 1)
 
 
 def messages(batch: Buffer, codec: int) -> Buffer:
-    """Convert a batch to a message set. Raises `NotSupported`."""
+    """Convert a batch to a message set. Raises `NotSupported` for records with headers or null values."""
     columns = open_batches(batch)
     if max(columns.span_column(kernel.HEADERS_SIZE), default=0) > NO_HEADERS_BYTES:
         raise NotSupported("Messages of Kafka 0.7 have no headers: leave them out, or use a newer broker.")
@@ -153,7 +153,7 @@ def messages(batch: Buffer, codec: int) -> Buffer:
 
 
 def produced(body: ProduceRequest, answers: Sequence[object]) -> ProduceResponse:
-    """Return today's answer to Produce: all is written. Kafka 0.7 returns no offsets."""
+    """Return today's answer to Produce: no errors, and no offsets, because Kafka 0.7 returns none."""
     part = ProduceResponse.PartitionProduceResponse
     responses = [
         ProduceResponse.TopicProduceResponse(
@@ -181,7 +181,7 @@ def lookups(body: ListOffsetsRequest) -> Translation:
 
 
 def looked_up(body: ListOffsetsRequest, answers: Sequence[OffsetsResponse07]) -> ListOffsetsResponse:
-    """Return today's answer: the newest offset for each partition, -1 for none."""
+    """Return today's answer to ListOffsets: the newest offset of each answer of 0.7; -1 for an empty answer."""
     parts = iter(answers)
     return ListOffsetsResponse(
         topics=[
@@ -211,7 +211,7 @@ def probe(topics: Sequence[str], first: int, count: int) -> MultiFetchRequest07:
 
 
 def probed(topics: Sequence[str], count: int, answer: MultiFetchResponse07) -> Iterator[tuple[str, int, int]]:
-    """Yield (topic, number of probed partitions that exist, today's error code of a topic that is not served)."""
+    """Yield (topic, number of probed partitions that exist, error code): 0, or today's code if the topic is not served."""
     for index, topic in enumerate(topics):
         found = [part.error_code for part in answer.responses[index * count : (index + 1) * count]]
         is_refused = kafka07.UNKNOWN in found

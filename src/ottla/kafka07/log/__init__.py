@@ -1,1 +1,1 @@
-"""The positions of messages in a log, kept in sidecars beside its segments."""
+"""The positions in bytes of messages for clients of Kafka 0.7, kept in sidecars beside a log's segments."""

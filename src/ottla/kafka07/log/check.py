@@ -34,7 +34,7 @@ from ottla.records.pauses import finish
 
 END_OF_LOG: Final = (1 << 63) - 1
 NEVER_GIVEN: Final = 1 << 40
-"""The distance in bytes of new positions behind the last known one, when the positions already given out are unknown."""
+"""The distance in bytes between the last known position and new ones, if a damaged file hides which positions clients have."""
 
 
 def bases_07(names: Iterable[str], suffix: str = POSITIONS_07) -> list[int]:
@@ -43,10 +43,10 @@ def bases_07(names: Iterable[str], suffix: str = POSITIONS_07) -> list[int]:
 
 
 def check_positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[SidecarFault]:
-    """Read every entry and every kept message, and measure every batch that the entries are about."""
+    """Check every entry and every kept message of a partition's sidecars, and measure the batches; yield the faults."""
     bases = bases_07(names)
     first = bases_07(names, LOG)[:1]
-    gone = [base for base, following in pairwise(bases) if first and following <= first[0]]  # with their segments
+    gone = [base for base, following in pairwise(bases) if first and following <= first[0]]  # their segments are deleted
     sidecars = [Sidecar07(disk, path, base) for base in bases if base not in gone]
     if sidecars and sidecars[-1].is_empty:
         sidecars.pop()
@@ -67,7 +67,7 @@ def check_positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[Sid
 
 
 def renew_positions(disk: Disk, path: str, names: Sequence[str]) -> str:
-    """Begin new positions with the first batch, beyond all positions ever given out; return a sentence about it."""
+    """Replace all positions by new ones from the first batch on, beyond all positions that clients have. Return a message."""
     bases = bases_07(names)
     highest = 0
     for base in bases:
@@ -93,7 +93,7 @@ def renew_positions(disk: Disk, path: str, names: Sequence[str]) -> str:
 def _check_records(sidecar: Sidecar07, *, is_newest: bool) -> Iterator[SidecarFault]:
     found, synced = last_sound(sidecar)
     if not is_newest:
-        synced = sidecar.count + 1  # the next one was begun after its sync
+        synced = sidecar.count + 1  # the next sidecar was begun after a sync of this one
     try:
         _ = sidecar.begin
     except Damaged07:
@@ -129,7 +129,7 @@ def _missing(sidecars: Sequence[Sidecar07]) -> Iterator[SidecarFault]:
 def _check_fit(
     disk: Disk, path: str, names: Sequence[str], sidecar: Sidecar07, following: Sidecar07 | None
 ) -> Iterator[SidecarFault]:
-    """Compare each entry, and the beginning of the next file, with the batches."""
+    """Compare each entry of a sidecar, and the header of the next sidecar, with the batches of the log; yield a fault if any."""
     entries = (entry for index in range(0, sidecar.count, PAGE_RECORDS) for entry in sidecar.entries(index, PAGE_RECORDS))
     logs = bases_07(names, LOG)
     position, next_offset = sidecar.begin.position, sidecar.base_offset
@@ -140,7 +140,7 @@ def _check_fit(
     entry = next(entries, None)
     for header, batch in _batches(disk, path, logs[first:], next_offset, until):
         if following is None and entry is None:
-            break  # no client has seen the rest
+            break  # no client has seen the following batches
         if header.base_offset != next_offset and entry is not None:
             yield _misfit(sidecar, f"the batch of offset {next_offset} is missing")
             return
@@ -180,7 +180,7 @@ def _size(batch: memoryview, header: BatchHeader, kind: Kind07, kept_size: int) 
 def _batches(
     disk: Disk, path: str, logs: Sequence[int], offset: int, until_offset: int
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield the batches from an offset on, and before another."""
+    """Yield (header, bytes) of the batches from `offset` on and before `until_offset`, in the segments at `logs`."""
     for base in logs:
         if base >= until_offset:
             return

@@ -1,4 +1,4 @@
-"""Positions for clients of Kafka 0.7 as a kind of sidecar: what a log calls."""
+"""The sidecar format of positions for clients of Kafka 0.7, through which a log calls this package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.ports import Disk
 
 
 def positions_of(log: Log, disk: Disk) -> Positions07:
-    """Return the positions of a log for clients of Kafka 0.7, created for the first such client."""
+    """Return the positions of a log for clients of Kafka 0.7. The first call creates them."""
     if not isinstance(log.sidecars, Positions07):
         log.sidecars = Positions07(disk, log.path, log)
     return log.sidecars

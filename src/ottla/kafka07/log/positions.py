@@ -1,11 +1,12 @@
 """The positions of one partition's messages for clients of Kafka 0.7: bytes of a log that is not stored in their format.
 
-Each batch takes as many bytes as its records would in 0.7's format, or as the compressed message did from which it was produced.
-So positions follow from the log, and from a few facts in the sidecars (`sidecar07`): where a segment begins, and which batches
-are not seen as plain messages of format 1. Clients see nothing before both are on stable storage. From then on their view never
-changes, even if the process or the machine fails. Discarded positions are never given out again.
+A batch takes as many bytes as its records take in 0.7's format, or as the compressed message from which it was produced. To
+measure a batch is to compute these bytes. Positions follow from the log and from a few facts in the sidecars (`sidecar07`): where
+a segment begins, and which batches are not seen as plain messages of format 1. Clients see no messages before the log and the
+sidecars are on stable storage. After that their view never changes, even if the process or the machine fails. Discarded positions
+are never used again.
 
-A log without clients of 0.7 has none of this. The log is used as by its readers; clients are unknown here.
+A log without clients of 0.7 has no sidecars. This module uses the log's reads; clients are unknown here.
 """
 
 from __future__ import annotations
@@ -33,25 +34,26 @@ log = logging.getLogger("ottla.log")
 
 MAGICS: Final = {Kind07.PLAIN0: 0, Kind07.PLAIN1: 1}
 READ_BYTES: Final = 96 * 1024
-"""The bytes of the log read at once: memory of this size is reused for the next part, more would be allocated each time."""
+"""The bytes of the log read at once: malloc reuses memory of this size for the next read, but maps larger blocks each time."""
 
 PAUSE_BYTES: Final = 256 * 1024
 PAUSE_BATCHES: Final = 64
-"""The most bytes and batches measured at once: about a millisecond's work."""
+"""The most bytes and batches measured in one step: about a millisecond's work."""
 
 INTERVAL_BYTES: Final = 4096
 """The bytes of the log between two entries, unless its batches are larger."""
 
 MOST_UNSYNCED: Final = 4096
-"""The most records that may wait for a sync: all of them are checked after a crash."""
+"""The most records of a sidecar that wait for a sync. A start after a crash checks all of them."""
 
 MOST_PENDING: Final = 10_000
 MOST_PENDING_BYTES: Final = 16 << 20
-"""The most remembered batches with unknown position, and their bytes in memory; further ones are seen as plain messages."""
+"""The most remembered batches whose positions are unknown, and their bytes in memory. Clients see further batches as plain
+messages."""
 
 
 class Progress07(Enum):
-    """The outcome of a part of the work: done, more to do, more after a sync, or more with a larger `limit_bytes`."""
+    """The outcome of a step: all is done, more is to do, a sync is needed first, or the next batch needs a larger `limit_bytes`."""
 
     DONE = "done"
     MORE = "more"
@@ -77,8 +79,8 @@ class Noted07(NamedTuple):
 class Positions07:
     """The positions of one log. Everything before `end` is measured, and everything before `shown` is also on stable storage.
 
-    `bases` are the base offsets of its sidecars, as found at the start. `is_whole`: the last process was stopped in order, so
-    that no sidecar can be torn. Nothing is read before the first client's request.
+    `bases` are the base offsets of the sidecars that the start found. `is_whole`: the last shutdown was clean, so that no sidecar
+    can be torn. Nothing is read before the first client's request.
     """
 
     __slots__ = (
@@ -120,7 +122,7 @@ class Positions07:
     # Measuring
 
     def resume(self) -> None:
-        """Find the place where the last process stopped: nothing behind it was shown. Raises `Damaged07`."""
+        """Find the place up to which the last process showed messages, and continue there. Raises `Damaged07`."""
         if self.is_resumed:
             return
         while self.sidecars and self.sidecars[-1].is_empty:
@@ -136,7 +138,7 @@ class Positions07:
             raise Damaged07(newest.path, "it ends within an entry, although the broker was stopped cleanly.")
         if place.offset + is_batch > self._log.log_end_offset:
             raise misfit(newest.path)
-        if last is not None and is_batch:  # it was never shown: an END follows every shown entry
+        if last is not None and is_batch:  # its batch was never shown: an END follows every shown entry
             kept = newest.kept(last) if last.kind == Kind07.KEPT else None
             newest.cut(newest.count - 1)
             self._remember(Noted07(last.offset, Kind07(last.kind), kept))
@@ -146,9 +148,9 @@ class Positions07:
         self.is_resumed = True
 
     def go_on(self, until_offset: int, plain: Kind07, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Progress07:
-        """Measure a part of the log before `until_offset`, a millisecond's work; `plain` is the kind of batches without an entry.
+        """Measure a part of the log before `until_offset`, a millisecond's work. `plain` is the form of batches without an entry.
 
-        A batch may take `limit_bytes` when opened. Raises `Damaged07` and `StorageFailed`.
+        An opened batch may take `limit_bytes` of memory. Raises `Damaged07` and `StorageFailed`.
         """
         self._limit_bytes = limit_bytes
         if self.end.offset >= until_offset and self._work is None:
@@ -209,7 +211,7 @@ class Positions07:
                 yield Progress07.SYNC if self.wants_sync else Progress07.MORE
 
     def _pass_plain(self, view: memoryview, at: int) -> int:
-        """Measure the plain batches from `at` on that need no entry, as far as they are whole; return where they end."""
+        """Measure the whole plain batches of `view` from `at` on that need no entry. Return the place in `view` where they end."""
         until = min(len(view), at + max(0, INTERVAL_BYTES - self._since_entry))
         stop, offset, size = kernel_07.measure_batches(view, at, until, self.end.offset, MAGICS[Kind07.PLAIN1])
         self._since_entry += stop - at
@@ -229,7 +231,7 @@ class Positions07:
             yield Progress07.ROOM
 
     def _kind(self, header: BatchHeader, plain: Kind07) -> tuple[Kind07, bytes | None]:
-        """Return a batch's kind, and the message kept for it. Raises nothing."""
+        """Return (the form in which clients see a batch, the compressed message kept for the batch or None)."""
         while self._pending and self._pending[0].offset < header.base_offset:
             self._forget_first()
         if header.is_control:
@@ -239,7 +241,7 @@ class Positions07:
         return plain, None
 
     def _advance(self, header: BatchHeader, kind: Kind07, size: int, kept: Buffer | None) -> None:
-        """Advance the end by the batch there, which takes `size` bytes. Raises `StorageFailed` with nothing changed."""
+        """Advance `end` over a batch that takes `size` bytes; add an entry if needed. Raises `StorageFailed`, then unchanged."""
         offset, position = self.end
         if kind in (Kind07.PLAIN0, Kind07.KEPT) or self._since_entry >= INTERVAL_BYTES:
             self.sidecars[-1].add(offset, position, kind, header.crc, kept)
@@ -248,7 +250,7 @@ class Positions07:
         self.end = Place07(header.next_offset, position + size)
 
     def _go_to(self, offset: int) -> Generator[Progress07, None, None]:
-        """Begin a sidecar for a batch of `offset` if needed: a new one for each segment, and behind unreadable batches."""
+        """Begin a sidecar with the batch of `offset`, if it begins a segment or follows unreadable batches."""
         is_gap = bool(self.sidecars) and offset > self.end.offset
         if self.sidecars and not is_gap and self._segment_base(offset) <= self.sidecars[-1].base_offset:
             return
@@ -261,7 +263,7 @@ class Positions07:
         return segments[max(0, bisect_right(segments, offset, key=lambda each: each.base_offset) - 1)].base_offset
 
     def _begin(self, offset: int, position: int) -> None:
-        """Begin a sidecar. The one before is on stable storage, so that only the last one can ever be torn."""
+        """Begin a sidecar. The caller has synced the previous sidecar, so that only the last one can ever be torn."""
         before = self.sidecars[-1] if self.sidecars else None
         if before is not None:
             before.close()
@@ -274,10 +276,10 @@ class Positions07:
     # Appends by clients of 0.7
 
     def note(self, header: BatchHeader, kind: Kind07, size: int, kept: Buffer | None) -> None:
-        """Record a batch that a client of 0.7 produced, with `header` as in the log, which takes `size` bytes.
+        """Record a batch that a client of 0.7 produced: `header` is as in the log, and the batch takes `size` bytes.
 
-        If its position is not known yet, the kind is remembered until it is. If the disk fails or a crash loses it, the batch is
-        seen as plain messages.
+        If the batch's position is not known yet, `kind` and `kept` are remembered until it is. If the disk fails or a crash loses
+        them, clients see the batch as plain messages.
         """
         is_here = self.is_resumed and bool(self.sidecars) and self.end.offset == header.base_offset
         if is_here and self._work is None and self._log.segments[-1].base_offset <= self.sidecars[-1].base_offset:
@@ -304,11 +306,11 @@ class Positions07:
 
     @property
     def wants_sync(self) -> bool:
-        """Return whether so many records wait for a sync that one is due without a request."""
+        """Return whether more than `MOST_UNSYNCED` records wait for a sync, so that a sync is due without a client's request."""
         return bool(self.sidecars) and self.sidecars[-1].count + 1 - self.sidecars[-1].synced > MOST_UNSYNCED
 
     def dirty_files(self) -> list[File]:
-        """Return the files to sync, with the log's own, to show everything that is measured.
+        """Return the files that must be synced, together with the log's files, to show everything that is measured.
 
         Files with failed writes are left out.
         """
@@ -328,7 +330,7 @@ class Positions07:
         return files
 
     def mark_synced(self) -> None:
-        """Record that the log's `dirty_files`, these among them, were synced."""
+        """Record a sync of the files that the last call of `dirty_files` returned, together with the log's files."""
         if self._asked is None:
             return
         sidecar, count, place = self._asked
@@ -339,7 +341,7 @@ class Positions07:
     # Compaction and truncation
 
     def give_up(self, offset: int) -> None:
-        """Make all present positions invalid; the batches from `offset` on get later ones. Raises `StorageFailed`."""
+        """Make all present positions invalid. The batches from `offset` on get positions beyond these. Raises `StorageFailed`."""
         if not self.sidecars:
             return
         self._forget_work()
@@ -349,12 +351,12 @@ class Positions07:
         self.is_resumed = False
 
     def compacted(self, until_offset: int) -> None:
-        """Prepare for the compaction of batches before an offset, which are then replaced. Raises `StorageFailed`."""
+        """Prepare for a compaction, after which the log replaces batches before `until_offset`. Raises `StorageFailed`."""
         if self.sidecars and self.sidecars[0].base_offset < until_offset:
             self.give_up(self._log.log_end_offset)
 
     def truncated(self) -> None:
-        """Adjust to a truncation of the log, perhaps before shown positions. Raises `StorageFailed`."""
+        """Adjust to a truncation of the log. If it removed measured batches, make all positions invalid. Raises `StorageFailed`."""
         self._forget_work()
         end = self._log.log_end_offset
         if not self.sidecars:
@@ -366,7 +368,7 @@ class Positions07:
             self.give_up(end)
 
     def following(self, number: int) -> Sidecar07 | None:
-        """Return the sidecar after the one with this number, or None. Raises `Damaged07` if one is missing between them."""
+        """Return the sidecar after `sidecars[number]`, or None. Raises `Damaged07` if another one between the two is missing."""
         if number + 1 >= len(self.sidecars):
             return None
         found = self.sidecars[number + 1]
@@ -375,13 +377,13 @@ class Positions07:
         return found
 
     def drop_before(self, offset: int) -> None:
-        """Remove sidecars whose segments are all before `offset`, and cannot return.
+        """Remove the sidecars of segments before `offset`, which are deleted. The caller has synced the deletion.
 
-        The last one is never removed: it has the highest position given out.
+        The last sidecar is never removed, because it has the highest position that clients have.
         """
         while len(self.sidecars) > 1 and self.sidecars[1].base_offset <= offset and self.sidecars[1].synced:
             try:
-                _ = self.sidecars[1].begin  # raises if this one is still needed
+                _ = self.sidecars[1].begin  # raises if the header is damaged: the sidecar before it is then needed
                 self.sidecars[0].remove()
                 self.sidecars[0].remove_kept()
             except Damaged07:
