@@ -14,7 +14,9 @@ from ottla.broker.coordination.guard import ADDS_FROM, Admission, TransactionGua
 from ottla.broker.coordination.markers import MarkerAppender
 from ottla.broker.coordination.transaction_markers import TransactionMarkers
 from ottla.broker.partitions.partition import Partition
-from ottla.coord import offsets, transactional
+from ottla.coord import offsets
+from ottla.coord.classic.group import ClassicGroup
+from ottla.coord.consumer.group import ConsumerGroup
 from ottla.coord.offsets import Offsets
 from ottla.coord.records import OffsetPending
 from ottla.coord.runtime.machine import Outcome, Timer
@@ -155,7 +157,9 @@ MISTAKES = {
     "looks at the newest open transaction": Mistake("only what is committed", Producers, "first_unstable_offset", newest_open),
     "answers before the sync": Mistake("nothing hangs", Partition, "when_synced", tell_at_once, 1),
     "fences nobody": Mistake("nothing comes late", Transaction, "fenced", lambda known, version: known, 4),
-    "obeys members of the past": Mistake("stable for good", transactional, "consumer_error", lambda group, body: NONE, 6),
+    "obeys members of the past": Mistake(
+        "stable for good", ConsumerGroup, "transactional_commit_error", lambda group, body: NONE, 6
+    ),
     "keeps nothing for an outside coordinator": Mistake("prepared stays", machine, "_DECISIONS", KEEPING_NOTHING, 2),
     "ends what is prepared when its time is over": Mistake(
         "prepared stays", producers, "timeout_of", lambda body: body.transaction_timeout_ms, 2
@@ -167,7 +171,9 @@ MISTAKES = {
         "ended in time", TransactionMachine, "_next_timeouts", look_by_the_wall_clock, 4
     ),
     "compacts the last record of a batch away": Mistake("nothing hangs", OffsetMap, "retain", retain_too_few),
-    "obeys classic members of the past": Mistake("stable for good", transactional, "classic_error", lambda group, body: NONE, 6),
+    "obeys classic members of the past": Mistake(
+        "stable for good", ClassicGroup, "transactional_commit_error", lambda group, body: NONE, 6
+    ),
     "tells unstable offsets": Mistake("once each", offsets, "_withhold", lambda *args: None, 6),
 }
 
