@@ -1,1 +1,1 @@
-"""The registry of one host's brokers: SQLite in a shared directory, with sessions that end with their processes."""
+"""The registry of one host's brokers: SQLite in a shared directory. A session ends when its process ends."""

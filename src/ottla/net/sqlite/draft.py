@@ -10,19 +10,19 @@ from ottla.ports import NEW, Change, Condition, EntryExists, NoEntry, RegistryRe
 
 DATA: Final = "data"
 CHILDREN: Final = "children"
-"""The kinds of watches."""
+"""The kinds of watches: for an entry's value, and for the names of its children."""
 
 DIGITS: Final = 10
 KEPT: Final = 100_000
-"""The number of transactions whose changes are kept, for watches of processes that were suspended meanwhile."""
+"""The number of transactions whose changes are kept. A process that was suspended calls its watches by them afterwards."""
 
 FORGET_EVERY: Final = 1_000
 BELOW: Final = "path > ? || '/' AND path < ? || '0'"
-"""The range of paths below one: the character after "/" is "0"."""
+"""The condition for the paths below a path. The character after "/" is "0"."""
 
 
 class StoredNode(NamedTuple):
-    """The fields of an existing entry that a change depends on."""
+    """The fields of an existing entry on which a change depends."""
 
     version: int
     created: int
@@ -31,7 +31,7 @@ class StoredNode(NamedTuple):
 
 
 class CommitDraft:
-    """The changes of one transaction. `owner` is the session of the ephemeral entries that they create."""
+    """The changes of one transaction. `owner` is the session to which the created ephemeral entries belong."""
 
     def __init__(self, database: sqlite3.Connection, owner: int | None) -> None:
         self._database = database
@@ -41,7 +41,7 @@ class CommitDraft:
         self._touched: dict[tuple[str, str], None] = {}
 
     def take(self, each: Change | Condition) -> None:
-        """Make one change. Raises `EntryExists`, `NoEntry`, `VersionConflict` or `RegistryRefused`."""
+        """Check a condition, or make a change. Raises `EntryExists`, `NoEntry`, `VersionConflict` or `RegistryRefused`."""
         if isinstance(each, Change) and each.sequential:
             self._make_next(each)
             return
@@ -61,7 +61,7 @@ class CommitDraft:
             self._touched[DATA, each.path] = None
 
     def note(self) -> bool:
-        """Store the touched watches. Return whether anything was changed."""
+        """Store the changes for watches. Return whether anything was changed."""
         if not self._touched:
             return False
         rows = [(self._number, *watched) for watched in self._touched]
@@ -115,7 +115,7 @@ class CommitDraft:
         self._touch(path)
 
     def _touch(self, path: str) -> None:
-        """Note the watches of a created or removed entry."""
+        """Record the watches that the creation or removal of an entry affects."""
         for watched in ((DATA, path), (CHILDREN, path), (CHILDREN, above(path))):
             self._touched[watched] = None
 

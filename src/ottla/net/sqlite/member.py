@@ -1,4 +1,4 @@
-"""The files of a process that shares a registry: a lock, which the kernel releases at its death, and a pipe that wakes it.
+"""The files of a process that shares a registry: a lock, which the kernel releases when the process ends, and a wake-up pipe.
 
 The module uses system calls; the registry's contents are unknown here.
 """
@@ -26,7 +26,10 @@ AT_ONCE: Final = 1 << 16
 
 @contextmanager
 def opening(directory: Path, patience_s: float) -> Iterator[None]:
-    """Keep other processes from opening the registry, as a context manager. Raises `RegistryAway` and OSError."""
+    """Prevent other processes from opening the registry, within this context manager.
+
+    Raises `RegistryAway` if another process holds the lock for longer than `patience_s`, and OSError.
+    """
     (directory / MEMBERS).mkdir(parents=True, exist_ok=True)
     lock = os.open(directory / OPENING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -41,7 +44,10 @@ def opening(directory: Path, patience_s: float) -> Iterator[None]:
 
 
 def _is_taken(lock: int) -> bool:
-    """Take a lock if it is free; return whether that succeeded. It belongs to the open file: one process may be several members."""
+    """Take a lock if it is free, and return whether it was free.
+
+    The lock belongs to the open file, so that one process can have several members.
+    """
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -50,10 +56,10 @@ def _is_taken(lock: int) -> bool:
 
 
 class Member:
-    """This process as a member of a shared registry. Create and close it only while holding `opening`."""
+    """This process as a member of a shared registry. It must be created and closed inside `opening`."""
 
     def __init__(self, directory: Path) -> None:
-        """Create this member's files, and remove the ones of dead members. Raises OSError."""
+        """Create this member's files, and remove the files of members whose processes have ended. Raises OSError."""
         self._folder = directory / MEMBERS
         self._forget_the_dead()
         self.name = secrets.token_hex(8)
@@ -73,17 +79,17 @@ class Member:
         os.close(self._lock)
 
     def wake(self) -> None:
-        """Wake this member's thread, from any thread."""
-        with suppress(BlockingIOError):  # the pipe is full: a wake-up is pending
+        """Wake this member's own thread. Any thread may call this."""
+        with suppress(BlockingIOError):  # the pipe is full, so a wake-up is pending
             os.write(self.bell, b"\0")
 
     def hear(self) -> None:
-        """Drain the pipe of wake-ups."""
+        """Read and drop the wake-ups in the pipe."""
         with suppress(BlockingIOError):
             os.read(self.bell, AT_ONCE)
 
     def ring(self, name: str) -> None:
-        """Wake another member, if it exists."""
+        """Wake the thread of another member, if the member exists."""
         with suppress(OSError):
             bell = os.open(self._path(name, BELL), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
@@ -92,7 +98,7 @@ class Member:
                 os.close(bell)
 
     def is_dead(self, name: str) -> bool:
-        """Return whether another member's process has ended, or has never run since the machine's boot."""
+        """Return whether another member's process has ended."""
         try:
             lock = os.open(self._path(name, LOCK), os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -103,7 +109,7 @@ class Member:
             os.close(lock)
 
     def _forget_the_dead(self) -> None:
-        """Remove the files of killed processes."""
+        """Remove the files of members whose processes have ended."""
         for name in {file.stem for file in self._folder.iterdir()}:
             if self.is_dead(name):
                 self._unlink(name)

@@ -17,11 +17,14 @@ from ottla.ports import Change, CommitSteps, Condition, RegistryDamaged, Session
 
 T = TypeVar("T")
 AT_ONCE: Final = 500
-"""The number of entries read before other work has its turn."""
+"""The number of entries that are read without a pause for other work."""
 
 
 class HostRegistry:
-    """Implements `ottla.ports.SharedRegistry` on a directory. `start` begins its session, which `on_session` reports."""
+    """Implements `ottla.ports.SharedRegistry` on a directory.
+
+    `start` begins the registry's session; the callbacks of `on_session` report when it has begun.
+    """
 
     def __init__(self, directory: Path, timeout_ms: int, post: Post) -> None:
         """Open the registry. This blocks on the disk. Raises `RegistryDamaged` and `RegistryAway`."""

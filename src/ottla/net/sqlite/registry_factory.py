@@ -1,4 +1,4 @@
-"""The opening of a host's registry by a broker's settings. Errors are sentences for people."""
+"""The opening of a host's registry by a broker's settings. Messages of exceptions are for users."""
 
 from __future__ import annotations
 

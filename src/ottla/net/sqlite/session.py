@@ -1,8 +1,8 @@
-"""The session of one process with its host's registry, on its own thread: heartbeats, its end by others, and its renewal.
+"""The session of one process with its host's registry, on a thread of its own: heartbeats, expiry and renewal.
 
-It uses the store and the other processes' files. Each second it checks for missed events; otherwise a pipe wakes it. A dead process
-is noticed at once: the kernel reports it, and the first process to notice ends its session. A suspended process is noticed after
-its timeout, by processes that were not suspended themselves meanwhile.
+The module uses the store and the other processes' files. The thread checks for missed events every second; otherwise a pipe wakes
+it. The kernel reports the end of a process at once, and the first process that gets the report ends the session. A suspended
+process is detected after its timeout, by processes that were not suspended at the same time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ottla.ports import Done, RegistryAway, SessionEvent, StorageFailed
 log = logging.getLogger("ottla.net")
 
 Post = Callable[[Callable[[], None]], None]
-"""A function that runs a call on the broker's thread, from any other."""
+"""A function that schedules a call on the broker's thread. Any other thread may call it."""
 
 
 HEARTBEATS: Final = 6
@@ -37,11 +37,11 @@ HEARTBEATS: Final = 6
 LOOK_MS: Final = 1_000
 CLOSE_S: Final = 10.0
 NONE: Final = 0
-"""The number of no session."""
+"""The session number that means no session."""
 
 
 class RegistryJob:
-    """Work that waits for the disk, and its result."""
+    """Work that waits for the disk, and the result of the work."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self.work = work
@@ -51,13 +51,19 @@ class RegistryJob:
 
 
 class HostSession:
-    """One session after another. `told` and `done` callbacks are called by `post`; the rest runs on the session's thread."""
+    """The sessions of this process, one after another.
+
+    The callbacks `told` and `done` are called on the broker's thread through `post`. Everything else runs on the session's thread.
+    """
 
     def __init__(self, store: RegistryStore, member: Member, timeout_ms: int, post: Post) -> None:
         self.told: list[Callable[[SessionEvent], None]] = []
         self.timeout_ms = timeout_ms
         self.lives_until_ms = 0
-        """The monotonic time, in ms, until which no other process ends the session: a host's processes have one monotonic clock."""
+        """The monotonic time, in ms, before which no other process ends the session.
+
+        All processes of a host share one monotonic clock.
+        """
         self.number = NONE
         self.watches = WatchTable()
         self._store = store
@@ -75,7 +81,7 @@ class HostSession:
         self._selector = selectors.DefaultSelector()
         self._selector.register(member.bell, selectors.EVENT_READ)
         self._processes: dict[int, int] = {}
-        """pid -> handle of another process"""
+        """pid -> handle of another process, which reports the process's end"""
         self._thread = threading.Thread(target=self._run, name="ottla-registry", daemon=True)
 
     # --- for the broker's thread
@@ -84,7 +90,7 @@ class HostSession:
         self._thread.start()
 
     def ask(self, asked: RegistryJob, done: Done) -> None:
-        """Queue work; `done` is called after it, with `RegistryAway` if it could not be done."""
+        """Queue work. `done` is called after it, with `RegistryAway` if the work could not be done."""
         asked.done = done
         if self._thread.is_alive() and not self._is_closing:
             self._jobs.append(asked)
@@ -93,7 +99,7 @@ class HostSession:
             self._post(partial(done, RegistryAway("the registry", "it is closed")))
 
     def close(self) -> None:
-        """End the session and the thread. This blocks on the disk; callable from any other thread."""
+        """End the session and the thread. This blocks on the disk. Any other thread may call this."""
         if self._is_closing:
             return
         self._is_closing = True
@@ -105,8 +111,8 @@ class HostSession:
     # --- on the session's thread
 
     def ring(self) -> None:
-        """Wake the other processes after a change."""
-        with suppress(StorageFailed):  # they check each second
+        """Wake the other processes after a change, so that they call their watches."""
+        with suppress(StorageFailed):  # they check each second anyway
             for row in self._store.sessions():
                 if row.name != self._member.name:
                     self._member.ring(row.name)
@@ -144,9 +150,9 @@ class HostSession:
             self._post(partial(asked.done, None))
 
     def _look(self, now_ms: int) -> None:
-        """Extend the session, and end the expired sessions of others."""
+        """Extend the session, and end other sessions that have expired."""
         if now_ms - self._looked_ms > self.timeout_ms // 2:
-            self._awake_since_ms = now_ms  # the whole machine may have been suspended, and others are about to extend theirs
+            self._awake_since_ms = now_ms  # the machine may have been suspended: others are about to extend their sessions
         self._looked_ms = now_ms
         self._next_look_ms = now_ms + min(LOOK_MS, self.timeout_ms // HEARTBEATS)
         if not self._is_reached:
@@ -154,7 +160,7 @@ class HostSession:
         self._attempt(partial(self._see_to_sessions, now_ms))
 
     def _attempt(self, work: Callable[[], None]) -> None:
-        """Do session work; report the registry's loss and its return."""
+        """Do session work. Report `AWAY` if the registry has become unavailable."""
         try:
             work()
         except StorageFailed as failure:
@@ -182,7 +188,7 @@ class HostSession:
         self._follow(others)
 
     def _see_to_writer(self) -> None:
-        """End a suspended process that blocks all writes: otherwise the other sessions would end as well."""
+        """End a suspended process that blocks all writes, because the other sessions would otherwise expire as well."""
         self._stuck.look({row.pid for row in self._store.sessions()})
 
     def _kept_up(self, until_ms: int, event: SessionEvent | None) -> None:
@@ -191,11 +197,11 @@ class HostSession:
         self._is_reached = True
         if event is not None:
             self._stuck.forget()
-            self._awake_since_ms = _mono_ms()  # others could not extend theirs either, and are about to
+            self._awake_since_ms = _mono_ms()  # other processes could not extend their sessions either, and are about to
             self._tell(event)
 
     def _lose(self) -> None:
-        """Process the end of the session by another process; the next one begins at once."""
+        """Handle that another process has ended the session. The next session begins at once."""
         self.number = NONE
         self.lives_until_ms = 0
         self._is_reached = False
@@ -211,7 +217,7 @@ class HostSession:
         return self._member.is_dead(row.name) or (was_watched and row.until_ms < now_ms)
 
     def _follow(self, others: Iterable[SessionRow]) -> None:
-        """Let the kernel report the death of these processes, if it can."""
+        """Let the kernel report the end of these processes, if the system supports that."""
         for pid in {row.pid for row in others} - {os.getpid()} - self._processes.keys():
             with suppress(OSError, AttributeError):
                 handle = os.pidfd_open(pid)
@@ -239,7 +245,7 @@ class HostSession:
 
     def _end(self) -> None:
         own = self._member.name
-        with suppress(StorageFailed):  # otherwise others end it
+        with suppress(StorageFailed):  # otherwise another process ends it
             if self._store.end_sessions(lambda row: row.name == own):
                 self.ring()
         self.lives_until_ms = 0

@@ -20,11 +20,15 @@ Entries = list[Entry | None]
 Names = list[list[str] | None]
 Results = list[T]
 MOST_BYTES: Final = 1 << 20
-"""The limit of one commit, in bytes, as with ZooKeeper, so that a registry can be copied there."""
+"""The size limit of one commit, in bytes. It is ZooKeeper's limit, so that a registry can be copied to ZooKeeper."""
 
 
 class SessionRow(NamedTuple):
-    """A session's row: the end of its lifetime without heartbeats (monotonic ms), and the name of its process's files."""
+    """A session's row.
+
+    `until_ms` is the monotonic time when the session expires without another heartbeat. `name` is the name of its process's files,
+    and `pid` the process's id.
+    """
 
     number: int
     name: str
@@ -33,7 +37,7 @@ class SessionRow(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """A change for watches, and the number of its transaction."""
+    """A change for which watches are called, and the number of its transaction."""
 
     number: int
     kind: str
@@ -41,11 +45,14 @@ class Touched(NamedTuple):
 
 
 class SessionOver(RegistryAway):
-    """Another process ended the session after a timeout without heartbeats."""
+    """The session was ended by another process, after a timeout without heartbeats."""
 
 
 class RegistryStore:
-    """One connection. All methods raise `RegistryAway` while the registry is unusable, and `StorageFailed` if it is damaged."""
+    """One connection to the registry's file.
+
+    All methods raise `RegistryAway` while the registry is unusable, and `StorageFailed` if it is damaged.
+    """
 
     def __init__(self, directory: Path, busy_ms: int) -> None:
         """Open the registry. Raises `RegistryDamaged` and `RegistryAway`."""
@@ -57,7 +64,7 @@ class RegistryStore:
             self._database.close()
 
     def read(self, paths: Sequence[str]) -> tuple[int, Entries]:
-        """Return (number of the last visible transaction, entries)."""
+        """Return (the number of the last visible transaction, the entries at `paths`)."""
 
         def one(path: str) -> Entry | None:
             sql = "SELECT path, value, version, created, crc FROM entry WHERE path = ?"
@@ -67,7 +74,7 @@ class RegistryStore:
         return self._seen(paths, one)
 
     def list(self, paths: Sequence[str]) -> tuple[int, Names]:
-        """Return (number of the last visible transaction, names of each entry's children)."""
+        """Return (the number of the last visible transaction, the names of each entry's children)."""
 
         def one(path: str) -> list[str] | None:
             rows = self._database.execute("SELECT path FROM entry WHERE parent = ? ORDER BY path", (path,)).fetchall()
@@ -77,7 +84,10 @@ class RegistryStore:
         return self._seen(paths, one)
 
     def changes(self, since: int) -> tuple[int, Sequence[Touched] | None]:
-        """Return (number of the last transaction, changes after `since`, or None if they are no longer stored)."""
+        """Return (the number of the last transaction, the changes after transaction `since`).
+
+        The second value is None if these changes are no longer stored.
+        """
         with self._transaction("BEGIN"):
             last, forgotten = self._database.execute("SELECT transactions, forgotten FROM state").fetchone()
             if forgotten > since:
@@ -86,9 +96,9 @@ class RegistryStore:
             return last, [Touched(*row) for row in rows]
 
     def commit(self, session: int, changes: Sequence[Change | Condition]) -> bool:
-        """Make all changes or none; return whether anything was changed.
+        """Make all changes or none. Return whether anything was changed.
 
-        Raises the exceptions of `SharedRegistry.commit`, and `SessionOver`.
+        Raises the exceptions of `SharedRegistry.commit`, and `SessionOver` if the session has ended.
         """
         size = sum(len(each.path) + len(each.value or b"") for each in changes if isinstance(each, Change))
         if size > MOST_BYTES:
@@ -113,12 +123,12 @@ class RegistryStore:
             return self._database.execute(sql, (name, pid, until_ms)).lastrowid or 0
 
     def keep_up(self, session: int, until_ms: int) -> bool:
-        """Extend a session's lifetime; return whether it still lives."""
+        """Extend a session's lifetime. Return whether the session still exists."""
         with self._quickly(), self._transaction("BEGIN IMMEDIATE"):
             return self._database.execute("UPDATE session SET until_ms = ? WHERE id = ?", (until_ms, session)).rowcount == 1
 
     def end_sessions(self, is_over: Callable[[SessionRow], bool]) -> bool:
-        """End the expired sessions; return whether that changed anything."""
+        """End the sessions for which `is_over` returns True. Return whether an ephemeral entry was removed."""
         with self._quickly(), self._transaction("BEGIN IMMEDIATE"):
             draft = CommitDraft(self._database, None)
             for row in self._database.execute("SELECT id, name, pid, until_ms FROM session").fetchall():
@@ -149,7 +159,10 @@ class RegistryStore:
 
     @contextmanager
     def _quickly(self) -> Iterator[None]:
-        """Write without a sync: after a power cut no session lives, and the next sync includes everything before it."""
+        """Write without a sync, within this context manager.
+
+        After a power cut no session is alive, and the next sync includes everything written before it.
+        """
         self._database.execute("PRAGMA synchronous = NORMAL")
         try:
             yield

@@ -1,4 +1,4 @@
-"""The survey of a host's registry, while its brokers run or not: the damaged entries. It changes nothing."""
+"""The check of a host's registry for damaged entries. It changes nothing, and works while brokers run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from ottla.registry.tree import StoredEntry, Tree
 
 LOCKED_S = 10.0
 MOST_FAULTS = 100
-"""The limit on faults of the file as a whole; damaged entries are listed one by one."""
+"""The limit on the reported faults of the file as a whole. Damaged entries are all reported."""
 
 
 class HostSurvey(NamedTuple):
-    """The intact entries, and each fault: (an entry's path or the file's name, reason). `processes` is the number of sessions."""
+    """The intact entries, and the faults: (path of a damaged entry or name of the file, reason).
+
+    `processes` is the number of sessions.
+    """
 
     tree: Tree
     faults: list[tuple[str, str]]
@@ -40,7 +43,7 @@ def survey(directory: str) -> HostSurvey:
 
 
 def _read(database: sqlite3.Connection) -> HostSurvey:
-    database.execute("BEGIN")  # one snapshot, whatever is written meanwhile
+    database.execute("BEGIN")  # one snapshot, whatever is written during the check
     tree = Tree()
     faults = [(FILE, state) for (state,) in database.execute(f"PRAGMA quick_check({MOST_FAULTS})") if state != "ok"]
     for row in database.execute("SELECT path, value, version, created, crc, owner FROM entry ORDER BY path"):

@@ -1,4 +1,4 @@
-"""The registry's file: its tables, its opening, and its damage. It uses SQLite; the sessions' files are unknown here."""
+"""The registry's file: its tables, its opening, and the detection of damage. It uses SQLite, but not the sessions' files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.ports import Entry, RegistryAway, RegistryDamaged, StorageFailed
 
 FILE: Final = "registry.sqlite"
 FORMAT: Final = 1
-"""SQLite's user_version of the file; a newer one was written by a newer Ottla."""
+"""SQLite's `user_version` of the file. A higher number means that a newer version of Ottla has written the file."""
 
 TABLES: Final = (
     "CREATE TABLE entry (path TEXT PRIMARY KEY, parent TEXT, value BLOB NOT NULL, version INTEGER NOT NULL,"
@@ -31,20 +31,20 @@ TABLES: Final = (
 """The tables of the registry.
 
 `entry.owner` is the session of an ephemeral entry; `entry.made` counts all sequential children that the entry ever had. `change`
-stores the changes for watches; the ones up to `state.forgotten` are deleted.
+stores the changes for watches; changes of transactions up to `state.forgotten` are deleted.
 """
 
 REMEDY: Final = "restore a backup of its directory, or delete it together with the data directories of its brokers"
 
 
 def opened(file: Path, busy_ms: int) -> sqlite3.Connection:
-    """Open the registry, or create it. The caller keeps other processes from doing so meanwhile.
+    """Open the registry, or create it. The caller must prevent other processes from opening it at the same time.
 
     Raises `RegistryDamaged` and `RegistryAway`.
     """
     with _understood(file):
         with suppress(OSError):  # SQLite's own error is clearer
-            file.touch(0o600)  # it holds credentials: no other user may read it
+            file.touch(0o600)  # no other user may read the file, which contains credentials
         database = sqlite3.connect(file, busy_ms / 1000, isolation_level=None, check_same_thread=False)
         try:
             database.execute("PRAGMA journal_mode = WAL")
@@ -72,7 +72,11 @@ def _understood(file: Path) -> Iterator[None]:
 
 
 def failed(file: Path, error: sqlite3.Error) -> RegistryAway | RegistryDamaged:
-    """Return the exception for an SQLite error: damage, or an unusable registry, which leaves a commit's outcome unknown."""
+    """Return the exception for an SQLite error.
+
+    `RegistryDamaged` means damage. `RegistryAway` means that the registry is unusable at present, and that the outcome of a commit
+    is unknown.
+    """
     if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return RegistryDamaged(f"{file} is damaged ({error}): {REMEDY}")
     return RegistryAway(str(file), f"it is not available ({error})")
@@ -95,7 +99,7 @@ def _check(file: Path, database: sqlite3.Connection) -> None:
 
 
 def checksum(path: str, value: bytes, version: int, created: int) -> int:
-    """Return the checksum of an entry: SQLite has none."""
+    """Return the checksum of an entry. SQLite itself has no checksums."""
     return crc32(value, crc32(f"{path} {version} {created} ".encode()))
 
 

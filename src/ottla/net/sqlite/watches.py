@@ -1,4 +1,4 @@
-"""The watches of entries: the callbacks for each entry's next change. Pure data; it uses the numbers of transactions."""
+"""The watches of entries: the callbacks for each entry's next change. The module uses no files, only the numbers of transactions."""
 
 from __future__ import annotations
 
@@ -8,22 +8,28 @@ from ottla.net.sqlite.store import Touched
 
 Changed = Callable[[str], None]
 Watched = tuple[str, str]
-"""(kind, path)"""
+"""(kind of watch, path)"""
 
 
 class WatchTable:
-    """The watches. Each is called once, for the first change after the transaction that its owner has read."""
+    """The watches of one process.
+
+    Each is called once, for the first change after the transaction that its owner had seen when it read the entry.
+    """
 
     def __init__(self) -> None:
         self._watches: dict[Watched, dict[Changed, int]] = {}
 
     def leave(self, kind: str, paths: Sequence[str], changed: Changed, seen: int) -> None:
-        """Add watches of a reader that has seen transaction `seen`. An earlier watch of the same function stays."""
+        """Add watches of a reader that has seen transaction `seen`.
+
+        If the same function watches a path already, the old watch stays.
+        """
         for path in paths:
             self._watches.setdefault((kind, path), {}).setdefault(changed, seen)
 
     def touched(self, changes: Sequence[Touched]) -> Iterator[tuple[Changed, str]]:
-        """Remove and yield the watches of these changes, in order."""
+        """Remove and yield the watches that these changes affect, in order."""
         for number, kind, path in changes:
             watches = self._watches.get((kind, path), {})
             due = [changed for changed, seen in watches.items() if seen < number]
@@ -34,7 +40,7 @@ class WatchTable:
                 del self._watches[kind, path]
 
     def all(self) -> Iterator[tuple[Changed, str]]:
-        """Remove and yield every watch: its change may have been missed."""
+        """Remove and yield every watch, because changes may have been missed."""
         watches, self._watches = self._watches, {}
         for (_, path), waiting in watches.items():
             for changed in waiting:

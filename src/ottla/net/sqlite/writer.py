@@ -1,7 +1,8 @@
-"""The process that keeps others of its host from writing, and the end of one that is suspended meanwhile.
+"""The process that prevents other processes of its host from writing to the registry, and its end if it is suspended.
 
-The kernel holds SQLite's write lock, and releases it only with the process: one that is stopped (SIGSTOP) during a write would
-block all others until their sessions end. Linux shows the owner of a lock; on other systems nothing is done.
+The kernel holds SQLite's write lock for a process, and releases it when the process ends. A process that is stopped (SIGSTOP)
+during a write would block all others until their sessions expire. Linux shows the owner of a lock; on other systems nothing is
+done.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ log = logging.getLogger("ottla.net")
 
 LOCKS: Final = Path("/proc/locks")
 WRITE_LOCK: Final = "120"
-"""The byte of the file -shm that a writer locks (SQLite, "WAL-mode file format", locks)."""
+"""The byte of the -shm file that a writer locks (SQLite, "WAL-mode file format", locks)."""
 
 STOPPED: Final = ("T", "t")
-"""The states of a process that is stopped by a signal, or by a debugger."""
+"""The states, in /proc, of a process that is stopped by a signal or by a debugger."""
 
 
 class StuckWriter:
-    """A check for the current writer, while no process can write."""
+    """A check for a writer that holds the lock for too long. It is used only while no process can write."""
 
     def __init__(self, file: Path) -> None:
         self._shared = Path(f"{file}-shm")
@@ -33,7 +34,10 @@ class StuckWriter:
         self._told: int | None = None
 
     def look(self, members: Collection[int]) -> None:
-        """Kill the writer if it was already there at the last check, is one of `members`, and is stopped. Log any other."""
+        """Kill the writer if it is one of `members`, is stopped, and was already the writer at the last check.
+
+        If it was the writer at the last check, but does not meet the other conditions, log its id.
+        """
         pid = writer_of(self._shared)
         before, self._seen = self._seen, pid
         if pid is None or pid != before or pid == os.getpid():
@@ -47,11 +51,11 @@ class StuckWriter:
             self._told = pid
 
     def forget(self) -> None:
-        """Reset the check: writes succeed again."""
+        """Reset the check, because writes succeed again."""
         self._seen = self._told = None
 
     def _kill(self, pid: int) -> bool:
-        """Kill the process of this id if it still holds the lock: its id may have been reused."""
+        """Kill the process `pid` if it still holds the lock. This is checked because the id may have been reused."""
         with suppress(OSError):
             process = os.pidfd_open(pid)
             try:
@@ -64,7 +68,10 @@ class StuckWriter:
 
 
 def writer_of(shared: Path) -> int | None:
-    """Return the process that has locked the registry with this -shm file; None if there is none, or it is unknown."""
+    """Return the id of the process that has locked the registry with this -shm file.
+
+    Return None if no process has locked it, or if the system does not show it.
+    """
     try:
         inode = str(shared.stat().st_ino)
         lines = LOCKS.read_text().splitlines()

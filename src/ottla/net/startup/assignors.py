@@ -1,4 +1,4 @@
-"""The assignors named by `group.consumer.assignors`: built-in ones, and a user's own by module and class."""
+"""The assignors named by `group.consumer.assignors`: built-in ones by name, and a user's by module and class."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SETTING = "group.consumer.assignors"
 
 
 def assignors(wanted: Iterable[str | Assignor]) -> tuple[Assignor, ...]:
-    """Find assignors by name ("uniform", "package.module:Class"); objects are used unchanged. Raises `SettingError`."""
+    """Find assignors by name ("uniform", "package.module:Class"). Objects are returned unchanged. Raises `SettingError`."""
     found = tuple(_by_name(one) if isinstance(one, str) else _own(one, type(one).__qualname__) for one in wanted)
     names = [assignor.name for assignor in found]
     if not found:

@@ -1,4 +1,7 @@
-"""The authorizer named by `authorizer.class.name`: Kafka's names select Ottla's own; others are a user's module and class."""
+"""The authorizer named by `authorizer.class.name`.
+
+Kafka's class names select Ottla's own authorizer. Any other name is the module and class of a user's authorizer.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ SETTING = "authorizer.class.name"
 
 
 def own_authorizer(name: str) -> Authorizer | None:
-    """Return the authorizer of this name; None if ACLs decide, or without authorization. Raises `SettingError`."""
+    """Return the user's authorizer of this name.
+
+    Return None if Ottla's ACLs decide, or if no authorizer is set. Raises `SettingError`.
+    """
     if not name or name in BY_RULES:
         return None
     module, _, attribute = name.partition(":")

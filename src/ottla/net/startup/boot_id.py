@@ -1,4 +1,4 @@
-"""The id of the machine's boot: written data survives the end of a process in the page cache, but not a power cut."""
+"""The id of the machine's boot. If it has not changed, the page cache still contains what a killed process had written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @cache
 def boot_id() -> str:
-    """Return an id that no other boot of any machine has, or "" if the system offers none."""
+    """Return an id that no other boot of any machine has, or "" if the operating system offers none."""
     try:
         return BOOT_ID.read_text().strip()
     except OSError:

@@ -1,6 +1,6 @@
-"""The start of a broker in a cluster: it finds its place in the registry, loads the cluster's metadata, listens, and registers.
+"""The start of a broker in a cluster: it begins a registry session, loads the cluster's metadata, listens, and registers.
 
-The module uses the registry's real port. Each refusal is one sentence.
+The module uses the registry's real port. Each refusal is a message of one sentence.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ottla.net.startup.registry_steps import completed
 from ottla.ports import ClusterPorts, Entry, RegistryDamaged, SharedRegistry, StorageFailed
 from ottla.registry.generations import find
 
-ANYWHERE = ("0.0.0.0", "::")  # wildcard addresses, which cannot be advertised
+ANYWHERE = ("0.0.0.0", "::")  # the wildcard addresses, which cannot be advertised
 
 
 class ClusterPlace:
-    """A broker's place in its cluster: its session, its data directory, and its links to the other brokers.
+    """A broker's connections to its cluster: its registry session, its data directory, and its links to the other brokers.
 
     Raises `SettingError` if the settings of the inter-broker listener are unusable.
     """
@@ -42,7 +42,7 @@ class ClusterPlace:
 
 
 async def found(data_dir: str, settings: BrokerSettings, posts: Posts) -> ClusterPlace:
-    """Begin a session, and take the data directory of this broker of this cluster.
+    """Begin a registry session, and lock the broker's data directory, after a check that both are of the same cluster.
 
     Raises `SettingError`, `DataDirectoryError` and `NotAMember`.
     """
@@ -73,7 +73,7 @@ async def found(data_dir: str, settings: BrokerSettings, posts: Posts) -> Cluste
 
 
 async def open_shared(settings: BrokerSettings, posts: Posts) -> SharedRegistry:
-    """Return a session with the registry of the settings. Raises `SettingError` and `NotAMember`."""
+    """Return a session with the registry that the settings name. Raises `SettingError` and `NotAMember`."""
     if settings.ottla_registry_directory:
         return await opened_on_host(settings.ottla_registry_directory, settings.zookeeper_session_timeout_ms, posts)
     with kazoo_needed("A cluster over ZooKeeper"):
@@ -83,7 +83,7 @@ async def open_shared(settings: BrokerSettings, posts: Posts) -> SharedRegistry:
 
 @contextmanager
 def kazoo_needed(what: str) -> Iterator[None]:
-    """Convert an ImportError for kazoo to `SettingError`, as a context manager around imports."""
+    """Convert an ImportError for kazoo to `SettingError`. This is a context manager around imports."""
     try:
         yield
     except ImportError as missing:
@@ -93,7 +93,10 @@ def kazoo_needed(what: str) -> Iterator[None]:
 
 
 async def _cluster(registry: SharedRegistry, data_dir: str, known: Mapping[str, str], settings: BrokerSettings) -> str:
-    """Return the cluster's id; a new cluster begins with this broker. Raises `NotAMember` for another cluster's data directory."""
+    """Return the cluster's id. If the registry has no cluster yet, create one.
+
+    Raises `NotAMember` if the data directory is of another cluster.
+    """
     address = settings.registry_address
     cluster_id = await completed(place.cluster_id(registry))
     if cluster_id is None and has_registry(data_dir):
@@ -119,7 +122,7 @@ async def _cluster(registry: SharedRegistry, data_dir: str, known: Mapping[str, 
 
 
 async def _is_of_old(registry: SharedRegistry, known: Mapping[str, str]) -> bool:
-    """Return whether directory and registry may be of a cluster before 0.10.1, which had no id: it gets one now."""
+    """Return whether directory and registry can be of a cluster before Kafka 0.10.1. Such a cluster has no id, and gets one now."""
     (topics,) = await completed(registry.list([layout.TOPICS]))
     return "cluster.id" not in known and bool(topics)
 
@@ -129,9 +132,9 @@ def _named(known: Mapping[str, str]) -> str:
 
 
 async def _check_taken_along(registry: SharedRegistry, data_dir: str, address: str | None) -> None:
-    """Raise `NotAMember` for a lone broker that ran after its registry was copied: the copy lacks its later changes.
+    """Raise `NotAMember` if a lone broker ran after its registry was copied, because the copy lacks the broker's later changes.
 
-    Each start of a lone broker begins a controller epoch.
+    Each start of a lone broker begins a new controller epoch, so the epochs show whether it ran.
     """
     (entry,) = await completed(registry.read([layout.CONTROLLER_EPOCH]))
     if await asyncio.to_thread(_own_epoch, data_dir) > _epoch_in(entry):
@@ -142,7 +145,10 @@ async def _check_taken_along(registry: SharedRegistry, data_dir: str, address: s
 
 
 def _own_epoch(data_dir: str) -> int:
-    """Return the last controller epoch in a directory's registry; 0 if unreadable, since the cluster's registry counts."""
+    """Return the last controller epoch in a directory's registry.
+
+    Return 0 if that registry is unreadable, because the cluster's registry has replaced it.
+    """
     with closing(RealDisk(data_dir, lambda call: call())) as disk, suppress(RegistryDamaged, StorageFailed):
         found = find(disk)
         return 0 if found is None else _epoch_in(found.best.tree.get(layout.CONTROLLER_EPOCH))
@@ -154,12 +160,12 @@ def _epoch_in(entry: Entry | None) -> int:
 
 
 async def prepared(broker: BrokerMachine) -> None:
-    """Load the cluster's metadata, ACLs above all, before any client is served. Raises `NotAMember`."""
+    """Load the cluster's metadata, including ACLs, before any client is served. Raises `NotAMember`."""
     await _told(broker.prepare)
 
 
 async def registered(broker: BrokerMachine, addresses: Sequence[Listen]) -> None:
-    """Return once the broker is a member. Raises `NotAMember` and `SettingError`."""
+    """Register the broker, and return once it is a member of the cluster. Raises `NotAMember` and `SettingError`."""
     listeners = [advertised(where, broker.settings, "other brokers") for where in addresses]
     membership = broker.membership
     assert membership is not None, "this broker is one of a cluster"
@@ -178,7 +184,10 @@ async def _told(start: Callable[[Callable[[str], None]], None]) -> None:
 
 
 def advertised(where: Listen, settings: BrokerSettings, whom: str) -> Listener:
-    """Return the address at which `whom` reaches a listener: the advertised one, else its own. Raises `SettingError`."""
+    """Return the address at which clients or brokers reach a listener: the advertised address, otherwise its own.
+
+    `whom` names these clients or brokers in the message of `SettingError`, which is raised if the address cannot be advertised.
+    """
     for listener in settings.advertised_listeners or ():
         if listener.name == where.name:
             return listener

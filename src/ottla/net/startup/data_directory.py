@@ -1,6 +1,6 @@
-"""A broker's data directory: its owner, its lock, and the state after the last stop. It reads Kafka's `meta.properties`.
+"""A broker's data directory: its owner, its lock, and whether the last shutdown was clean. It reads Kafka's `meta.properties`.
 
-The directory's logs are unknown here. Every failure is a `DataDirectoryError` of one sentence.
+The directory's logs are unknown here. Every failure is a `DataDirectoryError` whose message is one sentence.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from ottla.registry.generations import DIRECTORIES
 LOCK = ".lock"
 META = "meta.properties"
 OLD_REGISTRY = "registry.sqlite"
-"""The file of the former registry."""
+"""The registry's file in old versions of Ottla."""
 
 BOOT = ".boot-id"
-"""The file with the boot id under which all logs were last verified, while the broker runs or after it crashed."""
+"""The file with the boot id under which all logs were last verified. It exists while the broker runs, and after a crash."""
 
 VERSION = 1
 
 OF_ZOOKEEPER = {"node.id": "broker.id"}
-"""The names of properties in version 0, which Kafka's brokers over ZooKeeper write and read."""
+"""The names of properties in version 0 of `meta.properties`, the version of Kafka's brokers over ZooKeeper."""
 
 _held: set[str] = set()
-"""The directories held by this process. A POSIX lock keeps out other processes (Apache Kafka's too), but not this one."""
+"""The directories that this process holds. A POSIX lock excludes other processes (Apache Kafka's too), but not this one."""
 
 _claiming = threading.Lock()
-"""Held while `_held` is checked and changed: of two threads, only one gets a directory."""
+"""Held while `_held` is checked and changed, so that only one of two threads gets a directory."""
 
 
 class DataDirectoryError(Exception):
@@ -51,18 +51,18 @@ class DirectoryInUse(DataDirectoryError):
 
 
 class HeldDirectory(NamedTuple):
-    """A data directory held by this process: its real path, and the descriptor whose lock keeps out other processes."""
+    """A data directory that this process holds: its real path, and the descriptor whose lock excludes other processes."""
 
     held: str
     lock: int
 
 
 class DataDirectory:
-    """A data directory held by this broker until `close` (after an orderly stop) or `release` (otherwise).
+    """A data directory that this broker holds until `close` (after a clean shutdown) or `release` (otherwise).
 
-    `cluster_id` and `directory_id` are created once and kept; `clean` says whether the last stop was orderly. On a full disk, its
-    `reserve` has been released, so that there is room for a start. `was_killed`: the process ended without a stop, and the machine
-    has not rebooted since, so that the page cache was not lost.
+    `cluster_id` and `directory_id` are created once and never change. `clean` is whether the last shutdown was clean. `was_killed`
+    is whether the last process was killed without a reboot since, so that the page cache was not lost. On a full disk the `reserve`
+    was released, so that there is room for the start.
     """
 
     def __init__(self, path: str, claim: HeldDirectory, reserve: Reserve, properties: dict[str, str], *, clean: bool) -> None:
@@ -80,10 +80,11 @@ class DataDirectory:
     def open(
         cls, path: str, *, node_id: int | None = None, cluster_id: str | None = None, is_shared: bool = False
     ) -> DataDirectory:
-        """Take the directory, creating it if needed. `node_id` and `cluster_id` must be the ones of its creation.
+        """Lock the directory; create it if it does not exist.
 
-        `is_shared`: the registry is shared by brokers, so `meta.properties` has the form of Kafka's brokers over ZooKeeper. Raises
-        `DataDirectoryError` if another broker holds the directory, or it is not writable, of a newer format, or another node's.
+        `node_id` and `cluster_id` must be the ones with which the directory was created. With `is_shared`, brokers share the
+        registry, and `meta.properties` has the form of Kafka's brokers over ZooKeeper. Raises `DataDirectoryError` if another
+        broker holds the directory, or if the directory is not writable, of a newer format, or another node's.
         """
         claim = _take(path)
         try:
@@ -105,29 +106,32 @@ class DataDirectory:
         return os.path.abspath(self.path)
 
     def note_boot(self) -> None:
-        """Store the machine's boot id, now that the logs are verified. It is not synced: a power cut invalidates it anyway."""
+        """Store the machine's boot id, after all logs were verified. The file is not synced, because a power cut invalidates it."""
         self.is_boot_noted = True
         if boot_id() and not _ran_on(self.path):
-            with contextlib.suppress(OSError):  # without it, a kill counts as a power cut
+            with contextlib.suppress(OSError):  # without the file, a kill counts as a power cut
                 Path(self.path, BOOT).write_text(boot_id())
 
     def close(self) -> None:
-        """Mark the stop as orderly, then release the directory. Call this when every log is closed."""
-        with contextlib.suppress(OSError):  # without the marker the next start scans the logs: slower, but as correct
+        """Write the clean-shutdown marker, then release the directory. This must follow the close of every log."""
+        with contextlib.suppress(OSError):  # without the marker the next start scans the logs, which is slower but as correct
             _replace(Path(self.path, CLEAN_SHUTDOWN), CLEAN_SHUTDOWN_CONTENT)
         self.reserve.take(self.reserve.wanted)
         self.release()
 
     def release(self) -> None:
-        """Release the directory without the marker: the next start scans the logs."""
+        """Release the directory without the marker, so that the next start scans the logs."""
         claim, self._claim = self._claim, None
         if claim is not None:
             _let_go(claim)
 
 
 def _keep_private(path: str) -> None:
-    """Restrict the registry, which holds credentials, to the broker's own user: earlier versions let all users read it."""
-    with contextlib.suppress(OSError):  # another user's directory is that user's to protect
+    """Restrict access to the registry, which contains credentials, to the broker's own user.
+
+    Old versions let all users read it.
+    """
+    with contextlib.suppress(OSError):  # only the owner of another user's directory can restrict it
         for directory in (Path(path, name) for name in DIRECTORIES):
             for file in directory.iterdir() if directory.exists() else ():
                 file.chmod(0o600)
@@ -136,12 +140,12 @@ def _keep_private(path: str) -> None:
 
 
 def was_killed(path: str) -> bool:
-    """Return whether a data directory's last broker ended without a stop, and the machine has not rebooted since."""
+    """Return whether a data directory's last broker was killed, and the machine has not rebooted since."""
     return not Path(path, CLEAN_SHUTDOWN).exists() and _ran_on(path)
 
 
 def _ran_on(path: str) -> bool:
-    """Return whether the machine has not rebooted since the logs were last verified."""
+    """Return whether the machine has not rebooted since the logs in this directory were last verified."""
     with contextlib.suppress(OSError):
         noted = Path(path, BOOT).read_text(errors="replace").strip("\0")
         return bool(boot_id()) and noted == boot_id()
@@ -150,7 +154,7 @@ def _ran_on(path: str) -> bool:
 
 @contextlib.contextmanager
 def hold(path: str) -> Iterator[dict[str, str]]:
-    """Lock an existing data directory without changing it, as a context manager; yield its `meta.properties`.
+    """Lock an existing data directory without a change, within this context manager. Yield its `meta.properties`.
 
     Raises `DataDirectoryError`.
     """
@@ -173,7 +177,7 @@ def hold(path: str) -> Iterator[dict[str, str]]:
 
 
 def new_id() -> str:
-    """Return a random id in Kafka's form: 16 bytes, base64 for URLs, no padding, no leading "-"."""
+    """Return a random id in Kafka's form: 16 bytes in URL-safe base64, without padding and without a leading "-"."""
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text
@@ -185,7 +189,7 @@ def _take(path: str) -> HeldDirectory:
         if held in _held:
             raise _in_use(path)
         _held.add(held)
-    # Only after the check: closing any descriptor of the lock file would release this process's lock on it.
+    # Only after the check: closing any descriptor of the lock file would release this process's own lock on it.
     try:
         return HeldDirectory(held, _locked(path))
     except BaseException:
@@ -194,7 +198,7 @@ def _take(path: str) -> HeldDirectory:
 
 
 def _locked(path: str) -> int:
-    """Create the directory if needed, and lock it against other processes. Return the lock's descriptor."""
+    """Lock a directory against other processes; create it if it does not exist. Return the lock's descriptor."""
     try:
         os.makedirs(path, exist_ok=True)
         lock = os.open(os.path.join(path, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -209,7 +213,7 @@ def _locked(path: str) -> int:
 
 
 def _let_go(claim: HeldDirectory) -> None:
-    os.close(claim.lock)  # closed first: the next claim of this process must not find the descriptor
+    os.close(claim.lock)  # closed first: the next `_take` in this process must not find the descriptor open
     _held.discard(claim.held)
 
 
@@ -233,7 +237,10 @@ def _unusable(path: str, error: OSError) -> DataDirectoryError:
 
 
 def known_of(path: str) -> dict[str, str]:
-    """Return the `meta.properties` of a directory without locking it; empty if there are none. Raises `DataDirectoryError`."""
+    """Return the `meta.properties` of a directory without locking it, or an empty dict if there are none.
+
+    Raises `DataDirectoryError`.
+    """
     try:
         known = _parse(Path(path, META).read_text(errors="replace"))
     except (FileNotFoundError, NotADirectoryError):
@@ -245,18 +252,18 @@ def known_of(path: str) -> dict[str, str]:
 
 
 def has_registry(path: str) -> bool:
-    """Return whether a lone broker has kept its registry in this directory."""
+    """Return whether this directory contains the registry of a lone broker."""
     return any(Path(path, name).exists() for name in (OLD_REGISTRY, *DIRECTORIES))
 
 
 def node_id_in(known: Mapping[str, str]) -> int | None:
-    """Return the node id in `meta.properties`, or None."""
+    """Return the node id in `meta.properties`, or None if it contains none."""
     text = known.get("node.id") or known.get("broker.id")
     return None if text is None else int(text)
 
 
 def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shared: bool) -> dict[str, str]:
-    """Read `meta.properties`, or write it in a new directory; add the properties that an older format lacks."""
+    """Read `meta.properties`, or write it in a new directory. Add properties that an older version did not write."""
     file = Path(path, META)
     data = file.read_bytes() if file.exists() else b""
     known = _parse(data.decode(errors="replace"))
@@ -282,16 +289,16 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shar
             )
     content = _written(properties, is_shared=is_shared)
     if not known and is_shared:
-        _replace(Path(path, BROKER_EPOCH), NEW)  # written first: from then on the directory cannot be mistaken for one with records
+        _replace(Path(path, BROKER_EPOCH), NEW)  # written first: from now on, the directory is known to be without records
     if content != data:
         _replace(file, content)
     return properties
 
 
 def give_back(path: str, known: Mapping[str, str]) -> None:
-    """Rewrite `meta.properties` for a lone broker. `known` are its present properties; the directory is held.
+    """Rewrite `meta.properties` for a lone broker. The directory must be held.
 
-    Raises `DataDirectoryError`.
+    `known` are the present properties. Raises `DataDirectoryError`.
     """
     properties = {
         "version": str(VERSION),
@@ -306,7 +313,7 @@ def give_back(path: str, known: Mapping[str, str]) -> None:
 
 
 def _written(properties: Mapping[str, str], *, is_shared: bool) -> bytes:
-    """Return the bytes of `meta.properties`."""
+    """Return the contents of `meta.properties` with these properties."""
     said = {**properties, "version": "0"} if is_shared else properties
     lines = (f"{OF_ZOOKEEPER.get(name, name) if is_shared else name}={value}\n" for name, value in said.items())
     content = "".join(lines).encode()
@@ -314,12 +321,15 @@ def _written(properties: Mapping[str, str], *, is_shared: bool) -> bytes:
 
 
 def _sum_line(content: bytes) -> bytes:
-    """Return the last line of `meta.properties`: for every other reader of properties it is a comment."""
+    """Return the last line of `meta.properties`, the checksum. Other readers of the file ignore the line as a comment."""
     return b"#crc32=%08x\n" % crc32(content)
 
 
 def _check_sum(path: str, data: bytes) -> None:
-    """Raise `DataDirectoryError` if the file was modified. Directories older than the two-part registry have no checksum."""
+    """Raise `DataDirectoryError` if the file was modified since it was written.
+
+    A directory whose registry is not in `DIRECTORIES` has no checksum.
+    """
     if not any(Path(path, name).exists() for name in DIRECTORIES):
         return
     content = b"".join(line for line in data.splitlines(keepends=True) if not line.startswith(b"#crc32"))
@@ -344,7 +354,7 @@ def _check_version(path: str, known: dict[str, str]) -> None:
 
 
 def _parse(text: str) -> dict[str, str]:
-    """Parse Java properties, as far as this file needs them."""
+    """Parse Java properties, but only the syntax that this file uses."""
     lines = (line.strip() for line in text.splitlines())
     pairs = (line.partition("=") for line in lines if line and not line.startswith(("#", "!")))
     return {name.strip(): value.strip() for name, _, value in pairs}

@@ -1,6 +1,6 @@
-"""The optional part of brokers for clients of Kafka 0.6 and 0.7: the one place from which it is loaded.
+"""The loader of the package `ottla.kafka07`, the optional part of brokers for clients of Kafka 0.6 and 0.7.
 
-Without the package everything else works: listeners of these releases are refused.
+Without the package, the broker works for all other clients, and refuses listeners of these releases.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.ports import SharedRegistry
 
 
 def first_dialect() -> FirstDialect | None:
-    """Return the part of a broker that serves these clients; None without the package."""
+    """Return the part of a broker that serves clients of Kafka 0.6 and 0.7, or None without the package."""
     try:
         from ottla.kafka07.broker.dialect import Dialect07
     except ModuleNotFoundError:
@@ -27,13 +27,16 @@ def first_dialect() -> FirstDialect | None:
 
 
 def sidecars() -> SidecarFormat | None:
-    """Return the format of the files beside a log's segments that are kept for these clients; None without the package."""
+    """Return the format of the files beside a log's segments for clients of Kafka 0.6 and 0.7, or None without the package."""
     found = first_dialect()
     return None if found is None else found.sidecars
 
 
 def check(listen: Sequence[Listen], settings: BrokerSettings) -> None:
-    """Raise `SettingError` for listeners and settings that no client of 0.6 or 0.7 could use, or without the package."""
+    """Raise `SettingError` for listeners and settings with which clients of Kafka 0.6 or 0.7 cannot work.
+
+    Without the package, raise it for every listener of these releases.
+    """
     try:
         from ottla.kafka07.net.registration import check as check07
     except ModuleNotFoundError:
@@ -46,7 +49,10 @@ def check(listen: Sequence[Listen], settings: BrokerSettings) -> None:
 
 
 def registered(server: Server, addresses: Sequence[Listen], posts: Posts) -> SharedRegistry | None:
-    """Register the broker for these clients if a ZooKeeper is configured; None without one. Raises `SettingError`."""
+    """Register the broker for clients of Kafka 0.7 if a ZooKeeper is configured for them.
+
+    Return the session of the registration, or None without such a ZooKeeper. Raises `SettingError`.
+    """
     if not server.broker.settings.ottla_kafka07_zookeeper_connect:
         return None
     from ottla.kafka07.net.registration import registered as registered07

@@ -1,7 +1,7 @@
-"""The log output of Ottla: one readable line per event, or one JSON object for programs; repeated lines are counted.
+"""The log output of Ottla: one readable line per event, or one JSON object for programs. Repeated lines are counted.
 
-A peer or a full disk can cause the same line again and again. A record logged with `extra={"cause": "<key>"}` is passed once per
-cause and second, or `most` times. The next line of that cause contains the number of omitted ones.
+A peer or a full disk can cause a line many times in a row. A record logged with `extra={"cause": "<key>"}` is passed once per cause
+and second, or `most` times if `extra` contains that number. The next line of the cause contains the number of omitted lines.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ LIMITED = (
     "ottla.authorizer", "ottla.broker", "ottla.cluster", "ottla.coord", "ottla.log", "ottla.net", "ottla.records", "ottla.registry",
     "ottla.zookeeper",
 )  # fmt: skip
-"""The loggers of a broker: a filter applies to its own logger, not to the ones below."""
+"""The loggers of a broker. Each gets the filter, because a filter does not apply to the loggers below its own."""
 
 MOST_CAUSES = 1000
 
 
 LONGEST = 10_000
-"""The limit on characters of one message: a name may have 32 767 bytes."""
+"""The limit on the characters of one message. A name in a message can have 32 767 bytes."""
 
 
 def one_line(message: str) -> str:
-    """Return a message without line breaks and control characters, shortened to `LONGEST` characters."""
+    """Return a message without line breaks and control characters, cut off after `LONGEST` characters."""
     if len(message) > LONGEST:
         message = f"{message[:LONGEST]}… ({len(message)} characters)"
     if message.isprintable():
@@ -37,20 +37,20 @@ def one_line(message: str) -> str:
 
 
 class Limiter(logging.Filter):
-    """A filter that passes one record per cause and second, or `most`; a record without a cause always passes. It is thread-safe.
+    """A thread-safe filter that passes one record per cause and second, or `most` if the record has that attribute.
 
-    A passed record is one line, because it may contain names that clients chose. Seconds are the records' own. Beyond
-    `MOST_CAUSES`, the oldest cause is forgotten.
+    A record without a cause always passes. A passed record is made a single line, because it can contain names that clients chose.
+    The seconds are measured by the records' own times. Above `MOST_CAUSES` causes, the oldest cause is removed.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._told: dict[str, tuple[float, int, int]] = {}
-        """cause -> (start of its second, lines passed in it, lines omitted since)"""
+        """cause -> (start of its second, lines passed in that second, lines omitted since the last passed line)"""
         self._lock = threading.Lock()
 
     def forget(self) -> None:
-        """Let the next record of every cause pass."""
+        """Remove all causes, so that the next record of every cause passes."""
         with self._lock:
             self._told.clear()
 
@@ -83,14 +83,14 @@ _LIMITER = Limiter()
 
 
 def limit() -> None:
-    """Limit the lines of all brokers of this process. A starting broker resets the counts."""
+    """Limit the log lines of all brokers of this process. Each call, at the start of a broker, resets the counts."""
     _LIMITER.forget()
     for name in LIMITED:
         logging.getLogger(name).addFilter(_LIMITER)
 
 
 def set_up(log_format: str = "text", level: str = "INFO", node_id: int | None = None) -> None:
-    """Send Ottla's log entries to standard error in one of `FORMATS`; `node_id`, if given, is part of each."""
+    """Send Ottla's log entries to standard error in one of `FORMATS`. If `node_id` is given, each entry contains it."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json(node_id) if log_format == "json" else _Text(node_id))
     root = logging.getLogger("ottla")

@@ -1,4 +1,4 @@
-"""The calls from other threads to the broker's thread: the server receives them as completions once it exists."""
+"""The calls from other threads to the broker's thread. Once the server exists, it receives them as completions."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ Call = Callable[[], None]
 
 
 class Posts:
-    """A poster of calls to the loop's thread. `reach` sets the function that runs them; until then they run directly."""
+    """A scheduler of calls on the loop's thread.
+
+    `reach` sets the function that runs the calls. Before `reach`, the calls run directly.
+    """
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._completed: Callable[[Call], None] = _call
 
     def __call__(self, call: Call) -> None:
-        """Post a call, from any thread."""
-        with suppress(RuntimeError):  # the loop is closed: calls are dropped
+        """Schedule a call on the loop's thread. Any thread may call this."""
+        with suppress(RuntimeError):  # the loop is closed, so the call is dropped
             self._loop.call_soon_threadsafe(self._completed, call)
 
     def reach(self, completed: Callable[[Call], None]) -> None:
-        """Pass all further calls to `completed`, as completions of a server."""
+        """Pass all further calls to `completed`, the server's function for completions."""
         self._completed = completed
 
     def tell(self, call: Call) -> None:
-        """Run a call now, on the loop's thread."""
+        """Run a call at once. Only the loop's thread may call this."""
         self._completed(call)
 
 

@@ -1,4 +1,4 @@
-"""The former registry: SQLite in the data directory. It is imported once and renamed; nothing is lost with it."""
+"""The registry of old versions of Ottla: SQLite in the data directory. It is imported once, and its file is renamed and kept."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ IMPORTED = OLD_REGISTRY + ".imported"
 
 
 def open_registry(root: str, disk: RealDisk) -> JournalRegistry:
-    """Open the registry of the data directory `root`, on which `disk` works, and import the one of an older Ottla.
+    """Open the registry of the data directory `root` through `disk`. Import the registry of an old version if there is one.
 
-    Raises `StorageFailed`, and `RegistryDamaged` with one sentence.
+    Raises `StorageFailed`, and `RegistryDamaged` with a message of one sentence.
     """
     old = os.path.join(root, OLD_REGISTRY)
     if not os.path.exists(old):
@@ -38,7 +38,7 @@ def open_registry(root: str, disk: RealDisk) -> JournalRegistry:
 
 
 def _read(path: str) -> Tree:
-    """Read every entry, and checkpoint the write-ahead log into the file."""
+    """Read every entry. Checkpoint SQLite's write-ahead log into the file."""
     tree = Tree()
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
@@ -46,7 +46,7 @@ def _read(path: str) -> Tree:
             if state != "ok":
                 raise RegistryDamaged(f"{OLD_REGISTRY} is damaged ({state}): restore it, with its -wal file if there is one")
             if database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'entry'").fetchone() is None:
-                return tree  # its broker ended before its first write
+                return tree  # the broker ended before its first write
             for name, value, version, ephemeral in database.execute("SELECT path, value, version, ephemeral FROM entry"):
                 tree.put(name, StoredEntry(value, version, bool(ephemeral)))
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")

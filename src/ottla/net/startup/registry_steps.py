@@ -1,4 +1,4 @@
-"""The execution of registry steps on the loop, outside of any broker."""
+"""The execution of registry steps on the loop, without a broker's scheduler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 async def completed(steps: Steps[T]) -> T:
-    """Return the result of registry steps. Raises their exceptions."""
+    """Run registry steps, and return their result. Raises the exceptions of the steps."""
     loop = asyncio.get_running_loop()
     resumed: StorageFailed | None = None
     while True:

@@ -50,7 +50,7 @@ class Closable(Protocol):
 
 
 class Running:
-    """A running broker. `addresses` are the actual ones of its listeners, in the requested order."""
+    """A running broker. `addresses` are the actual addresses of its listeners, in the requested order."""
 
     def __init__(
         self,
@@ -89,17 +89,23 @@ class Running:
         self.addresses.append(replace(where, host=host, port=port))
 
     def register07(self, posts: Posts) -> None:
-        """Register the broker for Kafka 0.7 clients if a ZooKeeper is configured. Raises `SettingError`."""
+        """Register the broker for Kafka 0.7 clients if a ZooKeeper is configured for them. Raises `SettingError`."""
         self._registry07 = first_clients.registered(self.server, self.addresses, posts)
 
     def _keep_house(self) -> None:
-        """Refill the reserve periodically after a full disk, and note whether all logs are checked by now."""
+        """Refill the reserve after a full disk, and check whether all logs are verified.
+
+        This repeats every `HOUSE_EVERY_S` seconds.
+        """
         self._directory.reserve.take()
         self._note_boot()
         self._keeping = asyncio.get_running_loop().call_later(HOUSE_EVERY_S, self._keep_house)
 
     def _note_boot(self) -> None:
-        """Store the boot id once no log can be as a power cut left it: in a cluster, logs are opened with their roles."""
+        """Store the boot id once all logs are verified.
+
+        In a cluster, logs are opened later than the start, when the broker gets their partitions.
+        """
         opens = self.broker.partitions.opens
         if opens != self._looked_at_opens and not self._directory.is_boot_noted:
             self._looked_at_opens = opens
@@ -112,7 +118,7 @@ class Running:
             raise BrokerFailed from self.server.door.failure
 
     async def stop(self) -> None:
-        """Close connections and logs, mark the stop as orderly, release the data directory."""
+        """Close connections and logs, write the clean-shutdown marker, and release the data directory."""
         if self._stopped:
             return
         self._stopped = True
@@ -135,14 +141,14 @@ class Running:
             self._directory.release()
 
     async def _hand_over(self) -> None:
-        """Transfer leadership to other brokers of a cluster while this one still serves."""
+        """Transfer the broker's leaderships to other brokers of its cluster while this broker still serves."""
         membership = self.broker.membership
         if membership is None or membership.broker_epoch == NO_EPOCH or self.server.door.failure is not None:
             return
         handed_over = asyncio.Event()
         self.server.completed(partial(self.broker.hand_over, handed_over.set))
         waits = [asyncio.ensure_future(event.wait()) for event in (handed_over, self.server.failed)]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)  # a broker that a bug has ended makes no callbacks
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)  # a broker that a bug has ended never calls back
         for wait in waits:
             wait.cancel()
 
@@ -150,10 +156,11 @@ class Running:
 async def start(
     data_dir: str, listen: list[Listen], settings: BrokerSettings, assignors: Sequence[str | Assignor] | None = None
 ) -> Running:
-    """Start a broker on the running loop. `assignors` override the ones of the settings.
+    """Start a broker on the running loop. `assignors` override the assignors of the settings.
 
-    Raises, each with one sentence: `SettingError` (an assignor or an authorizer not found, an advertised address without a
-    listener); `DataDirectoryError` (locked, not writable, of a newer format); `CannotListen`; and in a cluster `NotAMember`.
+    Raises exceptions whose messages are one sentence: `SettingError` (an assignor or an authorizer not found, an advertised address
+    without a listener); `DataDirectoryError` (locked, not writable, of a newer format); `CannotListen`; and in a cluster
+    `NotAMember`.
     """
     began = time.perf_counter()
     log_output.limit()
@@ -184,9 +191,10 @@ async def start(
 
 
 def matched(settings: BrokerSettings, names: Sequence[str]) -> BrokerSettings:
-    """Return the settings with each advertised address under the name of its listener, one of `names`. Raises `SettingError`.
+    """Return the settings in which each advertised address has the name of its listener, one of `names`.
 
-    A lone listener of a release has its own default name: an address for PLAINTEXT is then assigned to it.
+    A single listener of an old release has a default name of its own. An advertised address for PLAINTEXT is then assigned to this
+    listener. Raises `SettingError` for an address without a listener.
     """
     told = settings.advertised_listeners or ()
     strangers = [address.name for address in told if address.name not in names]
@@ -202,14 +210,18 @@ def matched(settings: BrokerSettings, names: Sequence[str]) -> BrokerSettings:
 
 
 def secured(where: Listen, settings: BrokerSettings) -> Listen:
-    """Return the listener with its security protocol: given, of the map, or PLAINTEXT. Raises `SettingError` if they conflict."""
+    """Return the listener with its security protocol.
+
+    The protocol is the listener's own, otherwise the one in `listener.security.protocol.map`, otherwise PLAINTEXT. Raises
+    `SettingError` if the first two differ.
+    """
     mapped = settings.security_of(where.name)
     wanted = where.security or mapped or SecurityProtocol.PLAINTEXT
     if mapped not in (None, wanted):
         raise SettingError(
             f"Listener {where.name} has {wanted.value}, but {mapped.value} in listener.security.protocol.map: make both equal."
         )
-    settings.of_listener(where.name)  # raises if settings of this listener conflict with others
+    settings.of_listener(where.name)  # raises if settings of this listener conflict with each other
     return replace(where, security=wanted)
 
 
@@ -221,7 +233,10 @@ def _revive(
     posts: Posts,
     place: cluster_start.ClusterPlace | None,
 ) -> Running:
-    """Start the state machine on the directory's contents, without listeners. On failure, release everything taken."""
+    """Start the broker's state machine on the directory's contents, without listeners.
+
+    If this fails, release everything that was opened, including the directory.
+    """
     try:
         with ExitStack() as held:
             held.callback(directory.release)
@@ -268,7 +283,7 @@ def _revive(
 
 
 def _either(own: JournalRegistry | None, place: cluster_start.ClusterPlace | None) -> Closable:
-    """Return the broker's registry: its own or the cluster's."""
+    """Return the broker's registry: its own, or the cluster's."""
     if own is not None:
         return own
     assert place is not None, "a broker has one registry or the other"
@@ -276,13 +291,13 @@ def _either(own: JournalRegistry | None, place: cluster_start.ClusterPlace | Non
 
 
 def _found(share: Shares) -> dict[str, str]:
-    """Return the defaults that depend on the system."""
+    """Return the defaults of settings that depend on the operating system."""
     return {"max.connections": str(min(share.connections, MOST_CONNECTIONS))}
 
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Disable garbage collection while a broker loads its state: a million offsets would be traversed again and again."""
+    """Disable garbage collection while a broker loads its state, because it would traverse a million offsets many times."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""The worker threads beside the broker's thread: one for large work, one for all other. The work itself is unknown here."""
+"""The worker threads beside the broker's thread: one for large work, and one for all other work. They do not inspect the work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from ottla.ports import Done
 
 
 class TurnWorker(Worker):
-    """A thread that does pieces of work in order. After `stop`, no work is begun, and the current one is not reported."""
+    """A thread that does pieces of work in order.
+
+    After `stop`, no work begins, and `done` of the current work is not called.
+    """
 
     def __init__(self, name: str, post: Post) -> None:
         super().__init__(name, post)
@@ -23,7 +26,7 @@ class TurnWorker(Worker):
             self._start()
 
     def stop(self) -> None:
-        """Return at once, without waiting for a codec that may be busy for many seconds."""
+        """Prevent further work. Do not wait for the current work, because a codec can be busy for many seconds."""
         with self._wake:
             self._turns.clear()
             self._stopping = True
@@ -41,21 +44,21 @@ class TurnWorker(Worker):
             with self._wake:
                 if not self._stopping:
                     self._post(partial(done, None))
-            del work, done  # their references hold much memory, and the next work may come late
+            del work, done  # these references hold much memory, and the next work may come late
 
 
 class RealWorkers:
-    """The port of worker threads. Each thread starts with its first work."""
+    """The port of worker threads. Each thread starts when it gets its first work."""
 
     def __init__(self, post: Post) -> None:
         self._ordinary = TurnWorker("ottla-check", post)
         self._large = TurnWorker("ottla-check-large", post)
 
     def run(self, work: Callable[[], None], done: Done, *, is_large: bool) -> None:
-        """Run `work` on another thread, then call `done(None)` on the broker's."""
+        """Run `work` on another thread, then call `done(None)` on the broker's thread."""
         (self._large if is_large else self._ordinary).run(work, done)
 
     def close(self) -> None:
-        """Begin no more work, and report none."""
+        """Begin no more work, and call no more callbacks."""
         self._ordinary.stop()
         self._large.stop()

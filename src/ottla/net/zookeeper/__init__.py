@@ -1,1 +1,1 @@
-"""A real ZooKeeper as the shared registry, by kazoo. No code outside this package uses either directly."""
+"""A real ZooKeeper as the shared registry, through kazoo. No code outside this package uses ZooKeeper or kazoo directly."""

@@ -1,4 +1,4 @@
-"""The address of a ZooKeeper: `zookeeper://h1:2181,h2:2181/chroot` on the command line, without the scheme in Kafka's settings."""
+"""The address of a ZooKeeper: `zookeeper://h1:2181,h2:2181/chroot` on the command line. Kafka's settings omit the scheme."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PORT = 2181
 
 
 class ZooKeeperAddress(NamedTuple):
-    """The servers of one ensemble, and the path below which all entries are: empty, or beginning with "/"."""
+    """The servers of one ensemble, and the chroot: the path below which all entries are. It is empty, or begins with "/"."""
 
     hosts: tuple[tuple[str, int], ...]
     chroot: str

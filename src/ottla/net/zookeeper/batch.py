@@ -1,4 +1,4 @@
-"""Pipelined requests to ZooKeeper, as a job of the broker's scheduler."""
+"""Pipelined requests to ZooKeeper, as steps that the broker's scheduler runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.net.zookeeper.handler import ZooKeeperAnswer
 from ottla.ports import Done, Steps
 
 AT_ONCE = 64
-"""The number of requests sent between two pauses."""
+"""The number of requests that are sent without a pause for other work."""
 
 UNDER_WAY = 512
 """The limit on unanswered requests."""
@@ -26,7 +26,7 @@ class RequestBatch:
         self._done: Done | None = None
 
     def steps(self) -> Steps[list[ZooKeeperAnswer]]:
-        """Send all requests; return their answers, errors included, in the order of the requests."""
+        """Send all requests. Return their answers, including errors, in the order of the requests."""
         answers: list[ZooKeeperAnswer] = []
         for start in range(0, len(self._asks), AT_ONCE):
             if start:

@@ -1,7 +1,7 @@
-"""A kazoo client for brokers: without threads for callbacks, and with the timeout that the server agreed to.
+"""A kazoo client for brokers. It uses no threads for callbacks, and the timeout to which the server agreed.
 
-Waiting requests are sent in one write, and all available answers are read at once: kazoo itself makes some thirty system calls per
-request. Paths are unknown here.
+The client sends all waiting requests in one write, and reads all available answers at once. Kazoo itself makes some thirty system
+calls per request. Paths are unknown here.
 """
 
 from __future__ import annotations
@@ -35,35 +35,39 @@ from ottla.sasl.mechanism import SaslFailed
 
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.05, 1.0
 CONNECT_S = 3.0
-"""The time, in s, within which a server must begin a session before the next server is tried."""
+"""The time, in s, within which a server must begin a session. After it, the next server is tried."""
 
 MOST_STEPS = 8
-"""The limit on steps of a login."""
+"""The limit on the steps of one login."""
 
 HEAD, LENGTH = Struct("!iii"), Struct("!i")
-"""The headers of a request: length, number and type; LENGTH also precedes an answer."""
+"""The headers of messages: HEAD is a request's length, number and type, LENGTH an answer's length."""
 
 MOST_XID = 0x7FFFFFFF
 PROBE_XID = 1
-"""The number of the probe request. Answers come in order, so a later request may have the same number."""
+"""The number of the probe request.
+
+Another request can have this number, too, because answers are assigned by their order.
+"""
 
 WAKINGS = 64
 SENT_AT_ONCE = RECEIVED_AT_ONCE = 1 << 16
-"""The limits, in bytes, of one system call (approximate)."""
+"""The approximate limits, in bytes, of one system call."""
 
 
 class ZooKeeperLogin(Protocol):
     """The client's side of one SASL login."""
 
     def step(self, challenge: bytes) -> bytes | None:
-        """Return the answer to the server's challenge, which is empty at first; None at the end.
+        """Return the answer to the server's challenge, or None when the login is complete.
 
-        Raises `ValueError`, `LookupError` and `SaslFailed`. It may block; it runs on kazoo's thread.
+        The first challenge is empty. This runs on kazoo's thread, and can block. Raises `ValueError`, `LookupError` and
+        `SaslFailed`.
         """
 
 
 class Access(NamedTuple):
-    """The parameters of connections to ZooKeeper. `login(host)` makes a new login for each connection."""
+    """The parameters of connections to ZooKeeper. `login(host)` creates a new login for each connection."""
 
     address: ZooKeeperAddress
     timeout_ms: int
@@ -72,7 +76,7 @@ class Access(NamedTuple):
 
 
 class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
-    """Kazoo's connection, extended by the agreed session timeout and by logins without further libraries."""
+    """Kazoo's connection, extended by the session timeout of the server, and by logins that need no other library."""
 
     agreed_timeout_ms = 0
     reads_many = False
@@ -80,10 +84,13 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
     _xid: int
     _is_woken = False
     _received = b""
-    """The received bytes, of which `_taken` are processed."""
+    """The received bytes. The first `_taken` of them are processed."""
     _taken = 0
     _heard_s = 0.0
-    """The time of the last input, or of the last request sent while no answer was awaited."""
+    """The time, in s, of the last input.
+
+    If no answer was awaited, it is the time of the last sent request.
+    """
 
     def __init__(self, *of: Any, **options: Any) -> None:
         super().__init__(*of, **options)
@@ -97,9 +104,10 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
         return timeouts
 
     def _learn(self, server: tuple[Any, ...], timeout: float) -> bool:
-        """Return whether this server supports `ReadMany`. Before 3.6 it closes the connection; the next connection skips the probe.
+        """Return whether this server supports `ReadMany`, by a probe.
 
-        The probe is the first request on the connection, so no other request is lost with it.
+        A server before 3.6 closes the connection at the probe, so the next connection to it skips the probe. The probe is the first
+        request on the connection, so no other request is lost with it.
         """
         if server in self._unasked:
             self._unasked.remove(server)
@@ -113,7 +121,7 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
         return True
 
     def wake(self) -> None:
-        """Wake kazoo's thread to send waiting requests. Called on any thread, after a request was queued."""
+        """Wake kazoo's thread, so that it sends the waiting requests. Any thread may call this after it has queued a request."""
         if not self._is_woken:
             self._is_woken = True
             self._write_sock.send(b"\0")
@@ -121,10 +129,11 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
         """Send waiting requests in one write. Kazoo calls this after a wake-up.
 
-        Kazoo detects a silent server by an unanswered ping, but sends no pings while requests are sent all the time.
+        Raises ConnectionDropped if the server has been silent for too long. Kazoo detects a silent server by an unanswered ping,
+        but sends no pings while requests are sent without a break.
         """
         self._read_sock.recv(WAKINGS)
-        self._is_woken = False  # reset before the queue is read: later requests wake the thread again
+        self._is_woken = False  # reset before the queue is read, so that requests queued later wake the thread again
         waiting, pending, frames = self.client._queue, self.client._pending, bytearray()
         if not pending:
             self._heard_s = monotonic()
@@ -148,7 +157,10 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
         return said
 
     def _has_more(self) -> bool:
-        """Return whether the next message has arrived; of undecrypted TLS data, at least its beginning."""
+        """Return whether the next message has arrived completely.
+
+        For TLS data that is not decrypted yet, its beginning is enough.
+        """
         left = len(self._received) - self._taken
         if left >= LENGTH.size and left >= LENGTH.size + LENGTH.unpack_from(self._received, self._taken)[0]:
             return True
@@ -158,7 +170,7 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def _read(self, length: int, timeout: float) -> bytes:
-        """Return the next `length` bytes from the server, received in large blocks."""
+        """Return the next `length` bytes from the server. They are received in large blocks."""
         while (missing := length - len(self._received) + self._taken) > 0:
             more = self._receive(max(missing, RECEIVED_AT_ONCE), timeout)
             self._received, self._taken = self._received[self._taken :] + more, 0
@@ -184,7 +196,7 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
         return result
 
     def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
-        """Log in. Kazoo calls this on each new connection of a client with a login."""
+        """Log in. Kazoo calls this on each new connection of a client that has a login."""
         login: ZooKeeperLogin = self.sasl_options["login"](host)
         challenge: bytes | None = b""
         for number in range(1, MOST_STEPS):
@@ -224,17 +236,17 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         self._connection = AgreedConnection(self, self._conn_retry.copy(), logger=self.logger, sasl_options=options)
 
     def ask(self, request: Any) -> ZooKeeperAnswer:
-        """Send one of kazoo's requests, with its paths unchanged."""
+        """Send a request in kazoo's form. Its paths are not changed."""
         answer: ZooKeeperAnswer = self.handler.async_result()
         self._call(request, answer)
         return answer
 
     def _call(self, request: Any, answer: ZooKeeperAnswer) -> None:
-        """Queue a request; kazoo's own method wakes its thread for each."""
+        """Queue a request. Kazoo's own method wakes its thread for each request."""
         if self._state in CLOSED_STATES:
-            super()._call(request, answer)  # which sets the exception for a closed client
+            super()._call(request, answer)  # sets the exception for a closed client
             return
-        if self._state == KeeperState.CONNECTING:  # kazoo's own method waits for a server without limit
+        if self._state == KeeperState.CONNECTING:  # kazoo's own method waits without limit for a server
             answer.set_exception(ConnectionLoss())
             return
         self._queue.append((request, answer))
@@ -255,7 +267,7 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
 
 def _logger() -> logging.Logger:
-    """Return kazoo's logger, for debugging only: the broker logs the events of a session."""
+    """Return kazoo's logger. It is for debugging only, because the broker logs the events of a session."""
     logger = logging.getLogger("ottla.zookeeper")
     logger.setLevel(logging.DEBUG if logging.getLogger("ottla").isEnabledFor(logging.DEBUG) else logging.CRITICAL)
     return logger

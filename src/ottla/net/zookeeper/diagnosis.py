@@ -1,4 +1,4 @@
-"""The reason why no session with ZooKeeper begins: each server is probed, and one sentence gives the remedy."""
+"""The reason why no session with ZooKeeper begins. Each server is probed, and one sentence gives the remedy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from ottla.net.zookeeper.address import ZooKeeperAddress
 
 LOOK_S = 2.0
 QUESTION = b"srvr"
-"""A command that every ZooKeeper answers unless it is disabled."""
+"""A command that every ZooKeeper answers unless its operator has disabled the command."""
 
 
 async def why(address: ZooKeeperAddress, timeout_ms: int, *, has_tls: bool, named_by: str = "--registry") -> str:
-    """Return a sentence for people, after no session began within `timeout_ms`. `named_by` is the setting of the address."""
+    """Return a sentence for users about why no session began within `timeout_ms`.
+
+    `named_by` is the setting that contains the address.
+    """
     looks = await asyncio.gather(*(_look(host, port, has_tls=has_tls) for host, port in address.hosts))
     told = "; ".join(f"{host}:{port} {look}" for (host, port), look in zip(address.hosts, looks, strict=True))
     return f"No session with ZooKeeper began within {timeout_ms} ms: {told}. Start ZooKeeper, or correct {named_by}."

@@ -1,6 +1,7 @@
-"""The client's side of DIGEST-MD5 (RFC 2831), ZooKeeper's mechanism for names and passwords. Connections are unknown here.
+"""The client's side of DIGEST-MD5 (RFC 2831), ZooKeeper's mechanism for user names and passwords. It opens no connections.
 
-ZooKeeper uses it without a protection layer, always for the same service and host, whatever the server's name is.
+ZooKeeper uses the mechanism without a protection layer, and always for the same service and host name, whatever the server's name
+is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _PAIR = re.compile(r'([a-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^",\s]*))')
 
 
 class DigestMd5:
-    """One login. `step` answers a challenge; the first answer comes before any challenge."""
+    """One login. `step` answers a challenge. The first answer precedes any challenge."""
 
     def __init__(self, username: str, password: str) -> None:
         self._username = username
@@ -22,7 +23,10 @@ class DigestMd5:
         self._expected = ""
 
     def step(self, challenge: bytes) -> bytes | None:
-        """Return the next answer; None at the end. Raises `ValueError` if the server does not prove the password."""
+        """Return the next answer, or None when the login is complete.
+
+        Raises `ValueError` if the server does not prove that it has the password.
+        """
         if not challenge:
             return b""
         said = {name: re.sub(r"\\(.)", r"\1", quoted) or plain for name, quoted, plain in _PAIR.findall(challenge.decode())}
@@ -51,7 +55,7 @@ def _hex(data: bytes) -> str:
 
 
 def _hashed(text: str) -> bytes:
-    """Return the hashed form of a name, in Latin-1 if possible, otherwise in UTF-8."""
+    """Return the bytes of a name for hashing: in Latin-1 if possible, otherwise in UTF-8."""
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:

@@ -1,6 +1,7 @@
-"""A script that ends a broker's ZooKeeper session, given on standard input: `LastWill` runs it after the broker was killed.
+"""A script that ends a broker's ZooKeeper session, which it reads from standard input.
 
-It contains only the few bytes of ZooKeeper's protocol that it needs.
+The process of `LastWill` runs the script after the broker was killed. It implements only the few messages of ZooKeeper's protocol
+that it needs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ CLOSE_SESSION = -11
 
 
 def execute(session: str) -> None:
-    """End a session in the format of `LastWill`, at the first server that is reachable."""
+    """End a session at the first server that can be reached. `session` has the format that `LastWill` writes."""
     told = json.loads(session)
     secured = _secured(told["tls"])
     for host, port in told["hosts"]:
@@ -40,11 +41,11 @@ def end(host: str, port: int, session_id: int, password: bytes, timeout_ms: int,
             raise EOFError
         answer.read(struct.unpack("!i", length)[0])
         connection.sendall(struct.pack("!iii", 8, 1, CLOSE_SESSION))
-        answer.read(1)  # no answer comes if the session was over already
+        answer.read(1)  # no answer comes if the session had ended already
 
 
 def _secured(settings: dict[str, str]) -> Callable[..., object] | None:
-    """Return the function that adds TLS to a connection, by the broker's settings; None without TLS."""
+    """Return the function that adds TLS to a connection, built from the broker's settings. Return None without TLS."""
     if not settings:
         return None
     from ottla.broker.settings import BrokerSettings

@@ -1,4 +1,4 @@
-"""The meaning of ZooKeeper's errors for a broker."""
+"""The exceptions of a broker's registry for ZooKeeper's errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The handler of kazoo's events: it runs callbacks at once on the connection's thread, in the server's order.
+"""The handler of kazoo's events. It runs callbacks at once on the connection's thread, in the server's order.
 
-Kazoo's own handler has two more threads, one for watches and one for answers, which lose that order and cost each answer a lock.
-Paths are unknown here.
+Kazoo's own handler has two more threads, one for watches and one for answers. They lose the server's order, and each answer needs a
+lock. Paths are unknown here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ Ready = tuple[list[Any], list[Any], list[Any]]
 class ZooKeeperAnswer:
     """The answer to one request: `value`, or `error`. `asked_ms` is a monotonic time before the request was sent.
 
-    The sender sets `told` before other code runs on the broker's thread, on which it is later called.
+    `told` is the callback for the answer, which is called on the broker's thread. The sender must set it before it lets other code
+    run on that thread.
     """
 
     __slots__ = ("_hand_over", "asked_ms", "error", "told", "value")
@@ -34,18 +35,18 @@ class ZooKeeperAnswer:
         self._hand_over = hand_over
 
     def set(self, value: object = None) -> None:
-        """Store the value. Kazoo calls this once."""
+        """Store the value of a successful request. Kazoo calls either this or `set_exception`, once."""
         self.value = value
         self._hand_over(self)
 
     def set_exception(self, error: Exception) -> None:
-        """Store the error. Kazoo calls this once, instead of `set`."""
+        """Store the error of a failed request. Kazoo calls either this or `set`, once."""
         self.error = error
         self._hand_over(self)
 
 
 class InOrder(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Implements kazoo's IHandler without threads of its own. `answered` is called on kazoo's thread."""
+    """Implements kazoo's IHandler without threads of its own. `answered` is called with each answer, on kazoo's thread."""
 
     def __init__(
         self, answered: Callable[[ZooKeeperAnswer], None], secure: Callable[[], ssl.SSLContext] | None, timeout_s: float
@@ -62,7 +63,7 @@ class InOrder(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         self._running = False
 
     def select(self, readers: Sequence[Any], writers: Sequence[Any], _: object, timeout: float | None = None) -> Ready:
-        """Return the readable and the writable sockets, after at most `timeout` seconds."""
+        """Return (the readable sockets, the writable sockets, an empty list) after at most `timeout` seconds."""
         poll = select.poll()
         for one in readers:
             poll.register(one, select.POLLIN)
@@ -78,7 +79,7 @@ class InOrder(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         callback.func(*callback.args)
 
     def create_connection(self, address: tuple[str, int], hostname: str, **options: Any) -> socket.socket:
-        """Return a connection, with TLS if configured. After an OSError kazoo tries the next server."""
+        """Return a connection, with TLS if it is configured. If OSError is raised, kazoo tries the next server."""
         plain = socket.create_connection(address, self._timeout_s)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._secure is None:

@@ -1,6 +1,6 @@
-"""One ZooKeeper request that reads many entries (multiRead, since 3.6): most of a server's work is per request.
+"""One ZooKeeper request that reads many entries (multiRead, since 3.6), because most of a server's work is per request.
 
-The module uses kazoo's request interface and the wire format. Paths are unknown here; requests of this kind set no watches.
+The module uses kazoo's request interface and the wire format. Paths are unknown here. These requests set no watches.
 """
 
 from __future__ import annotations
@@ -15,24 +15,30 @@ from kazoo.protocol.serialization import GetChildren, GetData, stat_struct
 from ottla.ports import Entry
 
 PATHS_AT_ONCE = 128
-"""The limit on paths in one request: 40 KB of a server's megabyte (jute.maxbuffer), and as many values in its answer."""
+"""The limit on the paths in one request.
+
+The paths take 40 KB of a server's limit of 1 MB (jute.maxbuffer). The answer contains one value for each path.
+"""
 
 STEP = Struct("!i?i")
-"""The header of each read and each result, and the end mark: type, end flag, error."""
+"""The header of each read and each result, and the end mark. Its fields are type, end flag and error."""
 
 END = STEP.pack(-1, True, -1)
 FAILED = -1
-"""The type of an error result; its code follows once more."""
+"""The type of a result that is an error. The error's code follows the header once more."""
 
 INT = Struct("!i")
 UNWATCHED = b"\0"
 
 Read = Entry | list[str] | Exception
-"""The result for one path: its entry or its children, or kazoo's error."""
+"""The result for one path: its entry, the names of its children, or kazoo's error."""
 
 
 class ReadMany:
-    """A request in kazoo's interface. `kind` is `GetData.type` or `GetChildren.type`; empty paths probe the server's support."""
+    """A request in kazoo's interface. `kind` is `GetData.type` or `GetChildren.type`.
+
+    A request without paths only probes whether the server supports such requests.
+    """
 
     type: Final = 22
 
@@ -62,7 +68,7 @@ class ReadMany:
 def _entry(frame: bytes, offset: int) -> tuple[Read, int]:
     (length,) = INT.unpack_from(frame, offset)
     begin = offset + INT.size
-    end = begin + max(0, length)  # -1: no value
+    end = begin + max(0, length)  # a length of -1 means no value
     created, _, _, _, version, *_ = stat_struct.unpack_from(frame, end)
     return Entry(frame[begin:end], version, created), end + stat_struct.size
 

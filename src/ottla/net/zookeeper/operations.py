@@ -1,4 +1,4 @@
-"""A commit as the operations of one ZooKeeper transaction. The caller supplies the present entries; nothing is sent here."""
+"""A commit as the operations of one ZooKeeper transaction. The caller supplies the present entries; this module sends nothing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ ANY = -1
 
 
 class Operated(NamedTuple):
-    """One operation of a transaction, which implements `of`."""
+    """One operation of a transaction. `of` is the change or condition that the operation implements."""
 
     kind: str
-    """create, set, delete or check."""
+    """One of create, set, delete and check."""
 
     path: str
     of: Change | Condition
@@ -23,7 +23,7 @@ class Operated(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return its approximate size on the wire, in bytes."""
+        """Return the operation's approximate size on the wire, in bytes."""
         return len(self.path) + len(self.value) + 64
 
 
@@ -31,14 +31,14 @@ class There(NamedTuple):
     """The present entries that a commit depends on."""
 
     paths: frozenset[str]
-    """The existing entries, of the ones that a change may either create or set."""
+    """The paths of existing entries, among the entries that a change either creates or sets."""
 
     below: Mapping[str, Sequence[str]]
-    """The entries below each entry to be removed, the deepest first."""
+    """The paths below each entry that is to be removed, the deepest first."""
 
 
 def operations(changes: Sequence[Change | Condition], there: There) -> Iterator[Operated]:
-    """Yield the operations in the order of the changes; entries below a removed one are deleted before it."""
+    """Yield the operations in the order of the changes. Entries below a removed entry are deleted before it."""
     for one in changes:
         if isinstance(one, Condition):
             yield from _checks(one)
@@ -52,7 +52,10 @@ def operations(changes: Sequence[Change | Condition], there: There) -> Iterator[
 
 
 def _checks(condition: Condition) -> Iterator[Operated]:
-    """Yield the operations of a condition. ZooKeeper cannot check for absence, so the entry is created and deleted again."""
+    """Yield the operations of a condition.
+
+    ZooKeeper cannot check that an entry does not exist. The entry is therefore created, and deleted at once.
+    """
     if condition.version == NEW:
         yield Operated("create", condition.path, condition)
         yield Operated("delete", condition.path, condition)
@@ -61,12 +64,12 @@ def _checks(condition: Condition) -> Iterator[Operated]:
 
 
 def parents(changes: Sequence[Change | Condition]) -> list[str]:
-    """Return all parents of the entries that may be created, from the top down."""
+    """Return all parents of the entries that the changes can create, each after its own parent."""
     made = (one for one in changes if ((one.version == NEW) if isinstance(one, Condition) else (one.value is not None)))
     return sorted({path for one in made for path in above(one.path)}, key=lambda path: path.count("/"))
 
 
 def above(path: str) -> list[str]:
-    """Return the parents of this path, from the top down."""
+    """Return the parents of this path, each after its own parent."""
     names = path.split("/")[1:-1]
     return ["/".join(["", *names[: depth + 1]]) for depth in range(len(names))]

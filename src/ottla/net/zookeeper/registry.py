@@ -43,10 +43,13 @@ Levels = list[list[tuple[str, str]]]
 Flags = list[bool]
 Operations = list[Operated]
 Reads = list[Any]
-"""Types of lists: within the class, `list` is the method."""
+"""Types of lists. They are defined here because `list` is a method within the class."""
 
 MOST_BYTES = 1_000_000
-"""The limit of one transaction, in bytes: a server closes a connection that sends more than jute.maxbuffer, 1 048 575 bytes."""
+"""The size limit of one transaction, in bytes.
+
+A server closes a connection that sends more than jute.maxbuffer, 1 048 575 bytes.
+"""
 
 MOST_RACES = 20
 
@@ -59,7 +62,7 @@ class ZooKeeperRegistry:
 
     @property
     def timeout_ms(self) -> int:
-        """Return the timeout that the server agreed to, in ms."""
+        """Return the session timeout to which the server agreed, in ms."""
         return self._session.timeout_ms
 
     def lives_until_ms(self) -> int:
@@ -81,7 +84,7 @@ class ZooKeeperRegistry:
             missing = [index for index, entry in enumerate(found) if entry is None]
             is_there = yield from self._are_there([paths[index] for index in missing], changed)
             for index, there in zip(missing, is_there, strict=True):
-                if there:  # it was created in between
+                if there:  # the entry was created in between
                     (found[index],) = yield from self.read([paths[index]], changed=changed)
         return found
 
@@ -118,12 +121,12 @@ class ZooKeeperRegistry:
         raise RegistryRefused(changes[0].path, "it is changed concurrently: try again")
 
     def _at_once(self, ask: Callable[[Sequence[str]], ZooKeeperAnswer], paths: Sequence[str]) -> Steps[Reads]:
-        """Return the results for these paths, read without watches, many in each request."""
+        """Return the results for these paths, without watches. Each request reads many paths."""
         pieces = [paths[first : first + PATHS_AT_ONCE] for first in range(0, len(paths), PATHS_AT_ONCE)]
         answers = yield from self._session.asked([partial(ask, some) for some in pieces])
         found: Reads = []
         for some, answer in zip(pieces, answers, strict=True):
-            if isinstance(answer.error, UnimplementedError):  # the request went to an older server after a reconnect
+            if isinstance(answer.error, UnimplementedError):  # after a reconnect, the request went to an older server
                 raise RegistryAway(some[0], "the session moved to a ZooKeeper server with older state")
             if answer.error is not None:
                 raise meaning(some[0], answer.error)
@@ -148,7 +151,7 @@ class ZooKeeperRegistry:
         return There(frozenset(path for path, there in zip(unsure, are_there, strict=True) if there), below)
 
     def _below(self, paths: Paths) -> Steps[Below]:
-        """Return all entries below each of these, the deepest first. Entries of one depth are read at once."""
+        """Return all entries below each of these paths, the deepest first. Entries of one depth are read together."""
         below: Below = {path: [] for path in paths}
         levels: Levels = [[(path, path) for path in below]]
         while levels[-1]:
@@ -160,7 +163,10 @@ class ZooKeeperRegistry:
         return below
 
     def _lightened(self, wanted: Operations) -> Steps[Operations]:
-        """Remove the entries below removed ones at once, if the transaction would be too large; return the other operations."""
+        """Remove the entries below removed ones in separate requests, because one transaction would be too large.
+
+        Return the other operations, which are still to be done.
+        """
         below = [one for one in wanted if one.kind == "delete" and one.path != one.of.path]
         rest = [one for one in wanted if one.kind != "delete" or one.path == one.of.path]
         if sum(operation.size for operation in rest) > MOST_BYTES:
@@ -173,7 +179,7 @@ class ZooKeeperRegistry:
         return rest
 
     def _committed(self, wanted: Sequence[Operated]) -> Steps[tuple[Operated, Exception] | None]:
-        """Commit, and return the refused operation with its error; None if all succeeded."""
+        """Commit the operations as one transaction. Return the refused operation with its error, or None if all succeeded."""
         (answer,) = yield from self._session.asked([partial(self._session.transact, wanted)])
         if answer.error is not None:
             return wanted[0], answer.error
@@ -183,7 +189,7 @@ class ZooKeeperRegistry:
         return None
 
     def _make_parents(self, changes: Sequence[Change | Condition]) -> Steps[None]:
-        """Create the missing parents of the entries to be created, the chroot included."""
+        """Create the missing parents of the entries that the changes create, including the chroot."""
         root = self._session.root
         paths = [*above(root + "/"), *(root + path for path in parents(changes))]
         answers = yield from self._session.asked([partial(self._session.make, path) for path in paths])
@@ -204,7 +210,7 @@ def _there(path: str, one: Any) -> Any:
 def _entry(path: str, answer: ZooKeeperAnswer) -> Entry | None:
     if answer.error is None:
         value, stat = answer.value
-        return Entry(value or b"", stat.version, stat.czxid)  # Kafka's entries may have no value
+        return Entry(value or b"", stat.version, stat.czxid)  # an entry of Kafka can be without a value
     if isinstance(answer.error, NoNodeError):
         return None
     raise meaning(path, answer.error)
@@ -219,7 +225,7 @@ def _names(path: str, answer: ZooKeeperAnswer) -> list[str] | None:
 
 
 def _is_race(operation: Operated, error: Exception) -> bool:
-    """Return whether the entry was created or removed after it was read, so that the commit is to be retried."""
+    """Return whether the entry was created or removed after it was read, so that the commit must be retried."""
     if operation.path != operation.of.path:
         return isinstance(error, NoNodeError)
     is_free = isinstance(operation.of, Change) and operation.of.value is not None and operation.of.version is None

@@ -1,4 +1,4 @@
-"""The opening of a registry in ZooKeeper by a broker's settings: address, timeouts, TLS, login. Errors are sentences for people."""
+"""The opening of a registry in ZooKeeper by a broker's settings: address, timeouts, TLS, login. Messages are for users."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ottla.sasl.gssapi import GssapiClient
 DIGEST = "org.apache.zookeeper.server.auth.DigestLoginModule"
 KERBEROS = "com.sun.security.auth.module.Krb5LoginModule"
 SERVICE = "zookeeper"
-"""The service name in tickets of ZooKeeper servers, unless `serviceName` is given."""
+"""The service name of ZooKeeper servers in Kerberos tickets, unless `serviceName` is given."""
 
 JAAS = "ottla.zookeeper.jaas.config"
 PROTOCOL = "zookeeper.ssl.protocol"
@@ -67,7 +67,10 @@ async def opened(settings: BrokerSettings, post: Post) -> ZooKeeperRegistry:
 
 
 def sought(address: str, timeout_ms: int, post: Post) -> ZooKeeperRegistry:
-    """Return a registry at once; its session begins when ZooKeeper is reached, later than this returns. Raises `SettingError`."""
+    """Return a registry at once, before its session begins. The session begins when ZooKeeper is reached.
+
+    Raises `SettingError`.
+    """
     access = Access(ZooKeeperAddress.parse(address), timeout_ms)
     session = ZooKeeperSession(access, asyncio.get_running_loop(), post, are_secured=False)
     session.start()
@@ -75,7 +78,7 @@ def sought(address: str, timeout_ms: int, post: Post) -> ZooKeeperRegistry:
 
 
 def access_by(settings: BrokerSettings) -> Access:
-    """Return the connection parameters of the settings. Raises `SettingError`."""
+    """Return the connection parameters that the settings contain. Raises `SettingError`."""
     address = ZooKeeperAddress.parse(settings.zookeeper_connect or "")
     login = _login(settings.ottla_zookeeper_jaas_config)
     if settings.zookeeper_set_acl and login is None:
@@ -89,7 +92,7 @@ def access_by(settings: BrokerSettings) -> Access:
 
 
 def _login(text: str | None) -> Callable[[str], ZooKeeperLogin] | None:
-    """Return the login of a JAAS module, or None. Raises `SettingError`."""
+    """Return a factory of logins for the JAAS configuration `text`, or None without one. Raises `SettingError`."""
     if not text:
         return None
     try:
@@ -108,7 +111,7 @@ def _login(text: str | None) -> Callable[[str], ZooKeeperLogin] | None:
 
 
 def _by_kerberos(options: Mapping[str, str]) -> Callable[[str], ZooKeeperLogin]:
-    """Return a login by a keytab, or by the tickets of `kinit`. Raises `SettingError`."""
+    """Return a factory of logins with a keytab, or with the tickets of `kinit` if no keytab is given. Raises `SettingError`."""
     check_installed()
     keytab = Keytab(options["keyTab"], options.get("principal")) if "keyTab" in options else None
     if keytab is not None:
@@ -140,13 +143,13 @@ def _tls(settings: BrokerSettings) -> ssl.SSLContext:
 
 
 def _of_tls(settings: BrokerSettings) -> dict[str, str]:
-    """Return the settings of the connection to ZooKeeper, as they were given."""
+    """Return the settings for connections to ZooKeeper, as the user gave them."""
     wanted = ("zookeeper.connect", "zookeeper.clientCnxnSocket", "zookeeper.ssl.")
     return {name: text for name, text in settings.given.items() if name.startswith(wanted)}
 
 
 def _versions(settings: BrokerSettings) -> list[ssl.TLSVersion]:
-    """Return the allowed TLS versions: the enabled ones, or the given one, or all."""
+    """Return the allowed TLS versions: the enabled protocols, otherwise the single given protocol, otherwise all versions."""
     named = settings.zookeeper_ssl_enabled_protocols
     if not named and PROTOCOL in settings.given and settings.zookeeper_ssl_protocol in VERSIONS:
         named = (settings.zookeeper_ssl_protocol,)

@@ -1,6 +1,6 @@
-"""A broker's ZooKeeper session: its begin, heartbeats and renewal; requests are sent, and watches call back.
+"""A broker's ZooKeeper session: its beginning, heartbeats and renewal, its requests, and the calls of its watches.
 
-It uses kazoo and threads. The meaning of entries, and commits, are unknown here.
+The module uses kazoo and threads. The meaning of entries, and commits, are unknown here.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from ottla.ports import Change, RegistryAway, SessionEvent, Steps
 
 Changed = Callable[[str], None]
 Post = Callable[[Callable[[], None]], None]
-"""A function that runs a call on the broker's thread, from any other."""
+"""A function that schedules a call on the broker's thread. Any other thread may call it."""
 
 HEARTBEATS = 6
 """The number of heartbeats within a session's timeout."""
 
 RENEW_S = 1.0
-"""The time, in s, after which a client that has given up for good, as after a refused login, is replaced."""
+"""The pause, in s, before a client is replaced that has given up permanently, for example after a refused login."""
 
 SECRET = ("/config/users", "/config/brokers", "/delegation_token/tokens", UNKNOWN_USERS)
 OPEN = "/consumers"
 
 
 class Watcher(NamedTuple):
-    """The function that kazoo calls for a watch. Two with the same path and function are equal."""
+    """The function that kazoo calls for a watch. Two watchers with the same path and function are equal."""
 
     path: str
     changed: Changed
@@ -55,9 +55,10 @@ class Watcher(NamedTuple):
 
 
 class ZooKeeperSession:
-    """One session after another. All but `close` runs on the broker's thread, to which `post` passes calls.
+    """The ZooKeeper sessions of this broker, one after another.
 
-    With `are_secured` only this broker's login can change the entries that it creates, and read the secret ones.
+    All methods but `close` run on the broker's thread, on which `post` schedules calls. With `are_secured`, only this broker's
+    login can change the entries that it creates, and read the secret ones.
     """
 
     def __init__(
@@ -65,9 +66,12 @@ class ZooKeeperSession:
     ) -> None:
         self.told: list[Callable[[SessionEvent], None]] = []
         self.timeout_ms = access.timeout_ms
-        """The timeout that the server agreed to, once there is a session."""
+        """The session timeout in ms: the requested one, then the one to which the server agreed."""
         self.lives_until_ms = 0
-        """A session lives for its timeout after the sending of an answered request."""
+        """
+
+        The monotonic time, in ms, until which the session lives at least: the timeout after the sending of an answered request.
+        """
         self.is_login_refused = False
         self.root = access.address.chroot
         self._access = access
@@ -86,11 +90,11 @@ class ZooKeeperSession:
         self.client = self._made()
 
     def start(self) -> None:
-        """Begin to connect. Listeners of `on_session` are called with the result."""
+        """Begin to connect. The callbacks of `on_session` report the result."""
         self.client.start_async()
 
     def close(self) -> None:
-        """End the session. This blocks until the server answers; callable from any thread."""
+        """End the session. This blocks until the server answers. Any thread may call this."""
         self._is_closed.set()
         self._is_reached = False
         self.lives_until_ms = 0
@@ -99,7 +103,7 @@ class ZooKeeperSession:
             self._will.revoke()
 
     def abandon(self) -> None:
-        """Give up before a session has begun, without waiting for the server."""
+        """Give up before a session has begun. This does not wait for the server."""
         self._is_closed.set()
         threading.Thread(target=self.close, name="ottla-zookeeper", daemon=True).start()
 
@@ -114,26 +118,26 @@ class ZooKeeperSession:
 
     @property
     def reads_many(self) -> bool:
-        """Return whether `values` and `names` can be used: the server is of 3.6 or later."""
+        """Return whether the server supports `values` and `names`, as servers since 3.6 do."""
         return self.client.reads_many
 
     def values(self, paths: Sequence[str]) -> ZooKeeperAnswer:
-        """Request the entries of as many paths as one request takes."""
+        """Request the entries of up to `PATHS_AT_ONCE` paths."""
         return self.client.ask(ReadMany(GetData.type, [self._at(path) for path in paths]))
 
     def names(self, paths: Sequence[str]) -> ZooKeeperAnswer:
-        """Request the children of as many paths as one request takes."""
+        """Request the names of the children of up to `PATHS_AT_ONCE` paths."""
         return self.client.ask(ReadMany(GetChildren.type, [self._at(path) for path in paths]))
 
     def _at(self, path: str) -> str:
-        """Return the server's path of an entry."""
+        """Return the path of an entry on the server, which begins with the chroot."""
         return (self.root + path).rstrip("/") or "/"
 
     def _watcher(self, path: str, changed: Changed | None) -> Watcher | None:
         return None if changed is None else Watcher(path, changed, self._hand_over)
 
     def asked(self, asks: Sequence[Ask]) -> Steps[list[ZooKeeperAnswer]]:
-        """Return the answers to these requests. Raises `RegistryAway` if any of them got none."""
+        """Send requests, and return their answers. Raises `RegistryAway` if any request was not answered."""
         if not asks:
             return []
         if not self._is_reached:
@@ -163,7 +167,7 @@ class ZooKeeperSession:
         return answer
 
     def make(self, at: str) -> ZooKeeperAnswer:
-        """Create an entry without a value at this path, which begins with `root` or leads to it."""
+        """Create an entry without a value. `at` is a path on the server: `root`, a parent of it, or a path below it."""
         transaction = self.client.transaction()
         transaction.create(at, b"", self._rights(at.removeprefix(self.root)))
         unset_if_empty(transaction)
@@ -171,7 +175,7 @@ class ZooKeeperSession:
         return answer
 
     def _rights(self, path: str) -> list[ACL]:
-        """Return the ACL of an entry, as Kafka sets it."""
+        """Return the ACL that Kafka sets on an entry with this path."""
         if not self._are_secured or path == OPEN:
             return [*OPEN_ACL_UNSAFE]
         return [*CREATOR_ALL_ACL, *(() if path.startswith(SECRET) else READ_ACL_UNSAFE)]
@@ -186,14 +190,14 @@ class ZooKeeperSession:
         return client
 
     def _hand_over(self, heard: ZooKeeperAnswer | Callable[[], None]) -> None:
-        """Queue a call for the broker's thread, in the order of these calls. Called on kazoo's thread."""
+        """Queue a call for the broker's thread, where the calls run in order. This is called on kazoo's thread."""
         self._heard.append(heard)
         if not self._is_posted and not self._is_closed.is_set():
             self._is_posted = True
             self._post(self._tell)
 
     def _tell(self) -> None:
-        self._is_posted = False  # reset before the queue is read: later calls are posted again
+        self._is_posted = False  # reset before the queue is read, so that calls queued later are posted again
         while self._heard:
             heard = self._heard.popleft()
             if not isinstance(heard, ZooKeeperAnswer):
@@ -205,7 +209,7 @@ class ZooKeeperSession:
                 heard.told(heard)
 
     def _turned(self, client: ZooKeeperClient, state: str, exactly: str, agreed_timeout_ms: int) -> None:
-        """Process a state change of kazoo's client: connected, disconnected, or without a session."""
+        """Handle a state change of kazoo's client: connected, disconnected, or without a session."""
         if client is not self.client or self._is_closed.is_set():
             return
         if state == KazooState.CONNECTED:
@@ -233,7 +237,7 @@ class ZooKeeperSession:
             told(event)
 
     def _beat(self) -> None:
-        """Send a request repeatedly: the answers prove for how long the session lives at least."""
+        """Send a heartbeat request periodically. Each answer proves that the session lives for at least another timeout."""
         if not self._is_closed.is_set():
             if self._will is not None:
                 self._will.keep()
@@ -241,7 +245,10 @@ class ZooKeeperSession:
             self._next_beat = self._loop.call_later(self.timeout_ms / HEARTBEATS / 1000, self._beat)
 
     def _beaten(self, answer: ZooKeeperAnswer) -> None:
-        """Process the first answer, which proves that the server accepted the login: kazoo reports a connection before that."""
+        """Handle the first answer on a connection.
+
+        The answer proves that the server has accepted the login. Kazoo reports a connection before the login.
+        """
         if answer.error is not None or self._is_reached:
             return
         self._is_reached = True
@@ -251,13 +258,13 @@ class ZooKeeperSession:
         self._announce(event)
 
     def _end(self, client: ZooKeeperClient) -> None:
-        """Replace a client that has given up. This runs on its own thread: ending a client takes time."""
+        """Replace a client that has given up. This runs on its own thread, because ending a client takes time."""
         self._quit(client)
         if not self._is_closed.wait(RENEW_S):
             self._post(self._begin_anew)
 
     def _quit(self, client: ZooKeeperClient) -> None:
-        """End a client, only once. If the server does not answer, the session ends after its timeout."""
+        """End a client, unless this was done before. If the server does not answer, the session ends after its timeout."""
         with self._quitting:
             if client is not self._quitted:
                 self._quitted = client
@@ -271,7 +278,10 @@ class ZooKeeperSession:
 
 
 def unset_if_empty(transaction: TransactionRequest) -> None:
-    """Replace empty bytes of the last operation's entry by no value: Kafka takes empty bytes for damaged JSON, and exits."""
+    """Remove the value of the transaction's last operation if it is empty bytes.
+
+    Kafka takes empty bytes for damaged JSON, and exits.
+    """
     last = transaction.operations[-1]
     if not last.data:
         transaction.operations[-1] = last._replace(data=None)

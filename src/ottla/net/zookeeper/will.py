@@ -1,7 +1,7 @@
-"""The end of a broker's session after the broker was killed: it ends at once, so that its partitions get other leaders.
+"""The end of a broker's ZooKeeper session after the broker was killed. It comes at once, so that partitions get new leaders.
 
-ZooKeeper itself waits for the session's timeout, because a silent client may be alive. A process beside the broker has better
-information: its standard input ends with the broker, in whatever way the broker ends.
+ZooKeeper itself waits for the session's timeout, because a silent client can be alive. A process beside the broker (the executor)
+can end the session earlier: its standard input ends with the broker, in whatever way the broker ends.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ log = logging.getLogger("ottla.net")
 
 LEAVE_S: Final = 1.0
 LEAST_S: Final = 1.0
-"""The least time, in s, between two starts of the executor."""
+"""The shortest time, in s, between two starts of the executor."""
 WAITING: Final = """
 trap '' INT TERM
 while IFS= read -r line; do session=$line; done
 [ -z "$session" ] || printf %s "$session" | "$@"
 """
-"""The shell script that waits for the end of its input. A shell takes a tenth of Python's memory, for the broker's lifetime.
+"""The shell script that waits for the end of its input. For the broker's lifetime, a shell takes a tenth of Python's memory.
 
-It ignores signals that are meant for the broker, which ends its session by itself. The last whole line counts; an empty line means
-that no session is to be ended. Other users cannot see the lines: they are not process arguments.
+The script ignores signals that are meant for the broker, because the broker then ends its session itself. The last whole line is
+used. An empty line means that no session is to be ended. Other users cannot see the lines, because they are not process arguments.
 """
 EXECUTOR: Final = ("/bin/sh", "-c", WAITING, "will", sys.executable, "-m", "ottla.net.zookeeper.executor")
 
 
 class LastWill:
-    """The session, written to a separate process that outlives this one. The process starts with the first session.
+    """The writer of the session's data to the executor, a process that outlives this one.
 
-    `tls` are the settings of the connection to the server, empty without TLS. If that process is killed too, as with a whole
-    container, the session ends after its timeout.
+    The executor starts with the first session. `tls` are the settings of the connection to the server; they are empty without TLS.
+    If the executor is killed too, as with a whole container, the session ends after its timeout.
     """
 
     def __init__(self, address: ZooKeeperAddress, tls: Mapping[str, str]) -> None:
@@ -51,21 +51,21 @@ class LastWill:
         """The monotonic time of the executor's last start, in s."""
 
     def write(self, session: tuple[int, bytes], timeout_ms: int) -> None:
-        """Write a new session, its number and password, to the executor."""
+        """Write a new session, which is (number, password), to the executor."""
         session_id, password = session
         told = self._server | {"id": session_id, "password": password.hex(), "timeout_ms": timeout_ms}
         self._line = json.dumps(told).encode()
         self._have_executed()
 
     def keep(self) -> None:
-        """Restart the executor if it has ended, as after a shortage of memory."""
+        """Start the executor again if it has ended, for example after a shortage of memory."""
         executor = self._executor
         if self._line and executor is not None and executor.poll() is not None and time.monotonic() - self._begun_s > LEAST_S:
             log.info("the process that closes this broker's session if the broker is killed has ended: restarting it")
             self._have_executed()
 
     def _have_executed(self) -> None:
-        """Write the last line to a running executor, started if necessary."""
+        """Write the last line to the executor. Start the executor if it does not run."""
         try:
             if self._executor is None or self._executor.poll() is not None:
                 self._forget()
@@ -83,7 +83,7 @@ class LastWill:
                 executor.stdin.close()
 
     def revoke(self) -> None:
-        """Notify the executor that the session was ended in order, and wait for its end."""
+        """Write to the executor that the session has ended, and wait for the executor's end."""
         self._line = b""
         executor, self._executor = self._executor, None
         if executor is not None and executor.stdin is not None:
