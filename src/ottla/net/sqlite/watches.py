@@ -1,4 +1,4 @@
-"""The watches of entries: the callbacks for each entry's next change. The module uses no files, only the numbers of transactions."""
+"""The watches of entries: the callbacks for each entry's next change. It uses the numbers of transactions, but no files."""
 
 from __future__ import annotations
 
