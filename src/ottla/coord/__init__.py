@@ -1,1 +1,1 @@
-"""Coordinators as pure machines, and their runtime. The package uses wire messages, never logs, brokers, sockets or clocks."""
+"""Coordinators as machines without input or output, and their runtime. It uses wire messages, but no logs, brokers or clocks."""

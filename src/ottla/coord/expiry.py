@@ -1,6 +1,6 @@
 """The expiry of committed offsets, and of groups with them (KIP-211). The module only reads state and returns tombstones.
 
-Groups may have a million offsets, so the search runs in slices; each slice returns where the next one begins.
+Groups can have a million offsets. Therefore the search runs in steps with pauses between them ("slices").
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from ottla.coord.outcome import ExpiryKey, TopicsKey
 from ottla.coord.records import NO_TIMESTAMP, OffsetForgotten, Stored
 
 MOST_LOOKED_AT = 2_000
-"""Groups and offsets checked in one slice, which takes one to three milliseconds. A topic of a group is checked as a whole."""
+"""The groups and offsets to check in one slice, in one to three milliseconds. A slice ends only between two topics of a group."""
 
 TOMBSTONE = 5
-"""The cost of a tombstone, which is stored and applied, in checks of an offset."""
+"""The cost of storing and applying one tombstone, as a number of checked offsets."""
 
 MOST_FORGOTTEN = MOST_LOOKED_AT // TOMBSTONE
-"""The most tombstones of one slice that checks nothing else."""
+"""The number of tombstones that costs as much as all checks of a slice."""
 
 PAUSE_MS = 2
 """The pause between two slices, in milliseconds, in which other work runs."""
 
 
 class ExpiryRules(NamedTuple):
-    """The present time, and how long offsets are retained."""
+    """The present wall time, and how long offsets are retained, both in milliseconds."""
 
     wall_ms: int
     retention_ms: int
 
 
 class Looked(NamedTuple):
-    """The result of one slice, and where the next one continues; None after the last."""
+    """The tombstones from one slice, and the key of the next slice; None after the last slice."""
 
     records: list[Stored]
     following: ExpiryKey | None
 
 
 def look(groups: Mapping[str, Group], offsets: Offsets, rules: ExpiryRules, key: ExpiryKey) -> Looked:
-    """Return the tombstones of expired offsets, starting at `key`. An empty group is deleted with the last of its offsets."""
+    """Run one slice: return tombstones of expired offsets, starting at `key`. An empty group is deleted with its last offset."""
     names = key.groups or tuple(groups)
     records: list[Stored] = []
     looked_at = 0
@@ -64,7 +64,7 @@ def look(groups: Mapping[str, Group], offsets: Offsets, rules: ExpiryRules, key:
 
 
 class _Part:
-    """One group's part of a slice: its tombstones, and how many of its offsets were checked."""
+    """One group's part of a slice: its tombstones, and the work done, as a number of checked offsets."""
 
     def __init__(self, group: Group, offsets: Offsets, rules: ExpiryRules) -> None:
         self.records: list[Stored] = []
@@ -74,9 +74,10 @@ class _Part:
         self._rules = rules
 
     def look(self, skip: int, most: int) -> int | None:
-        """Check the group's topics after the first `skip`. Return how many to skip next time; None if the group is done.
+        """Check the group's topics after the first `skip`, up to a work of `most`.
 
-        A topic that loses all its offsets is gone before the next slice, and is not counted as skipped.
+        Return the number of topics that the next slice must skip; None if the group is complete. A topic that loses all its
+        offsets does not exist in the next slice, and is not counted.
         """
         topics = self._offsets.of(self._group.group_id)
         since_ms = self._group.expires_from_ms()
@@ -87,7 +88,7 @@ class _Part:
                 gone = self._expired(topic, partitions, since_ms)
                 self.records += gone
                 self.looked_at += len(partitions) + TOMBSTONE * len(gone)
-                if len(gone) == MOST_FORGOTTEN:  # there may be more
+                if len(gone) == MOST_FORGOTTEN:  # the topic can have more expired offsets
                     return skip
                 skip += len(gone) < len(partitions)
         self._forget_group(topics)
@@ -113,9 +114,9 @@ class _Part:
 
 
 def forget_topics(offsets: Offsets, key: TopicsKey, topics: KnownTopics) -> tuple[list[OffsetForgotten], TopicsKey | None]:
-    """Return tombstones of the offsets of deleted topics, starting at `key`, and where to continue; None if nothing is left.
+    """Run one slice: return tombstones of deleted topics' offsets, starting at `key`, and the key of the next slice, or None.
 
-    Offsets of new topics with the same names stay: they carry the new topics' ids.
+    Offsets of new topics with the same names stay, because they have the new topics' ids.
     """
     present = {name: topic.topic_id for name in key.names if (topic := topics.named(name)) is not None}
     records: list[OffsetForgotten] = []
@@ -132,7 +133,7 @@ def forget_topics(offsets: Offsets, key: TopicsKey, topics: KnownTopics) -> tupl
             )
             before = len(records)
             records += islice(gone, MOST_FORGOTTEN)
-            if len(records) - before == MOST_FORGOTTEN:  # there may be more
+            if len(records) - before == MOST_FORGOTTEN:  # the group can have more such offsets
                 return records, replace(key, at=at)
     return records, None
 

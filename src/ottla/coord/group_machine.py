@@ -1,6 +1,6 @@
 """The group coordinator as a machine: the groups and committed offsets of one partition of `__consumer_offsets`.
 
-Logs are unknown here: `ottla.coord.runtime` runs the machine.
+The machine uses no log: `ottla.coord.runtime` runs it.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ K = TypeVar("K", bound=GroupKind)
 
 
 def no_settings_of_its_own(group_id: str) -> Mapping[str, int]:
-    """Return no settings of its own for any group."""
+    """Return an empty mapping: no group has settings of its own."""
     return {}
 
 
 class GroupMachine:
     """The machine of group coordinators. Inputs and outcomes are in `ottla.coord.outcome`. `new_id` returns unique ids.
 
-    Each of the `kinds` has its own groups; a group id is in one of them at most. `assignors` serve consumer groups; the first is
-    the default. `of_group` returns the settings of one group. `memory` limits the memory of all members, and is shared with
-    other machines.
+    Each of the `kinds` (classic and consumer) has its own groups, and a group id is in at most one kind. `assignors` are for
+    consumer groups; the first assignor is the default. `of_group` returns the settings of one group. `memory` limits the memory of
+    all members, and is shared with other machines.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class GroupMachine:
         self._homes = {what: kind for kind in reversed(self.kinds) for what in kind.decisions}
         self._changed = {record: kind for kind in self.kinds for record in kind.records}
         self._deleting: set[str] = set()
-        """The groups that are being deleted in slices."""
+        """The groups that are being deleted in several steps."""
         self.weight = 0
-        """The memory of the members of its groups in bytes, without the names of topics that consumer groups share."""
+        """The memory in bytes of the members of all groups, without topic names, which consumer groups share."""
 
     def configure(self, settings: GroupSettings) -> None:
-        """Use these settings from now on; no state of a group depends on them."""
+        """Replace the settings. They apply to all later decisions."""
         self.context.settings = settings
 
     @property
@@ -106,20 +106,20 @@ class GroupMachine:
             record = record.offset
         if type(record) is OffsetCommitted and not self.context.settings.stores_topic_ids:
             record = record._replace(topic_id=NO_TOPIC_ID)
-        return encode_record(record) if type(record) in STORED else None  # type: ignore[arg-type]  # so it is a stored one
+        return encode_record(record) if type(record) in STORED else None  # type: ignore[arg-type]  # a stored record
 
     def leaves_at_once(self, body: object) -> bool:
         """Return whether the request is a classic heartbeat, whose reply depends on nothing that could be lost."""
         return type(body) is HeartbeatRequest
 
     def dissolve(self) -> Pauses[None]:
-        """Release all entries, as `Machine.dissolve`."""
+        """Release all entries, with pauses."""
         yield from self.offsets.dissolve()
         for groups in self.context.tables:
             yield from dissolved(groups)
 
     def is_independent(self, body: object) -> bool:
-        """Return whether this is a commit of an existing group: its outcome changes nothing on which another commit depends."""
+        """Return True for an OffsetCommit to an existing group: no other commit's decision depends on its outcome."""
         return type(body) is OffsetCommitRequest and self.context.find(body.group_id) is not None
 
     def decide(self, asked: Asked[object], now: Now) -> GroupOutcome:
@@ -130,7 +130,7 @@ class GroupMachine:
         return self._decide_by_kind(asked.body, asked, now) if decision is None else decision(self, asked, now)  # type: ignore[arg-type]  # of the body's type
 
     def _decide_by_kind(self, target: object, asked: Asked[Any], now: Now) -> GroupOutcome:
-        """Let the group's own kind decide a request or a key that is due if the group serves it, else the kind that has the API."""
+        """Pass a request, or the key of a timer, to the kind of the group if the group `serves` it, else to the API's own kind."""
         what, group_id = type(target), getattr(target, "group_id", None)
         kind = self._homes[what]
         if group_id not in kind.groups:
@@ -159,16 +159,16 @@ class GroupMachine:
         elif isinstance(record, OffsetForgotten | TransactionEnded):
             self.offsets.apply(record)
         else:
-            self._note(record)  # type: ignore[arg-type]  # no kind has it, and no offset
+            self._note(record)  # type: ignore[arg-type]  # the record belongs to no kind, and is no offset
 
     def _make_room(self, kind: GroupKind, group_id: str) -> None:
-        """Remove a group of another kind: a group of this kind takes its place."""
+        """Remove the group with this id from all other kinds, because a group of this kind replaces it."""
         for other in self.kinds:
             if other is not kind:
                 self.weight += drop(other.groups, group_id)
 
     def _note(self, event: TopicsSeen | DeletionBegun | DeletionOver) -> None:
-        """Apply an event of no kind of group."""
+        """Apply an event that concerns all kinds of groups."""
         if isinstance(event, TopicsSeen):
             self.context.topics = event.topics
             for kind in self.kinds:
@@ -179,7 +179,7 @@ class GroupMachine:
             self._deleting.discard(event.group_id)
 
     def recall(self, now: Now) -> GroupOutcome:
-        """Set the timers of all groups, and continue their rebalances."""
+        """Return the outcome that sets the timers of all groups and continues their rebalances, after the records were loaded."""
         deadline_ms = now.mono_ms + self.context.settings.offsets_retention_check_interval_ms
         outcomes: list[GroupOutcome] = [Outcome(timers=(Timer(ExpiryKey(), deadline_ms),))]
         for kind in self.kinds:
@@ -293,7 +293,7 @@ class GroupMachine:
         return self._deleted(DeletionKey(asked.token, tuple(dict.fromkeys(asked.body.groups_names))), now)
 
     def _deleted(self, key: DeletionKey, now: Now) -> GroupOutcome:
-        """Delete groups until one slice has enough tombstones. A group that is not finished refuses requests until it is."""
+        """Delete groups, up to `MOST_FORGOTTEN` tombstones in one step. A group that is only partly deleted refuses requests."""
         records: list[GroupRecord] = []
         results = list(key.results)
         for at, group_id in enumerate(key.groups):
@@ -333,7 +333,7 @@ def _joined(outcomes: list[GroupOutcome]) -> GroupOutcome:
 
 
 def _group_of(body: object) -> str | None:
-    """Return the group of a request; None for a request about several groups, or an input that no client sent."""
+    """Return the group id of a request; None for a request about several groups, or for an input that no client sent."""
     if type(body) is offsets.StableFetch:
         return body.wanted.group_id
     return getattr(body, "group_id", None)

@@ -1,4 +1,4 @@
-"""The interfaces of groups: what a coordinator asks of one group, and of each kind of groups. No kind is known here.
+"""The interfaces of groups: the methods of one group, and of each kind of groups, that a coordinator calls.
 
 A new kind (such as KIP-932's share groups) is two classes, a `Group` and a `GroupKind`, and an entry in `ottla.coord.kinds`.
 """
@@ -24,51 +24,51 @@ from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.wire.errors import GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, NONE
 
 OfGroup = Callable[[str], Mapping[str, int]]
-"""Group id -> the settings of this group alone, by Kafka's names ("consumer.session.timeout.ms")."""
+"""A function that returns a group's own settings, by Kafka's names ("consumer.session.timeout.ms"), from its group id."""
 
 Decision = Callable[[Any, Any, Now], GroupOutcome]
-"""A method of a kind of groups: it decides the `Asked` input."""
+"""A method of a `GroupKind` that decides an `Asked` input."""
 
 GROUP_ID_NOT_FOUND_FROM = 9
 """The first version of OffsetCommit that reports a missing group with GROUP_ID_NOT_FOUND."""
 
 
 class OffsetRules(Protocol):
-    """Who may commit, fetch and delete offsets of a group. Each method returns an error code."""
+    """The rules for commits, fetches and deletions of a group's offsets. Most methods return an error code."""
 
     def commit_error(self, body: OffsetCommitRequest, version: int, /) -> int:
-        """Return why a commit is refused."""
+        """Return the error code of a commit; NONE if it is allowed."""
         ...
 
     def transactional_commit_error(self, body: TxnOffsetCommitRequest, /) -> int:
-        """Return why a commit in a producer's transaction is refused."""
+        """Return the error code of a commit in a producer's transaction; NONE if it is allowed."""
         ...
 
     def fetch_error(self, wanted: FetchGroup, /) -> int:
-        """Return why a fetch of offsets is refused."""
+        """Return the error code of a fetch of offsets; NONE if it is allowed."""
         ...
 
     def offset_delete_error(self) -> int:
-        """Return why offsets of no topic can be deleted. Topics to which the group `is_subscribed` are refused one by one."""
+        """Return the error code of an OffsetDelete; NONE if only topics with `is_subscribed` are refused."""
         ...
 
     def session_restarted_by_commit(self, member_id: str, /) -> int | None:
-        """Return the timeout in ms of the member's session, if a commit restarts it."""
+        """Return the member's session timeout in ms; None if a commit does not restart the session."""
         ...
 
 
 class Group(OffsetRules, Protocol):
-    """One group, as its coordinator and the expiry of offsets see it."""
+    """The interface of one group, for its coordinator and for the expiry of offsets."""
 
     group_type: ClassVar[str]
-    """The name of the kind in ListGroups."""
+    """The group's type in ListGroups."""
 
     @property
     def group_id(self) -> str: ...
 
     @property
     def weight(self) -> int:
-        """Return the memory of its members, in bytes."""
+        """Return the estimated memory of the group's members, in bytes."""
         ...
 
     @property
@@ -84,24 +84,24 @@ class Group(OffsetRules, Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether it may be deleted, or replaced by a group of another kind."""
+        """Return whether the group can be deleted, or replaced by a group of another kind."""
         ...
 
     @property
     def is_deserted(self) -> bool:
-        """Return whether it may be deleted with the last of its offsets."""
+        """Return whether the group can be deleted together with its last offset."""
         ...
 
     def is_subscribed(self, topic: str, /) -> bool:
-        """Return whether a member may be reading this topic."""
+        """Return whether a member can be reading this topic."""
         ...
 
     def serves(self, request: type, /) -> bool:
-        """Return whether its own kind decides such a request to the group, although the API belongs to another kind."""
+        """Return whether the group's kind decides requests of this type, although the API belongs to another kind."""
         ...
 
     def expires_from_ms(self) -> int | None:
-        """Return when the retention of offsets begins: at a time, at each offset's commit (-1), or not yet (None)."""
+        """Return the wall time in ms when the retention of offsets begins; -1 for each offset's commit; None if none expires."""
         ...
 
     def tombstones(self) -> Sequence[Stored]:
@@ -110,7 +110,7 @@ class Group(OffsetRules, Protocol):
 
 
 class MissingGroup:
-    """The rules for a group that does not exist: offsets may be committed from outside, and there are none to delete."""
+    """The rules for a group that does not exist. Offsets can be committed from outside the group, but there are none to delete."""
 
     def commit_error(self, body: OffsetCommitRequest, version: int) -> int:
         if body.generation_id_or_member_epoch < 0:
@@ -135,9 +135,9 @@ MISSING: Final[OffsetRules] = MissingGroup()
 
 @dataclass(slots=True)
 class Context:
-    """The inputs of every decision besides its group, shared by all kinds of groups of one coordinator.
+    """The data that decisions about all groups of one coordinator share.
 
-    The first of the `assignors` serves groups that name none. `tables` are the groups of each kind, by id.
+    The first assignor is for groups that do not name an assignor. `tables` are the groups of each kind, by id.
     """
 
     settings: GroupSettings
@@ -149,7 +149,7 @@ class Context:
     tables: tuple[dict[str, Group], ...] = ()
 
     def find(self, group_id: str) -> Group | None:
-        """Return the group with this id, whatever its kind."""
+        """Return the group with this id, of any kind; None if it does not exist."""
         for groups in self.tables:
             if group_id in groups:
                 return groups[group_id]
@@ -161,13 +161,13 @@ class GroupKind(Protocol):
 
     group_type: ClassVar[str]
     decisions: ClassVar[Mapping[type, Decision]]
-    """By type of request or of timer key; requests of another kind's API too, which only groups that serve them get."""
+    """The method for each type of request or timer key. Requests of another kind's API come only for groups that serve them."""
     records: ClassVar[frozenset[type]]
     """The types of the records and events that `apply` takes."""
     founding: ClassVar[frozenset[type]]
-    """Those that create a group, in place of one of another kind."""
+    """The types of the records that create a group. They replace a group of another kind with the same id."""
     refusals: ClassVar[Mapping[type, Callable[[Any, int], object]]]
-    """Request type -> the function that returns the reply with an error code in every place for one."""
+    """For each request type, the function that returns a reply with the error code in every error field."""
 
     def __init__(self, context: Context, /) -> None: ...
 
@@ -185,11 +185,11 @@ class GroupKind(Protocol):
         ...
 
     def see(self, event: TopicsSeen, /) -> None:
-        """Take note that topics changed; `Context.topics` has them already."""
+        """Process a change of topics. `Context.topics` has the new topics already."""
         ...
 
 
 def drop(groups: dict[str, Any], group_id: str) -> int:
-    """Remove a group that may exist, and return the growth of weight in bytes, which is negative."""
+    """Remove a group if it exists. Return the change of the total weight in bytes, which is negative or 0."""
     group = groups.pop(group_id, None)
     return 0 if group is None else -group.weight

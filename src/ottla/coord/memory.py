@@ -1,6 +1,6 @@
-"""The memory of group members, and its limit. Groups themselves are unknown here.
+"""The memory of group members, and its limit.
 
-Clients can join as any number of members, each with thousands of names, so the memory that members take needs a limit of its own.
+Clients can join as any number of members, each with thousands of names. Therefore members need a memory limit of their own.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ottla.coord.consumer.names import SharedNames
 log = logging.getLogger("ottla.coord")
 
 MOST_OF_ONE: Final = 16 << 20
-"""Bytes that the members of one classic group may take: all of them are in one reply to their leader, and in one record."""
+"""The most bytes of one classic group's members, because one reply to the leader and one record contain them all."""
 
 
 class GroupMemory:
     """The memory in bytes of the members of all groups of a broker, over all its coordinators.
 
-    `names` are the topics to which members subscribe; `of_machines` returns the rest that the loaded machines hold.
+    `names` are the topics to which members subscribe. `of_machines` returns the other memory of the loaded machines.
     """
 
     __slots__ = ("_of_machines", "names")
@@ -30,7 +30,7 @@ class GroupMemory:
         self._of_machines = of_machines
 
     def lacks(self, growth_bytes: int, most_bytes: int, group_id: str, of_group_bytes: int = 0) -> bool:
-        """Return whether memory cannot grow by so many bytes; log a warning then. A change that adds nothing always fits.
+        """Return whether memory cannot grow by `growth_bytes`, and log a warning if so. A growth of 0 or less always fits.
 
         `of_group_bytes` is the memory of a classic group's members after the change.
         """

@@ -1,7 +1,7 @@
-"""The reader of committed offsets by the million: a fast path for the two layouts of nearly all of them.
+"""The reader of millions of committed offsets: a fast path for the two layouts of nearly all records.
 
 The layouts are values of version 3, and of version 4 with a topic id as the only tag (KIP-848), both without metadata.
-`ottla.coord.records.decode_record` reads all others.
+`ottla.coord.records.decode_record` reads records of all other layouts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NO_SHAPE: Final = (_V3.unpack_from, 0, 0)
 _TOPIC_ID_TAG: Final = bytes(ONE_TAG)
 _LENGTH: Final = Struct(">h")
 _new = tuple.__new__
-"""The constructor of tuples: a NamedTuple's own takes twice as long."""
+"""The constructor of tuples. The constructor of a NamedTuple takes twice as long."""
 
 
 Replayed = Stored | OffsetPending | TransactionEnded
@@ -51,7 +51,7 @@ Replayed = Stored | OffsetPending | TransactionEnded
 
 
 class OffsetReader(RecordReader[Replayed]):
-    """The reader of the records of one partition of `__consumer_offsets`; equal topics and ids become one object."""
+    """The reader of one partition of `__consumer_offsets`. To save memory, equal topic names and ids become one object."""
 
     __slots__ = ("_places", "_topic_ids", "_topics")
 
@@ -62,7 +62,7 @@ class OffsetReader(RecordReader[Replayed]):
         self._topic_ids: dict[bytes, bytes] = {b"": NO_TOPIC_ID, _TOPIC_ID_TAG + NO_TOPIC_ID: NO_TOPIC_ID}
 
     def read(self, key: bytes | None, value: bytes | None) -> Replayed | None:
-        """Return one record, as `decode_record` reads it."""
+        """Return one record, decoded by `decode_record`; None for an unknown kind."""
         record = super().read(key, value)
         if not isinstance(record, OffsetCommitted):
             return record
@@ -116,7 +116,7 @@ class OffsetReader(RecordReader[Replayed]):
             yield run
 
     def of_transaction(self, producer_id: int, records: Iterable[Replayed]) -> Iterator[Replayed]:
-        """Yield the records of a transaction: its offsets become pending until it ends. Transactions contain no other records."""
+        """Yield a transaction's offsets as pending offsets. Transactions contain no other records."""
         for record in records:
             if isinstance(record, OffsetsCommitted):
                 yield from (OffsetPending(producer_id, each) for each in record.each())
@@ -130,7 +130,7 @@ class OffsetReader(RecordReader[Replayed]):
         return (TransactionEnded(producer_id, committed),)
 
     def _place(self, prefix: bytes) -> tuple[str, str] | None:
-        """Return group and topic of an offset's key without its partition; None if it is malformed."""
+        """Return group and topic of an offset's key, given without its partition; None if the key is malformed."""
         try:
             group_end = 4 + _LENGTH.unpack_from(prefix, 2)[0]
             topic_end = group_end + 2 + _LENGTH.unpack_from(prefix, group_end)[0]
@@ -144,6 +144,6 @@ class OffsetReader(RecordReader[Replayed]):
         return place
 
     def _tagged(self, tags: bytes) -> bytes | None:
-        """Return the topic id, if it is the only tag; None otherwise."""
+        """Return the topic id if it is the only tag; else None."""
         head, topic_id = tags[: len(_TOPIC_ID_TAG)], tags[len(_TOPIC_ID_TAG) :]
         return self._topic_ids.setdefault(tags, topic_id) if head == _TOPIC_ID_TAG else None

@@ -1,4 +1,4 @@
-"""Committed offsets of groups. Topics are only names and ids here, groups only names."""
+"""Committed offsets of groups. Topics are only names and ids in this module, and groups only names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_OFFSET = -1
 NO_TOPICS: Final = KnownTopics()
 NO_RETENTION_OF_ITS_OWN = -1
 LATEST_MS = (1 << 63) - 1
-"""The greatest timestamp in milliseconds. If a retention exceeds it, Apache Kafka's overflows and the offset expires at once."""
+"""The largest timestamp in ms, which limits a retention. In Apache Kafka a later one overflows, and the offset expires at once."""
 
 FetchGroup = OffsetFetchRequest.OffsetFetchRequestGroup
 FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
@@ -50,9 +50,9 @@ ByTopic = dict[str, ByPartition]
 
 
 class OffsetsCommitted(OffsetCommitted):
-    """Offsets of one group and topic that are read back together. The record's own fields are the first; `filed` has all of them.
+    """Offsets of one group and topic that are loaded together. The inherited fields are the first offset; `filed` has all offsets.
 
-    The coordinator takes over the dictionary.
+    The coordinator keeps the dictionary `filed`, so the caller must not use it afterwards.
     """
 
     filed: ByPartition
@@ -99,11 +99,11 @@ class Offsets:
         return dissolved(self._groups)
 
     def group_ids(self) -> tuple[str, ...]:
-        """Return all groups that have committed offsets."""
+        """Return the ids of all groups that have committed offsets."""
         return tuple(self._groups)
 
     def forget_group(self, group_id: str, most: int) -> list[OffsetForgotten]:
-        """Return tombstones of the first `most` offsets that a group has committed or has pending."""
+        """Return tombstones of at most `most` offsets that a group has committed or has pending."""
         topics = self.of(group_id)
         committed = ((topic, index) for topic, held in topics.items() for index in held)
         places = self.pending.places(group_id)
@@ -118,7 +118,7 @@ class Offsets:
         partitions = topics.get(topic)
         if partitions is None:
             partitions = topics[topic] = {}
-        partitions[partition] = tuple.__new__(Committed, record[3:])  # a NamedTuple's own constructor takes twice as long
+        partitions[partition] = tuple.__new__(Committed, record[3:])  # the constructor of a NamedTuple takes twice as long
 
     def _file_all(self, record: OffsetsCommitted) -> None:
         group_id, topic = record[:2]
@@ -145,7 +145,7 @@ class Offsets:
 
 
 def commit(body: OffsetCommitRequest, wall_ms: int, metadata_max_bytes: int) -> tuple[list[OffsetCommitted], OffsetCommitResponse]:
-    """Return the records of a commit that its group allows. Too much metadata is an error of its partition, without a record."""
+    """Return records and response of an allowed commit. Too much metadata is an error of its partition, without a record."""
     expire_ms = (
         NO_TIMESTAMP if body.retention_time_ms == NO_RETENTION_OF_ITS_OWN else min(wall_ms + body.retention_time_ms, LATEST_MS)
     )
@@ -187,7 +187,7 @@ def _record(
 
 
 def commit_refused(body: OffsetCommitRequest, error_code: int) -> OffsetCommitResponse:
-    """Return a response with the error in every partition: the response has no error of its own."""
+    """Return a response with the error in every partition, because the response has no error field."""
     return OffsetCommitResponse(
         topics=[
             _committed_topic(topic, [_committed(wanted.partition_index, error_code) for wanted in topic.partitions])
@@ -214,7 +214,7 @@ def is_longer(text: str, limit: int) -> bool:
 
 
 def fetch(offsets: Offsets, wanted: FetchGroup, present: KnownTopics = NO_TOPICS, *, require_stable: bool = False) -> FetchedGroup:
-    """Return a group's offsets of these topics, or of all (None). Without a commit the offset is -1, which is no error.
+    """Return a group's offsets of the topics in `wanted`, or of all topics (None). The offset is -1 if none is committed.
 
     Offsets of a former topic of the same name are left out: `present` has the ids of existing topics. With `require_stable`
     (KIP-447) an offset that is pending in a transaction gets UNSTABLE_OFFSET_COMMIT, so that the client retries.
@@ -243,7 +243,7 @@ def _all_topics(held: ByTopic, present: KnownTopics) -> list[FetchedTopic]:
 
 
 def _id_of(name: str, asked: bytes, present: KnownTopics) -> bytes:
-    """Return the requested id, or else the id of the topic with this name."""
+    """Return the id `asked` in the request; if it is zero, the id of the topic with this name."""
     topic = present.named(name) if asked == NO_TOPIC_ID else None
     return asked if topic is None else topic.topic_id
 
@@ -284,7 +284,7 @@ def _is_of_another_topic(committed: Committed, topic_id: bytes) -> bool:
 def delete(
     offsets: Offsets, body: OffsetDeleteRequest, subscribed: Iterable[str]
 ) -> tuple[list[OffsetForgotten], OffsetDeleteResponse]:
-    """Return the tombstones of an OffsetDelete. Topics to which a member is `subscribed` keep their offsets."""
+    """Return the tombstones and the response of an OffsetDelete. Topics in `subscribed` keep their offsets."""
     held = offsets.of(body.group_id)
     records: list[OffsetForgotten] = []
     response = OffsetDeleteResponse()

@@ -1,4 +1,4 @@
-"""Inputs, timers and records of the group machine, besides those of every coordinator. Values only."""
+"""Inputs, timers and records that only the group machine has. Values only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.wire.schema import Uuid
 
 
 class DeletionBegun(NamedTuple):
-    """An event: the deletion of a group in slices has begun. The group refuses joins, commits and fetches until it ends."""
+    """An event: the deletion of a group in several steps has begun. The group refuses requests until `DeletionOver`."""
 
     group_id: str
 
@@ -86,7 +86,7 @@ class MemberSyncGroupKey:
 class ExpiryKey:
     """The next search for expired offsets and groups.
 
-    A search in slices continues with group number `at` of `groups`, after the first `kept` of its topics.
+    If the search is in progress, it continues with group number `at` of `groups`, after the first `kept` topics of this group.
     """
 
     groups: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -96,9 +96,9 @@ class ExpiryKey:
 
 @dataclass(frozen=True, slots=True)
 class TopicsKey:
-    """The next slice of deleting offsets of deleted topics: it begins with group number `at` of `groups`.
+    """The next step of deleting the offsets of deleted topics: it begins with group number `at` of `groups`.
 
-    `token` is that of the `TopicsDeleted` that started the deletion.
+    `token` is the token of the `TopicsDeleted` that started the deletion.
     """
 
     names: frozenset[str]
@@ -109,9 +109,9 @@ class TopicsKey:
 
 @dataclass(frozen=True, slots=True)
 class DeletionKey:
-    """The next slice of deleting `groups`; `is_begun` if the deletion of the first has begun.
+    """The next step of deleting `groups`. `is_begun` says whether the first of them is already partly deleted.
 
-    `token` is that of the DeleteGroups that started it, `results` are the finished groups and their error codes.
+    `token` is the token of the DeleteGroups request. `results` are the finished groups and their error codes.
     """
 
     token: int
@@ -122,9 +122,10 @@ class DeletionKey:
 
 @dataclass(frozen=True, slots=True)
 class PatternsKey:
-    """The next slice of matching a group's regular expressions: the first of `patterns`, from topic name number `at` on.
+    """The next step of matching a group's regular expressions: the first of `patterns`, from topic name number `at` on.
 
-    `matched` are its topics so far, `found` the topics of each finished pattern. `shown` keeps the topics that the sender may see.
+    `matched` are the topics of this pattern so far, `found` the topics of each finished pattern. `shown` removes the topics
+    that the sender must not see.
     """
 
     group_id: str
@@ -137,16 +138,16 @@ class PatternsKey:
 
 
 class ChangedTarget(NamedTuple):
-    """The record of a member's new target, and the instance id by which another member may have replaced the member since."""
+    """The record of a member's new target, and the member's instance id, because a new static member can have replaced it since."""
 
     record: TargetStored
     instance_id: str | None
 
 
 class AwaitedTarget(NamedTuple):
-    """A heartbeat that is answered when there is a new target, and the member's state when it arrived.
+    """A heartbeat that waits for a new target assignment, with the member's state at the time of the heartbeat.
 
-    `member_id` sent it, `assigned` was its assignment, and `changed` is whether its subscription has just changed.
+    `assigned` was the assignment of the member. `changed` says whether the heartbeat changed the subscription.
     """
 
     asked: Asked[ConsumerGroupHeartbeatRequest]
@@ -157,9 +158,9 @@ class AwaitedTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentKey:
-    """The next slice of a large group's assignment: of the `work`, or else of storing the targets in `found`, from number `at` on.
+    """The next step of a large group's assignment: a step of `work`, or storing the targets in `found` from number `at` on.
 
-    `token` is that of the input that started it, `epoch` the group's epoch then.
+    `token` is the token of the input that started the assignment, `epoch` the group epoch at that time.
     """
 
     group_id: str
@@ -171,7 +172,7 @@ class AssignmentKey:
     at: int = field(default=0, compare=False)
 
 
-# Keys are no tuples: keys of two kinds must never be equal.
+# Keys are not tuples, because keys of two kinds must never be equal.
 TimerKey = (
     SessionKey
     | JoinKey
@@ -188,20 +189,20 @@ TimerKey = (
 
 
 class TopicsDeleted(NamedTuple):
-    """An input: these topics were deleted, so their offsets must be too. New topics may already have the same names."""
+    """An input: these topics were deleted, so their offsets must be deleted. New topics can already have the same names."""
 
     names: frozenset[str]
 
 
 class TopicsForgotten(NamedTuple):
-    """The reply to `TopicsDeleted`: unless there was an error, no offset of the deleted topics is left."""
+    """The reply to `TopicsDeleted`. Without an error, no offset of the deleted topics is left."""
 
     names: frozenset[str]
     error_code: int = NONE
 
 
 class TopicsChanged(NamedTuple):
-    """An input: the present topics. `names` changed since the last input; `new` is whether any of them were created."""
+    """An input: the present topics. `names` have changed since the previous input; `new` says whether any of them are new."""
 
     topics: KnownTopics
     names: frozenset[str]

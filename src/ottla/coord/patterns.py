@@ -1,7 +1,7 @@
-"""Regular expressions of subscriptions and of lists, matched by RE2 in time linear in the text for any pattern.
+"""Regular expressions of subscriptions and of list requests. RE2 matches every pattern in a time linear in the text.
 
-Kafka compiles them with RE2/J, which has the same syntax. A pattern must match a whole name. Three limits keep a hostile
-pattern from blocking the broker: its content, the memory of its automaton, and the work of one slice.
+Kafka uses RE2/J, which has the same syntax. A pattern must match a whole name. Three limits prevent a hostile pattern from
+blocking the broker: the pattern's content, its automaton's memory, and the work between two pauses.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from functools import lru_cache
 from typing import Protocol
 
 MOST_CHARACTERS = 8_192
-"""The longest pattern, in characters; a longer one takes long to compile, even if the result is only that it is too large."""
+"""The longest pattern, in characters. A longer pattern takes long to compile, even if its automaton is refused as too large."""
 
 MOST_CLASSES = 64
-"""The most classes of Unicode characters in a pattern: each has hundreds of ranges, and costs as much as hundreds of characters."""
+"""The most classes of Unicode characters in a pattern, because each class costs as much as hundreds of characters."""
 
 MEMORY_BYTES = 512 << 10
 """The most memory of a pattern's automaton, in bytes: about 30,000 steps."""
 
 SLICE_WORK = 4_000_000
-"""The most work of one slice, as steps of the automaton times characters of names: several milliseconds at worst."""
+"""The most work between two pauses, as the automaton's steps times the names' characters: at worst several milliseconds."""
 
 
 _CLASS = re.compile(r"\\[pP]")
 
 
 class IllegalPattern(ValueError):
-    """An invalid regular expression, or one above a limit: a sentence that says why."""
+    """A regular expression is invalid or exceeds a limit. The text says why, in one sentence."""
 
 
 class CompiledPattern(Protocol):
-    """RE2's compiled pattern."""
+    """The part of RE2's compiled pattern that this module uses."""
 
     @property
     def programsize(self) -> int: ...
@@ -41,7 +41,7 @@ class CompiledPattern(Protocol):
 
 
 class PatternOptions(Protocol):
-    """Options of RE2's compiler."""
+    """The options of RE2's compiler that this module sets."""
 
     max_mem: int
     log_errors: bool
@@ -49,7 +49,7 @@ class PatternOptions(Protocol):
 
 
 class PatternEngine(Protocol):
-    """The module `re2`."""
+    """The part of the module `re2` that this module uses."""
 
     error: type[Exception]
 
@@ -59,7 +59,7 @@ class PatternEngine(Protocol):
 
 
 class Matcher:
-    """A compiled pattern; made by `matcher`."""
+    """A compiled pattern. `matcher` creates it."""
 
     def __init__(self, pattern: str, compiled: CompiledPattern) -> None:
         self.pattern = pattern
@@ -72,9 +72,9 @@ class Matcher:
         return frozenset(name for name in names if matches(name) is not None)
 
     def part(self, names: Sequence[str], at: int, most: int | None = None) -> tuple[frozenset[str], int]:
-        """Match as many names from `at` on as a few milliseconds allow, and no more than `most`.
+        """Match names from index `at` on: at most `most` names, and no longer than a few milliseconds.
 
-        Return the matching names, and where to continue.
+        Return the matching names, and the index at which the next call continues.
         """
         characters, end = 0, at
         last = len(names) if most is None else min(len(names), at + most)
@@ -86,7 +86,7 @@ class Matcher:
 
 @lru_cache(64)
 def matcher(pattern: str) -> Matcher:
-    """Return the matcher of a pattern; the last ones are cached. Raises `IllegalPattern`."""
+    """Return the matcher of a pattern, perhaps from a cache. Raises `IllegalPattern` if it is invalid or exceeds a limit."""
     excess = _excess(pattern)
     if excess is not None:
         raise IllegalPattern(excess)
@@ -98,7 +98,7 @@ def matcher(pattern: str) -> Matcher:
 
 
 def _engine() -> PatternEngine:
-    """Return the module `re2`, imported with the first pattern: most groups have none."""
+    """Import and return the module `re2`. It is imported only for the first pattern, because most groups have no pattern."""
     try:
         import re2
     except ImportError as error:
@@ -111,13 +111,13 @@ def _compiled(engine: PatternEngine, pattern: str) -> CompiledPattern:
     options = engine.Options()
     options.max_mem = MEMORY_BYTES
     options.log_errors = False
-    # Captures are not used, and finding thousands of them makes a match slow.
+    # Without captures: they are not used, and thousands of them make a match slow.
     options.never_capture = True
     return engine.compile(pattern, options)
 
 
 def _excess(pattern: str) -> str | None:
-    """Return which limit the pattern exceeds, as a sentence; None if none."""
+    """Return a sentence that says which limit the pattern exceeds; None if it exceeds no limit."""
     if len(pattern) > MOST_CHARACTERS:
         return f"It has {len(pattern)} characters, more than the {MOST_CHARACTERS} allowed."
     classes = len(_CLASS.findall(pattern))
@@ -127,6 +127,6 @@ def _excess(pattern: str) -> str | None:
 
 
 def _reason(error: Exception) -> str:
-    """Return the engine's message, which it gives as bytes."""
+    """Return the text of RE2's error message, which can be bytes."""
     said = error.args[0] if error.args else error
     return said.decode(errors="replace") if isinstance(said, bytes) else str(error)

@@ -1,4 +1,4 @@
-"""Offsets committed in open transactions (KIP-98), by producer, and their fate when a transaction ends."""
+"""Offsets committed in open transactions (KIP-98). When a transaction ends, they become valid or are dropped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class OffsetKey(NamedTuple):
 
 
 class PendingOffsets:
-    """The offsets of all open transactions. An offset's newest record is valid, whichever ends first; older ones become None."""
+    """The offsets of all open transactions. Of each partition only the newest record can become valid; older ones are None."""
 
     __slots__ = ("_by_group", "_by_place", "_by_producer")
 
@@ -25,7 +25,7 @@ class PendingOffsets:
         self._by_producer: dict[int, dict[OffsetKey, OffsetCommitted | None]] = {}
         self._by_place: dict[OffsetKey, dict[int, None]] = {}
         self._by_group: dict[str, dict[OffsetKey, None]] = {}
-        """The keys of each group: the expiry checks empty groups one by one, and there may be very many keys."""
+        """The keys by group, so that the expiry of one group's offsets need not search all keys."""
 
     def __len__(self) -> int:
         return len(self._by_place)
@@ -47,7 +47,7 @@ class PendingOffsets:
         holders[record.producer_id] = None
 
     def end(self, ended: TransactionEnded) -> list[OffsetCommitted]:
-        """Return the offsets that become valid when a producer's transaction ends, and remove its pending ones."""
+        """Remove the pending offsets of an ended transaction. If it was committed, return the offsets that become valid."""
         counting = []
         for place, offset in self._by_producer.pop(ended.producer_id, {}).items():
             if ended.committed:
@@ -58,14 +58,17 @@ class PendingOffsets:
         return counting
 
     def supersede(self, place: tuple[str, str, int], producer_id: int | None = None) -> None:
-        """Let a newer record replace all that are pending for an offset: a plain record, or the record of this producer."""
+        """Invalidate the pending records for `place` that are older than a new record.
+
+        The new record is a plain commit, or the pending record of `producer_id`.
+        """
         for holder in self._by_place.get(OffsetKey(*place), ()):
             if holder == producer_id:
                 return
             self._by_producer[holder][OffsetKey(*place)] = None
 
     def forget(self, place: tuple[str, str, int]) -> None:
-        """Remove all that is pending for an offset which gets a tombstone."""
+        """Remove all pending records for `place`, because a tombstone deletes the offset."""
         key = OffsetKey(*place)
         for holder in self._by_place.get(key, ()):
             del self._by_producer[holder][key]
@@ -78,7 +81,7 @@ class PendingOffsets:
             self._leave(place)
 
     def _leave(self, place: OffsetKey) -> None:
-        """Remove an offset without pending records."""
+        """Remove the key of an offset that has no pending records any more."""
         if self._by_place.pop(place, None) is None:
             return
         of_group = self._by_group[place.group_id]

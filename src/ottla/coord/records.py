@@ -1,6 +1,7 @@
 """The records of `__consumer_offsets`, as values and as bytes in Kafka's formats. Their effects are elsewhere.
 
-A key begins with its kind (0 and 1: an offset, 2: a classic group, others: a consumer group), a value with its version, both int16.
+A key begins with its type (0 and 1: an offset, 2: a classic group, others: a consumer group), a value with its version; both are
+int16.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _INT = Struct(">i")
 BARE_V3 = Struct(">hqihq")
 """An offset without metadata: version, offset, leader epoch, length of the metadata, commit timestamp."""
 BARE_V4 = Struct(">hqiBqBBB16s")
-"""As version 3, with the length as a varint plus one; then one tag: its number 0, its size 16, the topic's id."""
+"""An offset without metadata in version 4: as `BARE_V3`, but the length is one byte (length + 1). One tag follows: the topic id."""
 EMPTY_V4 = (1,)
 ONE_TAG = (1, 0, 16)
 
 
 class OffsetCommitted(NamedTuple):
-    """A group's offset in one partition. `expire_timestamp_ms` is -1 unless the client requested a retention of its own."""
+    """A group's offset in one partition. `expire_timestamp_ms` is -1 unless the client requested a retention with the commit."""
 
     group_id: str
     topic: str
@@ -51,7 +52,7 @@ class OffsetCommitted(NamedTuple):
 
 
 class OffsetForgotten(NamedTuple):
-    """A tombstone: the group has no offset in this partition any more."""
+    """A tombstone: the group no longer has an offset in this partition."""
 
     group_id: str
     topic: str
@@ -105,12 +106,12 @@ Stored = OffsetCommitted | OffsetForgotten | GroupStored | GroupForgotten | cons
 
 
 def encode_record(record: Stored) -> tuple[bytes, bytes | None]:
-    """Return key and value as they are stored; a tombstone's value is None."""
-    return _ENCODE[type(record)](record)  # type: ignore[arg-type]  # the table goes by the record's type
+    """Return a record's stored key and value. The value of a tombstone is None."""
+    return _ENCODE[type(record)](record)  # type: ignore[arg-type]  # the table's keys are the records' types
 
 
 def decode_record(key: bytes, value: bytes | None) -> Stored | None:
-    """Return the record in these bytes; None for unknown kinds. Raises `UnreadableRecord`."""
+    """Decode a stored record; None if the key's type is unknown. Raises `UnreadableRecord` if it is malformed."""
     read = _DECODE.get(_prefix(key))
     try:
         return None if read is None else read(key, value)
@@ -138,7 +139,7 @@ def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
 
 @lru_cache(maxsize=10_000)
 def _place(group_id: str, topic: str) -> bytes:
-    """Return an offset's key without the partition at its end. It is cached: groups commit for the same topics repeatedly."""
+    """Return an offset's key without the partition at its end. It is cached: groups commit repeatedly for the same topics."""
     return _SHORT.pack(OFFSET_KIND) + encode(OffsetCommitKey(group=group_id, topic=topic), 0)[: -_INT.size]
 
 
@@ -233,7 +234,7 @@ def _decode_group(data: bytes, value: bytes | None) -> GroupStored | GroupForgot
 
 
 def _decode_member(member: GroupMetadataValue.MemberMetadata) -> StoredMember:
-    """Return a stored member. Before version 1 of the format it had no rebalance timeout: its session timeout is used."""
+    """Return a stored member. Version 0 of the format has no rebalance timeout, so the session timeout is used instead."""
     rebalance_timeout_ms = member.rebalance_timeout if member.rebalance_timeout != -1 else member.session_timeout
     return StoredMember(
         member.member_id,

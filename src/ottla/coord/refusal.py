@@ -1,4 +1,4 @@
-"""Error responses for requests to groups that the coordinator cannot decide. Only messages are known here."""
+"""Error responses for requests to groups that the coordinator cannot decide. The module uses only messages."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ FetchGroup = OffsetFetchRequest.OffsetFetchRequestGroup
 
 
 def refused(body: object, error_code: int) -> object:
-    """Return the reply to this input (a request, or a part of one) with `error_code` in every place for an error."""
-    return _REFUSED[type(body)](body, error_code)  # type: ignore[arg-type]  # the table goes by the body's type
+    """Return the reply to an input (a request, or a part of a request) with `error_code` in every error field."""
+    return _REFUSED[type(body)](body, error_code)  # type: ignore[arg-type]  # the table's keys are the bodies' types
 
 
 def _delete(body: DeleteGroupsRequest, error_code: int) -> DeleteGroupsResponse:

@@ -9,7 +9,7 @@ MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """Settings of a group coordinator."""
+    """The settings of a group coordinator."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
@@ -26,8 +26,8 @@ class GroupSettings:
     offsets_retention_ms: int = 10_080 * MINUTE_MS
     offsets_retention_check_interval_ms: int = 10 * MINUTE_MS
     stores_topic_ids: bool = True
-    """Whether every broker that may read a stored offset supports the version that also has the topic's id."""
+    """Whether all brokers that can load a stored offset support the version with a topic id."""
 
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * MINUTE_MS
-"""The longest wait of a new member's join: the member sends no heartbeats yet, so its session timeout does not apply."""
+"""The longest wait of a new member's join. The session timeout does not apply yet, because the member sends no heartbeats."""

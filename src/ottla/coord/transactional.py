@@ -13,7 +13,7 @@ NO_GENERATION = -1
 def commit(
     body: TxnOffsetCommitRequest, wall_ms: int, metadata_max_bytes: int
 ) -> tuple[list[OffsetPending], TxnOffsetCommitResponse]:
-    """Return the records of a commit that its group allows. Too much metadata is an error of its partition, without a record."""
+    """Return records and response of an allowed commit. Too much metadata is an error of its partition, without a record."""
     records: list[OffsetPending] = []
     response = TxnOffsetCommitResponse()
     for topic in body.topics:
@@ -39,7 +39,7 @@ def commit(
 
 
 def refused(body: TxnOffsetCommitRequest, error_code: int) -> TxnOffsetCommitResponse:
-    """Return a response with the error in every partition: the response has no error of its own."""
+    """Return a response with the error in every partition, because the response has no error field."""
     return TxnOffsetCommitResponse(
         topics=[
             _Topic(
@@ -59,5 +59,5 @@ _Partition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 
 
 def names_nobody(body: TxnOffsetCommitRequest) -> bool:
-    """Return whether the commit names no member: clients before KIP-447 do not, and are not checked."""
+    """Return whether the commit contains no member id, as by clients from before KIP-447. Membership is not checked then."""
     return body.generation_id_or_member_epoch == NO_GENERATION and not body.member_id and body.group_instance_id is None

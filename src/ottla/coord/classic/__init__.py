@@ -1,1 +1,1 @@
-"""Classic groups: members join, the leader assigns, SyncGroup distributes. Other groups and offsets are unknown here."""
+"""Classic groups: members join, the leader assigns partitions, SyncGroup distributes the assignments."""

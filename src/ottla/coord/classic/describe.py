@@ -13,7 +13,7 @@ Described = DescribeGroupsResponse.DescribedGroup
 
 
 def described(group: ClassicGroup) -> Described:
-    """Return a group's description. Metadata of members is included only while the group is stable."""
+    """Return a group's description. It contains the members' metadata only while the group is stable."""
     is_stable = group.state is State.STABLE
     members = [
         DescribeGroupsResponse.DescribedGroupMember(
@@ -36,7 +36,7 @@ def described(group: ClassicGroup) -> Described:
 
 
 def not_found(group_id: str, version: int, *, exists: bool = False) -> Described:
-    """Return a missing group, or one that `exists` with another protocol, as Dead; since KIP-1043 with an error."""
+    """Return the description of a group that is missing, or `exists` with another protocol: Dead, since KIP-1043 with an error."""
     if version < NOT_FOUND_FROM:
         return Described(group_id=group_id, group_state=State.DEAD.value)
     message = f"Group {group_id} is not a classic group." if exists else f"Group {group_id} not found."

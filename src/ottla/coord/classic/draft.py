@@ -1,6 +1,6 @@
 """The draft of a decision about one classic group: it collects records and applies them to a copy of the group.
 
-Rules are elsewhere, and work on the draft.
+The rules of the protocol are elsewhere, as functions of a draft.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ottla.wire.schema import Message
 class ClassicDraft:
     """The collected records, replies and timers of a decision.
 
-    `group` is the group with all collected records applied: until the first record the real group, which must not be changed,
-    and then a copy of it. `token` is that of the present input. `weight_before` is the weight of the real group.
+    `group` has all collected records applied. Until the first record it is the real group, which must not be changed; then it is
+    a copy. `token` is the token of the present input. `weight_before` is the weight of the real group.
     """
 
     __slots__ = ("_private", "_records", "_replies", "_timers", "group", "now", "settings", "token", "weight_before")
@@ -47,7 +47,7 @@ class ClassicDraft:
         self._replies.append(Reply(self.token, message))
 
     def answer_to(self, token: int | None, message: Message) -> None:
-        """Reply to an earlier input; do nothing for None."""
+        """Reply to the earlier input with this token; do nothing if the token is None."""
         if token is not None:
             self._replies.append(Reply(token, message))
 

@@ -1,6 +1,6 @@
-"""Volatile events of a classic group: a restart of the coordinator drops them, and clients join again.
+"""Volatile events of a classic group: they are lost when the coordinator restarts, and then clients join again.
 
-Values only; `ottla.coord.classic.group` applies them. The first field of each is the group id.
+Values only; `ottla.coord.classic.group` applies them. The first field of each event is the group id.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""(name, metadata) in the member's order of preference."""
+"""A member's protocols as (name, metadata), in the member's order of preference."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicMember:
-    """One member of a classic group, as in its last join."""
+    """One member of a classic group, with the values from its last JoinGroup."""
 
     member_id: str
     group_instance_id: str | None
@@ -26,19 +26,19 @@ class ClassicMember:
     assignment: bytes = b""
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return its metadata for this protocol; empty if it does not support the protocol."""
+        """Return the member's metadata for this protocol; empty if the member does not support the protocol."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
 
 class InitialDelay(NamedTuple):
-    """The wait of an empty group's first rebalance: `delay_ms`, repeated while members join, for at most `remaining_ms` more."""
+    """The delay of an empty group's first rebalance. While members join, it is repeated for at most `remaining_ms` more."""
 
     delay_ms: int
     remaining_ms: int
 
 
 class MemberIdGiven(NamedTuple):
-    """A client was given a member id, with which it must join again (KIP-394)."""
+    """A client got a member id in an error response, and must join again with this id (KIP-394)."""
 
     group_id: str
     member_id: str
@@ -54,7 +54,7 @@ class MemberJoined(NamedTuple):
 
 
 class MemberRejoined(NamedTuple):
-    """A member joined again; its reply waits."""
+    """A member joined again; its reply, under `token`, waits for the end of the join phase."""
 
     group_id: str
     member_id: str
@@ -73,7 +73,7 @@ class MemberReplaced(NamedTuple):
 
 
 class MemberGone(NamedTuple):
-    """A member left, or a client did not join in time with the member id that it was given."""
+    """A member left, or a client did not join in time with the member id that it got."""
 
     group_id: str
     member_id: str
@@ -85,7 +85,7 @@ class LeaderElected(NamedTuple):
 
 
 class RebalanceBegun(NamedTuple):
-    """A rebalance began: all members have to join again."""
+    """A rebalance began: all members must join again."""
 
     group_id: str
     wall_ms: int

@@ -1,6 +1,6 @@
-"""The state of one classic group, its answers as a `Group` (`ottla.coord.groups`), and `apply`, which alone changes it.
+"""The state of one classic group, its methods as a `Group` (`ottla.coord.groups`), and `apply`, which alone changes the state.
 
-Requests to its members and decisions are elsewhere.
+Decisions about requests are elsewhere.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ from ottla.wire.errors import (
 )
 
 MEMBER_BYTES: Final = 2_500
-"""The least memory of a member in bytes, in a group of its own: its values, the group's tables, and its deadline."""
+"""The memory in bytes of a member without texts and protocols, if it is alone in its group: values, tables and a deadline."""
 PROTOCOL_BYTES: Final = 100
-"""The memory of a protocol in bytes, besides its metadata."""
+"""The memory in bytes of a member's protocol without its name and metadata."""
 INVITATION_BYTES: Final = 1_000
-"""The memory of a member id in bytes that was given out, besides the id: an entry and a deadline."""
+"""The memory in bytes of a member id that has not joined yet, without its text: an entry and a deadline."""
 
 
 class ClassicGroup:
     """One classic group.
 
-    Members are immutable values, so that a copy of a group is a copy of a few dictionaries. `joining` and `syncing` are the
-    tokens of replies for which members wait. `invited` are member ids that were given out and have not joined. `unsynced` are
-    members that have not sent SyncGroup in this generation; `new` are members that have never had a join answered. `weight` is
-    about the memory of them all, in bytes.
+    Members are immutable values, so that a copy of a group copies only a few dictionaries. `joining` and `syncing` are the
+    tokens of waiting replies, by member id. `invited` are member ids that clients got but have not joined with. `unsynced` are
+    members that have not sent SyncGroup in this generation. `new` are members that never got a reply to a join. `weight` is the
+    estimated memory of all members and member ids, in bytes.
     """
 
     group_type: ClassVar[str] = "classic"
@@ -135,7 +135,7 @@ class ClassicGroup:
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
         """Return whether a member with these protocols can join.
 
-        An empty group accepts any, others one that all members support.
+        An empty group accepts any protocols. Any other group needs the same type, and a protocol that all members support.
         """
         if self.state is State.EMPTY:
             return bool(protocol_type) and bool(protocols)
@@ -143,7 +143,7 @@ class ClassicGroup:
         return self.protocol_type == protocol_type and any(self.supported.get(name, 0) == everybody for name, _ in protocols)
 
     def choose_protocol(self) -> str:
-        """Return the elected protocol: each member votes for its first common one, and a tie goes to the earlier candidate."""
+        """Return the elected protocol: each member votes for its most preferred common one, and the first candidate wins a tie."""
         everybody = len(self.members)
         votes = {name: 0 for name, count in self.supported.items() if count == everybody}
         for member in self.members.values():
@@ -156,13 +156,13 @@ class ClassicGroup:
 
     @property
     def is_deserted(self) -> bool:
-        """Return whether it is empty, and no member id was given out for a join."""
+        """Return whether the group is empty, and no client has a member id with which it can join."""
         return self.state is State.EMPTY and not self.invited
 
     def is_subscribed(self, topic: str) -> bool:
-        """Return whether a member may read this topic.
+        """Return whether a member can be reading this topic.
 
-        If its members' subscriptions cannot be parsed, a consumer group may read any.
+        Return True for every topic if the subscriptions of a consumer group cannot be parsed.
         """
         if self.topics is None:
             return self.protocol_type == PROTOCOL_TYPE
@@ -172,7 +172,7 @@ class ClassicGroup:
         return True
 
     def member_error(self, member_id: str, group_instance_id: str | None) -> int:
-        """Return why this is no member. A static member is fenced if another joined with its instance id since (KIP-345)."""
+        """Return NONE for a member, else an error code: FENCED_INSTANCE_ID if another member has the instance id now (KIP-345)."""
         if group_instance_id is not None:
             holder = self.static.get(group_instance_id)
             if holder is None:
@@ -182,14 +182,14 @@ class ClassicGroup:
         return NONE if member_id in self.members else UNKNOWN_MEMBER_ID
 
     def generation_error(self, member_id: str, group_instance_id: str | None, generation: int) -> int:
-        """Return the error of `member_error`, or ILLEGAL_GENERATION if the generation is not the current one."""
+        """Return the error of `member_error`; without one, ILLEGAL_GENERATION if `generation` is not the current generation."""
         error_code = self.member_error(member_id, group_instance_id)
         if error_code == NONE and generation != self.generation:
             return ILLEGAL_GENERATION
         return error_code
 
     def commit_error(self, body: OffsetCommitRequest, version: int) -> int:
-        """Return why a commit is refused. One without a generation comes from outside, and needs a group without members."""
+        """Return the error of a commit. A commit without a generation comes from outside the group, which must be empty then."""
         generation = body.generation_id_or_member_epoch
         if generation < 0 and self.state is State.EMPTY:
             return NONE
@@ -201,9 +201,9 @@ class ClassicGroup:
         return error_code
 
     def transactional_commit_error(self, body: TxnOffsetCommitRequest) -> int:
-        """Return why it accepts no offsets of this producer now.
+        """Return the error of a commit in a producer's transaction.
 
-        Offsets are accepted during a rebalance: the transaction itself fences members of older generations.
+        A rebalance is no error, because the transaction itself fences members of older generations.
         """
         if names_nobody(body):
             return NONE
@@ -213,7 +213,7 @@ class ClassicGroup:
         return NONE
 
     def offset_delete_error(self) -> int:
-        """Return why offsets cannot be deleted. Only members of the consumer protocol type show their subscriptions."""
+        """Return NON_EMPTY_GROUP if members' subscriptions are unknown, as with all protocol types except `consumer`; else NONE."""
         return NONE if self.is_empty or self.protocol_type == PROTOCOL_TYPE else NON_EMPTY_GROUP
 
     def session_restarted_by_commit(self, member_id: str) -> int | None:
@@ -221,10 +221,10 @@ class ClassicGroup:
         return None if member is None else member.session_timeout_ms
 
     def expires_from_ms(self) -> int | None:
-        """Return when the retention of offsets begins: in an empty group when it became empty, else when each was committed.
+        """Return when the retention of offsets begins: a wall time, -1 for the commit of each offset, or None if nothing expires.
 
-        The latter holds for topics that no member of a stable group reads, and for offsets committed without a group. Nothing
-        expires during a rebalance.
+        In an empty group the retention begins when the group became empty. It begins at the commit for topics that no member of
+        a stable group reads, and for offsets committed without members. Nothing expires during a rebalance.
         """
         if self.protocol_type is None:
             return NO_TIMESTAMP
@@ -236,7 +236,7 @@ class ClassicGroup:
         return (GroupForgotten(self.group_id),)
 
     def at_rest(self, assignments: dict[str, bytes], wall_ms: int) -> GroupStored:
-        """Return the record that stores this group with these assignments."""
+        """Return the record that stores this group with `assignments`, by member id."""
         members = tuple(
             StoredMember(
                 member.member_id,
@@ -257,7 +257,7 @@ class ClassicGroup:
         self.state_timestamp_ms = wall_ms
 
     def remember_topics(self) -> None:
-        """Update the topics to which members subscribe, on which the expiry of offsets depends."""
+        """Parse the topics to which members subscribe; the offsets of these topics do not expire."""
         self.weight -= self.topics_weight
         self.topics, self.topics_weight = None, 0
         if self.protocol_type == PROTOCOL_TYPE:
@@ -268,7 +268,7 @@ class ClassicGroup:
 
 
 def weight_of(group: ClassicGroup) -> int:
-    """Return the memory of its members and of given-out member ids, in bytes."""
+    """Return the estimated memory of a group's members and unused member ids, in bytes."""
     invited = sum(map(_invitation_weight, group.invited))
     return sum(map(_member_weight, group.members.values())) + invited + group.topics_weight
 
@@ -287,7 +287,7 @@ def _invitation_weight(member_id: str) -> int:
 
 def apply(group: ClassicGroup, event: ClassicEvent | GroupStored) -> None:
     """Apply one event to the group."""
-    _APPLY[type(event)](group, event)  # type: ignore[arg-type]  # the table goes by the event's type
+    _APPLY[type(event)](group, event)  # type: ignore[arg-type]  # the table's keys are the events' types
 
 
 def _count(group: ClassicGroup, protocols: Iterable[tuple[str, bytes]], by: int) -> None:
@@ -340,7 +340,7 @@ def _rejoined(group: ClassicGroup, event: MemberRejoined) -> None:
 
 
 def _replaced(group: ClassicGroup, event: MemberReplaced) -> None:
-    """Replace a member at the same position: the order of members decides the next leader."""
+    """Replace a member at the same position, because the order of members decides the next leader."""
     seated = {}
     for member_id, member in group.members.items():
         if member_id == event.member_id:
@@ -416,7 +416,7 @@ def _sync_seen(group: ClassicGroup, event: SyncGroupSeen) -> None:
 
 
 def _stored(group: ClassicGroup, event: GroupStored) -> None:
-    """Load a stored group. Known members keep the protocols that the record does not contain."""
+    """Load a stored group. Present members keep their other protocols, which the record does not contain."""
     group.generation = event.generation
     group.protocol_type = event.protocol_type or None
     group.protocol = event.protocol
@@ -440,7 +440,7 @@ def _stored(group: ClassicGroup, event: GroupStored) -> None:
 
 
 def _restored(stored: StoredMember, known: ClassicMember | None, protocol: str | None) -> ClassicMember:
-    """Return a stored member. It keeps all its known protocols only if it joined with this same subscription."""
+    """Return a stored member. It keeps the protocols of `known` only if the stored subscription is still the same."""
     protocols: Protocols = ((protocol or "", stored.subscription),)
     if known is not None and known.metadata(protocol) == stored.subscription:
         protocols = known.protocols
@@ -472,4 +472,4 @@ _APPLY: dict[type, Callable[[ClassicGroup, Never], None]] = {
     GroupStored: _stored,
 }
 APPLIED = frozenset(_APPLY)
-"""The types of these records and events."""
+"""The types of the records and events that `apply` can apply."""

@@ -1,4 +1,4 @@
-"""The classic groups of one coordinator: the rule that decides each request, and the group that each record changes."""
+"""The classic groups of one coordinator. Each request is passed to the rule that decides it, each record to its group."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ClassicGroups:
         return group.weight - before
 
     def found(self, group_id: str) -> ClassicGroup:
-        """Return the group, which is new if it does not exist. Offsets that are committed without a group create one."""
+        """Return the group; create it if it does not exist. Offsets that are committed without a group create an empty group."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = ClassicGroup(group_id)
@@ -67,13 +67,13 @@ class ClassicGroups:
         return outcomes
 
     def see(self, event: TopicsSeen) -> None:
-        """Do nothing: the leader of a classic group sees for itself that topics changed."""
+        """Do nothing, because the leader of a classic group detects changes of topics itself."""
 
     def _draft(self, group_id: str, now: Now, token: int) -> ClassicDraft:
         return ClassicDraft(self.groups.get(group_id), group_id, self._context.settings, now, token)
 
     def _join(self, asked: Asked[JoinGroupRequest], now: Now) -> GroupOutcome:
-        """Decide a JoinGroup. A classic group replaces an empty group of another kind."""
+        """Decide a JoinGroup. An empty group of another kind becomes a classic group."""
         group_id = asked.body.group_id
         present = self._context.find(group_id)
         other = None if group_id in self.groups else present

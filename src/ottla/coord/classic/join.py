@@ -40,13 +40,13 @@ MEMBER_ID_REQUIRED_FROM = 4
 SKIP_ASSIGNMENT_FROM = 9
 
 LONGEST_NAME = 8_000
-"""The most characters of a client's name in its member id, which must fit a string of 32 767 bytes."""
+"""The most characters of a client id or instance id in a member id, which must fit a string of 32 767 bytes."""
 
 Ask = Asked[JoinGroupRequest]
 
 
 def join(draft: ClassicDraft, ask: Ask, new_id: Callable[[], str], *, exists: bool) -> None:
-    """Decide a JoinGroup. `exists` is False if the draft's group would be new."""
+    """Decide a JoinGroup. `exists` is False if the draft's group does not exist before this request."""
     body = ask.body
     error_code = request_error(body, draft.settings)
     if error_code:
@@ -64,7 +64,7 @@ def join(draft: ClassicDraft, ask: Ask, new_id: Callable[[], str], *, exists: bo
 
 
 def request_error(body: JoinGroupRequest, settings: GroupSettings) -> int:
-    """Return what is wrong with the request itself, as an error code."""
+    """Return the error code of an invalid request, whatever the state of its group; else NONE."""
     if not body.group_id:
         return INVALID_GROUP_ID
     if not settings.group_min_session_timeout_ms <= body.session_timeout_ms <= settings.group_max_session_timeout_ms:
@@ -77,7 +77,7 @@ def _refuse(draft: ClassicDraft, error_code: int, member_id: str = "") -> None:
 
 
 def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
-    """Return whether the group has room. During the join phase only joined members count, so that the last to join are refused."""
+    """Return whether this member fits into the group. During the join phase only members that have joined count."""
     if group.state is State.EMPTY:
         return True
     if group.state is State.PREPARING_REBALANCE:
@@ -95,7 +95,7 @@ def _refuse_room(draft: ClassicDraft, member_id: str) -> None:
 
 
 def _join_new(draft: ClassicDraft, ask: Ask, new_id: Callable[[], str]) -> None:
-    """Decide a join without a member id. A static member joins; a dynamic one first gets a member id (KIP-394)."""
+    """Decide a JoinGroup without a member id. A static member joins; a dynamic member only gets a member id (KIP-394)."""
     instance = ask.body.group_instance_id
     name = ask.client_id if instance is None else instance
     member_id = f"{name[:LONGEST_NAME]}-{new_id()}"
@@ -139,7 +139,7 @@ def _has_reason(group: ClassicGroup, ask: Ask, rejoin: Rejoin) -> bool:
 
 
 def _add(draft: ClassicDraft, ask: Ask, member_id: str) -> None:
-    """Add a new member. It cannot send heartbeats while its reply waits, so the wait has a timeout of its own."""
+    """Add a new member. While its reply waits, it cannot send heartbeats. Therefore the wait has its own timeout."""
     body = ask.body
     member = ClassicMember(
         member_id,
@@ -156,7 +156,7 @@ def _add(draft: ClassicDraft, ask: Ask, member_id: str) -> None:
 
 
 def _rejoin(draft: ClassicDraft, ask: Ask, member_id: str | None = None) -> None:
-    """Record a member's join. An earlier join of the same member that still waits is refused, so that none waits for ever."""
+    """Record the JoinGroup of a present member. If its previous JoinGroup still waits for a reply, refuse that request."""
     member_id = member_id or ask.body.member_id
     superseded = draft.group.joining.get(member_id)
     draft.answer_to(superseded, join_error(REBALANCE_IN_PROGRESS, member_id))
@@ -172,7 +172,7 @@ def _rejoin(draft: ClassicDraft, ask: Ask, member_id: str | None = None) -> None
 
 
 def _replace(draft: ClassicDraft, ask: Ask, old_id: str, member_id: str) -> None:
-    """Replace a static member that joins under a new member id, which fences the old one. A stable group need not rebalance."""
+    """Give a static member that joins again a new member id, and fence its old id. A stable group often needs no rebalance."""
     group = draft.group
     former_leader = group.leader or ""
     draft.answer_to(group.joining.get(old_id), join_error(FENCED_INSTANCE_ID, old_id))
@@ -191,8 +191,8 @@ def _replace(draft: ClassicDraft, ask: Ask, old_id: str, member_id: str) -> None
 def _take_seat(draft: ClassicDraft, ask: Ask, member_id: str, former_leader: str) -> None:
     """Keep the assignments, and answer the new member without a rebalance.
 
-    A leader that joins again would assign again. If its version allows, its reply skips the assignment (KIP-814); otherwise the
-    reply names the former leader's id.
+    A leader that reads its own id in the reply makes a new assignment. Newer versions of the reply can say that the leader must
+    skip the assignment (KIP-814). In older versions the reply contains the leader's former member id instead.
     """
     group = draft.group
     assignments = {member.member_id: member.assignment for member in group.members.values()}
@@ -210,10 +210,10 @@ def protocols_of(body: JoinGroupRequest) -> Protocols:
 
 
 def rebalance_timeout_ms(ask: Ask) -> int:
-    """Return the rebalance timeout; in version 0, which has none, the session timeout."""
+    """Return the rebalance timeout; version 0 has no such field, so return the session timeout."""
     return ask.body.rebalance_timeout_ms if ask.version >= REBALANCE_TIMEOUT_FROM else ask.body.session_timeout_ms
 
 
 def _reason(ask: Ask, what: str) -> str:
-    """Return the reason for the log: the event, and the client's reason (KIP-800)."""
+    """Return a reason for the log: `what` happened, and the client's own reason (KIP-800)."""
     return f"{what}; client reason: {ask.body.reason or 'not provided'}"

@@ -15,7 +15,7 @@ Identity = LeaveGroupRequest.MemberIdentity
 
 
 def leave(draft: ClassicDraft, ask: Asked[LeaveGroupRequest], *, exists: bool) -> None:
-    """Decide a LeaveGroup. Each member gets an error code; before version 3 there is one, and its code is the response's."""
+    """Decide a LeaveGroup. Each member gets an error code. Before version 3 the only member's code is the response's code."""
     body = ask.body
     if not body.group_id:
         draft.answer(LeaveGroupResponse(error_code=INVALID_GROUP_ID))
@@ -39,7 +39,7 @@ def _go_on(draft: ClassicDraft, reason: str) -> None:
 
 
 def _remove(draft: ClassicDraft, identity: Identity) -> LeaveGroupResponse.MemberResponse:
-    """Remove a member. An operator removes a static one by its instance id alone, with an empty member id."""
+    """Remove a member. An operator removes a static member by its instance id, with an empty member id."""
     group = draft.group
     member_id = identity.member_id
     if not member_id:

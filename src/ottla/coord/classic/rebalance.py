@@ -1,6 +1,6 @@
 """The rebalance of a classic group: its start, its completion, and the removal of members.
 
-Requests are unknown here; every function works on a draft.
+All functions change a draft; none reads a request.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ottla.wire.errors import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 log = logging.getLogger("ottla.coord")
 
 LEAST_AGAIN_MS = 1000
-"""The shortest extension of a join phase that no member has joined, in ms: members may send any timeout, even 0 or less."""
+"""The shortest extension of a join phase that no member has joined, in ms. Members can request timeouts of 0 or less."""
 
 
 def begin_or_complete(draft: ClassicDraft, reason: str) -> None:
-    """Start a rebalance after a change of members, or complete the present one if all have joined."""
+    """Start a rebalance after a change of members. During the join phase, complete it if all members have joined."""
     if draft.group.state in REBALANCES_FROM:
         begin(draft, reason)
     else:
@@ -38,7 +38,7 @@ def begin_or_complete(draft: ClassicDraft, reason: str) -> None:
 
 
 def begin(draft: ClassicDraft, reason: str) -> None:
-    """Make every member join again. The first rebalance of an empty group waits a while for more members."""
+    """Start a rebalance, in which every member must join again. A group that was empty first waits for more members."""
     group = draft.group
     cause = {"cause": "group rebalance", "most": 3}
     log.info("group %s: rebalance after generation %d: %s", group.group_id, group.generation, reason, extra=cause)
@@ -64,7 +64,7 @@ def complete_if_all_joined(draft: ClassicDraft) -> None:
 
 
 def join_timed_out(draft: ClassicDraft) -> None:
-    """End the join phase at its timeout; an initial delay is extended while members keep joining."""
+    """End the join phase at its timeout. If it is an initial delay and more members came, extend the delay instead."""
     group = draft.group
     if group.state is not State.PREPARING_REBALANCE:
         return
@@ -82,7 +82,7 @@ def _delay(draft: ClassicDraft, delay: InitialDelay) -> None:
 
 
 def complete(draft: ClassicDraft) -> None:
-    """End the join phase and remove members that have not joined, except static ones: these have only their session (KIP-345)."""
+    """End the join phase. Remove dynamic members that have not joined; static members stay until their session ends (KIP-345)."""
     group_id = draft.group.group_id
     draft.cancel(JoinKey(group_id))
     absent = [m for m in draft.group.members.values() if m.member_id not in draft.group.joining and m.group_instance_id is None]
@@ -105,7 +105,7 @@ def _store_empty(draft: ClassicDraft) -> None:
 
 
 def _elect_leader(draft: ClassicDraft) -> bool:
-    """Keep the leader if it has joined, or else elect the first member that has. Return False if no member has."""
+    """Keep the leader if it has joined, else elect the first member that has joined. Return False if no member has joined."""
     group = draft.group
     if group.leader not in group.joining:
         joined = next((member_id for member_id in group.members if member_id in group.joining), None)
@@ -128,7 +128,7 @@ def _begin_generation(draft: ClassicDraft) -> None:
 
 
 def joined_reply(draft: ClassicDraft, member_id: str) -> JoinGroupResponse:
-    """Return a member's reply for the current generation; the leader's has all members."""
+    """Return a member's JoinGroup response for the current generation. Only the leader's response lists all members."""
     group = draft.group
     return JoinGroupResponse(
         generation_id=group.generation,
@@ -141,7 +141,7 @@ def joined_reply(draft: ClassicDraft, member_id: str) -> JoinGroupResponse:
 
 
 def join_error(error_code: int, member_id: str = "") -> JoinGroupResponse:
-    """Return a reply with an error instead of a generation."""
+    """Return a JoinGroup response with an error, without a generation."""
     return JoinGroupResponse(error_code=error_code, member_id=member_id, protocol_name=None)
 
 
@@ -158,7 +158,7 @@ def everybody(draft: ClassicDraft) -> list[JoinGroupResponse.JoinGroupResponseMe
 
 
 def sync_timed_out(draft: ClassicDraft) -> None:
-    """Remove the members that did not send SyncGroup in time, which makes the others rebalance."""
+    """Remove the members that did not send SyncGroup in time, and start a rebalance."""
     group = draft.group
     if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.unsynced:
         return
@@ -185,13 +185,13 @@ def session_timed_out(draft: ClassicDraft, member_id: str) -> None:
 
 
 def _is_owed(draft: ClassicDraft, member_id: str) -> bool:
-    """Return whether a member waits for a reply. A new member does not count: only the timeout shows that it is gone."""
+    """Return whether a member waits for a reply, unless it is new: only the timeout shows that a new member is gone."""
     group = draft.group
     return member_id not in group.new and (member_id in group.joining or member_id in group.syncing)
 
 
 def remove(draft: ClassicDraft, member_id: str) -> None:
-    """Remove a member, and refuse a reply for which it still waits."""
+    """Remove a member, and refuse its waiting requests."""
     group = draft.group
     draft.answer_to(group.joining.get(member_id), join_error(UNKNOWN_MEMBER_ID))
     draft.answer_to(group.syncing.get(member_id), SyncGroupResponse(error_code=UNKNOWN_MEMBER_ID))
@@ -200,9 +200,9 @@ def remove(draft: ClassicDraft, member_id: str) -> None:
 
 
 def recall(draft: ClassicDraft) -> None:
-    """Restart all session timeouts after a restart of the broker. A group that exceeds the maximum size rebalances.
+    """Restart all session timeouts after the stored records were loaded. A group above the maximum size rebalances.
 
-    A group without a leader was a consumer group until just before the restart, and its members have yet to rebalance.
+    A group without a leader also rebalances: it became a classic group just before the restart of the coordinator.
     """
     group = draft.group
     for member_id in group.members:

@@ -1,7 +1,7 @@
 """The state machine of a classic group as tables: states, transitions, and the answers of each state.
 
-Groups and messages are unknown here. A pair that is not in `NEXT` is a bug. Events are the records and volatile events of a group;
-a coordinator that reads its log back has GroupStored alone.
+A pair of state and cause that is not in `NEXT` is a bug. The events below are the records and volatile events of a group. Only
+GroupStored is a record, so only this event occurs when a coordinator loads its log.
 
 | state | event | next state |
 |---|---|---|
@@ -19,7 +19,7 @@ from ottla.wire.errors import NONE, REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 
 
 class State(Enum):
-    """The states, as in ListGroups and DescribeGroups."""
+    """The states of a classic group, named as in ListGroups and DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -29,7 +29,7 @@ class State(Enum):
 
 
 class Cause(Enum):
-    """The causes of transitions."""
+    """The causes of a classic group's transitions."""
 
     MEMBERSHIP_CHANGED = auto()
     JOIN_COMPLETED = auto()
@@ -45,10 +45,10 @@ NEXT: dict[tuple[State, Cause], State] = {
     (State.COMPLETING_REBALANCE, Cause.ASSIGNED): State.STABLE,
     (State.PREPARING_REBALANCE, Cause.ABANDONED): State.EMPTY,
 }
-"""(state, cause) -> next state. DEAD is no state of a stored group: it is the state of a missing group in responses."""
+"""The next state for each (state, cause). DEAD is missing: responses use this state for groups that do not exist."""
 
 REBALANCES_FROM = frozenset(state for state, cause in NEXT if cause is Cause.MEMBERSHIP_CHANGED)
-"""The states in which a change of members begins a rebalance; in all others the change belongs to the present rebalance."""
+"""The states in which a change of members starts a rebalance. In PREPARING_REBALANCE the change joins the present rebalance."""
 
 HEARTBEAT: dict[State, int] = {
     State.EMPTY: UNKNOWN_MEMBER_ID,
@@ -56,11 +56,11 @@ HEARTBEAT: dict[State, int] = {
     State.COMPLETING_REBALANCE: NONE,
     State.STABLE: NONE,
 }
-"""The error code of a member's heartbeat. In COMPLETING_REBALANCE it is NONE: clients send one as soon as they have joined."""
+"""The error code of a member's heartbeat. In COMPLETING_REBALANCE it is NONE: clients send heartbeats as soon as they joined."""
 
 
 class Rejoin(Enum):
-    """The treatment of a JoinGroup by a present member."""
+    """What a JoinGroup by a present member does."""
 
     REFUSE = auto()
     JOIN_ALWAYS = auto()
@@ -74,12 +74,12 @@ REJOIN: dict[State, Rejoin] = {
     State.COMPLETING_REBALANCE: Rejoin.JOIN_IF_CHANGED,
     State.STABLE: Rejoin.JOIN_IF_CHANGED_OR_LEADER,
 }
-"""The treatment by state. A member without changes has only lost a reply, and gets it again. A stable group's leader joins to
-make a new assignment, for a reason that only the leader sees (such as more partitions)."""
+"""What a JoinGroup by a present member does, by the group's state. A member that has not changed repeats a request whose reply was
+lost, and gets the reply again. The leader of a stable group joins to make a new assignment, for example for new partitions."""
 
 
 class SyncGroupAnswer(Enum):
-    """The treatment of a member's SyncGroup."""
+    """What a member's SyncGroup does."""
 
     REBALANCE = auto()
     WAIT = auto()

@@ -1,4 +1,4 @@
-"""The parser of the topics in a consumer's subscription, the only part of its own protocol that the coordinator reads."""
+"""The parser of the topics in a consumer's subscription. The coordinator reads no other part of the members' metadata."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _VERSION_AND_COUNT = Struct(">hi")
 _LENGTH = Struct(">h")
 
 MOST_NAMES: Final = 8_000
-"""The most distinct names of all subscriptions together: reading more would delay other work."""
+"""The most distinct names that are read from all subscriptions of a group, because more would delay other work."""
 FEW: Final = 8
-"""The largest set of topics that groups with equal sets share."""
+"""The most topics in a set that is shared by all groups with an equal set."""
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
@@ -40,12 +40,12 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
 
 @lru_cache(maxsize=256)
 def _shared(topics: frozenset[str]) -> frozenset[str]:
-    """Return the first of equal sets: many groups read the same few topics."""
+    """Return the first set that was equal to this one, because many groups read the same few topics."""
     return topics
 
 
 def _topics(subscription: bytes, most: int) -> tuple[list[str], int]:
-    """Return the topics of a subscription, and the position after them. Raises ValueError and `error`."""
+    """Return the topics of a subscription, and the position after them. Raises `ValueError` or `struct.error`."""
     version, count = _VERSION_AND_COUNT.unpack_from(subscription)
     if version < 0 or not 0 <= count <= most:
         raise ValueError("a version or a number of topics below zero, or more topics than are read")

@@ -25,7 +25,7 @@ PROTOCOL_NAMED_FROM = 5
 
 
 def sync_group(draft: ClassicDraft, ask: Asked[SyncGroupRequest]) -> None:
-    """Decide a SyncGroup: the leader's has the assignments, the others' wait for them or are answered at once."""
+    """Decide a SyncGroup. The leader's request has the assignments. Other members wait for them, or get them at once."""
     body = ask.body
     error_code = _error(draft.group, body, ask.version)
     if error_code:
@@ -41,7 +41,7 @@ def sync_group(draft: ClassicDraft, ask: Asked[SyncGroupRequest]) -> None:
 
 
 def request_error(body: SyncGroupRequest, version: int) -> int:
-    """Return what is wrong with the request itself, as an error code."""
+    """Return the error code of an invalid request, whatever the state of its group; else NONE."""
     if not body.group_id:
         return INVALID_GROUP_ID
     if version >= PROTOCOL_NAMED_FROM and (body.protocol_type is None or body.protocol_name is None):
@@ -91,7 +91,7 @@ def _wait(draft: ClassicDraft, ask: Asked[SyncGroupRequest]) -> None:
 
 
 def _share_out(draft: ClassicDraft, body: SyncGroupRequest) -> None:
-    """Store the leader's assignments, and answer all waiting members. Members that it left out get an empty assignment."""
+    """Store the leader's assignments, and answer all waiting members. Members without an assignment get an empty one."""
     waiting = dict(draft.group.syncing)
     assignments = {assigned.member_id: bytes(assigned.assignment) for assigned in body.assignments}
     draft.happen(draft.group.at_rest(assignments, draft.now.wall_ms))
@@ -101,7 +101,7 @@ def _share_out(draft: ClassicDraft, body: SyncGroupRequest) -> None:
 
 
 def heartbeat(group: ClassicGroup | None, ask: Asked[HeartbeatRequest], now: Now) -> Outcome[Never]:
-    """Decide a Heartbeat. It is the most frequent request, so it makes no draft and changes nothing in the group."""
+    """Decide a Heartbeat without a draft, because it is the most frequent request. The group does not change."""
     body = ask.body
     error_code = _heartbeat_error(group, body)
     if group is None or error_code:

@@ -1,4 +1,4 @@
-"""The parts shared by all coordinators: the contract of a machine, and the shard that runs one over a partition of its topic.
+"""The parts shared by all coordinators: the interface of a machine, and the shard that runs a machine for one partition.
 
-Coordinators, logs and brokers are unknown here. A new coordinator brings a machine, its records and its settings.
+The package depends on no coordinator, log or broker. A new coordinator adds a machine, its records and its settings.
 """

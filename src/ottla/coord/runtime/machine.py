@@ -1,4 +1,4 @@
-"""The contract between a coordinator's machine and its shard: inputs, outcomes and the machine's methods. Values only."""
+"""The interface between a coordinator's machine and its shard: inputs, outcomes and the machine's methods. Values only."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ NOBODY = -1
 """The token of an input without a reply."""
 
 KeyAndValue = tuple[bytes, bytes | None]
-"""A record as it is stored; a tombstone's value is None."""
+"""A stored record: its key and its value. The value of a tombstone is None."""
 
 
 Shown = Callable[[frozenset[str]], frozenset[str]]
-"""Returns those of the topics' names that a client may see."""
+"""A function that filters topic names: it returns the names that a client is allowed to see."""
 
 
 def everything(names: frozenset[str]) -> frozenset[str]:
-    """Return all names, for a sender that may see every topic."""
+    """Return all names, for a sender that is allowed to see every topic."""
     return names
 
 
 class WrittenBy(NamedTuple):
-    """The producer in whose transaction records are written."""
+    """The producer whose transaction contains the records."""
 
     producer_id: int
     producer_epoch: int
 
 
 class Due(NamedTuple):
-    """An input: the deadline that an earlier outcome set for `key` has passed."""
+    """An input: the deadline has passed that a `Timer` with this `key` set."""
 
     key: Hashable
 
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[Body]):
-    """One input: a request, or an input that no client sent; its sender, and the `token` of its reply.
+    """One input: a request, or an input that no client sent. `token` identifies its reply.
 
-    `shown` keeps the topics that the sender may see.
+    `shown` filters topic names: it returns the names that the sender is allowed to see.
     """
 
     body: Body
@@ -64,7 +64,7 @@ class Reply(NamedTuple):
 
 
 class Timer(NamedTuple):
-    """Set the deadline of `key`, in milliseconds of the monotonic clock, in place of an earlier one; None cancels it."""
+    """A new deadline for `key`, in milliseconds of the monotonic clock. It replaces the key's former deadline; None cancels it."""
 
     key: Hashable
     deadline_ms: int | None
@@ -72,11 +72,11 @@ class Timer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Decided]):
-    """A decision: `records` to append and apply, in order, then `replies` to release, `timers` to set and `orders` to carry out.
+    """A decision: `records` to append and apply, in order, then `replies` to release, `timers` to set and `orders` to execute.
 
-    Records are stored ones, and volatile events, which a restart drops. The reply to the present input may be missing: a later
-    outcome has it, under the same token. Orders are work for the shard's owner once the records are durable; after a restart
-    `recall` repeats orders that may not have been carried out. Records of a `producer` are written in its transaction.
+    Records are stored records or volatile events, which are lost at a restart. If the reply to the present input is missing, a
+    later outcome contains it, with the same token. The shard's owner executes the orders when the records are durable; after a
+    restart `recall` repeats orders that were perhaps not executed. With a `producer`, the records are in its transaction.
     """
 
     records: tuple[Decided, ...] = ()
@@ -94,7 +94,7 @@ class Machine(Protocol[Record]):
 
     @property
     def weight(self) -> int:
-        """Return the memory in bytes that counts for the limit over all machines of one kind."""
+        """Return the machine's memory in bytes. A limit applies to the sum over all machines of one kind."""
         ...
 
     def decide(self, asked: Asked[object], now: Now, /) -> Outcome[Record]:
@@ -102,11 +102,11 @@ class Machine(Protocol[Record]):
         ...
 
     def apply(self, record: Record, /) -> None:
-        """Apply a record that was just decided, or read back at start-up."""
+        """Apply a record that was just decided, or that was loaded from the log."""
         ...
 
     def recall(self, now: Now, /) -> Outcome[Record]:
-        """Return the outcome that continues the machine's work after all stored records were read back."""
+        """Return the outcome that continues the machine's work, after all stored records were loaded."""
         ...
 
     def encode(self, record: Record, /) -> KeyAndValue | None:
@@ -114,23 +114,23 @@ class Machine(Protocol[Record]):
         ...
 
     def is_independent(self, body: object, /) -> bool:
-        """Return whether no other independent input's decision can depend on the outcome of this one.
+        """Return whether this input is independent: no decision about another independent input depends on its outcome.
 
-        Outcomes of independent inputs may be appended together, in their order, if nothing else is decided between them.
+        Outcomes of independent inputs can be appended together, in their order, if nothing else is decided between them.
         """
         ...
 
     def leaves_at_once(self, body: object, /) -> bool:
-        """Return whether the reply to this request depends on nothing that could be lost, and need not wait for stable storage."""
+        """Return whether the reply to this request can be sent before the records are durable, as it depends on no lost state."""
         ...
 
     def dissolve(self) -> Pauses[None]:
-        """Release all entries, with pauses: the machine is out of use, and freeing a large one takes long."""
+        """Release all entries of an unused machine, with pauses, because freeing a large machine takes long."""
         ...
 
 
 DISSOLVED_AT_ONCE: Final = 1000
-"""Entries released between two pauses: less than a millisecond's work."""
+"""The number of entries released between two pauses, which takes less than a millisecond."""
 
 
 def dissolved(entries: dict[Any, Any]) -> Pauses[None]:

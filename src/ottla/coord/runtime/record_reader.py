@@ -1,6 +1,6 @@
-"""The reading back of a machine's stored records: rows of keys and values become records, in order.
+"""The reader of a machine's stored records: it decodes rows of keys and values, in order.
 
-Logs are unknown here. A coordinator with few records passes a decoder; one with millions may read many rows at once.
+It uses no log. A coordinator with few records passes a decoder. A coordinator with millions can read many rows at once.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ Decode = Callable[[bytes, bytes | None], Record | None]
 
 
 class UnreadableRecord(ValueError):
-    """A stored record does not have the format of its kind: one sentence that says why."""
+    """A stored record is malformed. The text says why, in one sentence."""
 
 
 class RecordRows(NamedTuple):
-    """Records by the positions of their keys and values in `data`; a size of -1 is null."""
+    """Records as the positions and sizes of their keys and values in `data`. A size of -1 means null."""
 
     data: bytes
     keys_at: list[int]
@@ -45,16 +45,16 @@ class RecordReader(Generic[Record]):
         self._decode = decode
 
     def read(self, key: bytes | None, value: bytes | None) -> Record | None:
-        """Return one record; None for a kind of a newer release. Raises `UnreadableRecord`."""
+        """Decode one record; None for a record type of a newer release. Raises `UnreadableRecord` if it is malformed."""
         return self._decode(key or b"", value)
 
     def read_all(self, rows: RecordRows, read_row: Callable[[int], Record | None]) -> Iterator[Record]:
-        """Return the records of all rows, in order. `read_row` is `read` for a row, and returns None for a row to skip."""
+        """Return the records of all rows, in order. `read_row(row)` decodes one row, and returns None for a row to skip."""
         found = (read_row(row) for row in range(len(rows.keys_at)))
         return (record for record in found if record is not None)
 
     def of_transaction(self, producer_id: int, records: Iterable[Record]) -> Iterable[Record]:
-        """Return the effects of records written in a producer's transaction, which ends later."""
+        """Return the effects of records from a producer's transaction, before the transaction's end."""
         return records
 
     def transaction_ended(self, producer_id: int, *, committed: bool) -> Iterable[Record]:

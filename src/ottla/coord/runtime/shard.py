@@ -1,4 +1,4 @@
-"""One machine over one partition of its topic: its records are appended and applied, its replies released when they are durable.
+"""The runner of one machine for one partition: it appends and applies records, and releases replies when records are durable.
 
 The log and the timers are protocols. Each input has a callback that is called exactly once: with the machine's reply, or with a
 refusal if the log refused the records, a sync failed, or the shard was unloaded.
@@ -38,16 +38,16 @@ from ottla.wire.errors import (
 log = logging.getLogger("ottla.coord")
 
 M = TypeVar("M", bound=Machine[Any])
-"""A machine. Its shard passes it only its own records."""
+"""A machine. Its shard applies only records that this machine decided or stored."""
 
 Refuse = Callable[[object, int], object]
-"""Returns the reply to an input, or to a part of a request, with this error code."""
+"""A function that returns the reply to an input, or to a part of a request, with this error code."""
 
 PATIENCE = "patience"
 RETRY_MS = 1_000
-"""The delay before a decision is repeated whose records the log refused, in milliseconds."""
+"""The delay in milliseconds before an input is decided again after the log refused its records."""
 MOST_GATHERED = 500
-"""The most outcomes appended as one batch."""
+"""The most outcomes that are appended as one batch."""
 
 
 class RecordLog(Protocol):
@@ -59,11 +59,11 @@ class RecordLog(Protocol):
         ...
 
     def append(self, records: Sequence[KeyAndValue], now: Now, producer: WrittenBy | None = None, /) -> int:
-        """Append records as one batch, in the transaction of `producer` if given. After an error code nothing was written."""
+        """Append records as one batch, in the transaction of `producer` if given. Return an error code if nothing was written."""
         ...
 
     def when_durable(self, told: Callable[[int], None], /) -> None:
-        """Call `told(error_code)` when all records appended so far are durable, or can never be: perhaps at once."""
+        """Call `told(error_code)` when all records appended so far are durable, or have failed. The call can come at once."""
         ...
 
 
@@ -76,12 +76,12 @@ class Deadlines(Protocol):
 
 
 def _no_orders(shard: object, order: object) -> None:
-    """Raise an error, for machines that give no orders."""
+    """Raise an error, because the machine must not give orders."""
     raise AssertionError(f"nobody carries out {order}")
 
 
 class ChangeMark(Protocol):
-    """Whether the present request has changed anything; until then an unexpected exception fails only that request."""
+    """`made` says whether the present request has changed anything. If not, an unexpected exception fails only this request."""
 
     made: bool
 
@@ -118,9 +118,9 @@ class Shard(Generic[M]):
         catch_up: Callable[[Now], None],
         order: Callable[[Shard[M], object], None] = _no_orders,
     ) -> None:
-        """Create the shard. `catch_up(now)` is called before each decision, and brings the machine's inputs up to date.
+        """Create the shard. `catch_up(now)` is called before each decision, and can pass the machine newer inputs.
 
-        `order(shard, order)` carries out an order of the machine when its records are durable.
+        `order(shard, order)` executes an order of the machine when its records are durable.
         """
         self.name = name
         self.machine = machine
@@ -134,11 +134,11 @@ class Shard(Generic[M]):
         self._tokens = count()
         self._owed: dict[int, tuple[object, Callable[[Never], None]]] = {}
         self.gathered: list[Outcome[object]] = []
-        """Outcomes that `settle` has yet to append."""
+        """The outcomes that are not appended yet; `settle` appends them."""
         self.patience_ms: Callable[[], int | None] | None = None
-        """Returns how long replies wait for other replicas; None sets no limit. After it the decision still stands."""
+        """Returns the most ms that a reply waits for other replicas; None means no limit. A late decision is not undone."""
         self._waits: dict[int, tuple[int, Sequence[Reply]]] = {}
-        """The deadlines of waiting replies, in order; each has a number of its own."""
+        """The deadlines and replies of waiting outcomes, by a sequential number, in the order of their deadlines."""
         self._is_timed = False
 
     @property
@@ -147,7 +147,7 @@ class Shard(Generic[M]):
         return self.is_loaded and self.log.is_usable
 
     def load(self, records: Iterable[object], now: Now) -> None:
-        """Load the machine from the stored records. If reading them raises, the machine is incomplete and must be dropped."""
+        """Load the machine from the stored records. If iterating them raises, the machine is incomplete and must not be used."""
         for record in records:
             self.machine.apply(record)
         self._insist("recall", self.machine.recall, now)
@@ -171,12 +171,12 @@ class Shard(Generic[M]):
         client_host: str = "",
         shown: Shown = everything,
     ) -> None:
-        """Let the machine decide a request, or the part of one that concerns it.
+        """Pass a request, or a part of a request, to the machine for a decision.
 
-        Outcomes of independent requests are gathered until `settle`, or until something else is decided.
+        Outcomes of independent requests are gathered until `settle`, or until the machine decides another input.
         """
         changes = self._changes
-        made, changes.made = changes.made, True  # effects of earlier requests are no change by this one
+        made, changes.made = changes.made, True  # changes for earlier requests do not count as changes by this request
         self._catch_up(now)
         gathers = self.machine.is_independent(body)
         if not gathers:
@@ -195,7 +195,7 @@ class Shard(Generic[M]):
             self._refuse_one(token, error_code)
 
     def tell(self, body: Hashable, now: Now, answer: Callable[[Never], None] | None = None) -> None:
-        """Let the machine decide an input that no client sent, and repeat it until the log accepts the records."""
+        """Pass an input that no client sent to the machine, and repeat it until the log accepts the records."""
         if not self.is_present:
             if answer is not None:
                 answer(self._refuse(body, NOT_COORDINATOR))  # type: ignore[arg-type]  # an input's refusal is a reply to it
@@ -207,7 +207,7 @@ class Shard(Generic[M]):
         self._go_on(body, partial(self.machine.decide, Asked(body, token=token)), now)
 
     def settle(self, now: Now) -> None:
-        """Append the gathered outcomes as one batch. If the log refuses it, append each alone: one must not fail the others."""
+        """Append the gathered outcomes as one batch. If the log refuses it, append each outcome alone, so that only bad ones fail."""
         outcomes, self.gathered = self.gathered, []
         if not outcomes or (len(outcomes) > 1 and not self._carry_out(outcomes, now)):
             return
@@ -229,9 +229,9 @@ class Shard(Generic[M]):
             self._deadlines.at((self.name, key), now.mono_ms + RETRY_MS, partial(self._go_on, key, decide))
 
     def _carry_out(self, outcomes: Sequence[Outcome[object]], now: Now, *, at_once: bool = False) -> int:
-        """Append, apply, set timers, and release the replies when allowed.
+        """Append and apply the outcomes' records, set their timers, and release their replies when the records are durable.
 
-        After an error code nothing has changed, neither in the log nor in the machine, and the outcomes are void.
+        Return an error code if nothing has changed, neither in the log nor in the machine. `at_once` releases replies directly.
         """
         if any(outcome.records or outcome.timers or outcome.orders for outcome in outcomes):
             self._changes.made = True
@@ -265,7 +265,7 @@ class Shard(Generic[M]):
         return NONE
 
     def _in_time(self, replies: Sequence[Reply], release: Callable[[int], None], until_ms: int) -> Callable[[int], None]:
-        """Return `release` with a deadline: replies that it does not release in time are refused."""
+        """Wrap `release` with a deadline: replies that are not released before `until_ms` are refused."""
         number = next(self._tokens)
         self._waits[number] = until_ms, replies
         if not self._is_timed:
@@ -279,7 +279,7 @@ class Shard(Generic[M]):
         return released
 
     def _lose_patience(self, now: Now) -> None:
-        """Refuse the replies whose deadline has passed: clients may retry. The decisions stand when all replicas have them."""
+        """Refuse the replies whose deadline has passed, so that clients retry. The records are not undone."""
         self._is_timed = False
         for number, (until_ms, replies) in list(self._waits.items()):
             if until_ms > now.mono_ms:
@@ -291,7 +291,7 @@ class Shard(Generic[M]):
                 self._refuse_one(token, COORDINATOR_NOT_AVAILABLE)
 
     def _release(self, replies: Sequence[Reply], is_written: bool, error_code: int) -> None:
-        """Release replies. Records on fewer replicas than required stay in the log, but their replies are refused."""
+        """Release replies. Refuse them if too few replicas have the records, which stay in the log. Other errors unload the shard."""
         if error_code and error_code != NOT_ENOUGH_REPLICAS_AFTER_APPEND:
             self.unload()
             return
@@ -302,7 +302,7 @@ class Shard(Generic[M]):
         for token, message in replies:
             owed = self._owed.pop(token, None)
             if owed is not None:
-                owed[1](message)  # type: ignore[arg-type]  # the machine answers each input as its kind is answered
+                owed[1](message)  # type: ignore[arg-type]  # the machine answers each input with the input's type of reply
 
     def _have_carried_out(self, orders: Sequence[object], error_code: int) -> None:
         if error_code not in (NONE, NOT_ENOUGH_REPLICAS_AFTER_APPEND):

@@ -19,7 +19,7 @@ Listed = ListTransactionsResponse.TransactionState
 LABELS = {status.label for status in Status}
 
 MOST_LISTED: Final = 500
-"""The most ids checked in one step; fewer if the pattern is expensive to match."""
+"""The most transactional ids that are checked in one step. An expensive pattern reduces this number."""
 
 
 def described(by_id: Mapping[str, Transaction], body: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
@@ -47,7 +47,7 @@ def _described(by_id: Mapping[str, Transaction], transactional_id: str) -> Descr
 
 
 def without_ids(body: ListTransactionsRequest) -> ListTransactionsResponse:
-    """Return the response about the filters alone; its error code is whether ids may be listed by them."""
+    """Return a ListTransactions response without ids. Its error code says whether the filters are valid."""
     if body.transactional_id_pattern:
         try:
             matcher(body.transactional_id_pattern)
@@ -57,7 +57,7 @@ def without_ids(body: ListTransactionsRequest) -> ListTransactionsResponse:
 
 
 def listed(by_id: Mapping[str, Transaction], part: ListSome, now_ms: int) -> ListedSome:
-    """Return those of some ids that match all filters; an empty filter matches all."""
+    """Run one step: return the ids that match all filters. An empty filter matches all ids."""
     body = part.body
     names = part.names or tuple(by_id)
     following = part.at + MOST_LISTED

@@ -1,4 +1,4 @@
-"""The checks of EndTxn: whether a client may end a transaction, and whether it has already ended (KIP-98, KIP-890)."""
+"""The checks of EndTxn: whether a client can end a transaction, and whether it has already ended (KIP-98, KIP-890)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.wire.errors import (
 
 
 class Verdict(NamedTuple):
-    """An error code; or NONE, and whether nothing is left to do."""
+    """The result of a check: an error code, or NONE and whether the transaction has already ended as requested."""
 
     error_code: int
     is_done: bool = False
@@ -28,7 +28,7 @@ DONE: Final = Verdict(NONE, is_done=True)
 
 
 def judge_end(known: Transaction | None, body: EndTransaction) -> Verdict:
-    """Return whether the transaction may end as requested."""
+    """Check whether a transaction can end as requested. `known` is None for an unknown transactional id."""
     if not body.transactional_id:
         return Verdict(INVALID_REQUEST)
     if known is None:
@@ -39,7 +39,7 @@ def judge_end(known: Transaction | None, body: EndTransaction) -> Verdict:
 
 
 def _judge_without_epochs(known: Transaction, body: EndTransaction) -> Verdict:
-    """Judge an end without epochs of its own: an end with the same epoch as the last one is its retry."""
+    """Check an EndTxn of a client whose transactions share one epoch. After the end, a request with the same epoch is a retry."""
     if known.producer_id != body.producer_id:
         return Verdict(INVALID_PRODUCER_ID_MAPPING)
     if known.producer_epoch != body.producer_epoch:
@@ -52,10 +52,10 @@ def _judge_without_epochs(known: Transaction, body: EndTransaction) -> Verdict:
 
 
 def _judge_with_epochs(known: Transaction, body: EndTransaction) -> Verdict:
-    """Judge an end that raises the epoch: one with the epoch before is a retry, one with the same epoch is new.
+    """Check an EndTxn that raises the epoch. A request with the previous epoch is a retry, with the present epoch a new end.
 
-    A new end without partitions can only be an abort, by which a producer moves on to its next epoch. While the markers of the
-    last end are written, producer id and epoch are not checked yet: the next end may already have the new ones.
+    A new end without an open transaction must be an abort, by which a producer moves to its next epoch. While markers are
+    written, producer id and epoch are not checked, because the client's next EndTxn can already have the new ones.
     """
     if known.status in PREPARED:
         return Verdict(CONCURRENT_TRANSACTIONS)
@@ -75,5 +75,5 @@ def _judge_with_epochs(known: Transaction, body: EndTransaction) -> Verdict:
 
 
 def _judge_again(known: Transaction, body: EndTransaction) -> Verdict:
-    """Judge a repeated end: the transaction has ended, and a different end is invalid."""
+    """Check the retry of an EndTxn after the transaction has ended. A retry with the other result is invalid."""
     return DONE if body.committed == (known.status is Status.COMPLETE_COMMIT) else Verdict(INVALID_TXN_STATE)

@@ -1,4 +1,4 @@
-"""Inputs, orders, timers and settings of the transaction machine, besides those of every coordinator. Values only."""
+"""Inputs, orders, timers and settings that only the transaction machine has. Values only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
-    """Settings of a transaction coordinator, with the names and defaults of the broker's settings."""
+    """The settings of a transaction coordinator, with the names and defaults of the broker's settings."""
 
     transaction_max_timeout_ms: int = 900_000
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
@@ -21,14 +21,14 @@ class TransactionSettings:
     transactional_id_expiration_ms: int = 7 * DAY_MS
     ottla_max_transactional_id_bytes: int = 64 << 20
     transaction_version: int = 2
-    """The finalized level of the feature: it decides how the coordinator aborts transactions and stores states."""
+    """The finalized level of the feature. It determines how the coordinator aborts transactions and stores states."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """An input: add partitions to a producer's transaction; with `verify_only`, return which of them are missing.
+    """An input: add partitions to a producer's transaction. With `verify_only`, only return which partitions are missing.
 
-    The reply is an `Added`. With `leaves_early` it does not wait until the change is durable: the sender ensures that.
+    The reply is an `Added`. With `leaves_early` the reply does not wait until the change is durable; the sender waits instead.
     """
 
     transactional_id: str
@@ -41,7 +41,7 @@ class AddPartitions:
 
 
 class Added(NamedTuple):
-    """An error of all partitions, or the partitions that are not part of the transaction."""
+    """The reply to `AddPartitions`: an error for all partitions, or the partitions that are not in the transaction."""
 
     error_code: int
     absent: Partitions = frozenset()
@@ -62,7 +62,7 @@ class EndTransaction:
 
 
 class Ended(NamedTuple):
-    """The result of an end, and the producer id and epoch with which the producer continues."""
+    """The reply to `EndTransaction`: an error code, and the producer id and epoch with which the producer continues."""
 
     error_code: int
     producer_id: int = -1
@@ -79,7 +79,7 @@ class MarkersWritten:
 
 
 class WriteMarkers(NamedTuple):
-    """An order: write transaction markers into the partitions, then send `MarkersWritten`. It may come twice."""
+    """An order: write transaction markers into the partitions, then send `MarkersWritten`. An order can occur twice."""
 
     transactional_id: str
     producer_id: int
@@ -91,9 +91,9 @@ class WriteMarkers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListSome:
-    """An input: list some ids, from number `at` of `names` on; without names, the first of all ids.
+    """An input: one step of listing ids, from number `at` of `names` on. Without `names` it is the first step, over all ids.
 
-    The filters of `body` are valid. The reply is a `ListedSome`.
+    The filters of `body` are already checked. The reply is a `ListedSome`.
     """
 
     body: ListTransactionsRequest
@@ -102,7 +102,7 @@ class ListSome:
 
 
 class ListedSome(NamedTuple):
-    """The ids that match the filters, and the input that lists more; None after the last."""
+    """The ids of one step that match the filters, and the input of the next step; None after the last step."""
 
     response: ListTransactionsResponse
     following: ListSome | None = None
@@ -110,7 +110,7 @@ class ListedSome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimeoutsKey:
-    """The next check for transactions that exceed their timeout; a check in slices continues with number `at` of `names`."""
+    """The next check for transactions that exceed their timeout. A check in progress continues with number `at` of `names`."""
 
     names: tuple[str, ...] = field(default=(), compare=False, repr=False)
     at: int = field(default=0, compare=False)
@@ -120,7 +120,7 @@ class TimeoutsKey:
 class IdExpiryKey:
     """The next check for transactional ids that have expired.
 
-    A check in slices continues with number `at` of `names`.
+    A check in progress continues with number `at` of `names`.
     """
 
     names: tuple[str, ...] = field(default=(), compare=False, repr=False)

@@ -1,6 +1,6 @@
 """The transaction coordinator as a machine: the transactional ids of one partition of `__transaction_state`.
 
-Logs are unknown here, and partitions are only names: `ottla.coord.runtime` runs the machine, and its owner carries out the orders.
+The machine uses no log, and partitions are only names. `ottla.coord.runtime` runs the machine, and its owner executes the orders.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ log = logging.getLogger("ottla.coord")
 TransactionOutcome = Outcome[Stored]
 
 MOST_AT_ONCE: Final = 200
-"""The most open transactions checked, and aborted if necessary, in one step; the rest follows a moment later."""
+"""The most open transactions that are checked for their timeout in one step. The next step follows after `PAUSE_MS`."""
 MOST_LOOKED_AT: Final = 5_000
-"""The most ids checked in one step of expiry, which takes one to two milliseconds."""
+"""The most ids that are checked for expiry in one step, which takes one to two milliseconds."""
 PAUSE_MS: Final = 2
 """The pause between two steps in milliseconds, in which other work runs."""
 
@@ -74,8 +74,8 @@ PAUSE_MS: Final = 2
 class TransactionMachine:
     """The machine of transaction coordinators. Inputs and orders are in `ottla.coord.transactions.inputs`.
 
-    `new_producer_id` returns an id that no producer ever had, or None if there is none now. `taken_bytes` returns the memory of all
-    machines together, including this one.
+    `new_producer_id` returns an id that no producer ever had, or None if none is available now. `taken_bytes` returns the memory of
+    all transaction machines of the broker.
     """
 
     def __init__(
@@ -83,26 +83,26 @@ class TransactionMachine:
     ) -> None:
         self.settings = settings
         self.weight = 0
-        """About the memory of the ids and the partitions of their transactions, in bytes."""
+        """The estimated memory in bytes of all ids and of their transactions' partitions."""
         self._taken_bytes = taken_bytes
         self.by_id: dict[str, Transaction] = {}
         self.ongoing: dict[str, None] = {}
-        """The ids with open transactions, which may time out."""
+        """The ids with open transactions, which can exceed their timeout."""
         self._new_producer_id = new_producer_id
         self._told_overdue: dict[str, int] = {}
-        """The start of each open transaction that was logged as overdue: it is checked again while its end cannot be stored."""
+        """The start time, by id, of transactions that were logged as overdue, so that repeated attempts to abort are not logged."""
 
     def configure(self, settings: TransactionSettings) -> None:
-        """Use these settings from now on."""
+        """Replace the settings. They apply to all later decisions."""
         self.settings = settings
 
     def is_ending(self, transactional_id: str) -> bool:
-        """Return whether markers of a transaction are being written."""
+        """Return whether the markers of the id's transaction are being written."""
         known = self.by_id.get(transactional_id)
         return known is not None and known.status in PREPARED
 
     def lacks(self, transactional_id: str, producer_id: int, producer_epoch: int, place: TopicPartition) -> bool:
-        """Return whether a partition is not part of this producer's transaction, and could be added."""
+        """Return whether a partition is missing in this producer's transaction, and can be added."""
         known = self.by_id.get(transactional_id)
         if known is None or (known.producer_id, known.producer_epoch) != (producer_id, producer_epoch):
             return False
@@ -111,21 +111,21 @@ class TransactionMachine:
     def encode(self, record: Stored) -> KeyAndValue:
         """Return the record as `__transaction_state` stores it. Raises `Unencodable`.
 
-        The oldest format cannot store epochs. A client that uses epochs continues after a downgrade, and so does the newer format.
+        The oldest format cannot store epochs. Therefore a transaction with epochs keeps the newer format, even after a downgrade.
         """
         has_epochs = isinstance(record, Transaction) and record.has_epochs
         return encode_record(record, version=FLEXIBLE if has_epochs or self.settings.transaction_version else OLDEST_READ)
 
     def is_independent(self, body: object) -> bool:
-        """Return False: a decision about an id depends on all earlier ones."""
+        """Return False, because a decision about an id depends on all earlier decisions about it."""
         return False
 
     def leaves_at_once(self, body: object) -> bool:
-        """Return whether the request asks for it: even a read may show state that could be lost."""
+        """Return the request's `leaves_early`. All other replies wait, because even a read can show state that is not durable."""
         return isinstance(body, AddPartitions) and body.leaves_early
 
     def dissolve(self) -> Pauses[None]:
-        """Release all entries, as `Machine.dissolve`."""
+        """Release all entries, with pauses."""
         return dissolved(self.by_id)
 
     def apply(self, record: Stored) -> None:
@@ -145,13 +145,13 @@ class TransactionMachine:
             self.ongoing.pop(transactional_id, None)
 
     def recall(self, now: Now) -> TransactionOutcome:
-        """Order the markers of all transactions that were ending, and start the checks for timeouts and expiry."""
+        """Order the markers of all transactions that are ending, and start the checks for timeouts and expiry."""
         orders = tuple(_markers(known) for known in self.by_id.values() if known.status in PREPARED)
         return Outcome(timers=(self._next_timeouts(now), self._next_expiry(now)), orders=orders)
 
     def decide(self, asked: Asked[object], now: Now) -> TransactionOutcome:
         """Decide one input. Nothing changes until the outcome's records are applied."""
-        return _DECISIONS[type(asked.body)](self, asked, now)  # type: ignore[arg-type]  # the table goes by the body's type
+        return _DECISIONS[type(asked.body)](self, asked, now)  # type: ignore[arg-type]  # the table's keys are the bodies' types
 
     def _init_producer(self, asked: Asked[InitProducerIdRequest], now: Now) -> TransactionOutcome:
         body = asked.body
@@ -191,10 +191,10 @@ class TransactionMachine:
         return NONE
 
     def _aborted(self, known: Transaction, now: Now, *replies: Reply) -> TransactionOutcome | None:
-        """Abort an open transaction whose producer is fenced; None if that needs a producer id and there is none now.
+        """Fence the producer of an open transaction, and abort the transaction. Return None if no new producer id is available.
 
-        Its epoch is raised once, for the fence, and not for the end. A producer that may recover from it (KIP-890) gets another id
-        if the epochs of its own are exhausted.
+        The epoch is raised once, for the fence, and not again for the end. If the producer can recover (KIP-890) and its epochs
+        are exhausted, it gets a new producer id.
         """
         version = self.settings.transaction_version
         next_producer_id = NO_PRODUCER_ID
@@ -205,7 +205,7 @@ class TransactionMachine:
             next_producer_id = found
         fenced = known.fenced(version)
         ended = fenced.prepared(committed=False, transaction_version=0, next_producer_id=next_producer_id, now_ms=now.wall_ms)
-        has_room = fenced.producer_epoch > known.producer_epoch  # else the marker has the epoch of the records, as before KIP-890
+        has_room = fenced.producer_epoch > known.producer_epoch  # if not, the marker has the records' epoch, as before KIP-890
         ended = ended._replace(transaction_version=version)
         return Outcome((ended,), replies, orders=(_markers(ended if has_room else ended._replace(transaction_version=1)),))
 
@@ -226,7 +226,7 @@ class TransactionMachine:
         return Outcome((record,), (Reply(asked.token, Added(NONE)),))
 
     def _lacks_room(self, growth_bytes: int) -> bool:
-        """Return whether all ids together would exceed their memory limit if they grew by so many bytes."""
+        """Return whether all ids together would exceed their memory limit with `growth_bytes` more."""
         most_bytes = self.settings.ottla_max_transactional_id_bytes
         taken_bytes = self._taken_bytes()
         if taken_bytes + growth_bytes <= most_bytes:
@@ -280,7 +280,7 @@ class TransactionMachine:
         return self._time_out(key, now)
 
     def _time_out(self, key: TimeoutsKey, now: Now) -> TransactionOutcome:
-        """Abort transactions that exceed their timeout, in slices."""
+        """Run one step of aborting transactions that exceed their timeout."""
         names = key.names or tuple(self.ongoing)
         following = key.at + MOST_AT_ONCE
         records: list[Stored] = []
@@ -291,7 +291,7 @@ class TransactionMachine:
                 continue
             outcome = self._aborted(known, now)
             if outcome is None:
-                continue  # the next check finds it again
+                continue  # the next check finds this transaction again
             records += outcome.records
             orders += outcome.orders
             self._tell_overdue(known)
@@ -300,7 +300,7 @@ class TransactionMachine:
         return Outcome(tuple(records), timers=(timer,), orders=tuple(orders))
 
     def _tell_overdue(self, known: Transaction) -> None:
-        """Log once that a transaction is aborted because of its timeout."""
+        """Log, only once for a transaction, that it is aborted because of its timeout."""
         if self._told_overdue.get(known.transactional_id) == known.started_ms:
             return
         if len(self._told_overdue) > 2 * len(self.ongoing):
@@ -311,7 +311,7 @@ class TransactionMachine:
         log.info(sentence, known.transactional_id, known.producer_id, known.timeout_ms, extra=cause)
 
     def _expire(self, key: IdExpiryKey, now: Now) -> TransactionOutcome:
-        """Remove expired ids, in slices."""
+        """Run one step of removing expired ids."""
         names = key.names or tuple(self.by_id)
         before_ms = now.wall_ms - self.settings.transactional_id_expiration_ms
         gone = tuple(
@@ -332,11 +332,11 @@ class TransactionMachine:
 
 
 def _membership_error(known: Transaction | None, body: AddPartitions) -> int:
-    """Return why a producer cannot have all these partitions added or verified now.
+    """Return the error for which no partition can be added or verified now; NONE if there is no such error.
 
-    While markers are written the error is CONCURRENT_TRANSACTIONS, as in Kafka. Before an addition it is checked before id and
-    epoch, since both may change with the end. Before a verification it is checked after them: a fenced producer gets neither
-    back.
+    While markers are written the error is CONCURRENT_TRANSACTIONS, as in Kafka. An addition checks this before the producer id
+    and epoch, because both can change with the end. A verification checks it afterwards, so that fenced producers get their own
+    error.
     """
     if not body.transactional_id:
         return INVALID_REQUEST
@@ -354,7 +354,7 @@ def _membership_error(known: Transaction | None, body: AddPartitions) -> int:
 
 
 def _is_overdue(known: Transaction, now: Now) -> bool:
-    """Return whether a transaction exceeds its timeout. With an outside coordinator (two-phase commit) it never does."""
+    """Return whether a transaction exceeds its timeout. A transaction of a two-phase commit (KIP-939) never does."""
     return known.timeout_ms != ENDLESS_MS and known.started_ms + known.timeout_ms < now.wall_ms
 
 

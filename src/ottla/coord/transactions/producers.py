@@ -1,6 +1,6 @@
 """The decisions of InitProducerId about a transactional id: a new epoch, a new producer id, or a refusal (KIP-98, KIP-360).
 
-They only read states.
+The functions only read states.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ NewProducerId = Callable[[], int | None]
 
 
 def timeout_of(body: InitProducerIdRequest) -> int:
-    """Return the timeout of this producer's transactions: endless if an outside coordinator decides about them (KIP-939)."""
+    """Return the timeout of this producer's transactions in ms: `ENDLESS_MS` for two-phase commits (KIP-939)."""
     return ENDLESS_MS if body.enable_2pc else body.transaction_timeout_ms
 
 
 def founded(body: InitProducerIdRequest, producer_id: int, now_ms: int) -> Transaction:
-    """Return the state of a new transactional id, which has no epoch yet."""
+    """Return the state of a new transactional id. It has no epoch yet."""
     return Transaction(
         body.transactional_id or "",
         producer_id=producer_id,
@@ -34,7 +34,7 @@ def founded(body: InitProducerIdRequest, producer_id: int, now_ms: int) -> Trans
 def expectation_error(known: Transaction, body: InitProducerIdRequest) -> int:
     """Return PRODUCER_FENCED if the producer sends a producer id that is not the current one.
 
-    A producer may send its last id again if that id had no epochs left: it may have missed the new one.
+    The previous id is allowed if its epochs were exhausted, because the producer can have missed the reply with the new id.
     """
     if body.producer_id in (NO_PRODUCER_ID, known.producer_id):
         return NONE
@@ -43,9 +43,9 @@ def expectation_error(known: Transaction, body: InitProducerIdRequest) -> int:
 
 
 def renewed(known: Transaction, body: InitProducerIdRequest, new_producer_id: NewProducerId, now_ms: int) -> Transaction | int:
-    """Return the state with its next epoch, or with a new producer id if epochs are exhausted; or an error code.
+    """Return the state with the next epoch, or with a new producer id if epochs are exhausted; or an error code.
 
-    A producer that sends its epoch gets the next one, and gets the same one again for a retry.
+    A producer that sends its epoch gets the next epoch. If it repeats this request, it gets the same epoch again.
     """
     expected = body.producer_epoch if body.producer_id != NO_PRODUCER_ID else None
     is_fenced_last = known.producer_epoch > LAST_EPOCH and expected == known.last_producer_epoch

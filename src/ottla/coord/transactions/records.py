@@ -1,6 +1,6 @@
 """The records of `__transaction_state` as values and as bytes, in Kafka's formats. Their effects are elsewhere.
 
-A key begins with its kind (0: a transactional id), a value with its version (0 and 1), both int16.
+A key begins with its type (0: a transactional id), a value with its version (0 or 1); both are int16.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from ottla.wire.data.transaction_log import TransactionLogKey, TransactionLogVal
 KIND: Final = 0
 OLDEST_READ, NEWEST_READ = 0, 1
 FLEXIBLE: Final = 1
-"""The first version of values with tags for raised epochs (KIP-890) and kept transactions (KIP-939)."""
+"""The first version of values with tags, for raised epochs (KIP-890) and kept transactions (KIP-939)."""
 
 _SHORT: Final = Struct(">h")
 _INT: Final = Struct(">i")
 _KEY: Final = Struct(">hh")
 _HEAD: Final = Struct(">hqhib")
-"""Version, producer id, producer epoch, timeout, status."""
+"""The start of a value: version, producer id, producer epoch, timeout, status."""
 _TAIL: Final = Struct(">qqBBBqBBh")
-"""Both timestamps; then two tags, each with its number and size: 0 the previous producer id, 2 the transaction version."""
+"""The end of a value: two timestamps, then two tags with number and size: 0 previous producer id, 2 transaction version."""
 MOST_PACKED: Final = 126
-"""The largest count or size that takes one byte."""
+"""The largest count or size that is encoded in one byte."""
 LONGEST_NAME_BYTES: Final = 32_767
 _Partitions = TransactionLogValue.PartitionsSchema
 
 
 def encode_record(record: Stored, version: int) -> KeyAndValue:
-    """Return key and value as they are stored; a tombstone's value is None. Raises `Unencodable`.
+    """Return a record's stored key and value; the value of a tombstone is None. Raises `Unencodable`.
 
-    The value has this version, or a later one if a producer has kept another's transaction.
+    The value has this `version`, or a later version if a producer has kept the transaction of an earlier producer.
     """
     name = record.transactional_id
     key = _key(name.encode()) if name.isascii() else None
@@ -66,14 +66,14 @@ def encode_record(record: Stored, version: int) -> KeyAndValue:
 
 
 def _key(name: bytes) -> bytes | None:
-    """Return the key of an id; None if it is too long, so that the declared message raises the error."""
+    """Return the key of an id, or None if it is too long. Then the caller encodes the declared message, which raises."""
     return _KEY.pack(KIND, len(name)) + name if len(name) <= LONGEST_NAME_BYTES else None
 
 
 def _packed(record: Transaction) -> bytes | None:
-    """Return the value in version 1, with the bytes of the declared message in a quarter of the time: each transaction has three.
+    """Return the value in version 1, in a quarter of the declared message's time, because each transaction stores three values.
 
-    None for long names, and for the few states with other tags than the previous producer id and the version.
+    Return None for long names, and for the few states with other tags than the previous producer id and the version.
     """
     if record.next_producer_id != NO_PRODUCER_ID or record.is_kept or record.previous_producer_id == NO_PRODUCER_ID:
         return None
@@ -99,7 +99,7 @@ def _packed(record: Transaction) -> bytes | None:
 
 
 def decode_record(key: bytes, value: bytes | None) -> Stored | None:
-    """Return the record in these bytes; None for unknown kinds. Raises `UnreadableRecord`."""
+    """Decode a stored record; None if the key's type is unknown. Raises `UnreadableRecord` if it is malformed."""
     if _prefix(key) != KIND:
         return None
     try:
@@ -110,7 +110,7 @@ def decode_record(key: bytes, value: bytes | None) -> Stored | None:
 
 
 class TransactionReader(RecordReader[Stored]):
-    """The reader of one partition of `__transaction_state`. Each record has the whole state of an id: the last one is valid."""
+    """The reader of one partition of `__transaction_state`. Each record has the whole state of an id: only the last one counts."""
 
     __slots__ = ()
 
@@ -118,7 +118,7 @@ class TransactionReader(RecordReader[Stored]):
         super().__init__(decode_record)
 
     def read_all(self, rows: RecordRows, read_row: Callable[[int], Stored | None]) -> Iterator[Stored]:
-        """Yield the newest readable record of each id, like `RecordReader.read_all`. Older records are not decoded."""
+        """Yield only the newest readable record of each id. Older records are not decoded."""
         rows_of: dict[bytes | None, list[int]] = {}
         for row in range(len(rows.keys_at)):
             rows_of.setdefault(rows.key(row), []).append(row)

@@ -1,4 +1,4 @@
-"""Error responses for inputs to transactional ids that the coordinator cannot decide. Only messages are known here."""
+"""Error responses for inputs about transactional ids that the coordinator cannot decide. The module uses only messages."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ottla.wire.api.list_transactions import ListTransactionsResponse
 
 
 def refused(body: object, error_code: int) -> object:
-    """Return the reply to this input with `error_code`."""
-    return _REFUSED[type(body)](body, error_code)  # type: ignore[arg-type]  # the table goes by the body's type
+    """Return the reply to an input with `error_code`."""
+    return _REFUSED[type(body)](body, error_code)  # type: ignore[arg-type]  # the table's keys are the bodies' types
 
 
 def init_refused(error_code: int) -> InitProducerIdResponse:

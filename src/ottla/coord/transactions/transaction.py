@@ -1,9 +1,9 @@
-"""One transactional id: its producer, and its open transaction. Values, and the changes that they allow.
+"""One transactional id: its producer, and its open transaction. Immutable values, and methods that return the next value.
 
-Requests and error codes are unknown here. A change returns the next value; nothing changes in place.
+The module uses no requests and no error codes.
 
-Dead and PrepareEpochFence are states of Kafka's records that no transaction has here. The abort of a transaction that is not open
-comes from a client that does not know whether brokers have begun it (KIP-890).
+Dead and PrepareEpochFence are states of Kafka's records that no transaction has in Ottla. A client aborts a transaction that is not
+open if it is uncertain whether brokers have opened it (KIP-890).
 
 | state | event | next state |
 |---|---|---|
@@ -29,13 +29,13 @@ NO_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 
 ENDLESS_MS: Final = 2**31 - 1
-"""The timeout of a transaction with an outside coordinator (KIP-939): it never expires."""
+"""The timeout of transactions in two-phase commits (KIP-939), which never expire."""
 
 LAST_EPOCH: Final = 2**15 - 2
-"""The last epoch that a producer gets with its id. One more is reserved to fence this producer."""
+"""The last epoch that a producer can get. The next epoch is reserved to fence the producer."""
 
 LARGEST_EPOCH: Final = 2**15 - 1
-"""The largest epoch of a marker. No producer gets it: it fences the last one."""
+"""The largest epoch of a marker. No producer gets it, because it fences a producer with `LAST_EPOCH`."""
 
 VERSION_WITH_EPOCHS: Final = 2
 """The first `transaction.version` in which each transaction has an epoch of its own (KIP-890)."""
@@ -47,11 +47,11 @@ NO_PARTITIONS: Final[Partitions] = frozenset()
 
 ID_BYTES: Final = 700
 PARTITION_BYTES: Final = 150
-"""The memory of a transactional id besides its text, and of each partition of its transaction, in bytes."""
+"""The memory in bytes of a transactional id without its text, and of each partition of its transaction."""
 
 
 class Status(Enum):
-    """The state of a transaction. The value is stored, the label is the one in DescribeTransactions."""
+    """The state of a transaction. The value is the stored number; `label` is the name in DescribeTransactions."""
 
     EMPTY = 0
     ONGOING = 1
@@ -69,19 +69,20 @@ class Status(Enum):
 
 
 PREPARED: Final = frozenset((Status.PREPARE_COMMIT, Status.PREPARE_ABORT))
-"""The end is decided, and the markers are being written."""
+"""The states in which the end is decided, and the markers are being written."""
 IDLE: Final = frozenset((Status.EMPTY, Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT))
-"""No transaction is open."""
+"""The states in which no transaction is open."""
 
 
 class Transaction(NamedTuple):
-    """The state of a transactional id, as `__transaction_state` stores it, except `last_producer_epoch`, which a restart drops.
+    """The state of a transactional id, as `__transaction_state` stores it. Only `last_producer_epoch` is not stored.
 
-    `previous_producer_id` and `last_producer_epoch` are those that the producer may still use in a retry, because it has missed
-    the new ones. `next_producer_id` becomes the producer id when the transaction is complete, if epochs are exhausted. With
-    `next_producer_epoch` a later producer has kept the transaction of an earlier one (KIP-939): the records and markers of the
-    transaction have `producer_id` and `producer_epoch`, and the producer that ends it has the next ones. Times are in
-    milliseconds of the wall clock.
+    A producer can still retry with `previous_producer_id` and `last_producer_epoch`, if it missed the reply with the new ones.
+    If epochs are exhausted, `next_producer_id` becomes the producer id when the transaction is complete.
+
+    If `next_producer_epoch` is set, a later producer has kept the transaction of an earlier producer (KIP-939). Records and
+    markers have `producer_id` and `producer_epoch`; the producer that ends the transaction has `next_producer_id` and
+    `next_producer_epoch`. Times are in milliseconds of the wall clock.
     """
 
     transactional_id: str
@@ -100,29 +101,29 @@ class Transaction(NamedTuple):
 
     @property
     def is_kept(self) -> bool:
-        """Return whether a later producer has kept the transaction of an earlier one."""
+        """Return whether a later producer has kept the transaction of an earlier producer."""
         return self.next_producer_epoch != NO_EPOCH
 
     def as_held(self) -> Transaction:
-        """Return the state with the id and epoch that its latest producer has or will get."""
+        """Return the state with the latest producer's id and epoch, which differ if this producer keeps an earlier transaction."""
         if not self.is_kept:
             return self
         return self._replace(producer_id=self.next_producer_id, producer_epoch=self.next_producer_epoch)
 
     @property
     def is_exhausted(self) -> bool:
-        """Return whether its producer id has no epoch left."""
+        """Return whether the producer id has no epochs left."""
         return self.producer_epoch >= LAST_EPOCH
 
     @property
     def has_epochs(self) -> bool:
-        """Return whether each transaction has an epoch of its own."""
+        """Return whether each transaction of the producer has its own epoch (KIP-890)."""
         return self.transaction_version >= VERSION_WITH_EPOCHS
 
     def begun_anew(
         self, producer_id: int, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
     ) -> Transaction:
-        """Return the state of an initialized producer, with this id and epoch and no transaction."""
+        """Return the state after InitProducerId: this producer id and epoch, and no transaction."""
         return self._replace(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -139,7 +140,7 @@ class Transaction(NamedTuple):
         )
 
     def with_partitions(self, partitions: Partitions, transaction_version: int, now_ms: int) -> Transaction:
-        """Return the state with more partitions in its transaction; the first ones open it."""
+        """Return the state with more partitions in the transaction. If no transaction is open, this opens one."""
         return self._replace(
             status=Status.ONGOING,
             partitions=self.partitions | partitions,
@@ -150,7 +151,7 @@ class Transaction(NamedTuple):
         )
 
     def kept(self, held: Transaction, timeout_ms: int, now_ms: int) -> Transaction:
-        """Return the state with this open transaction kept by a later producer, which has the id and epoch of `held`."""
+        """Return the state after a later producer, with the id and epoch of `held`, has kept this open transaction."""
         return self._replace(
             next_producer_id=held.producer_id,
             next_producer_epoch=held.producer_epoch,
@@ -160,9 +161,9 @@ class Transaction(NamedTuple):
         )
 
     def fenced(self, transaction_version: int) -> Transaction:
-        """Return the state with its producer fenced: its writes from now on have an old epoch.
+        """Return the state with its producer fenced by a higher epoch: brokers refuse its later writes.
 
-        If each transaction has an epoch of its own, the producer may recover (KIP-360).
+        From `VERSION_WITH_EPOCHS` on, the producer can recover (KIP-360).
         """
         recovers = transaction_version >= VERSION_WITH_EPOCHS
         held = self.as_held().producer_epoch
@@ -173,7 +174,7 @@ class Transaction(NamedTuple):
         )
 
     def prepared(self, *, committed: bool, transaction_version: int, next_producer_id: int, now_ms: int) -> Transaction:
-        """Return the state with its end decided. `next_producer_id` is the producer's next id, if it needs another one."""
+        """Return the state with a decided end. `next_producer_id` is the producer's new id, or -1 if it keeps its id."""
         with_epochs = transaction_version >= VERSION_WITH_EPOCHS
         held = self.as_held()
         record = self._replace(
@@ -196,7 +197,7 @@ class Transaction(NamedTuple):
         )
 
     def completed(self, now_ms: int) -> Transaction:
-        """Return the state with all its markers written."""
+        """Return the state after all markers are written."""
         rotated = not self.is_kept and self.has_epochs and self.next_producer_id != NO_PRODUCER_ID
         held = self._replace(producer_id=self.next_producer_id, producer_epoch=0) if rotated else self.as_held()
         return held._replace(
@@ -210,12 +211,12 @@ class Transaction(NamedTuple):
 
 
 def raised(producer_epoch: int) -> int:
-    """Return the next epoch; the largest stays as it is."""
+    """Return the next epoch, at most `LARGEST_EPOCH`."""
     return min(producer_epoch + 1, LARGEST_EPOCH)
 
 
 def weight_of(known: Transaction) -> int:
-    """Return about how many bytes of memory an id takes."""
+    """Return the estimated memory of a transactional id, in bytes."""
     return ID_BYTES + getsizeof(known.transactional_id) + PARTITION_BYTES * len(known.partitions)
 
 

@@ -1,7 +1,7 @@
-"""Transactions that partitions have open and the coordinator's log lacks: a power cut shortens each file independently.
+"""Transactions that are open in partitions but not in the coordinator's log, because a power cut shortens each file differently.
 
-Under KIP-890 the records themselves add their partition to the transaction. Both logs are synced at the same time, so that only the
-records may be left. Values only.
+With KIP-890 the first records in a partition add the partition to the transaction. Both logs are synced at the same time, so a
+power cut can leave the records without the addition. Values only.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from ottla.coord.transactions.transaction import (
 )
 
 Opened = dict[tuple[int, int], Partitions]
-"""The partitions of open transactions, by producer id and epoch."""
+"""The partitions in which transactions are open, by producer id and epoch."""
 
 
 def with_opened(known: Transaction, opened: Opened, now_ms: int) -> Transaction:
-    """Return the state of an id with all partitions in which its transaction is open; the same object if none is missing.
+    """Add to a state the partitions in which its transaction is open. Return the same object if none is missing.
 
-    If each transaction has an epoch of its own, records with the next epoch show that the last transaction is complete: partitions
-    accept them only after all its markers are durable. Writing the markers again would end the next transaction.
+    If each transaction has its own epoch, records with the next epoch show that the previous transaction is complete, because
+    partitions accept such records only after its markers are durable. Then the markers must not be written again: they would end
+    the next transaction.
     """
     goes_on = known.completed(now_ms) if known.status in PREPARED and known.has_epochs else known
     if goes_on.is_kept or goes_on.status in PREPARED:
