@@ -207,7 +207,7 @@ class Shard(Generic[M]):
         self._go_on(body, partial(self.machine.decide, Asked(body, token=token)), now)
 
     def settle(self, now: Now) -> None:
-        """Append the gathered outcomes as one batch. If the log refuses it, append each outcome alone, so that only bad ones fail."""
+        """Append the gathered outcomes as one batch. If the log refuses it, append each outcome alone, so only bad ones fail."""
         outcomes, self.gathered = self.gathered, []
         if not outcomes or (len(outcomes) > 1 and not self._carry_out(outcomes, now)):
             return
@@ -291,7 +291,7 @@ class Shard(Generic[M]):
                 self._refuse_one(token, COORDINATOR_NOT_AVAILABLE)
 
     def _release(self, replies: Sequence[Reply], is_written: bool, error_code: int) -> None:
-        """Release replies. Refuse them if too few replicas have the records, which stay in the log. Other errors unload the shard."""
+        """Release replies. Refuse them if too few replicas have the records, which stay in the log. Other errors unload."""
         if error_code and error_code != NOT_ENOUGH_REPLICAS_AFTER_APPEND:
             self.unload()
             return
