@@ -1,7 +1,7 @@
 """CreateAcls, DescribeAcls and DeleteAcls: the ACLs in the registry (KIP-11, KIP-140, KIP-290).
 
-Served if the broker has an authorizer that keeps ACLs; else SECURITY_DISABLED. Changes are in force when the reply leaves. Version
-0 knows literal names alone; version 1 added prefixes and the pattern type MATCH of filters.
+Served if the broker has an authorizer that stores ACLs; else SECURITY_DISABLED. Changes are in force when the reply is sent.
+Version 0 has literal names only; version 1 added prefixes and the pattern type MATCH of filters.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RULES_AT_ONCE = 200
 """ACLs evaluated, deleted or described between two pauses."""
 
 PATTERNS_FROM = 1
-"""The first version with pattern types: earlier names are literal."""
+"""The first version with pattern types. In earlier versions, all names are literal."""
 UNKNOWN_NUMBER = "A number is not a resource type, pattern type, operation or permission of this broker: use an older client."
 ONLY_A_FILTER = (
     "An ACL has one resource type, LITERAL or PREFIXED pattern, operation and permission: use ANY and MATCH in filters only."
@@ -65,7 +65,7 @@ def describe_acls(request: Request[DescribeAclsRequest], context: AclContext) ->
         return DescribeAclsResponse(error_code=SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     wanted = _filter(request.body, request.version)
     if wanted is None:
-        return DescribeAclsResponse(error_message=None)  # no ACL has such a number
+        return DescribeAclsResponse(error_message=None)  # no ACL has an unknown number
     writer = ResponseWriter(request, ("resources", "acls"), DescribeAclsResponse(error_message=None))
     for key, rules in list(context.cluster.acls.rules.items()):
         fitting = [_entry(acl) for acl in rules if wanted.fits(acl)]
@@ -93,7 +93,7 @@ def _entry(acl: Acl) -> Entry:
 def create_acls(request: Request[CreateAclsRequest], context: AclContext) -> Steps[Reply]:
     """Create ACLs, each with its own result; they are effective when the response is sent.
 
-    If one of them is valid in a filter only or has an unknown number, none is created and all results say so, as in Kafka.
+    If an ACL is valid only in a filter, or has an unknown number, no ACL is created and all results have the error, as in Kafka.
     """
     creations = request.body.creations
     if not context.rights.has_rules:
@@ -125,7 +125,7 @@ def delete_acls(request: Request[DeleteAclsRequest], context: AclContext) -> Ste
 
 
 def _result(error: Deleted, found: list[Acl]) -> Iterator[DeleteAclsResponse]:
-    """Yield the result of a filter, with some of its ACLs in each response."""
+    """Yield the result of a filter in responses that contain some of its ACLs each."""
     for at in range(0, max(1, len(found)), RULES_AT_ONCE):
         some = [_matching(acl) for acl in found[at : at + RULES_AT_ONCE]]
         one = Deleted(error_code=error.error_code, error_message=error.error_message, matching_acls=some)
@@ -133,7 +133,7 @@ def _result(error: Deleted, found: list[Acl]) -> Iterator[DeleteAclsResponse]:
 
 
 def _deleted_by(part: Request[DeleteAclsRequest], context: AclContext) -> Steps[list[tuple[list[Acl], Deleted]]]:
-    """Delete the ACLs that match some filters, for some resources at a time and with one commit each."""
+    """Delete the ACLs that match some filters, in one commit for some resources at a time."""
     filters = part.body.filters
     if not context.rights.has_rules:
         return [([], Deleted(error_code=SECURITY_DISABLED, error_message=NO_AUTHORIZER)) for _ in filters]
@@ -166,7 +166,7 @@ def _fit_any(wanted: list[AclFilter], present: Acls, keys: list[Key]) -> Steps[b
 
 
 def _decided(present: Acls, filters: list[AclFilter], keys: list[Key], fitting: list[list[Acl]]) -> list[Decision]:
-    """Decide which ACLs on these resources are deleted, and put the list of each filter into `fitting`."""
+    """Decide which ACLs on these resources are deleted, and add the ACLs that match each filter to its list in `fitting`."""
     fitting[:], decision = acls.delete(present, filters, keys)
     return [decision]
 
@@ -200,7 +200,7 @@ def _matching(acl: Acl) -> Matching:
 
 
 def _acl(creation: Creation, version: int) -> Acl | tuple[int, str]:
-    """Return the requested ACL, or the error; Kafka has a different error for values that are valid in filters only."""
+    """Return the requested ACL, or (error code, message). Values that are valid only in filters have an error of their own."""
     pattern_type = creation.resource_pattern_type if version >= PATTERNS_FROM else Pattern.LITERAL
     numbers = creation.resource_type, pattern_type, creation.operation, creation.permission_type
     if ANY in numbers or pattern_type == Pattern.MATCH:

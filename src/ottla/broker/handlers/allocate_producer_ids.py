@@ -1,6 +1,6 @@
 """AllocateProducerIds: a block of producer ids for another broker (KIP-730).
 
-Served by the controller alone, in version 0. A broker epoch that is not the current one is refused.
+Served by the controller alone, in version 0. A broker epoch other than the broker's current epoch is refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """AlterConfigs and IncrementalAlterConfigs: the settings of topics, groups and brokers (KIP-133, KIP-339).
 
-All changes of a resource are checked before the first is made; each resource has a result of its own. AlterConfigs replaces all
-settings of a resource, IncrementalAlterConfigs the named ones. Other resource types are refused. Versions differ in encoding only.
+All changes of a resource are checked before any is made; each resource has a result of its own. AlterConfigs replaces all settings
+of a resource, and IncrementalAlterConfigs changes the named settings. Other resource types are refused. Versions differ in
+encoding only.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class AlterContext(NamedTuple):
 
 
 Alter = Callable[[AlterContext, Altering, str, list[ConfigChange], Mapping[str, str] | None], Decision]
-"""Decides the changes of a named resource, applied to these configs, or to its own if None. Raises `ConfigRefused`."""
+"""Decides the changes of a named resource, applied to the given configs, or to its current configs if None. Raises
+`ConfigRefused`."""
 
 
 MOST_CHANGES = 5000
@@ -60,7 +62,7 @@ ONE_BY_ONE = Parts(((("resources",), ("responses",)),), things=10, whole_bytes=1
 
 @serves(AlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"), parts=ONE_BY_ONE, to_the_end=True)
 def alter_configs(request: Request[AlterConfigsRequest], context: AlterContext) -> Steps[Reply]:
-    """Replace all configs of a resource by the given ones."""
+    """Replace all configs of a resource by the configs in the request."""
     resources = request.body.resources
     changes = [[ConfigChange(each.name, SET, each.value) for each in one.configs[: MOST_CHANGES + 1]] for one in resources]
     decisions = yield from _decided(context, request, resources, changes, {})
@@ -75,7 +77,7 @@ def alter_configs(request: Request[AlterConfigsRequest], context: AlterContext) 
     to_the_end=True,
 )
 def incremental_alter_configs(request: Request[IncrementalAlterConfigsRequest], context: AlterContext) -> Steps[Reply]:
-    """Change some configs of a resource, and keep the others (KIP-339)."""
+    """Change the configs of a resource that the request names, and keep its other configs (KIP-339)."""
     resources = request.body.resources
     changes = [
         [ConfigChange(each.name, each.config_operation, each.value) for each in one.configs[: MOST_CHANGES + 1]]
@@ -93,7 +95,7 @@ def _decided(
     changes: Sequence[list[ConfigChange]],
     base: Mapping[str, str] | None,
 ) -> Steps[list[Decision]]:
-    """Return the decision for each resource. One sync makes all changes of topics and groups durable."""
+    """Return the decision for each resource. One commit makes all changes of topics and groups."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     decide = [
         partial(_altered, context, request, resource, wanted, base, times[resource.resource_type, resource.resource_name])
@@ -241,9 +243,9 @@ def _declared(name: str) -> tuple[Setting[object] | None, bool]:
 
 
 def _check_replicas(changes: list[ConfigChange], node_id: int | None, *, keeps: bool) -> None:
-    """Require min.insync.replicas at cluster level, and only there, with eligible leader replicas (KIP-966).
+    """With eligible leader replicas (KIP-966), refuse to remove min.insync.replicas of the cluster, or to alter it for a broker.
 
-    `keeps`: settings that the request does not name stay unchanged.
+    `keeps`: the request leaves settings unchanged that it does not name.
     """
     named = {change.name: change.operation for change in changes}
     if node_id is not None and MIN_INSYNC_REPLICAS in named:

@@ -1,7 +1,8 @@
 """ApiVersions: the APIs and versions that are served, and the levels of features (KIP-35, KIP-584).
 
-The reply must be readable before a version is agreed: an unknown version is answered in version 0 (KIP-511). Version 3 added the
-client's name and features, 4 features whose range begins at 0 (KIP-1022), 5 the id of the node that the client wants (KIP-1242).
+Client and broker have not agreed on a version yet, so that an unknown version is answered in version 0 (KIP-511). Version 3 added
+the client's name and features, 4 features whose range begins at 0 (KIP-1022), 5 the id of the node that the client wants
+(KIP-1242).
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def api_versions(request: Request[ApiVersionsRequest], identity: BrokerIdentity,
 
 
 def _features_told(response: ApiVersionsResponse, request: Request[ApiVersionsRequest], features: Features) -> ApiVersionsResponse:
-    """Add the supported features and the levels that are not off; older clients get no range that begins at 0 (KIP-1022)."""
+    """Add the supported features, and the levels that are not off. Clients before version 4 get no range from 0 (KIP-1022)."""
     offered = request.release.features
     if not offered:
         return response

@@ -1,6 +1,6 @@
 """The resources that have settings: how requests name them, and ListConfigResources (KIP-1142), which lists them.
 
-Version 0 of that was ListClientMetricsResources, for which there is nothing to list.
+Version 0 of ListConfigResources was ListClientMetricsResources; there are no such resources here.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def group_configs(cluster: ClusterImage, name: str) -> Mapping[str, str]:
 
 
 def named_broker(identity: BrokerIdentity, name: str, what: str = "Broker id", or_all: str = " or empty string") -> int | None:
-    """Return the id of the broker that a resource names, which must be this one; None for all brokers. Raise `ConfigRefused`.
+    """Return the id of the broker that a resource names, which must be this broker; None for all brokers. Raise `ConfigRefused`.
 
-    The words are Kafka's, and differ from API to API.
+    `what` and `or_all` are Kafka's words in the error message, which differ from API to API.
     """
     if not name:
         return None
@@ -69,7 +69,7 @@ def named_broker(identity: BrokerIdentity, name: str, what: str = "Broker id", o
 
 @serves(ListConfigResourcesRequest, Need(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER))
 def list_config_resources(request: Request[ListConfigResourcesRequest], identity: BrokerIdentity, cluster: ClusterImage) -> Reply:
-    """List the resources of the given types, or of all types. A group is listed if it ever had configs."""
+    """List the resources of the requested types, or of all types if none is requested. A group is listed if it ever had configs."""
     wanted = (CLIENT_METRICS,) if request.version == 0 else tuple(dict.fromkeys(request.body.resource_types)) or KINDS
     if not set(wanted) <= set(KINDS):
         return ListConfigResourcesResponse(error_code=UNSUPPORTED_VERSION)

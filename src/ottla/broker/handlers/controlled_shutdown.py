@@ -1,4 +1,4 @@
-"""ControlledShutdown: the partitions that a stopping broker still leads though another replica could.
+"""ControlledShutdown: the partitions that a stopping broker still leads although another replica could lead them.
 
 Served by the controller. Version 2 added the broker epoch (KIP-380).
 """
@@ -18,7 +18,7 @@ Remaining = ControlledShutdownResponse.RemainingPartition
 
 @serves(ControlledShutdownRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), controller_only=True, to_the_end=True)
 def controlled_shutdown(request: Request[ControlledShutdownRequest], controller: Controller) -> Reply:
-    """Move leadership away from the broker, and return the partitions it still leads although another replica could."""
+    """Move leadership away from the broker, and return the partitions that it still leads although another replica could lead."""
     return _stopped(request.body, controller)
 
 

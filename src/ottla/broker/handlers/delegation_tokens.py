@@ -92,7 +92,7 @@ def renew_delegation_token(request: Request[RenewDelegationTokenRequest], contex
 
 @serves(ExpireDelegationTokenRequest, to_the_end=True)
 def expire_delegation_token(request: Request[ExpireDelegationTokenRequest], context: TokenContext) -> Reply:
-    """Expire a token; a negative period expires it now, and the response has that time."""
+    """Set the expiry of a token. A negative period expires it now, and the response then has the current time."""
     body, now = request.body, request.now
     refusal = _refusal(context.tokens, request.peer)
     if refusal:
@@ -105,7 +105,7 @@ def expire_delegation_token(request: Request[ExpireDelegationTokenRequest], cont
 
 @serves(DescribeDelegationTokenRequest, most=MOST_OWNERS)
 def describe_delegation_token(request: Request[DescribeDelegationTokenRequest], context: TokenContext) -> Steps[Reply]:
-    """Describe the client's own tokens, tokens it may renew, and others it may see; with `owners`, only theirs."""
+    """Describe the tokens that the client owns, may renew or may otherwise see; with `owners`, only tokens of these owners."""
     refusal = _refusal(context.tokens, request.peer)
     if refusal:
         return DescribeDelegationTokenResponse(error_code=refusal)
@@ -124,7 +124,7 @@ def describe_delegation_token(request: Request[DescribeDelegationTokenRequest], 
 def _changed(
     context: TokenContext, steps: Steps[Decision], answer: Callable[[int, int], Reply], gone_ms: int = NO_TIME
 ) -> Steps[Reply]:
-    """Return the response to a change: its error code, or the token's new expiry."""
+    """Run a change, and return the response that `answer` makes from its error code and the token's expiry in ms."""
 
     decision = yield from steps
     token = context.tokens.token(decision.name)

@@ -64,7 +64,7 @@ def delete_records(request: Request[DeleteRecordsRequest], partitions: Partition
 def _by_all_replicas(
     response: DeleteRecordsResponse, results: dict[str, list[PartitionResult]], starts: dict[Partition, int], until_ms: int
 ) -> Reply:
-    """Return the response once all live replicas have the new start offset, or the timeout has expired."""
+    """Return the response once all live replicas have the new start offsets, or when the timeout has expired."""
     parts = {partition: _part(results, partition) for partition in starts}
     left = {partition: offset for partition, offset in starts.items() if not parts[partition].error_code}
 

@@ -1,4 +1,4 @@
-"""DescribeCluster: the brokers that are up and the controller."""
+"""DescribeCluster: the live brokers and the controller."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def describe_cluster(
     rights: Rights,
     news: FirstNews,
 ) -> Reply:
-    """Describe the brokers with the client's listener; controllers have no listeners of their own."""
+    """Describe the brokers that have the client's listener. Controllers are not described, because they have no listeners."""
     body = request.body
     if body.endpoint_type == CONTROLLERS:
         sentence = "This listener is for clients of brokers: request the endpoint type of brokers."

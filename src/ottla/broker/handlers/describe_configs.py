@@ -48,7 +48,7 @@ class DescribeContext(NamedTuple):
     parts=Parts(((("resources",), ("results",)),), things=4, whole_bytes=256),
 )
 def describe_configs(request: Request[DescribeConfigsRequest], context: DescribeContext) -> Reply:
-    """Describe all settings of a resource, or the ones it names (an empty list means all)."""
+    """Describe the settings that the request names for each resource, or all settings if it names none."""
     response = DescribeConfigsResponse(results=[_described(context, resource, request) for resource in request.body.resources])
     if request.version == 0:
         for entry in (entry for result in response.results for entry in result.configs):

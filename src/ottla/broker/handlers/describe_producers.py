@@ -1,6 +1,6 @@
 """DescribeProducers: the producer state of partitions, with open transactions (KIP-664).
 
-Served by every replica of a partition. There is version 0 alone.
+Served by every replica of a partition. Version 0 is the only version.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AT_ONCE: Final = 500
     parts=Parts(((("topics", "partition_indexes"), ANSWERED),), things=100, whole_bytes=512, together=True),
 )
 def describe_producers(request: Request[DescribeProducersRequest], cluster: ClusterImage, partitions: Partitions) -> Steps[Reply]:
-    """Describe the active producers of each partition, from any of its replicas; an error per partition that is not here."""
+    """Describe the active producers of each partition, led here or not. A partition without a replica here gets an error."""
     writer = ResponseWriter(request, ANSWERED, DescribeProducersResponse())
     for part in request.parts():
         if part.refused is not None and not isinstance(part.refused, Message):
@@ -75,7 +75,7 @@ def _unknown(cluster: ClusterImage, topic: DescribeProducersRequest.TopicRequest
 
 
 def _of_partition(partitions: Partitions, topic: str, index: int) -> Iterator[PartitionResult]:
-    """Yield the partition with some of its producers at a time."""
+    """Yield results for a partition that contain some of its producers each."""
     partition = partitions.get(topic, index)
     if partition is None:
         yield PartitionResult(partition_index=index, error_code=partitions.absent_error(topic, index))

@@ -1,7 +1,7 @@
 """DescribeTopicPartitions: partitions of topics sorted by name, a page at a time (KIP-966).
 
-A page has 2000 partitions at most, whatever the request allows. Eligible leader replicas are always empty. There is version 0
-alone.
+A page has at most 2000 partitions, even if the request permits more. Eligible leader replicas are always empty. Version 0 is the
+only version.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def describe_topic_partitions(
     rights: Rights,
     news: FirstNews,
 ) -> Reply:
-    """Describe the requested topics, or all if none is given, from the cursor on; `next_cursor` is the next position.
+    """Describe the requested topics, or all topics if none is requested, from the cursor on; `next_cursor` is the next position.
 
     A cursor at a topic that is not requested, or at a negative partition, is refused with INVALID_REQUEST.
     """
@@ -138,7 +138,7 @@ class _Page:
         return self._described(islice(names, at, None), cursor.partition_index if is_there else 0)
 
     def _described(self, names: Iterable[str], first: int) -> Iterator[TopicResponse]:
-        """Yield the topics, large ones in pieces. `first` is the first partition of the first topic."""
+        """Yield the topics, each large topic in pieces. `first` is the first partition of the first topic."""
         for name in names:
             if not self._room:
                 self._response.next_cursor = Cursor(topic_name=name, partition_index=0)

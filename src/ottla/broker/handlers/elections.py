@@ -1,7 +1,7 @@
 """ElectLeaders: leader elections that an operator asks for (KIP-183, KIP-460).
 
-Served by the controller; without partitions all are tried, and those that need no election are left out. Version 1 added the
-unclean election type and an error code of the whole.
+Served by the controller. A request without partitions is for all partitions; partitions that need no election are then left out of
+the response. Version 1 added the unclean election type and a top-level error code.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def elect_leaders(
     controller: Controller,
     rights: Rights,
 ) -> Reply:
-    """Return a result per partition. For a request of all partitions, those that need no election are skipped."""
+    """Return a result per partition. A request for all partitions gets no result for partitions that need no election."""
     if not rights.asked(request.peer, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME, request.api.name, request.now):
         sentence = ERRORS[CLUSTER_AUTHORIZATION_FAILED].sentence
         return _all_refused(request.body, request.version, CLUSTER_AUTHORIZATION_FAILED, sentence)
@@ -52,7 +52,7 @@ def elect_leaders(
 
 
 def _all_refused(body: ElectLeadersRequest, version: int, code: int, sentence: str) -> ElectLeadersResponse:
-    """Return Kafka's response to a refused request: an error per partition, and a top-level one if the version has it."""
+    """Return Kafka's response to a refused request: an error per partition, and a top-level error if the version has one."""
     results = [
         TopicResult(
             topic=each.topic,

@@ -27,7 +27,7 @@ Result = UpdateFeaturesResponse.UpdatableFeatureResult
 
 @serves(UpdateFeaturesRequest, Need(Operation.ALTER, Resource.CLUSTER), controller_only=True, most=MOST_UPDATES, to_the_end=True)
 def update_features(request: Request[UpdateFeaturesRequest], features: Features, controller: Controller) -> Steps[Reply]:
-    """Change all the requested levels, or none. All brokers must support them, because Kafka's brokers exit at unsupported ones."""
+    """Change all requested levels, or none. All brokers must support them, because Kafka's brokers exit at an unsupported level."""
     body = request.body
     updates = [
         FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type if request.version >= UPGRADE_TYPES_FROM else UPGRADE)

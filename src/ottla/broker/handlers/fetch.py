@@ -1,7 +1,7 @@
 """Fetch: slices of logs to clients and followers, at once or when there is enough, with a session (KIP-227) or without.
 
-Served are versions 0 to 18 of consumers and followers, quotas, follower reads (KIP-392) and sessions. `preferred_read_replica` is
-sent to consumers that name their rack. Ignored: `cluster_id`, and `log_start_offset` of consumers. Before version 3 the request
+Serves versions 0 to 18 for consumers and followers, with quotas, follower reads (KIP-392) and sessions. Consumers that name their
+rack get `preferred_read_replica`. `cluster_id`, and `log_start_offset` of consumers, are ignored. Before version 3 the request
 has no `max_bytes`; before 4 responses are message sets of magic 0 and 1; 7 brought sessions, 9 leader epochs, 11 racks, 12 the last
 fetched epoch, 13 topic ids, 15 the replica's epoch.
 """
@@ -56,7 +56,7 @@ def _continued(context: FetchContext, request: Request[FetchRequest]) -> Steps[R
 
 
 def _begun(context: FetchContext, request: Request[FetchRequest]) -> Fetch | int:
-    """Return the fetch of a request: full, with or without a new session, or incremental; or return the error code."""
+    """Return the fetch for a request, or an error code. It is incremental, or full with or without a new session."""
     body, sessions = request.body, context.sessions
     if body.session_epoch in (FIRST_EPOCH, NO_EPOCH):
         sessions.end_own(body.session_id, request.peer.principal)

@@ -27,7 +27,7 @@ from ottla.wire.schema import Message
 
 
 class IncrementalFetch(Fetch):
-    """A fetch within a session: it reads partitions that may have changed, and returns those that have."""
+    """A fetch within a session. It reads partitions that may have changed, and returns partitions that have changed."""
 
     __slots__ = ("_epoch", "_session", "session_id")
 
@@ -45,7 +45,7 @@ class IncrementalFetch(Fetch):
     def attempt(self, now: Now, expired: bool) -> Reply | None:
         """Read partitions that may have changed.
 
-        Return None if the data is insufficient, time is left and the session continues.
+        Return None to continue to wait: the data is insufficient, time is left and the session continues.
         """
         session = self._session
         if len(session.due) > MANY:
@@ -113,7 +113,7 @@ class IncrementalFetch(Fetch):
 
 
 def take_in(context: FetchContext, request: Request[FetchRequest]) -> Steps[Reply | None]:
-    """Add the many partitions of an incremental fetch to its session. Return the reply if that fails, else None."""
+    """Add the many partitions of an incremental fetch to its session. Return None, or the reply if the session has ended."""
     body, sessions = request.body, context.sessions
     session = sessions.resume(
         body.session_id, request.peer.principal, body.session_epoch, uses_ids=request.version >= TOPIC_IDS_FROM

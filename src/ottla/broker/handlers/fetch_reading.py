@@ -49,17 +49,17 @@ NO_OFFSET = NOTHING = -1
 READ_AT_ONCE = 200
 ANSWERED = ("responses", "partitions")
 MOST_COST = 4000
-"""Upper limit per request of the cost to verify data not read since startup (`Log.check_cost`): about two milliseconds."""
+"""Upper limit, per request, of the cost to verify data not read since startup (`Log.check_cost`): about two milliseconds."""
 MANY = 500
-"""Partitions read in one step: a fetch of more is read in slices, and less often."""
+"""Upper limit of partitions read in one step. A fetch of more partitions is read in several steps, and less often."""
 REST_MS = 5
 REST_FACTOR = 4
 LONGEST_REST_MS = 1000
 IDLE_REST_MS = 50
-"""The rests, in ms, between readings of a fetch with many partitions, which is not woken by each of them.
+"""Timing, in ms, of pauses between readings of a fetch with many partitions, which a change of one partition does not wake.
 
-A rest takes 5 ms and four times as long as the last reading, and at most a second, so that a closed connection is noticed. If
-nothing has changed, nothing is read.
+A pause is 5 ms plus four times the duration of the last reading, and at most a second, so that a closed connection is noticed. If
+nothing has changed after the pause, it is followed by pauses of `IDLE_REST_MS`.
 """
 
 TopicResponse = FetchResponse.FetchableTopicResponse
@@ -84,7 +84,7 @@ class FetchContext(NamedTuple):
 
 
 def _readable(request: Request[FetchRequest], rights: Rights) -> Mapping[str, bool]:
-    """Return which topics a client may read; a follower may read all if it is authorized for cluster actions."""
+    """Return by topic name whether a client may read a topic. Followers with permission for cluster actions may read all."""
     if replica_id(request.body) < 0:
         return rights.answers(request.peer, Operation.READ, Resource.TOPIC)
     return YES if rights.may(request.peer, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME) else NO
@@ -93,8 +93,8 @@ def _readable(request: Request[FetchRequest], rights: Rights) -> Mapping[str, bo
 class Fetch:
     """A fetch of named partitions, read repeatedly. `enough` is set if the last reading can be returned at once.
 
-    An unknown partition does not end the wait unless all are unknown, as in Kafka. With `begins_session`, the response begins a
-    session if there is room for one.
+    An unknown partition ends the wait only if all partitions are unknown, as in Kafka. With `begins_session`, the response begins
+    a session if there is room for another session.
     """
 
     session_id = NO_SESSION
@@ -135,9 +135,9 @@ class Fetch:
         )
 
     def attempt(self, now: Now, expired: bool) -> Reply | None:
-        """Read every partition in the request's order, within `max_bytes`; the first with data returns a whole batch (KIP-74).
+        """Read every partition in the request's order, within `max_bytes`. The first batch is always whole (KIP-74).
 
-        Return None if the data is insufficient and time is left. Data is then not kept, because many fetches may wait for many
+        Return None if the data is insufficient and time is left. The data is then dropped, because many fetches can wait for many
         partitions.
         """
         self._begin()
@@ -184,9 +184,9 @@ class Fetch:
         return self.body.isolation_level, self.version < ZSTD_FROM, self.context.rights.changes
 
     def until(self, held: Held, data: PartitionData) -> int:
-        """Return where reading ends: the last stable offset for READ_COMMITTED, else the high watermark.
+        """Return the offset at which reading ends: the last stable offset for READ_COMMITTED, else the high watermark.
 
-        A follower reads to the end of the log.
+        For a follower, it is the end of the log.
         """
         if self.replica_id >= 0 and self.context.followers is not None:
             partition = self.context.partitions.get(held.topic or "", held.partition)
@@ -228,7 +228,7 @@ class Fetch:
         return self._records(partition, part) if followers is None else self._of_replica(partition, part, followers, diverging)
 
     def _of_replica(self, partition: Partition, part: Asked, followers: Followers, diverging: EpochEnd | None) -> PartitionData:
-        """Read a replicated partition: followers read all, and are recorded; consumers may go to a follower (KIP-392)."""
+        """Read a replicated partition. Record a follower's position; a consumer can be referred to a follower (KIP-392)."""
         preferred = None
         if self.replica_id < 0 and self.body.rack_id:
             preferred = followers.preferred(partition, part.fetch_offset, self.body.rack_id)
@@ -252,7 +252,7 @@ class Fetch:
         return data
 
     def _records(self, partition: Partition, part: Asked, until: int | None = None) -> PartitionData:
-        """Return the records below `until`, or all that the client may read."""
+        """Return the records below `until`, or all records that the client may read if None."""
         committed = self.body.isolation_level == READ_COMMITTED
         if until is None:
             until = partition.last_stable_offset if committed else partition.high_watermark
@@ -289,7 +289,7 @@ class Fetch:
             self.enough = True
             return
         self._check_cost += log.check_cost - before
-        self.enough |= isinstance(found, FirstPart)  # a wait for the other parts would not be woken
+        self.enough |= isinstance(found, FirstPart)  # no change would end a wait for the other parts
         if found is not None and found.size:
             data.records = found
             if self.body.isolation_level == READ_COMMITTED:
@@ -314,7 +314,7 @@ class Fetch:
 
 
 def new_session(reading: Fetch, size: int, now: Now) -> FetchSession | None:
-    """Return a session for the partitions of a full fetch; None if there is no room."""
+    """Return a new session for the partitions of a full fetch; None if there is no room for it."""
     body = reading.body
     slots = reading.context.settings.value.max_incremental_fetch_session_cache_slots
     is_follower, uses_ids = replica_id(body) >= 0, reading.version >= TOPIC_IDS_FROM
@@ -334,7 +334,7 @@ def note(reading: Fetch, session: FetchSession, body: FetchRequest, answered: li
 
 
 def rested(purgatory: Purgatory, until_ms: int, wakes: int, took_ms: int) -> Steps[None]:
-    """Pause until a partition has changed or the time is over."""
+    """Pause between readings until a partition has changed or `until_ms` (monotonic clock) is reached."""
     rest_ms = REST_MS + REST_FACTOR * took_ms
     while (left_ms := until_ms - purgatory.now().mono_ms) > 0:
         yield purgatory.rest(max(1, min(left_ms, rest_ms, LONGEST_REST_MS)))

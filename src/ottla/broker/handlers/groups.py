@@ -1,10 +1,10 @@
 """The group APIs: FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups, DescribeGroups, DeleteGroups, and
 ConsumerGroupHeartbeat and ConsumerGroupDescribe of KIP-848.
 
-Each request goes to the coordinator of its group, or in parts to several; the rules of groups are in `coord`. JoinGroup answers
-from version 4 on with MEMBER_ID_REQUIRED first (KIP-394) and has static members from 5 on (KIP-345), a null protocol name from 7
-on. FindCoordinator names many keys from version 4 on. LeaveGroup names several members from 3 on. ListGroups filters by state from
-4 on, by type from 5 on. FindCoordinator of share groups is refused.
+Each request goes to the coordinator of its group, or in parts to several; the rules of groups are in `coord`. From version 4 on,
+the first response to JoinGroup is MEMBER_ID_REQUIRED (KIP-394); JoinGroup has static members from 5 on (KIP-345), and a null
+protocol name from 7 on. FindCoordinator names many keys from version 4 on. LeaveGroup names several members from 3 on. ListGroups
+filters by state from 4 on, by type from 5 on. FindCoordinator of share groups is refused.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ MOST_PROTOCOLS = 1000
 """Upper limit of protocols per member: clients have a few."""
 
 MOST_MEMBERS = 10_000
-"""Upper limit of members in a SyncGroup or LeaveGroup request: more would delay other requests."""
+"""Upper limit of members in a SyncGroup or LeaveGroup request. More members would delay other requests."""
 
 MOST_GROUP_BYTES = 2 * MOST_OF_ONE
-"""Upper limit of a classic member's metadata, in bytes; up to this limit, a member too large for its group gets an error code."""
+"""Upper limit of a classic member's metadata, in bytes. A smaller member that is too large for its group gets an error code."""
 
 MOST_TOPICS = 50_000
 MOST_NAMED_BYTES = 16 << 20
-"""Upper limits of topics and bytes in a consumer group's heartbeat: the subscription and the owned partitions."""
+"""Upper limits of topics and bytes in a ConsumerGroupHeartbeat, which has the subscription and the owned partitions."""
 
 MEMBERS = ("groups", "members")
 PIECE_BYTES = 256 << 10
@@ -80,7 +80,7 @@ DESCRIBED_BYTES = 1 << 20
 """Size of members described in one step, in bytes: about a millisecond."""
 
 DELETED_AT_ONCE = 10
-"""Groups deleted in one step: a slice of each group's offsets takes two milliseconds."""
+"""Groups deleted in one step. One step of the deletion of a group's offsets takes two milliseconds."""
 
 Coordinator = FindCoordinatorResponse.Coordinator
 Kinds = Mapping[int, Coordinators[GroupMachine] | Coordinators[TransactionMachine]]
@@ -97,7 +97,7 @@ def find_coordinator(
     transactions: Coordinators[TransactionMachine],
     rights: Rights,
 ) -> Reply:
-    """Return the leader of the partition of each group or transactional id. The first request creates the internal topic."""
+    """Return the coordinator of each key: the leader of the key's partition. The first request creates the internal topic."""
     body = request.body
     is_one = request.version < MANY_KEYS_FROM
     resource = RESOURCES.get(body.key_type)
@@ -124,7 +124,7 @@ def find_coordinator(
 
 
 def _coordinator(key: str, node_id: int, addresses: Addresses, peer: Peer) -> Coordinator:
-    """Return the result for a key whose coordinator is `node_id`; a negative number means none."""
+    """Return the result for a key whose coordinator is `node_id`; a negative number means no coordinator."""
     address = addresses.of(node_id, peer)
     if address is None:
         sentence = ERRORS[COORDINATOR_NOT_AVAILABLE].sentence
@@ -143,7 +143,7 @@ def _denied(request: Request[FindCoordinatorRequest], rights: Rights, resource: 
 
 
 def _no_coordinator(request: Request[FindCoordinatorRequest], kinds: Kinds) -> tuple[int, str]:
-    """Return why there is no coordinator, as error code and sentence; NONE and an empty sentence if there is one."""
+    """Return why there is no coordinator, as (error code, message); (NONE, "") if coordinators are available."""
     coordinators = kinds.get(request.body.key_type)
     if coordinators is None:
         return INVALID_REQUEST, ERRORS[INVALID_REQUEST].sentence
@@ -155,7 +155,7 @@ def _no_coordinator(request: Request[FindCoordinatorRequest], kinds: Kinds) -> t
 
 @serves(JoinGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_PROTOCOLS, most_bytes=MOST_GROUP_BYTES)
 def join_group(request: Request[JoinGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
-    """Join a group; the reply waits for the other members. Before version 7 the protocol name can't be null."""
+    """Join a group. The reply is delayed until the other members have joined. Before version 7 the protocol name can't be null."""
 
     def finish(response: JoinGroupResponse) -> JoinGroupResponse:
         if response.protocol_name is None and request.version < NULL_PROTOCOL_FROM:
@@ -169,7 +169,7 @@ def join_group(request: Request[JoinGroupRequest], groups: Coordinators[GroupMac
 
 @serves(SyncGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_MEMBERS, most_bytes=MOST_GROUP_BYTES)
 def sync_group(request: Request[SyncGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
-    """Return the member's assignment; the reply waits for the leader to assign."""
+    """Return the member's assignment. The reply is delayed until the group's leader has sent the assignments."""
     return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
 
 
@@ -213,7 +213,7 @@ def consumer_group_heartbeat(
 
 
 def _without_hidden(peer: Peer, rights: Rights, cluster: ClusterImage, message: Message) -> Message:
-    """Remove topics from an assignment that the member may not describe: a pattern may match them."""
+    """Remove from an assignment the topics that the member may not describe, because a pattern can match them."""
     assert isinstance(message, ConsumerGroupHeartbeatResponse), "what a coordinator answers to a heartbeat"
     if message.assignment is None:
         return message
@@ -228,7 +228,7 @@ def _without_hidden(peer: Peer, rights: Rights, cluster: ClusterImage, message: 
 
 
 def _hides_some(request: Request[ConsumerGroupHeartbeatRequest], rights: Rights, names: Iterable[str]) -> bool:
-    """Return whether a member subscribes to topics that it may not describe; the heartbeat is then refused as a whole."""
+    """Return whether a member subscribes to topics that it may not describe. The whole heartbeat is then refused."""
     if rights.is_open:
         return False
     seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
@@ -280,7 +280,7 @@ def list_groups(
 
 
 def _with_operations(groups: list[Described], peer: Peer, rights: Rights, *, included: bool) -> list[Described]:
-    """Return the groups; `included` adds authorized operations to existing ones."""
+    """Return the groups. If `included`, each existing group has its authorized operations."""
     for group in groups:
         if included and not group.error_code:
             group.authorized_operations = rights.operations(peer, Resource.GROUP, group.group_id)
@@ -295,7 +295,7 @@ def _with_operations(groups: list[Described], peer: Peer, rights: Rights, *, inc
 def describe_groups(
     request: Request[DescribeGroupsRequest], groups: Coordinators[GroupMachine], purgatory: Purgatory, rights: Rights
 ) -> Steps[Reply]:
-    """Describe a few groups at a time, by the size of their members: a group may have thousands."""
+    """Describe the groups, a few at a time by the size of their members, because a group can have thousands of members."""
     asks = request.body.include_authorized_operations
 
     def combine(messages: list[DescribeGroupsResponse]) -> DescribeGroupsResponse:
@@ -322,7 +322,7 @@ def consumer_group_describe(
     purgatory: Purgatory,
     rights: Rights,
 ) -> Steps[Reply]:
-    """Describe consumer groups in the same way."""
+    """Describe consumer groups, a few at a time by the size of their members."""
     asks = request.body.include_authorized_operations
     is_served = _serves_consumers(settings, features)
 
@@ -351,7 +351,7 @@ def _described_slowly(
     writer: ResponseWriter,
     describe: Callable[[list[str]], Reply],
 ) -> Steps[Reply]:
-    """Write the replies of `describe` about the requested groups, some of them at a time."""
+    """Write the replies of `describe` about the requested groups, some groups at a time."""
     for part in request.parts():
         refused = part.denied if part.refused is None else part.refused
         if refused is not None and not isinstance(refused, Message):
@@ -370,7 +370,7 @@ def _described_slowly(
 
 
 def _pieces(response: Callable[..., Message], group: Any) -> Iterator[Message]:
-    """Yield responses that contain a group with some of its members each."""
+    """Yield responses for a group that contain some of its members each."""
     size_of = _SIZE_OF[type(group)]
     members: list[Any] = []
     size = 0
@@ -431,7 +431,7 @@ def _topics_of(group: ConsumerGroupDescribeResponse.DescribedGroup) -> Iterator[
 
 
 def _hidden(group: ConsumerGroupDescribeResponse.DescribedGroup) -> ConsumerGroupDescribeResponse.DescribedGroup:
-    """Return the description of a group with topics that the client may not describe: an error without members."""
+    """Return the description of a group with topics that the client may not describe. It has an error and no members."""
     return ConsumerGroupDescribeResponse.DescribedGroup(
         group_id=group.group_id,
         error_code=TOPIC_AUTHORIZATION_FAILED,

@@ -1,6 +1,6 @@
 """LeaderAndIsr: the partitions that this broker leads and follows, as the controller of a cluster assigns them.
 
-An old controller epoch is refused. Version 2 groups partitions by topic, and 5 names topics by id in the response; 6 added the
+An outdated controller epoch is refused. Version 2 groups partitions by topic, and 5 names topics by id in the response; 6 added the
 leader's recovery state (KIP-704).
 """
 
@@ -31,7 +31,7 @@ PARTS = Parts(
 
 @serves(LeaderAndIsrRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, parts=PARTS, to_the_end=True)
 def leader_and_isr(request: Request[LeaderAndIsrRequest], replicas: ReplicaManager) -> Steps[Reply]:
-    """Take all roles, which opens the logs, and return an error per partition."""
+    """Take all assigned roles, open the logs, and return an error code per partition."""
     body, version = request.body, request.version
     writer = ResponseWriter(request, BY_ID if version >= BY_TOPIC_ID_FROM else BY_NAME)
 

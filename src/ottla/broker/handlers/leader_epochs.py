@@ -24,7 +24,7 @@ PartitionRequest = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
     parts=BY_PARTITION,
 )
 def offset_for_leader_epoch(request: Request[OffsetForLeaderEpochRequest], partitions: Partitions) -> Reply:
-    """Return the largest epoch up to the requested one, and its end offset; (-1, -1) if unknown."""
+    """Return the largest epoch up to the requested epoch, and its end offset; (-1, -1) if unknown."""
     return OffsetForLeaderEpochResponse(
         topics=[
             TopicResult(topic=topic.topic, partitions=[_end(partitions, topic.topic, part) for part in topic.partitions])

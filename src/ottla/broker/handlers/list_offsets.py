@@ -1,8 +1,9 @@
-"""ListOffsets: the offset at a time, or at one of a log's marks. It reads indexes and segments, and no records of small batches.
+"""ListOffsets: the offset at a time, or a special offset such as the log's end, without reading records of small batches.
 
 Version 0 answers the start offsets of segments; 1 one offset, with its timestamp; 2 added the isolation level, 4 leader epochs, 5
-OFFSET_NOT_AVAILABLE (KIP-207), 7 the largest timestamp (KIP-734), 8 and 9 marks of tiered storage (KIP-405, KIP-1005), 11 the
-earliest pending upload (KIP-1023). Nothing is tiered: these marks answer -1, and the earliest local offset is the log's start.
+OFFSET_NOT_AVAILABLE (KIP-207), 7 the largest timestamp (KIP-734), 8 and 9 offsets of tiered storage (KIP-405, KIP-1005), 11 the
+earliest pending upload (KIP-1023). There is no tiered storage: these offsets are -1, and the earliest local offset is the log's
+start.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def _answer(
 
 
 def _first_version(timestamp: int, version: int) -> int:
-    """Return the first version that accepts a timestamp; a version above `version` if it has no meaning."""
+    """Return the first version that accepts a timestamp; a number above `version` if the timestamp has no meaning."""
     return 0 if timestamp >= EARLIEST else FIRST_VERSION.get(timestamp, version + 1)
 
 
@@ -126,7 +127,8 @@ def _known(error_code: int, version: int) -> int:
 def _segment_offsets(disk: Disk, partition: Partition, part: Asked, now: Now) -> list[int]:
     """Return segment offsets for version 0, newest first: the bases of segments written at or before a time, and the log's end.
 
-    -1 means all, -2 the first. At most `max_num_offsets` are returned, none above the high watermark.
+    The timestamp -1 means all segments, and -2 the first segment. At most `max_num_offsets` offsets are returned, and no offset
+    above the high watermark.
     """
     offset_times = segment_times(disk, partition.log, now.wall_ms)
     match part.timestamp:
@@ -143,7 +145,7 @@ def _segment_offsets(disk: Disk, partition: Partition, part: Asked, now: Now) ->
 
 
 def _early(partition: Partition, sought: int, request: Request[ListOffsetsRequest]) -> int:
-    """Return the error for the end offset while a new leader does not know the high watermark yet (KIP-207), else NONE."""
+    """Return the error for the end offset while a new leader has not determined the high watermark yet (KIP-207), else NONE."""
     leader = partition.replicas
     is_known = not isinstance(leader, LeaderState) or partition.high_watermark >= leader.start_offset
     if is_known or sought != LATEST or request.body.replica_id >= 0:
@@ -174,7 +176,7 @@ def _find(partition: Partition, timestamp: int, asked: ListOffsetsRequest, check
 
 
 def _in_parts(partition: Partition, look_up: Callable[[], Answer]) -> Steps[Found | Sought | None]:
-    """Return the result of a search, with a pause after each part that one call may read."""
+    """Return the result of a search, with a pause after each part of the log that one call may read."""
     while partition.offline is None:
         try:
             found = look_up()

@@ -1,6 +1,6 @@
 """DescribeLogDirs: the sizes of partitions in the data directory, and the free space (KIP-113, KIP-827).
 
-There is one directory. Missing partitions are left out; `offset_lag` is 0, and no partition is a future one. Version 4 added the
+There is one directory. Missing partitions are left out; `offset_lag` is 0, and there are no future replicas. Version 4 added the
 total and usable bytes.
 """
 
@@ -39,7 +39,7 @@ AT_ONCE: Final = 200
 def describe_log_dirs(
     request: Request[DescribeLogDirsRequest], partitions: Partitions, settings: SettingsInForce, disk: Disk
 ) -> Steps[Reply]:
-    """Describe the directory with the requested partitions; missing ones are skipped."""
+    """Describe the directory with the requested partitions. Partitions that this broker does not have are skipped."""
     if request.body.topics is None and request.release.is_today:
         return (yield from _all_described(request, partitions, settings, disk))
     return (yield from _described(request.body.topics, partitions, settings, disk))

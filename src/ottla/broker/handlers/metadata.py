@@ -1,6 +1,6 @@
 """Metadata: topics, the leaders of their partitions, and the addresses of brokers. Missing topics are created if that is allowed.
 
-Without topics all are described: by null from version 1 on, by an empty list in version 0. Version 4 added
+A request for all topics has a null list from version 1 on, and an empty list in version 0. Version 4 added
 `allow_auto_topic_creation`, 5 offline replicas, 7 leader epochs, 8 authorized operations (KIP-430), 10 topic ids, and 12 requests
 by topic id.
 """
@@ -73,7 +73,7 @@ class MetadataContext(NamedTuple):
     parts=Parts(((("topics",), ("topics",)),), things=100),
 )
 def metadata(request: Request[MetadataRequest], context: MetadataContext) -> Reply:
-    """Describe the brokers and the requested topics (all if none is named); topics created by the request are included."""
+    """Describe the brokers and the requested topics, or all topics if none is named. Create missing topics if allowed."""
     return context.news.awaited(request.now, partial(_described, request, context))
 
 
@@ -139,7 +139,7 @@ def _named(request: Request[MetadataRequest], context: MetadataContext, refused:
 def _with_new(
     request: Request[MetadataRequest], context: MetadataContext, missing: list[str], denied: dict[str, int]
 ) -> Steps[Reply]:
-    """Create the missing topics, a few at a time, and describe all; their logs are created even if the client disconnects."""
+    """Create the missing topics, a few at a time, and describe all topics. A disconnect of the client does not end the creation."""
     refused = dict(denied)
     for start in range(0, len(missing), MADE_AT_ONCE):
         names = missing[start : start + MADE_AT_ONCE]

@@ -1,6 +1,6 @@
 """OffsetCommit, OffsetFetch and OffsetDelete: committed offsets of groups. Topics are checked here, the rest by coordinators.
 
-Version 0 of commit and fetch has a store of its own in the registry (`registry_offsets`). OffsetFetch has an error of the group
+In version 0 of OffsetCommit and OffsetFetch, offsets are in the registry (`registry_offsets`). OffsetFetch has a group error code
 from version 2 on, `require_stable` from 7 on and several groups from 8 on; both APIs name topics by id from version 10 on.
 `retention_time_ms` of a commit exists in versions 2 to 4.
 """
@@ -51,7 +51,7 @@ OldPartition = OffsetFetchResponse.OffsetFetchResponsePartition
 def offset_commit(
     request: Request[OffsetCommitRequest], cluster: ClusterImage, groups: Coordinators[GroupMachine], old_offsets: RegistryOffsets
 ) -> Reply:
-    """Commit the offsets of partitions that exist; the others get an error each."""
+    """Commit the offsets of partitions that exist. Each missing partition gets an error."""
     if request.version == 0:
         return old_offsets.commit(request)
     body = request.body
@@ -163,7 +163,7 @@ def _asked(request: Request[OffsetFetchRequest], group: FetchGroup) -> FetchGrou
 
 
 def _named(cluster: ClusterImage, group: FetchGroup) -> FetchGroup:
-    """Return the group with the names of its topics; unknown ids are skipped."""
+    """Return the group with topic names for its topic ids. Topics with unknown ids are skipped."""
     if group.topics is None:
         return group
     named = []
@@ -175,7 +175,7 @@ def _named(cluster: ClusterImage, group: FetchGroup) -> FetchGroup:
 
 
 def _identify(cluster: ClusterImage, asked: FetchGroup, answered: FetchedGroup) -> None:
-    """Add ids to topics. Requested unknown ids get an error; deleted topics are skipped."""
+    """Add topic ids to the answered topics. Requested ids that are unknown get an error; deleted topics are skipped."""
     if asked.topics is not None:
         if not answered.error_code:
             answered.topics += [_failed(topic, UNKNOWN_TOPIC_ID) for topic in asked.topics if not topic.name]
@@ -203,7 +203,7 @@ def _fetch_one(
     request: Request[OffsetFetchRequest],
     seen: Mapping[str, bool],
 ) -> Reply:
-    """Fetch the offsets of the single group in requests before version 8."""
+    """Fetch the offsets of the group in a request before version 8, which has one group only."""
     body = request.body
     wanted_topics = None
     if body.topics is not None:
@@ -223,7 +223,7 @@ def _fetch_one(
 
 
 def _deny_unknown(cluster: ClusterImage, response: OffsetFetchResponse) -> None:
-    """Replace the offset of partitions that do not exist by an error, as release 0.8.2 does."""
+    """Replace the offsets of partitions that do not exist by errors, as release 0.8.2 does."""
     for topic in response.topics:
         image = cluster.topics.get(topic.name)
         for part in topic.partitions:

@@ -1,9 +1,9 @@
-"""Produce: batches of records from clients into logs, with acks 0, 1 and all. It reads the headers of batches; `records` the rest.
+"""Produce: batches of records from clients into logs, with acks 0, 1 and all.
 
-All batches of a request are checked before any is appended; long checks are jobs, for which only their connection waits. Before
-version 3 records have any format, and are converted to batches of magic 2; from 3 on transactional ids (KIP-98), 7 zstd (KIP-110),
-8 errors by record (KIP-467), 10 the current leader in errors (KIP-951), 12 implicit additions to transactions (KIP-890), 13 topic
-ids.
+This module reads the headers of batches, and `ottla.records` their records. All batches of a request are checked before any is
+appended. Long checks are jobs that delay only their own connection. Before version 3 records can have any format, and are converted
+to batches of magic 2. Version 3 added transactional ids (KIP-98), 7 zstd (KIP-110), 8 errors by record (KIP-467), 10 the current
+leader in errors (KIP-951), 12 implicit additions to transactions (KIP-890), 13 topic ids.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ BY_PARTITION: Final = (("topic_data", "partition_data"), ("responses", "partitio
 TopicResponse = ProduceResponse.TopicProduceResponse
 
 AT_ONCE_BYTES = PAUSE_BYTES
-"""Bytes of records checked in one step. Each partition counts as `PARTITION_BYTES` in addition, for its fixed cost."""
+"""Bytes of records checked in one step. Each partition counts as `PARTITION_BYTES` more, for its fixed cost."""
 
 PARTITION_BYTES = 8192
 PAUSE_PARTITIONS = 16
@@ -93,7 +93,7 @@ class Converted(NamedTuple):
 
 
 def _writes_to_transaction(body: ProduceRequest) -> bool:
-    """Return whether any records are transactional. Without them the transactional id is ignored, as in Kafka."""
+    """Return whether any records are transactional. If none are, the transactional id is ignored, as in Kafka."""
     return any(
         is_batch(records) and len(records) >= HEADER_BYTES and read_header(records).is_transactional
         for topic in body.topic_data
@@ -109,7 +109,7 @@ def _writes_to_transaction(body: ProduceRequest) -> bool:
     parts=Parts((BY_PARTITION,), whole_bytes=BOUNDED_BYTES, together=True, at_once=2000),
 )
 def produce(request: Request[ProduceRequest], context: ProduceContext) -> Reply:
-    """Append each partition's batch; with acks=all the reply waits for stable storage and replicas."""
+    """Append each partition's batch. With acks=all, the reply waits for stable storage and for the in-sync replicas."""
     if request.whole is not None:
         return _in_parts(request, context)
     if request.body.transactional_id is not None:
@@ -124,7 +124,7 @@ def produce(request: Request[ProduceRequest], context: ProduceContext) -> Reply:
 
 
 def _other_than_batches(request: Request[ProduceRequest]) -> Close | None:
-    """Return the close of the connection if a part is not a batch, for releases that close it."""
+    """Return the close of the connection if a part is not a batch and the release closes it in this case, else None."""
     if not all(is_batch(data.records or b"") for topic in request.body.topic_data for data in topic.partition_data):
         return Close("a produce request carries something else than one batch of magic 2 for a partition")
     return None
@@ -157,7 +157,7 @@ def _in_parts(request: Request[ProduceRequest], context: ProduceContext) -> Step
 
 
 def _answered(request: Request[ProduceRequest], replies: list[tuple[Request[ProduceRequest], Steps[Ready]]]) -> Steps[Reply]:
-    """Return the replies to all parts as one: none, or a close if any of them is a close."""
+    """Return one reply for all parts: their responses together, a close if any part requires it, or no reply."""
     writer = ResponseWriter(request, BY_PARTITION[1])
     instead: Reply | None = None
     for part, reply in replies:
@@ -263,7 +263,7 @@ class SlowProduce:
         return partial(self._guard.when_kept, self._request), added
 
     def _present(self) -> Iterator[tuple[Partition, Any]]:
-        """Yield the partitions led here, each with its records."""
+        """Yield the partitions of the request that this broker leads, each with its records."""
         for name, data in self._parts:
             partition = None if name is None else self._partitions.get(name, data.index)
             if partition is not None and not partition.leader_error():
@@ -280,7 +280,7 @@ class SlowProduce:
         return failed(index, error_code) if error_code else None
 
     def _is_pause_due(self, number: int) -> bool:
-        """Return whether the parts since the last pause may have taken a fraction of a millisecond."""
+        """Return whether the parts checked since the last pause may have taken a substantial part of a millisecond."""
         return number % PAUSE_PARTITIONS == 0 or len(self._parts[number][1].records or b"") > PAUSE_PARTITIONS * PARTITION_BYTES
 
     def check_part(self, name: str | None, data: PartitionData) -> Steps[Looked]:
@@ -309,7 +309,7 @@ class SlowProduce:
 def _convert(request: Request[ProduceRequest], context: ProduceContext) -> Steps[Reply]:
     """Convert old messages to batches before any is appended. The frame's bytes are copied, because a pause releases them.
 
-    Configs may change during a pause too: messages are then converted again under the new terms.
+    Configs can change during a pause. Messages are then converted again under the new terms.
     """
     partitions, checks = context.partitions, context.checks
     parts = [(topic.name, data) for topic in request.body.topic_data for data in topic.partition_data if data.records is not None]
@@ -333,7 +333,7 @@ def _convert(request: Request[ProduceRequest], context: ProduceContext) -> Steps
 
 
 def _arrive(records: Buffer, terms: Terms, checks: LongChecks) -> Steps[Arrived]:
-    """Convert old messages to batches within the memory limit: with little memory first, and with the maximum if needed."""
+    """Convert old messages to batches within the memory limit: with little memory first, then with the maximum if necessary."""
     most_bytes = min(LARGE_BYTES, MOST_EXPANSION * len(records))
     arrived = yield from checks.holding(most_bytes, _arriving(records, terms._replace(limit_bytes=most_bytes)))
     if arrived.error_code == MESSAGE_TOO_LARGE:
@@ -346,7 +346,7 @@ def _arriving(records: Buffer, terms: Terms) -> Steps[Arrived]:
 
 
 def _terms(request: Request[ProduceRequest], partition: Partition | None, data: PartitionData) -> Terms | None:
-    """Return a partition's current terms for old messages; None if it does not exist or has nothing to convert."""
+    """Return a partition's current terms for old messages; None without a partition or without old messages."""
     if partition is None or is_batch(data.records or b""):
         return None
     return request.release.terms(partition.terms(request.now))

@@ -40,7 +40,7 @@ def failed(index: int, error_code: int, message: str | None = None) -> Partition
 def check_part(
     name: str | None, data: PartitionData, request: Request[ProduceRequest], partitions: Partitions, refusal: int
 ) -> Looked | None:
-    """Check the records for one partition; return None if that takes long. Only the batch itself is changed."""
+    """Check the records for one partition; return None if the check takes long. Only the batch itself is changed."""
     if name in INTERNAL and not refusal:
         refusal = internal_error(request)
     partition = None if refusal or name is None else partitions.get(name, data.index)
@@ -60,7 +60,7 @@ def check_part(
 
 
 def internal_error(request: Request[ProduceRequest]) -> int:
-    """Return the error for a topic that only coordinators write to: other records in it could not be replayed."""
+    """Return the error for a topic that only coordinators write to, because other records in the topic could not be replayed."""
     return NONE if request.client_id == ADMIN_CLIENT else INVALID_TOPIC_EXCEPTION
 
 

@@ -1,7 +1,7 @@
 """InitProducerId: a new producer id, or the next epoch of a transactional id (KIP-98).
 
-Version 3 added the producer's own id and epoch (KIP-360), 4 PRODUCER_FENCED, 6 two-phase commit (KIP-939), which is announced only
-where it is switched on.
+Version 3 added the producer's own id and epoch (KIP-360), 4 PRODUCER_FENCED, 6 two-phase commit (KIP-939). Version 6 is announced
+only if two-phase commit is enabled.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NO_PRODUCER_ID, NO_EPOCH = -1, -1
 NEWEST_STABLE = 5
 """The newest stable version: 6 (KIP-939) is unstable in every release, and announced if two-phase commit is enabled."""
 FENCED_FROM = 4
-"""The first version with PRODUCER_FENCED; earlier ones get INVALID_PRODUCER_EPOCH."""
+"""The first version with PRODUCER_FENCED. Clients of earlier versions get INVALID_PRODUCER_EPOCH."""
 
 
 @serves(
@@ -51,7 +51,7 @@ def init_producer_id(
 ) -> Reply:
     """Return a new id with epoch 0, or the decision of a transactional id's coordinator.
 
-    An idempotent producer that already has an id gets another one, because it has nothing to be fenced from. If the registry can't
+    An idempotent producer that already has an id gets a new id, because there is nothing to fence. If the registry can't
     be written, the error is COORDINATOR_LOAD_IN_PROGRESS, which every client retries.
     """
     if request.body.transactional_id is None and not _may_write(request, rights):
@@ -90,7 +90,7 @@ def _given(
 
 
 def _may_write(request: Request[InitProducerIdRequest], rights: Rights) -> bool:
-    """Return whether a client may be idempotent: it needs permission to write to any topic (KIP-679)."""
+    """Return whether a client may be an idempotent producer, which requires permission to write to some topic (KIP-679)."""
     peer = request.peer
     return rights.may(peer, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME) or rights.allows_some(
         peer, Operation.WRITE, Resource.TOPIC

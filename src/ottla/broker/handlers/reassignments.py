@@ -1,7 +1,7 @@
 """AlterPartitionReassignments and ListPartitionReassignments: other replicas for partitions (KIP-455).
 
-Served by the controller. A null list of replicas cancels a reassignment; the reply leaves when the targets are stored. Version 1 of
-AlterPartitionReassignments added `allow_replication_factor_change`.
+Served by the controller. A null list of replicas cancels a reassignment; the reply is sent when the targets are stored. Version 1
+of AlterPartitionReassignments added `allow_replication_factor_change`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """SaslHandshake and SaslAuthenticate: the steps of a login (KIP-43, KIP-152, KIP-368).
 
-On a listener without SASL, and after a login that does not expire, both are refused with ILLEGAL_SASL_STATE. After version 0 of
-SaslHandshake tokens are frames of their own; from 1 on they are SaslAuthenticate requests, whose version 1 has session lifetimes.
+On a listener without SASL, and after a login that does not expire, both APIs are refused with ILLEGAL_SASL_STATE. After version 0
+of SaslHandshake, tokens are frames without a header. From version 1 on, tokens are SaslAuthenticate requests, whose version 1 has
+session lifetimes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DescribeUserScramCredentials and AlterUserScramCredentials: the SCRAM credentials of users (KIP-554).
 
-Served for SCRAM-SHA-256 and SCRAM-SHA-512. No response contains a secret. There is version 0 alone.
+Served for SCRAM-SHA-256 and SCRAM-SHA-512. No response contains a secret. Version 0 is the only version.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def alter_user_scram_credentials(request: Request[AlterUserScramCredentialsReque
 def describe_user_scram_credentials(
     request: Request[DescribeUserScramCredentialsRequest], credentials: Credentials
 ) -> Steps[Reply]:
-    """Describe the requested users, or all if none is given."""
+    """Describe the requested users, or all users if none is requested."""
     named = Counter(each.name for each in request.body.users or ())
     users = list(named or credentials.users())
     writer = ResponseWriter(request, ("results",), DescribeUserScramCredentialsResponse(error_message=None))

@@ -1,6 +1,7 @@
-"""StopReplica: the replicas that this broker stops, and the ones of them that it deletes, as the controller decides.
+"""StopReplica: the replicas that this broker stops, and the replicas that it also deletes, as the controller decides.
 
-An old controller epoch is refused. Version 1 groups partitions by topic, 3 has a deletion flag and a leader epoch for each.
+An outdated controller epoch is refused. Version 1 groups partitions by topic, 3 has a deletion flag and a leader epoch for each
+partition.
 """
 
 from __future__ import annotations

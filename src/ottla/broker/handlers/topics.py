@@ -1,8 +1,8 @@
 """CreateTopics, DeleteTopics and CreatePartitions (KIP-4, KIP-195, KIP-464, KIP-516).
 
-Served by the controller; a name that a request has twice is refused. The reply leaves when the topics are as it says, or after
-`timeout_ms`. CreateTopics takes defaults (-1) from version 4 on and answers settings from 5 on; DeleteTopics takes topic ids from 6
-on. Versions before those with THROTTLING_QUOTA_EXCEEDED are never refused for a quota (KIP-599).
+Served by the controller; a name that a request has twice is refused. The reply is sent when the change is complete, or after
+`timeout_ms`. CreateTopics accepts -1 for defaults from version 4 on and returns configs from 5 on; DeleteTopics accepts topic ids
+from 6 on. Versions without THROTTLING_QUOTA_EXCEEDED are never refused because of a quota (KIP-599).
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from ottla.wire.schema import Message
 
 BY_DEFAULT = UNSAID = -1
 NOTHING = -1
-"""The partition count of a topic to which the reply does not wait."""
+"""The partition count of a topic for which the reply does not wait."""
 NO_ID = bytes(16)
 BY_ID_FROM = 6
 DISABLED_CODE_FROM = 3
 
 STRICT_CREATION_FROM, STRICT_DELETION_FROM, STRICT_GROWTH_FROM = 6, 5, 3
-"""The first versions whose clients support a refusal for their quota (KIP-599)."""
+"""The first versions whose clients support a refusal because of a quota (KIP-599)."""
 EXCEEDED = "The throttling quota has been exceeded: try again after the response's throttle time."
 
 Created = CreateTopicsResponse.CreatableTopicResult
@@ -86,7 +86,7 @@ class ChangeContext(NamedTuple):
     parts=Parts(((("topics",), ("topics",)),), things=20, whole_bytes=512, unique=("name",)),
 )
 def create_topics(request: Request[CreateTopicsRequest], context: CreateContext) -> Steps[Reply]:
-    """Create topics, each with its own result; they are visible to every API when the response is sent."""
+    """Create topics, each with its own result. The topics are visible to every API when the response is sent."""
     body, settings = request.body, context.settings.value
     wanted = [_new_topic(settings, topic) for topic in body.topics if not request.repeats(topic.name)]
     whole = request.whole
@@ -123,7 +123,7 @@ def _late(results: Mapping[str, Created | Deleted | Grown]) -> Late:
 
 
 def _admitted(quotas: ClientQuotas, request: Request[Message], strict_from: int, decision: Decision, partitions: int) -> bool:
-    """Return whether a client's quota permits a decision, unless it is an error.
+    """Return whether a client's quota permits a decision. A decision with an error uses no quota.
 
     Versions before `strict_from` are never refused.
     """
@@ -218,7 +218,7 @@ def delete_topics(request: Request[DeleteTopicsRequest], context: ChangeContext)
 def _refuse_denied(
     request: Request[DeleteTopicsRequest], results: Iterable[Deleted], cluster: ClusterImage, rights: Rights
 ) -> None:
-    """Refuse topics that the client may not delete; only clients that may describe a topic get to know whether it exists."""
+    """Refuse topics that the client may not delete. The error shows only clients that may describe a topic whether it exists."""
     seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
     may_delete = rights.answers(request.peer, Operation.DELETE, Resource.TOPIC)
     denied = []
@@ -264,7 +264,7 @@ def _given(state: DeleteState, version: int) -> tuple[object, ...]:
 
 
 def _name(cluster: ClusterImage, state: DeleteState) -> tuple[str | None, bytes]:
-    """Return the key of a topic: its name if it exists, whether it was given by name or by id."""
+    """Return the key of a topic, given by name or by id: its name if the topic exists."""
     if state.name is None and (name := cluster.name_of(state.topic_id)) is not None:
         return name, NO_ID
     return state.name, NO_ID if state.name is not None and state.topic_id == NO_ID else state.topic_id

@@ -1,8 +1,8 @@
 """The transaction APIs: AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers, DescribeTransactions, ListTransactions.
 
-Each request goes to the coordinator of its transactional id; the rules of transactions are in `coord`. Version 2 of the producers'
-three added PRODUCER_FENCED; AddPartitionsToTxn is for brokers and for several transactions from 4 on (KIP-890), and EndTxn bumps
-the producer's epoch from 5 on.
+Each request goes to the coordinator of its transactional id; the rules of transactions are in `coord`. Version 2 of the three
+producer APIs added PRODUCER_FENCED. AddPartitionsToTxn is for brokers and for several transactions from 4 on (KIP-890), and EndTxn
+bumps the producer's epoch from 5 on.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ MOST_PARTITIONS = 10_000
 MOST_FILTERS = 10_000
 """Upper limit of filters in ListTransactions: states and producer ids together."""
 FENCED_FROM = 2
-"""The first version of the three producer requests with PRODUCER_FENCED; earlier ones get INVALID_PRODUCER_EPOCH."""
+"""The first version of the three producer requests with PRODUCER_FENCED. Earlier versions get INVALID_PRODUCER_EPOCH."""
 MANY_FROM = 4
 """The first version of AddPartitionsToTxn for brokers, with several transactions."""
 EPOCHS_FROM = 5
@@ -77,7 +77,7 @@ def add_partitions_to_txn(
     coordinators: Coordinators[TransactionMachine],
     endings: Endings,
 ) -> Steps[Reply]:
-    """Add partitions to a transaction: all of them, or none if one does not exist."""
+    """Add partitions to a transaction. If any partition does not exist, add none."""
     add = _added_to_several if request.version >= MANY_FROM else _added
     return (yield from add(request, cluster, coordinators, endings))
 
@@ -109,7 +109,7 @@ def _added_to_several(
     coordinators: Coordinators[TransactionMachine],
     endings: Endings,
 ) -> Steps[Reply]:
-    """Add partitions to each transaction. Only a single one waits for its markers, so that it delays no others."""
+    """Add partitions to each transaction. If there are several, none waits for its markers, because it would delay the others."""
     response = AddPartitionsToTxnResponse()
     for transaction in request.body.transactions:
         response.results_by_transaction.append((yield from _added_to_one(transaction, request, cluster, coordinators, endings)))
@@ -214,9 +214,9 @@ def end_txn(request: Request[EndTxnRequest], coordinators: Coordinators[Transact
 
 @serves(WriteTxnMarkersRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER, instead=Operation.ALTER), most=MOST_PARTITIONS)
 def write_txn_markers(request: Request[WriteTxnMarkersRequest], markers: MarkerAppender) -> Steps[Reply]:
-    """Write the transaction markers of another broker or of an operator.
+    """Write the transaction markers in a request of another broker or of an operator.
 
-    All are appended before the wait for stable storage and replicas begins.
+    All markers are appended before the wait for stable storage and replicas begins.
     """
     response = WriteTxnMarkersResponse()
     written: dict[Partition, list[MarkerPartition]] = {}

@@ -108,7 +108,7 @@ def _admitted(
         verify_only=not adds,
     )
     error_code = NONE
-    for _ in range(ASKED if adds else 1):  # repeated if the marker of the previous transaction arrived meanwhile
+    for _ in range(ASKED if adds else 1):  # verified once more if the marker of the previous transaction arrived meanwhile
         token = partition.log.producers.token(body.producer_id)
         added: Added = yield from additions.asked(wanted, request)
         error_code = _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version)
@@ -128,7 +128,7 @@ def _told(error_code: int, version: int) -> int:
 
 
 def _split(cluster: ClusterImage, topics: list[Topic], version: int) -> tuple[list[Topic], list[TopicResult]]:
-    """Return the existing partitions, with their topics' names and ids, and the errors of the others."""
+    """Return the existing partitions, with their topics' names and ids, and the errors of the missing partitions."""
     known: list[Topic] = []
     unknown: list[TopicResult] = []
     for topic in topics:

@@ -1,6 +1,6 @@
 """UpdateMetadata: topics, leaders and brokers of the cluster, as the controller sends them to every broker.
 
-An old controller epoch is refused. Version 5 groups partitions by topic, and 7 added topic ids.
+An outdated controller epoch is refused. Version 5 groups partitions by topic, and 7 added topic ids.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PARTS = Parts(((("topic_states", "partition_states"), ()), (("ungrouped_partitio
 
 @serves(UpdateMetadataRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, parts=PARTS, to_the_end=True)
 def update_metadata(request: Request[UpdateMetadataRequest], news: ClusterNews) -> Steps[Reply]:
-    """Apply all of it to this broker's cluster image."""
+    """Apply the brokers and topics of the request to this broker's cluster image."""
     body, version = request.body, request.version
     live, told = brokers(body, version), (topics(part.body, version) for part in request.parts())
     error_code = yield from news.take(body.controller_epoch, body.broker_epoch, body.controller_id, live, told)
