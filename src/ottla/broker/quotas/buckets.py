@@ -39,7 +39,7 @@ class TokenBucket:
         return max(0, ceil(min((1 - self.left(now_ms)) / self.per_second * MS, FOR_EVER_MS))) if self.per_second else FOR_EVER_MS
 
     def debt_ms(self, now_ms: int) -> int:
-        """Return the time until the debt is paid, in ms: at most what a response can carry, and 0 without a debt."""
+        """Return the time until the debt is paid, in ms; 0 without a debt, and at most the largest number in a response."""
         left = self.left(now_ms)
         if left >= 0:
             return 0

@@ -1,8 +1,8 @@
 """Enforcement of client quotas: each client's use, and its throttle time (KIP-13, KIP-124, KIP-599).
 
-A client saves up the use of at most one window (`quota.window.size.seconds`). Over a longer time its rate is the quota's. A new
-client has almost no savings. Controller mutations are saved up over all windows, as in Kafka. Depends on the cluster image and on
-settings, and neither on requests nor on connections.
+A client saves up at most the use of one window (`quota.window.size.seconds`). Over a longer time, its rate is at most the quota. A
+new client has almost no savings. Controller mutations are saved up over all windows, as in Kafka. Depends on the cluster image and
+on settings, and neither on requests nor on connections.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_KNOWN: Final = 10_000
 """Upper limit of clients per quota type. Beyond it, clients without a debt are removed first, then the oldest."""
 
 LEAST_SHARE: Final = 10
-"""A consumer may read its savings, or this fraction (1/n) of a window if that is more. New clients begin with this fraction."""
+"""A consumer whose savings are below 1/n of a window may read 1/n. A new client begins with savings of 1/n of a window."""
 
 MS: Final = 1000
 PERCENT_OF_NS: Final = 100 / 1_000_000_000
@@ -91,7 +91,7 @@ class Client(NamedTuple):
 
 
 class ClientQuotas:
-    """The use of client quotas. `is_on`: quotas exist; the callbacks in `told` are called after each change of quotas."""
+    """The use of client quotas. `is_on`: quotas exist. The callbacks in `told` are called after each change of quotas."""
 
     def __init__(self, image: ClusterImage, settings: SettingsInForce, now: Callable[[], Now]) -> None:
         self.is_on = False

@@ -1,4 +1,4 @@
-"""Requests of brokers, which are exempt from client quotas (KIP-124): a throttled broker could not replicate in time."""
+"""Requests of brokers, which are exempt from client quotas (KIP-124), because a throttled broker could not replicate in time."""
 
 from __future__ import annotations
 

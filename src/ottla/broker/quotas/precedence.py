@@ -12,14 +12,14 @@ from ottla.cluster.quotas import DEFAULT, QuotaEntity
 
 
 class Bound(NamedTuple):
-    """A quota per second, and its owner: clients with the same `owner` share it."""
+    """A quota per second, and its owner. Clients with the same `owner` share the quota."""
 
     per_second: float
     owner: QuotaEntity
 
 
 def bound_of(quotas: Mapping[QuotaEntity, float], user: str, client_id: str) -> Bound | None:
-    """Return the quota of a user and client id; None if there is none.
+    """Return the quota of a user and client id; None if no quota applies.
 
     A default quota applies to each user or client id separately. An empty name matches no quota.
     """

@@ -59,7 +59,7 @@ class QuotaChanges:
         return decisions
 
     def _drop_emptied(self, user: str, decisions: list[Decision]) -> None:
-        """Remove the entry of a user with the last of the user's client ids, unless it has quotas or configs of its own."""
+        """Remove a user's entry when no client id is left below it, unless the entry has quotas or configs of its own."""
         path, nothing = layout.user_config_path(user), layout.config_json({})
         changes = [change for decision in decisions for change in decision.changes]
         pairs = [change for change in changes if change.path.startswith(f"{path}/")]

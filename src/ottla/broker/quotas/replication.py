@@ -22,8 +22,8 @@ class Window(NamedTuple):
 class ReplicationQuota:
     """One of the two replication quotas; `rate` returns its bytes per second.
 
-    The use is measured over the last `replication.quota.window.num` windows of `replication.quota.window.size.seconds`, and over
-    the time since the first of them began. Idle time before that saves nothing up.
+    The use is measured over the last `replication.quota.window.num` windows of `replication.quota.window.size.seconds`, and divided
+    by the time since the first of these windows began. Idle time before the first window is not saved up.
     """
 
     def __init__(self, node_id: int, rate: Callable[[], int], settings: SettingsInForce) -> None:

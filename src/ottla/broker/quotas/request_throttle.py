@@ -1,7 +1,7 @@
 """Quotas applied to requests: the use of each request is recorded with its response, and clients over a quota are throttled.
 
-The response is sent at once with the throttle time, and the connection is then muted (KIP-219). Contains which APIs move records,
-and not how they are served.
+The response is sent at once with the throttle time, and the connection is then muted (KIP-219). Contains the quota types of
+APIs, and does not serve requests.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _INT32: Final = Struct(">i")
 
 
 class Throttling:
-    """The encoder of responses with quotas. `encode` is used without quotas, and for requests that are exempt by `is_exempt`."""
+    """The encoder of responses with quotas. `encode` is used if there are no quotas, and for requests that `is_exempt` exempts."""
 
     def __init__(self, quotas: ClientQuotas, encode: Encode, is_exempt: Callable[[Request[Message]], bool]) -> None:
         self._quotas = quotas
@@ -45,7 +45,7 @@ class Throttling:
         self._is_exempt = is_exempt
 
     def answer(self, request: Request[Message], reply: Answerable) -> Answer:
-        """Return the encoded response, with the throttle time of its connection if any."""
+        """Return the encoded response, with a throttle time if its client exceeds a quota."""
         if isinstance(reply, Close):
             return reply
         request.peer.is_broker = self._is_exempt(request)

@@ -14,7 +14,7 @@ from ottla.broker.serving.request import Peer
 from ottla.cluster.acls import EVERYBODY, WILDCARD, Acl, Acls, Operation, Pattern, Permission, Resource
 
 MOST_KEPT: Final = 50_000
-"""Cached answers, one per client, operation and name."""
+"""Upper limit of cached answers, one per client, operation and name."""
 LONGEST_KEPT: Final = 249
 """The longest topic name, in characters; answers for longer names are not cached."""
 
@@ -54,7 +54,7 @@ class AclAuthorizer:
         return found
 
     def allows_some(self, peer: Peer, operation: Operation, resource: Resource) -> bool:
-        """Return whether some resource name is allowed by an ACL and denied by none."""
+        """Return whether there is a resource name that some ACL allows and no ACL denies."""
         if self.answers(peer, operation, resource)["hardcode"]:  # an arbitrary name, the same as in Kafka
             return True
         rules = [

@@ -91,7 +91,7 @@ class Authentication:
 
     @property
     def most_bytes(self) -> int | None:
-        """The limit of the next frame, in bytes; None if the ordinary limit applies."""
+        """Return the limit of the next frame, in bytes; None if the ordinary limit applies."""
         return None if self._phase is LoginPhase.OPEN else self._sasl.most_bytes
 
     @property
@@ -109,7 +109,7 @@ class Authentication:
         return self._phase is LoginPhase.OPEN and (self._ends_ms is None or mono_ms < self._ends_ms)
 
     def objection(self, key: int, now: Now) -> str | None:
-        """Return why a request of this API closes a connection that is not open; None if the request may be served."""
+        """Return why a request of this API closes the connection, as a message; None if the request may be served."""
         phase = self._phase
         if (key == HANDSHAKE and self.may_begin(now)) or (key == API_VERSIONS and phase is LoginPhase.BEGINNING):
             return None
@@ -131,12 +131,12 @@ class Authentication:
         return self._phase is LoginPhase.STEPS
 
     def versions_told(self) -> None:
-        """Record that ApiVersions was answered: a handshake must follow."""
+        """Record that ApiVersions was answered, so that a handshake must follow."""
         if self._phase is LoginPhase.BEGINNING:
             self._phase = LoginPhase.HANDSHAKE
 
     def handshake(self, name: str, now: Now, *, is_bare: bool) -> Rejected | None:
-        """Begin an authentication with a mechanism; return the reason if it is rejected, and the connection is then closed."""
+        """Begin an authentication with a mechanism. Return the reason if it is rejected; the connection must then be closed."""
         if name not in self._sasl.offers:
             return self._over(Rejected(f"{name[:40]!r} is none of its listener's mechanisms"))
         if self.user is not None and name != self._name:
@@ -147,7 +147,7 @@ class Authentication:
         return None
 
     def step(self, data: bytes, now: Now) -> Step:
-        """Process a token. The outcome of a `Computed` step is passed to `settle` later."""
+        """Process a token. If the step is `Computed`, the caller passes its outcome to `settle` later."""
         mechanism, self._mechanism = self._mechanism, None
         assert mechanism is not None, "there was a handshake, and no step has failed"
         step = mechanism.step(data, now.wall_ms)

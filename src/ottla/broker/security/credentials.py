@@ -34,9 +34,9 @@ class Credentials:
         self._own_secret = random_bytes(SECRET_BYTES)
 
     def of_nobody(self, user: str, algorithm: Algorithm) -> Credential:
-        """Return the fake credential of an unknown user: the same on all brokers, independent of other users' changes.
+        """Return the fake credential of an unknown user. It is equal on all brokers, and does not depend on other users.
 
-        Until the registry has the cluster's secret, this broker's own secret is used.
+        Until the registry has the cluster's secret, the credential is derived from this broker's own secret.
         """
         known = self._image.unknown_users or UnknownUsers(self._own_secret)
         return credential_of_nobody(algorithm, known.secret, user, known.likenesses.get(algorithm.name, USUAL))
@@ -53,7 +53,7 @@ class Credentials:
         return scram.credential_in(self._image.user_configs.get(user, {}), algorithm)
 
     def _first(self, algorithm: Algorithm) -> Credential | None:
-        """Return the credential of the first user, by name, with a readable credential for this algorithm."""
+        """Return the first readable credential for this algorithm in the order of user names; None if there is none."""
         users = sorted(user for user, configs in self._image.user_configs.items() if algorithm.name in configs)
         return next(filter(None, (self.find(user, algorithm) for user in users)), None)
 

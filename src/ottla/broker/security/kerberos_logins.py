@@ -1,4 +1,4 @@
-"""GSSAPI on a listener: the broker's keytab and the rules from principals to users, from its settings (KIP-12)."""
+"""GSSAPI on a listener: the broker's keytab, and the rules that map principals to users, from its settings (KIP-12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of `sasl.kerberos.principal.to.local.rules`, from Kerberos principals to users (KIP-12). Depends on text only."""
+"""The rules of `sasl.kerberos.principal.to.local.rules`, which map Kerberos principals to users (KIP-12). Depends on text only."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Parts = tuple[str, ...]
 class KerberosRule:
     """RULE:[count:form](fits)s/pattern/replacement/g/case: a rule for names of `count` components.
 
-    `form` contains $0 for the realm, and $1 and $2 for the components; `fits` must match the result entirely, and `pattern` is
-    then replaced in it.
+    `form` contains $0 for the realm, and $1 and $2 for the components. `fits` must match the text that results from `form`
+    entirely. `pattern` is then replaced in this text.
     """
 
     count: int

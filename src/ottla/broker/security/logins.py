@@ -24,7 +24,7 @@ log = logging.getLogger("ottla.broker")
 KEY = Struct(">h")
 SIZE = Struct(">i")
 MOST_API_KEY = 1000
-"""Above every API key, and below the first two bytes of a GSSAPI token, which starts with 0x60."""
+"""A number above every API key, and below the first two bytes of a GSSAPI token, which starts with 0x60."""
 
 Outcome = Challenge | Authenticated | Rejected
 Telling = Callable[[Outcome, int], Ready]
@@ -95,7 +95,7 @@ class Logins:
         return self._take(request.peer, data, request.now, tell)
 
     def refused(self, peer: Peer, rejected: Rejected, now: Now, last: Message | None = None) -> Begun:
-        """Close a connection after a delay, so that guessing takes long. `last` is sent before the close."""
+        """Close a connection after a delay, so that guessing passwords takes long. `last` is sent before the close."""
         assert peer.authentication is not None, "others are not refused"
         close = Close(f"it did not authenticate: {rejected.cause}", last=last)
         delay_ms = peer.authentication.sasl.failed_delay_ms
@@ -126,7 +126,7 @@ class Logins:
         return answer
 
     def _bare(self, authentication: Authentication, data: bytes, peer: Peer, now: Now) -> Answer | DelayedReply:
-        """Respond to a token in a frame of its own."""
+        """Respond to a token in a frame without a request header."""
         return self._kept(self._take(peer, data, now, _bare_answer))
 
     def _kept(self, reply: Begun) -> Answer | DelayedReply:

@@ -1,4 +1,4 @@
-"""The rules of `ssl.principal.mapping.rules`, from certificate subjects to principals (KIP-371). Parses no certificates."""
+"""The rules of `ssl.principal.mapping.rules`, which map certificate subjects to principals (KIP-371). Parses no certificates."""
 
 from __future__ import annotations
 

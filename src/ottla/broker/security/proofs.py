@@ -1,4 +1,4 @@
-"""A port for the verification of tokens and tickets, which needs files, networks and libraries; `ottla.net` implements it."""
+"""The interface (port) for the verification of tokens and tickets. `ottla.net` implements it with files, networks and libraries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class KeySource:
 
 
 class Proofs(Protocol):
-    """Verifiers. Both methods raise `SettingError` with the setting to change or the package to install."""
+    """The verifiers. Their methods raise `SettingError`, whose message has the setting to change or the package to install."""
 
     def signed_tokens(self, rules: BearerRules, source: KeySource) -> Validate:
         """Return the validator of signed tokens for these rules and keys. Calls with the same source share its keys."""

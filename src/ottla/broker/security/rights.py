@@ -1,4 +1,4 @@
-"""Authorization: the questions of the broker, and the authorizers that answer them.
+"""Authorization: the permissions that the broker checks (`Rights`), and the authorizers that decide about them.
 
 Depends on operations and resources, and neither on ACLs (`ottla.broker.security.acls`) nor on requests.
 """
@@ -19,7 +19,7 @@ from ottla.ports import Now
 log = logging.getLogger("ottla.authorizer")
 
 NOT_ASKED: Final = -(1 << 31)
-"""The authorized operations in a response to a request that did not ask for them."""
+"""The value of authorized operations in a response whose request did not ask for them."""
 LINES_A_SECOND: Final = 10
 NAMES_IN_A_LINE: Final = 5
 LONGEST_NAME: Final = 100
@@ -70,7 +70,7 @@ class Answering(Protocol):
     """An authorizer that answers many questions about one operation at once."""
 
     def answers(self, peer: Peer, operation: Operation, resource: Resource) -> Mapping[str, bool]:
-        """Return whether an operation is allowed, by resource name."""
+        """Return a mapping from resource names to whether the operation is allowed."""
         ...
 
     def allows_some(self, peer: Peer, operation: Operation, resource: Resource) -> bool:
@@ -84,7 +84,7 @@ class Answering(Protocol):
 
 
 class Always(dict[str, bool]):
-    """The same answer for every name."""
+    """A mapping with the same answer for every name."""
 
     def __init__(self, *, answer: bool) -> None:
         self._answer = answer
@@ -137,7 +137,7 @@ class AskingEachTime:
         return _Asked(self._authorizer, peer, operation, resource)
 
     def allows_some(self, peer: Peer, operation: Operation, resource: Resource) -> bool:
-        """Ask for the resource name "*": an authorizer that allows only certain names answers no."""
+        """Return whether the resource name "*" is allowed. It is not if the authorizer allows only certain names."""
         return bool(self._authorizer.allows(peer, operation, resource, "*"))
 
 
@@ -146,7 +146,7 @@ ITSELF: Final = Peer(-1, "itself", 0)
 
 
 class TrustingItself:
-    """Another authorizer's answers, except that the broker itself may do everything."""
+    """An authorizer that allows everything to the broker itself, and asks another authorizer about all other peers."""
 
     def __init__(self, answering: Answering) -> None:
         self._answering = answering
@@ -212,7 +212,7 @@ class Rights:
         return sum(1 << operation for operation in OPERATIONS[resource] if self.answers(peer, operation, resource)[name])
 
     def refused(self, peer: Peer, operation: Operation, resource: Resource, names: Sequence[str], api: str, now: Now) -> None:
-        """Log a refused operation; the number of lines per second is limited, and skipped refusals are counted in the next line."""
+        """Log a refused operation. The number of lines per second is limited; the next line has the number of skipped refusals."""
         second = now.mono_ms // 1000
         if second != self._second:
             self._second, self._lines = second, 0
@@ -228,7 +228,7 @@ class Rights:
         log.info(DENIED, printable(peer.principal), peer.host, *what, api, before)
 
     def cluster_operations(self, peer: Peer) -> int:
-        """Return a client's authorized operations on the cluster; 0 without the permission to describe it."""
+        """Return a client's authorized operations on the cluster; 0 if the client may not describe the cluster."""
         if not self.may(peer, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
             return 0
         return self.operations(peer, Resource.CLUSTER, CLUSTER_NAME)

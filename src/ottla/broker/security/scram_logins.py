@@ -14,7 +14,7 @@ SALT = b"salt of a delegation token"
 
 
 def scram(algorithm: Algorithm, at: OfferedAt, means: Means) -> Begin:
-    """Return SCRAM with the users in the registry; it needs no settings."""
+    """Return SCRAM with the users in the registry. No settings are needed."""
     lookup, nobody = partial(_account, algorithm, means), partial(means.credentials.of_nobody, algorithm=algorithm)
     return lambda: ScramServer(algorithm, lookup, nonce(means.random_bytes), nobody)
 

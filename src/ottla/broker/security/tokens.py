@@ -1,7 +1,7 @@
 """The delegation tokens of the cluster: creation, lookup by HMAC, and expiry. Depends on the secret key, and not on requests.
 
-A token's secret is the HMAC of its id under `delegation.token.secret.key`, which all brokers have and the registry has not
-(KIP-48).
+A token's secret is the HMAC of its id under `delegation.token.secret.key`, which all brokers have and the registry does not
+contain (KIP-48).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class DelegationTokens:
         self._ids: dict[bytes, str] = {}
         self._proofs: dict[str, bytes] = {}
         self.credentials: dict[tuple[str, str], Credential] = {}
-        """SCRAM credentials by token and mechanism: added by the logins that need them, and removed here."""
+        """SCRAM credentials by token id and mechanism. Logins add credentials, and this class removes them."""
 
     @property
     def is_on(self) -> bool:
@@ -76,7 +76,7 @@ class DelegationTokens:
         return found
 
     def login(self, token_id: str) -> TokenLogin | None:
-        """Return the login of a token, which may have expired; None if there is no such token."""
+        """Return the login of a token, even if the token has expired; None if the token does not exist."""
         token = self._image.tokens.get(token_id) if self.is_on else None
         if token is None:
             return None
@@ -98,7 +98,7 @@ class DelegationTokens:
         return self._commit(lambda: tokens.renew(self._proven(proof), principal, period_ms, self._lifetimes, now.wall_ms))
 
     def expire(self, proof: bytes, principal: str, period_ms: int, now: Now) -> Steps[Decision]:
-        """Expire a token earlier, or now. The steps must run to their end."""
+        """Make a token expire earlier, or now if `period_ms` is negative. The steps must run to their end."""
         return self._commit(lambda: tokens.expire(self._proven(proof), principal, period_ms, now.wall_ms))
 
     def token(self, token_id: str) -> DelegationToken | None:
@@ -134,7 +134,7 @@ class DelegationTokens:
         return decision
 
     def _proven(self, proof: bytes) -> DelegationToken | None:
-        """Return the token with this HMAC; None if there is none."""
+        """Return the token with this HMAC; None if no token has it."""
         if proof not in self._ids:
             for token_id in self._image.tokens.keys() - self._proofs.keys():
                 self.proof(token_id)

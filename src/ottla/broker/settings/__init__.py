@@ -1,4 +1,4 @@
-"""Every setting of a broker, a topic and a group, declared once: parsing, DescribeConfigs and the docs follow from it."""
+"""Every setting of a broker, a topic and a group, declared once. Parsing, DescribeConfigs and the docs use the declarations."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ from ottla.broker.settings.setting import Setting, SettingsOf
 LIST_CODE = 7
 
 BY_RULES = ("org.apache.kafka.metadata.authorizer.StandardAuthorizer", "kafka.security.authorizer.AclAuthorizer")
-"""Kafka's authorizers: both mean the authorizer based on ACLs."""
+"""The class names of Kafka's authorizers. Both mean the authorizer based on ACLs."""
 
 
 def _principals(text: str) -> tuple[str, ...]:
-    """Parse principals separated by semicolons, as in Kafka: names in certificates contain commas."""
+    """Parse principals separated by semicolons, as in Kafka, because names in certificates contain commas."""
     principals = tuple(item.strip() for item in text.split(";") if item.strip())
     for principal in principals:
         kind, colon, name = principal.partition(":")

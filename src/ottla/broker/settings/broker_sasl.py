@@ -7,7 +7,7 @@ from ottla.broker.settings.setting import Reach, Setting, SettingsOf, unset
 
 
 class SaslSettings(SettingsOf):
-    """SASL settings. Most are set for one listener, or one mechanism of it: `listener.name.internal.plain.sasl.jaas.config`."""
+    """SASL settings. Most are set for a listener or one of its mechanisms: `listener.name.internal.plain.sasl.jaas.config`."""
 
     connection_failed_authentication_delay_ms = Setting(
         INT, 100, "How long a failed login waits for its answer, and for the end of its connection.", check=at_least(0)

@@ -1,6 +1,6 @@
 """The broker's settings for security protocols and TLS. Declarations, and the names of settings for one listener.
 
-A setting can be set for one listener (`listener.name.internal.ssl.keystore.location`), or for one SASL mechanism of it
+A setting can be set for one listener (`listener.name.internal.ssl.keystore.location`), or for one SASL mechanism of a listener
 (`listener.name.internal.scram-sha-256.sasl.jaas.config`). `BrokerSettings.of_listener` returns the values effective there.
 """
 
@@ -74,7 +74,7 @@ def own_name(name: str, prefix: str) -> str:
 
 
 class SecuritySettings(SettingsOf):
-    """Security protocols of listeners, and TLS. Settings of `Reach.LISTENER` change at runtime under a listener's name only."""
+    """Security protocols of listeners, and TLS. Settings of `Reach.LISTENER` can change at runtime only under a listener's name."""
 
     listener_security_protocol_map = Setting(
         PROTOCOLS,

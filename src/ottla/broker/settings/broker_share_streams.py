@@ -1,6 +1,6 @@
 """The broker's settings for share and streams groups: defaults and bounds of group configs.
 
-Ottla has no such groups yet; the settings are accepted so that a configuration remains valid when it has.
+Ottla has no share and streams groups yet. The settings are accepted so that a configuration remains valid when Ottla has them.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ UNSECURED = f"{OAUTH}internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHa
 
 
 class TokenSettings(SettingsOf):
-    """OAUTHBEARER, GSSAPI and delegation tokens. Settings of the first two are set for one listener, or one mechanism of it."""
+    """OAUTHBEARER, GSSAPI and delegation tokens. The first two are configured for a listener, or for a mechanism of a listener."""
 
     delegation_token_expiry_check_interval_ms = Setting(
         LONG, 3_600_000, "Time between two checks for expired delegation tokens.", check=at_least(1)

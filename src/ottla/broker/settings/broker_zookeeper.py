@@ -14,7 +14,7 @@ STORES = ("JKS", "PKCS12", "PEM")
 
 
 class ZooKeeperSettings(SettingsOf):
-    """ZooKeeper or its substitute, and the id that the registry generates for a broker without one."""
+    """ZooKeeper or its substitute, and the broker id that the registry generates if none is set."""
 
     broker_id_generation_enable = Setting(
         BOOLEAN, True, "Whether a broker of a cluster that was given no number gets one from the registry.", hidden=True

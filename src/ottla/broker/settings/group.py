@@ -131,7 +131,7 @@ def bounds(settings: SettingsOf, name: str) -> tuple[str | None, str | None]:
 
 
 def group_default(settings: SettingsOf, setting: Setting[object]) -> object:
-    """Return the value effective for a group without a value of its own."""
+    """Return the value of a setting that is effective for a group without its own value."""
     return setting.default if setting.broker is None else settings.value(setting.broker)
 
 

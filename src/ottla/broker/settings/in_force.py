@@ -1,4 +1,4 @@
-"""The current settings of the broker: a holder that notifies of changes. Independent of any particular setting."""
+"""The holder of the broker's current settings, which calls callbacks after changes. Independent of any particular setting."""
 
 from __future__ import annotations
 

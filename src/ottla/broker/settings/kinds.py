@@ -1,6 +1,6 @@
 """The types of setting values: how each is parsed, formatted, and encoded on the wire (KIP-133).
 
-Independent of any setting. Refusals are sentences without a full stop, in Kafka's words where Kafka has some, because tools match
+Independent of any setting. Error messages have no full stop, and Kafka's words if Kafka has the error, because tools compare
 them.
 """
 

@@ -1,4 +1,4 @@
-"""The declaration of settings: each is one class attribute, read as an attribute of instances and found by Kafka's name.
+"""The declaration of settings. A setting is a class attribute, read as an attribute of instances and found by Kafka's name.
 
     class Settings(SettingsOf):
         num_partitions = Setting(INT, 1, "Partitions of a topic that is created without a number.", check=at_least(1))
@@ -31,9 +31,9 @@ class Reach(Enum):
 class Setting(Generic[T_co]):
     """One setting. `sentence` describes it; a `dynamic` setting can change at runtime, for the resources in `reach`.
 
-    `falls_back`: the settings whose values apply while this one has none (log.retention.minutes, then log.retention.hours).
+    `falls_back`: the settings whose values apply while this setting has none (log.retention.minutes, then log.retention.hours).
     `broker`: the broker setting that is the default of a topic or group setting. A `hidden` setting is accepted, but not listed. A
-    `later` setting is accepted, stored and listed, but has no effect yet; an `idle` one never has any.
+    `later` setting is accepted, stored and listed, but has no effect yet. An `idle` setting never has an effect.
     """
 
     __slots__ = (
@@ -118,7 +118,7 @@ class Setting(Generic[T_co]):
 
 
 LONGEST_VALUE_BYTES = 32_767
-"""Upper limit of a config value, in bytes: non-flexible responses carry no longer strings."""
+"""Upper limit of a config value, in bytes, because non-flexible responses can't contain longer strings."""
 
 
 class Options(TypedDict, total=False):
@@ -137,7 +137,7 @@ def unset(kind: Kind[T], sentence: str, *, check: Check[Never] | None = None, **
 
 
 def default_of(setting: Setting[T], *, check: Check[T] | None = None, dynamic: bool = True) -> Setting[T]:
-    """Return the broker setting that is the default of a topic or group setting; `check` replaces that setting's check."""
+    """Return the broker setting that is the default of a topic or group setting; `check` replaces the check of `setting`."""
     sentence = f"Default of {setting.name}."
     return Setting(setting.kind, setting.default, sentence, check=check or setting.check, dynamic=dynamic, later=setting.later)
 
@@ -188,7 +188,7 @@ class SettingsOf:
 
 
 def size_error(texts: Mapping[str, str]) -> str | None:
-    """Return why a value is too long to be described to any client, as a sentence; None if none is."""
+    """Return a message about a value that is too long to be described to clients; None if no value is."""
     for name, text in texts.items():
         if len(text.encode(errors="surrogatepass")) > LONGEST_VALUE_BYTES:
             return f"The value of {name} would have more than {LONGEST_VALUE_BYTES} bytes, which no client can read: shorten it."

@@ -27,7 +27,7 @@ UNKNOWN_TYPE = 0
 
 
 class DescribedSetting(NamedTuple):
-    """One setting in a DescribeConfigs response; `value` is None if it is not set or secret."""
+    """One setting in a DescribeConfigs response; `value` is None if the setting is not set or is secret."""
 
     name: str
     value: str | None
@@ -40,7 +40,7 @@ class DescribedSetting(NamedTuple):
 
 
 def as_told(settings: BrokerSettings, release: Release) -> BrokerSettings:
-    """Return the settings as a release shows them: with eligible leader replicas, min.insync.replicas is set at cluster level."""
+    """Return the settings as a release shows them. With eligible leader replicas, min.insync.replicas is set at cluster level."""
     if not release.eligible_replicas:
         return settings
     implied = {MIN_INSYNC_REPLICAS: settings.given.get(MIN_INSYNC_REPLICAS, str(LogSettings.min_insync_replicas.default))}
@@ -90,7 +90,7 @@ def described_broker(settings: BrokerSettings) -> Iterator[DescribedSetting]:
 
 
 def _unknown(name: str, sources: Sequence[int]) -> DescribedSetting:
-    """Describe an unknown setting that was set, so that it can be deleted. It may be secret, as in Kafka."""
+    """Describe an unknown setting that was set, so that it can be deleted. It is treated as secret, as in Kafka."""
     synonyms = tuple(Synonym(name, None, source) for source in sources)
     return DescribedSetting(name, None, sources[0], True, synonyms, True, UNKNOWN_TYPE, "")
 

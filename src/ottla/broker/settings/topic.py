@@ -1,6 +1,6 @@
 """Every setting of a topic, declared once: Kafka's name, type, default, check, and the broker setting that is its default.
 
-Independent of logs; `ottla.broker.settings.values` converts these into a log's configuration.
+Independent of logs; `ottla.broker.settings.values` converts topic settings into a log's configuration.
 """
 
 from __future__ import annotations

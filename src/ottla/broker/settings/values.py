@@ -46,8 +46,8 @@ class BrokerSettings(
 ):
     """Every setting of a broker as a typed attribute, parsed from strings.
 
-    Raises `SettingError` for an unknown name, with the nearest one, and for an invalid value. Unknown dynamic settings are kept
-    without effect, as in Kafka.
+    Raises `SettingError` for an invalid value, and for an unknown name, with the most similar name. Unknown dynamic settings are
+    kept without effect, as in Kafka.
     """
 
     UNKNOWN = "There is no broker setting {!r}"
@@ -87,7 +87,7 @@ class BrokerSettings(
         of_this_broker: Mapping[str, str] | None = None,
         found: Mapping[str, str] | None = None,
     ) -> None:
-        """Create the settings from those `given` at startup and from dynamic ones; this broker's override the cluster's.
+        """Create the settings from values `given` at startup and dynamic values; this broker's override the cluster's.
 
         `found` has defaults that depend on the machine.
         """
@@ -122,7 +122,7 @@ class BrokerSettings(
         return TODAY if name is None else find(name)
 
     def security_of(self, listener: str) -> SecurityProtocol | None:
-        """Return a listener's protocol by listener.security.protocol.map, else by the listener's name; None without either."""
+        """Return a listener's protocol by listener.security.protocol.map, else by its name; None if neither has a protocol."""
         name = listener.upper()
         return dict(self.listener_security_protocol_map).get(name) or SecurityProtocol.__members__.get(name)
 
@@ -132,10 +132,10 @@ class BrokerSettings(
         return (self.inter_broker_listener_name or self.security_inter_broker_protocol).upper()
 
     def of_listener(self, name: str, mechanism: str = "") -> Self:
-        """Return the settings effective for a listener, or for a SASL mechanism of it.
+        """Return the settings effective for a listener, or for a SASL mechanism of the listener.
 
-        `listener.name.NAME.MECHANISM.SETTING` takes precedence over `listener.name.NAME.SETTING`, and that over `SETTING`,
-        regardless of the order in which they were set.
+        `listener.name.NAME.MECHANISM.SETTING` takes precedence over `listener.name.NAME.SETTING`, which takes precedence over
+        `SETTING`, regardless of the order in which they were set.
         """
         found = self._of_listeners.get((name, mechanism))
         if found is None:
@@ -173,14 +173,14 @@ class BrokerSettings(
         return self.log_flush_scheduler_interval_ms if self.log_flush_interval_ms is None else self.log_flush_interval_ms
 
     def topic_default(self, setting: Setting[object]) -> object:
-        """Return the value of a topic setting for topics without a value of their own."""
+        """Return the value of a topic setting that is effective for topics without their own value."""
         scaled = f"default_{setting.attribute}"
         if hasattr(type(self), scaled):
             return getattr(self, scaled)
         return setting.default if setting.broker is None else self.value(setting.broker)
 
     def topic_value(self, name: str, overrides: Mapping[str, str]) -> object:
-        """Return the value effective for a topic with these configs; the default for an invalid value.
+        """Return the value effective for a topic with these configs; the default if its own value is invalid.
 
         Brokers refuse an invalid value, but tools also write the registry, and one topic's config must not fail others.
         """

@@ -1,4 +1,4 @@
-"""Restoration of topics from directories that the registry does not contain. Decides, and commits nothing.
+"""Restoration of topics whose directories exist but whose entries are missing in the registry. Decides, and commits nothing.
 
 A directory reveals the topic's name and id and the partition's index, but not the topic's configs. An adopted topic keeps all
 records until an operator restores its configs.
@@ -21,11 +21,12 @@ from ottla.ports import Change, Disk
 KEEP_ALL = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 MOST_MISSING = 1000
-"""Upper limit of partitions without a directory in an adopted topic: a name that ends with a date is no partition of that index."""
+"""Upper limit of partitions without a directory in an adopted topic. A name that ends with a date, such as t-20200101, is no
+partition."""
 
 
 class Adoption(NamedTuple):
-    """The changes to commit for a topic, and a sentence about it. Without changes the adoption is refused."""
+    """The changes to commit for a topic, and a message about the adoption. Without changes, the adoption is refused."""
 
     topic: str
     changes: tuple[Change, ...]

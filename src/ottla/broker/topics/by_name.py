@@ -26,9 +26,10 @@ log = logging.getLogger("ottla.broker")
 
 LANE: Final = "topics"
 MOST_WAIT_MS: Final = 5_000
-"""Time a client waits for the leaders of a topic that the controller has created, in ms."""
+"""Upper limit of a client's wait for the leaders of a topic that the controller has created, in ms."""
 MANY_BROKERS: Final = 1 << 15
-"""The size of a cluster that more brokers may join: a topic is created only once enough of them are up for its replicas."""
+"""The assumed size of a cluster that more brokers can join. A topic is then created only once enough brokers for its replicas are
+live."""
 
 Topic = CreateTopicsRequest.CreatableTopic
 Config = CreateTopicsRequest.CreatableTopicConfig
@@ -36,10 +37,10 @@ Placed = CreateTopicsRequest.CreatableReplicaAssignment
 
 
 class TopicsByName:
-    """Creation of topics by name alone: internal ones have their own configs, others the defaults.
+    """Creation of topics by name alone. Internal topics have their own configs, and other topics the defaults.
 
-    Internal topics have the replication factor of the settings, limited to `brokers`. Work begun in the context of `hurrying` is
-    complete at its end if no other broker is involved.
+    Internal topics have the replication factor of the settings, limited to `brokers`. Work begun in the context manager
+    `hurrying` is complete at the end of the context if no other broker is involved.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class TopicsByName:
         self._hurrying = hurrying
 
     def begin(self, names: Sequence[str], now: Now) -> list[Decision]:
-        """Begin the creation of topics, unless it is in progress; a topic without leaders has the error LEADER_NOT_AVAILABLE."""
+        """Begin the creation of topics that is not in progress. A topic without leaders has the error LEADER_NOT_AVAILABLE."""
         refused: list[Decision] = []
 
         def told(decisions: list[Decision]) -> None:
@@ -76,11 +77,11 @@ class TopicsByName:
         return [Decision(name) if self._is_led(name) else known.get(name, Decision(name, LEADER_NOT_AVAILABLE)) for name in names]
 
     def made(self, names: Sequence[str], now: Now) -> Steps[list[Decision]]:
-        """Create topics and wait for their leaders; a topic without leaders in time has the error LEADER_NOT_AVAILABLE."""
+        """Create topics and wait for their leaders. A topic that has no leaders in time has the error LEADER_NOT_AVAILABLE."""
         return (yield from self._led((yield from self._asked(list(map(self._topic, names))))))
 
     def made_on(self, name: str, node_id: int, now: Now) -> Steps[Decision]:
-        """Do the same for one topic, with all its partitions on one broker."""
+        """Create a topic with all its partitions on broker `node_id`, and wait for its leaders, as `made` does for many topics."""
         spec = topic_on(name, self._settings.value, node_id)
         placed = [Placed(partition_index=index, broker_ids=list(replicas)) for index, replicas in spec.assignments]
         topic = Topic(name=name, num_partitions=-1, replication_factor=-1, assignments=placed)
@@ -141,5 +142,5 @@ class TopicsByName:
 
 
 def is_there(decision: Decision) -> bool:
-    """Return whether a topic exists, created by this decision or before."""
+    """Return whether the topic of a decision exists, created by this decision or earlier."""
     return decision.error_code in (NONE, TOPIC_ALREADY_EXISTS)

@@ -1,7 +1,7 @@
 """Decisions of `ottla.cluster` committed to the registry, and then applied to this broker's image.
 
-Each commit is a compare-and-set on versions read just before, so that a decision is based on other brokers' writes. Independent of
-logs and the controller.
+Each commit is a compare-and-set on versions read just before, so that each decision takes other brokers' writes into account.
+Independent of logs and the controller.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ RACES = "Other brokers change the same things all the time: try again."
 
 Decide = Callable[[], list[Decision]]
 DecideOn = Callable[[Mapping[str, Entry | None]], list[Decision]]
-"""Decides on the entries that were read, by path; on the image for entries that were not read."""
+"""Decides by the entries that were read, given by path, and by the image for other entries."""
 
 Announce = Callable[[Sequence[Change]], Sequence[Change]]
-"""Returns further changes that notify other brokers of these ones."""
+"""Returns further changes that notify other brokers of the given changes."""
 
 
 class Commits:
-    """Commits of decisions, atomically, with a new decision if another broker came first.
+    """Atomic commits of decisions. If another broker's commit came first, the decision is made again.
 
-    Commits run one after another, and each decides on an image that contains all earlier ones.
+    Commits run one after another, and the image contains all earlier commits when a decision is made.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class Commits:
         self._turns = InTurn()
 
     def commit_slowly(self, decide: Decide) -> Steps[list[Decision]]:
-        """Commit the decisions of `decide` and apply them to the image; a registry error becomes an error code.
+        """Commit the decisions of `decide` and apply them to the image. A registry error becomes an error code.
 
-        The steps must run to their end. If the registry is unreachable, the change may have been made.
+        The steps must run to their end. If the registry becomes unreachable, the change may have been made.
         """
         return self.commit_read((), lambda entries: decide())
 
     def commit_read(self, reads: Sequence[str], decide: DecideOn) -> Steps[list[Decision]]:
-        """Commit decisions based on entries read from the registry, for content that the image lacks or has in an older version."""
+        """Commit decisions based on the entries at `reads`, because the image lacks these entries or may have older versions."""
         return self._turns.steps(self._decided(reads, decide))
 
     def _decided(self, reads: Sequence[str], decide: DecideOn) -> Steps[list[Decision]]:
@@ -100,7 +100,7 @@ class Commits:
         self._apply((change.path, change.value) for change in changes)
 
     def _changing(self, steps: CommitSteps) -> CommitSteps:
-        """Record with each step that state changes, so that a bug in any of them is not treated as free of effects."""
+        """Record with each step that state changes, so that a bug in a step is not treated as free of effects."""
         resumed: StorageFailed | None = None
         try:
             while True:
@@ -110,7 +110,7 @@ class Commits:
             return
 
     def _take_in(self, entries: Mapping[str, Entry | None]) -> None:
-        """Load these entries into the image: notifications of them may be under way."""
+        """Load these entries into the image, because notifications of their changes may not have arrived yet."""
         self._apply((path, None if entry is None else entry.value) for path, entry in entries.items())
 
     def _apply(self, values: Iterable[tuple[str, bytes | None]]) -> None:
@@ -122,7 +122,7 @@ class Commits:
 
 
 def alone(changes: Sequence[Change]) -> Sequence[Change]:
-    """Return no notifications: there is no other broker."""
+    """Return no notifications, because there is no other broker."""
     return ()
 
 
@@ -132,7 +132,7 @@ def _is_told(path: str) -> bool:
 
 
 def _taken(decision: Decision, entries: Mapping[str, Entry | None]) -> Decision:
-    """Refuse to create an existing entry: the controller has not sent it yet, or it is being deleted."""
+    """Refuse to create an entry that exists, because the controller has not sent it yet or it is being deleted."""
     if decision.error_code or all(change.version != NEW or entries.get(change.path) is None for change in decision.changes):
         return decision
     return replace(decision, error_code=TOPIC_ALREADY_EXISTS, message=THERE.format(decision.name))

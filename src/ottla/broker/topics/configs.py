@@ -58,7 +58,7 @@ class DynamicConfigs:
             self._settings.change(*self._without_bad(of_all_brokers, of_this_broker))
 
     def _without_bad(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> tuple[Texts, Texts]:
-        """Return the configs that are valid together, and log the others, whose settings stay unchanged."""
+        """Return the configs that are valid together. Log the others, whose settings stay unchanged."""
         found: tuple[Texts, Texts] = {}, {}
         before = self._settings.value.of_all_brokers, self._settings.value.of_this_broker
         for given, kept, present in zip((of_all_brokers, of_this_broker), found, before, strict=True):
@@ -90,7 +90,7 @@ class DynamicConfigs:
         return groups.set_configs(group_id, configs, partial(group_config_error, self._settings.value))
 
     def of_broker(self, node_id: int | None, configs: Mapping[str, str]) -> Decision:
-        """Decide to replace the dynamic configs of one broker, or of all if None. Raise `SettingError`."""
+        """Decide to replace the dynamic configs of one broker, or of all brokers if `node_id` is None. Raise `SettingError`."""
         ours = self._settings.value
         if (sentence := size_error(configs)) is not None:
             raise SettingError(sentence)
@@ -118,7 +118,7 @@ class DynamicConfigs:
         return decision
 
     def _configure_logs(self, names: Iterable[str], now: Now) -> Iterator[None]:
-        """Apply to each log the config that is effective at that time: it may change between two pauses."""
+        """Apply to each log its config, which is read for each log because it can change during a pause."""
         for name in names:
             made_of: tuple[object, object] = None, None
             index = 0

@@ -17,7 +17,7 @@ _DELETED = re.compile(rf".+-\d+\.[0-9a-f]{{32}}{DELETING}")
 
 
 class PartitionDirectories:
-    """The partition directories. Each is renamed before its removal, so that its name is free at once."""
+    """The partition directories. A directory is renamed before its removal, so that its name is free at once."""
 
     def __init__(self, disk: Disk, random_bytes: Callable[[int], bytes]) -> None:
         self._disk = disk
@@ -29,7 +29,7 @@ class PartitionDirectories:
         Raise `StorageFailed`.
 
         A partition's directory is created after its topic is in the registry, and the deletion request remains until the directory
-        is renamed. Any other directory was copied there, or the registry has lost entries.
+        is renamed. A directory without either was copied there, or the registry has lost entries.
         """
         unknown = sorted(self._present().difference(held))
         return [name for name in unknown if name.rpartition("-")[0] not in deleted and self._holds_records(name)]
@@ -68,7 +68,7 @@ class PartitionDirectories:
                 log.error("%s exists although the partition is new, and cannot be moved: %s", name, failure)
 
     def sync_soon(self) -> None:
-        """Start a sync of the names of new directories; otherwise the first sync in each of them would do it."""
+        """Start a sync of the names of new directories, so that the first sync in each directory need not do it."""
         try:
             self._disk.sync_soon([self._disk.directory("")], _names_are_synced)
         except StorageFailed as failure:
@@ -88,7 +88,7 @@ class PartitionDirectories:
 
 
 def gone(disk: Disk, deleted: Collection[str]) -> dict[str, int]:
-    """Return partitions with records but without a directory, with their recovery point; none of a topic in `deleted`.
+    """Return the recovery points of partitions that had records but have no directory, except of topics in `deleted`.
 
     Raise `StorageFailed`.
     """
@@ -101,12 +101,12 @@ def gone(disk: Disk, deleted: Collection[str]) -> dict[str, int]:
 
 
 def _names_are_synced(failure: StorageFailed | None) -> None:
-    """Log a failed sync: a directory lost in a power failure is created again, and had no acknowledged records."""
+    """Log a failed sync. A directory lost in a power failure is created again, and had no acknowledged records."""
     if failure is not None:
         log.error("the names of new directories could not be synced: %s", failure)
 
 
 def some(names: Collection[str]) -> str:
-    """Return the first of these names, and the number of the others."""
+    """Return the first of these names, and the number of the others, as text for a log."""
     first = list(names)[:5]
     return ", ".join(first) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,7 +1,7 @@
 """Producer ids: allocated in blocks and handed out one by one. The rest of a block is lost when the broker stops.
 
-The controller takes blocks from the registry; other brokers send AllocateProducerIds. Both take time, so the next block is
-allocated before the current one is used up.
+The controller allocates blocks in the registry; other brokers send AllocateProducerIds to the controller. An allocation takes time,
+so the next block is allocated before the current block is used up.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ProducerIdBlocks:
     def allocated(self, node_id: int, broker_epoch: int) -> Steps[range | int]:
         """Return the next block for a broker's request with this broker epoch, or an error code.
 
-        If the registry is unreachable, an allocated block may be lost: there are enough of them.
+        If the registry becomes unreachable, an allocated block can be lost. There are enough blocks.
         """
         try:
             (registered,) = yield from self._registry.read([layout.broker_path(node_id)])
@@ -87,7 +87,7 @@ class ProducerIds:
         self._waiting: list[Done] = []
 
     def next(self) -> int | None:
-        """Return an id that was never handed out before; None if none is available at the moment."""
+        """Return an id that was never handed out before; None if no id is available at the moment."""
         if self._left <= FEW:
             self._begin()
         if not self._left:

@@ -1,4 +1,4 @@
-"""Checks of a single broker's registry against its data directory at startup: each must contain what the other does."""
+"""Checks of a single broker's registry against its data directory at startup: both must contain the same partitions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RegistryCheck:
         self._held = {(name, int(index)): None for name in self._topics for index in self._indexes(layout.topic_path(name))}
 
     def identity(self, directories: PartitionDirectories) -> None:
-        """Refuse a registry of another cluster, or one without topics that have directories: damage must not look like a deletion.
+        """Refuse a registry of another cluster, or one without topics that have directories. Damage must not look like a deletion.
 
         Raise `RegistryDamaged` and `StorageFailed`.
         """

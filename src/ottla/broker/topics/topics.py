@@ -29,13 +29,13 @@ Late = Callable[[str], None]
 """Called with a topic whose change is not complete at the timeout."""
 
 LOOK_AGAIN_MS = 10
-"""Pause before the creation of a topic is retried whose name may still be in deletion, in ms."""
+"""Pause, in ms, before the creation of a topic is retried because its name may still be in deletion."""
 
 GOING_MS = 2_000
 """Time to wait for the deletion of a topic whose name is to be reused, in ms."""
 
 MOST_WAIT_MS = 60_000
-"""Longest work of a single broker on a request with a shorter timeout, in ms: it waits only for itself."""
+"""Least time, in ms, that a single broker works on a request with a shorter timeout, because it waits only for itself."""
 
 _RESERVED_IDS = (bytes(16), bytes(15) + b"\x01")
 
@@ -77,8 +77,8 @@ class Topics:
     ) -> Steps[list[Decision]]:
         """Create topics, and return a decision for each. With `validate_only`, nothing is created.
 
-        All together have at most `room` partitions. A name that exists in the registry but not in the image may be in deletion: a
-        short wait follows.
+        The topics together have at most `room` partitions. A name that exists in the registry but not in the image may be in
+        deletion, which is awaited for a short time.
         """
         decisions = yield from self._create(wanted, room, validate_only=validate_only)
         until_ms = self._purgatory.now().mono_ms + GOING_MS
@@ -98,7 +98,7 @@ class Topics:
         return (yield from self._commits.commit_slowly(decide))
 
     def _new_id(self) -> bytes:
-        """Return the id of a new topic: none before 2.8, so that a broker of that time can share the cluster."""
+        """Return the id of a new topic; no id with a protocol version before 2.8, so that older brokers can share the cluster."""
         has_ids = self._settings.value.inter_broker_protocol_version.has(Switch.TOPIC_IDS)
         return self._random_id() if has_ids else NO_TOPIC_ID
 
@@ -139,10 +139,10 @@ class Topics:
         return decision
 
     def reply(self, response: Message, expected: Mapping[str, int], now: Now, timeout_ms: int, late: Late) -> Steps[Reply]:
-        """Return the response once these topics have the given number of partitions; 0 means deleted here, and -1 no wait.
+        """Return the response once these topics have the given numbers of partitions; 0 means deleted here, and -1 no wait.
 
-        `late` is called for topics that are not complete after `timeout_ms`; the controller continues with them. A single broker
-        waits longer.
+        `late` is called for topics whose change is not complete after `timeout_ms`. The controller continues their changes. A
+        single broker waits at least `MOST_WAIT_MS`.
         """
         until_ms = now.mono_ms + (max(timeout_ms, MOST_WAIT_MS) if self._is_alone else timeout_ms)
         yield from self._news.until(lambda: all(self._is_so(*one) for one in expected.items()), until_ms)
@@ -159,7 +159,7 @@ class Topics:
 
 
 def new_topic_id(random_bytes: Callable[[int], bytes]) -> bytes:
-    """Return 16 random bytes as a version 4 UUID, none of those that Kafka reserves."""
+    """Return 16 random bytes as a version 4 UUID that is not an id reserved by Kafka."""
     while True:
         raw = bytearray(random_bytes(16))
         raw[6] = raw[6] & 0x0F | 0x40
