@@ -243,7 +243,7 @@ def _declared(name: str) -> tuple[Setting[object] | None, bool]:
 
 
 def _check_replicas(changes: list[ConfigChange], node_id: int | None, *, keeps: bool) -> None:
-    """With eligible leader replicas (KIP-966), refuse to remove min.insync.replicas of the cluster, or to alter it for a broker.
+    """Refuse to remove min.insync.replicas of the cluster, or alter it for a broker, with eligible leader replicas (KIP-966).
 
     `keeps`: the request leaves settings unchanged that it does not name.
     """
