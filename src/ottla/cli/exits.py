@@ -1,4 +1,4 @@
-"""The end of a command: its exit code, and one sentence about the error."""
+"""The end of a command: its exit code, and one sentence about an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COULD_NOT = 1
 MISUSED = 2
 """The exit code for wrong arguments."""
 BROKEN = 70
-"""The exit code after a bug in Ottla ended the broker: `EX_SOFTWARE` of sysexits.h."""
+"""The exit code after a bug in Ottla has ended the broker: `EX_SOFTWARE` of sysexits.h."""
 NO_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -22,7 +22,10 @@ def fail(sentence: str, code: int = COULD_NOT) -> int:
 
 
 def announce(line: str) -> None:
-    """Print a line of a command that goes on whether anybody can read it or not: the file it goes to may be on a full disk."""
+    """Print a line of a command that continues even if standard output cannot be written, for example on a full disk.
+
+    The line is logged if it cannot be printed.
+    """
     try:
         print(line, flush=True)
     except OSError as error:
@@ -31,15 +34,18 @@ def announce(line: str) -> None:
 
 
 def unwritten(error: OSError) -> int | None:
-    """Return the exit code of a command whose output cannot be written, once that is said; None if the error is another one."""
+    """Print a sentence if `error` means that standard output cannot be written; return the exit code.
+
+    Return None for any other error. If a pipe was closed, the exit code is 0, without a sentence.
+    """
     if error.errno not in NO_OUTPUT or error.filename is not None:
         return None
     silence()
-    if error.errno == errno.EPIPE:  # the reader, such as head, has seen enough
+    if error.errno == errno.EPIPE:  # the reader, such as head, has closed the pipe
         return 0
     return fail(f"Standard output cannot be written ({error.strerror}): the output is incomplete.")
 
 
 def silence() -> None:
-    """Write nothing more to standard output, also not what is left of it when Python ends."""
+    """Discard all further standard output, and the buffered output that Python would write at its end."""
     sys.stdout = io.StringIO()

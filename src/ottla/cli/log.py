@@ -91,7 +91,10 @@ def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, k
 
 
 def _gone(disk: RealDisk, noted: Mapping[str, Known]) -> Iterator[Finding]:
-    """Yield partitions that held records and have no directory: damage, unless their topics may have been deleted."""
+    """Yield a finding for each missing directory of a partition that held records.
+
+    It is damage, unless the topic may have been deleted.
+    """
     from ottla.log.check.check import DAMAGED, NOTE, Finding
 
     gone = {path: known.recovery_point for path, known in sorted(noted.items()) if not disk.exists(path)}
@@ -104,7 +107,7 @@ def _gone(disk: RealDisk, noted: Mapping[str, Known]) -> Iterator[Finding]:
 
 
 def _held(disk: RealDisk) -> Mapping[str, bytes]:
-    """Return the partitions of all topics, with the ids of their topics; none if the registry is damaged."""
+    """Return the partitions of all topics, each with its topic's id; none if the registry is damaged."""
     from ottla.cluster.image import ClusterImage
     from ottla.ports import RegistryDamaged
     from ottla.registry.generations import find
@@ -114,7 +117,7 @@ def _held(disk: RealDisk) -> Mapping[str, bytes]:
         found = find(disk)
         if found is not None:
             image.load(found.best.tree)
-    except RegistryDamaged:  # `ottla registry check` reports it
+    except RegistryDamaged:  # `ottla registry check` reports the damage
         return {}
     return {f"{topic.name}-{one.index}": topic.topic_id for topic in image.topics.values() for one in topic.partitions}
 

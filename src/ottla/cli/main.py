@@ -1,4 +1,4 @@
-"""The `ottla` command: it parses arguments and runs one command. Protocols are unknown here."""
+"""The `ottla` command, which parses arguments and runs one command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.cli.exits import MISUSED, fail, unwritten
 from ottla.version import VERSION
 
 SILENT = logging.NullHandler()
-"""Keeps warnings of the clients off standard error: a command says there, in one sentence of its own, what failed."""
+"""A handler that drops the clients' warnings, because a command prints one sentence of its own about a failure."""
 
 
 class Words(argparse.ArgumentParser):
@@ -24,12 +24,12 @@ class Words(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit code: 0 done, 1 could not, 2 wrong arguments, 70 a bug in Ottla.
+    """Run one command, and return its exit code.
 
-    When it runs as a program, Ctrl-C ends it at once.
+    The codes are: 0 done, 1 could not, 2 wrong arguments, 70 a bug in Ottla. Ctrl-C ends the program at once.
     """
     if argv is None:
-        # Python's KeyboardInterrupt may get lost in an import. Only `serve` has state to clean up, and by then it has its own
+        # A KeyboardInterrupt can get lost in an import. Only `serve` has state to clean up, and by then it has its own
         # signal handlers.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     parser = _parser()

@@ -1,4 +1,4 @@
-"""`ottla mirror --from 0.7`: topics of Kafka 0.7 into a cluster of today. `ottla.kafka07.pipelines.mirror` does the work."""
+"""`ottla mirror --from 0.7`: copies topics of Kafka 0.7 to a current cluster. `ottla.kafka07.pipelines.mirror` does the work."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _target_settings(found: dict[str, Any]) -> dict[str, Any]:
 
 
 class ShownCopies:
-    """The output of steps: a line of JSON or of text for each."""
+    """The output of a copy: for each step a line, of JSON or of text."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json

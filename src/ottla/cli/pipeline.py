@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from ottla.pipelines.query_runner import Pipeline
 
 MOST_SECONDS = 1_000_000
-"""The longest pause between batches, eleven days."""
+"""The longest pause between batches, in s: eleven days."""
 _OTHER_TIME = re.compile(r"\d{4}(-(0?[1-9]|1[0-2])(-(0?[1-9]|[12]\d|3[01])( .*[A-Za-z/].*)?)?)?")
-"""A time that Spark takes and Python does not: a year, a month, a day of one digit, or with the name of a zone."""
+"""A time that Spark accepts and Python does not: without a day or month, with numbers of one digit, or with the name of a zone."""
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 ARCHIVE = """Archive topics in files, each record once, in one directory for each topic and day or hour. A restart,
@@ -167,7 +167,7 @@ def _seconds(text: str) -> float:
 
 
 def _time(text: str) -> str:
-    """Return a time as it was given. Spark reads it in the same way, but half a minute later."""
+    """Check a time, and return it unchanged. Without the check, an error would come from Spark half a minute later."""
     try:
         datetime.fromisoformat(text.strip())
     except ValueError:

@@ -18,7 +18,7 @@ from ottla.spark.java import NoJava
 
 
 def run(pipeline: Pipeline, master: str, settings: Mapping[str, str], *, as_json: bool) -> int:
-    """Run until it ends, or until SIGTERM or Ctrl-C; return the exit code."""
+    """Run a pipeline until it ends, or until SIGTERM or Ctrl-C; return the exit code."""
     try:
         from pyspark.errors import PySparkException
     except ImportError:
@@ -30,7 +30,7 @@ def run(pipeline: Pipeline, master: str, settings: Mapping[str, str], *, as_json
         with session(master, settings, pipeline.state.log) as spark, stopped_by_signals() as stop:
             pipeline.run(spark, told.tell, stop)
     except JavaFailed as error:
-        if stop is None or not stop.is_set():  # the signal that stops a pipeline may end its Java first
+        if stop is None or not stop.is_set():  # a signal to all processes can end Java before the pipeline
             return told.failed(str(error))
     except (PipelineError, NoJava, KafkaError) as error:
         return told.failed(str(error))
@@ -41,7 +41,7 @@ def run(pipeline: Pipeline, master: str, settings: Mapping[str, str], *, as_json
 
 
 class ShownSteps:
-    """The output of steps: lines of JSON, one changing line on a terminal, or a line each."""
+    """The output of steps: a line of JSON for each, one line that changes on a terminal, or a line of text for each."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -78,7 +78,7 @@ class ShownSteps:
 
 
 def line_of(step: PipelineStep) -> str:
-    """Return one step as text: rows, rate, lag, and rows that did not fit."""
+    """Return one step as text: rows, rate, lag, and the number of rows that did not fit their table."""
     lag = "-" if step.lag is None else f"{step.lag:,}"
     misfits = f"   {step.misfits:,} do not fit" if step.misfits else ""
     counts = f"{step.rows:>11,} rows {step.rows_per_second:>11,.0f} rows/s"

@@ -1,4 +1,4 @@
-"""`ottla serve --processes N`: the brokers of one host, each with its own process, directory, ports and node id.
+"""`ottla serve --processes N`: N brokers on one host, each with its own process, directory, ports and node id.
 
 `ottla.net.process.supervisor` runs them.
 """
@@ -22,11 +22,11 @@ DEFAULTS: Final = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
 }
-"""Settings of one host's brokers where Kafka's defaults assume several hosts: replicas on one disk make nothing safer."""
+"""Settings for which Kafka's defaults assume several hosts. Several replicas on one host's disk would not make data safer."""
 
 
 def run(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[Listen]) -> int:
-    """Run until SIGTERM or Ctrl-C; return the exit code."""
+    """Run the brokers until SIGTERM or Ctrl-C; return the exit code."""
     import asyncio
     import time
 
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[
 
 
 def check(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[Listen]) -> None:
-    """Raise `SettingError` for options that do not fit together."""
+    """Raise `SettingError` for options that contradict each other."""
     from ottla.errors import SettingError
     from ottla.net.startup.data_directory import META
 
@@ -82,9 +82,9 @@ def check(options: argparse.Namespace, settings: BrokerSettings, listen: Sequenc
 
 
 def _with_port(where: Listen) -> Listen:
-    """Return the listener with a free port in place of 0: brokers keep their ports across restarts. The next ports may be taken.
+    """Return the listener with a free port in place of port 0, because brokers must keep their ports across restarts.
 
-    Raises `CannotListen`.
+    The ports after it, which other brokers get, may be in use. Raises `CannotListen`.
     """
     import socket
 
@@ -100,7 +100,7 @@ def _with_port(where: Listen) -> Listen:
 
 
 def _command(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[Listen], number: int) -> Iterator[str]:
-    """Yield the command line of one of the brokers."""
+    """Yield the words of the command line that starts broker `number`."""
     yield from (sys.executable, "-m", "ottla", "serve", "--supervised", "--node-id", str(number))
     yield from ("--data-dir", str(Path(options.data_dir, str(number))))
     yield from ("--registry", f"sqlite:{Path(options.data_dir, REGISTRY)}")
@@ -121,7 +121,7 @@ def _command(options: argparse.Namespace, settings: BrokerSettings, listen: Sequ
 
 
 def moved(where: Listen, number: int) -> Listen:
-    """Return the listener of the broker with this number."""
+    """Return the listener of broker `number`: each broker has another port."""
     return replace(where, port=where.port + number - 1)
 
 

@@ -39,7 +39,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
         help="run N brokers as processes of this host, with DIR/1 to DIR/N and a registry in DIR that they share; each --listen is "
         "the first of N ports in a row",
     )
-    command.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)  # set for one of these processes
+    command.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)  # set for a broker of `serve --processes`
     command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting by Kafka's name")
     command.add_argument("--config", metavar="FILE", help="a properties file of broker settings, as Kafka's server.properties")
     command.add_argument("--log-format", choices=("text", "json"), default="text", help="the format of log lines (default text)")
@@ -89,7 +89,7 @@ def _serve(options: argparse.Namespace, settings: BrokerSettings, listen: list[L
 
 
 def _wanted(options: argparse.Namespace) -> tuple[BrokerSettings, list[Listen]]:
-    """Return the settings and the listeners.
+    """Return the settings and the listeners of the broker.
 
     Raises `SettingError`, ValueError with a sentence, OSError and UnicodeDecodeError.
     """
@@ -108,18 +108,18 @@ def _wanted(options: argparse.Namespace) -> tuple[BrokerSettings, list[Listen]]:
         for name, host, port in settings.listeners
         if name not in (settings.controller_listener_names or ())
     ]
-    if all(where.release is listen[0].release for where in listen):  # a release of all listeners also sets its defaults
+    if all(where.release is listen[0].release for where in listen):  # the release of all listeners also determines its defaults
         settings = BrokerSettings.parse(listen[0].release.settings() | wanted)
     return settings, listen
 
 
 def _with_release(listen: Listen, settings: BrokerSettings) -> Listen:
-    """Return a listener of --listen with its own release, or with the release of its name in the settings."""
+    """Return a listener of --listen with its release, which the option or the settings for the listener's name specify."""
     return replace(listen, release=settings.release_of(listen.name)) if listen.release.is_today else listen
 
 
 def _of_cluster(options: argparse.Namespace) -> dict[str, str]:
-    """Return the settings of the cluster's registry and of the node id."""
+    """Return the settings that have the cluster's registry and the node id."""
     from ottla.broker.settings import registry_settings
 
     registry = {} if options.registry is None else registry_settings(options.registry)
@@ -127,7 +127,7 @@ def _of_cluster(options: argparse.Namespace) -> dict[str, str]:
 
 
 def given(config: str | None, pairs: list[str]) -> dict[str, str]:
-    """Return the file's settings, overridden by the command line's."""
+    """Return the settings of the file. Settings of the command line replace them."""
     from ottla.broker.settings import SettingError
     from ottla.properties import parse_properties
 

@@ -10,7 +10,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
-    """Yield an event that SIGTERM and Ctrl-C set: current work is finished or given up in order, then the command ends."""
+    """Yield an event that SIGTERM and Ctrl-C set.
+
+    The command must then finish or cancel its work, and end.
+    """
     stop = threading.Event()
     kept = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGTERM, signal.SIGINT)}
     try:

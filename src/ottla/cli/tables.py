@@ -10,7 +10,7 @@ Row = Mapping[str, object]
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> list[str]:
-    """Return the lines of a table; a cell of None becomes a dash."""
+    """Return the lines of a table. A cell that is None is shown as a dash."""
     lines = [list(headers), *(["-" if cell is None else str(cell) for cell in row] for row in rows)]
     widths = [max(len(line[at]) for line in lines) for at in range(len(headers))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
@@ -34,7 +34,7 @@ def duration(ms: int) -> str:
 
 
 def size(in_bytes: int) -> str:
-    """Format a size: 17 B, 4.2 KB, 1.3 GB; in thousands, as disks are sold."""
+    """Format a size in bytes: 17 B, 4.2 KB, 1.3 GB. The units are powers of 1000, as for disks."""
     amount, units = float(in_bytes), iter(("KB", "MB", "GB", "TB", "PB"))
     if in_bytes < 1000:
         return f"{in_bytes} B"
@@ -45,7 +45,7 @@ def size(in_bytes: int) -> str:
 
 
 def told(names: Sequence[str], rows: Iterable[Sequence[Cell]], *, as_json: bool) -> list[str]:
-    """Return rows with column names, as a table or as JSON lines."""
+    """Return rows with the names of their columns, as a table or as lines of JSON."""
     return (
         as_lines(dict(zip(names, row, strict=True)) for row in rows) if as_json else table([name.upper() for name in names], rows)
     )

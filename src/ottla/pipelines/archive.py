@@ -1,8 +1,8 @@
 """The archive of topics as Parquet or ORC files, each record once, in one directory for each topic and day or hour.
 
-The archive may also be a table of Delta Lake or Iceberg (`lakes`). Spark's file sink logs each finished micro-batch with its files
-in `DIRECTORY/_spark_metadata`, and Spark reads only the logged files. Other files of a killed run are removed at the next start, so
-that other readers do not see them either.
+The archive can also be a table of Delta Lake or Iceberg (`lakes`). Spark's file sink logs each finished micro-batch with its files
+in `DIRECTORY/_spark_metadata`, and Spark reads only logged files. Other readers read all files. Therefore the next start removes
+the files that a killed run has written and not logged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _VERSIONED = re.compile(r"(\d+)(\.compact)?")
 
 @dataclass(frozen=True, slots=True)
 class ArchivePipeline:
-    """An archive of topics in a directory. With `once` the run ends when all is archived.
+    """An archive of topics in a directory. With `once`, the run ends when all records are archived.
 
     `every_s` is the interval of micro-batches. `form` is parquet, orc, delta or iceberg; with Iceberg the rows are in `table`.
     `options` are further options of the source.
@@ -50,7 +50,7 @@ class ArchivePipeline:
 
     @property
     def state(self) -> PipelineState:
-        """Return the state, which is in the archive's directory: neither is of use without the other."""
+        """Return the pipeline's state. It is in the archive's directory, because neither is of use without the other."""
         about = {"pipeline": "archive", "topics": sorted(self.topics), "format_of_files": self.form, "by": self.by}
         about |= {} if self.table is None else {"table": self.table}
         return PipelineState(self.directory / "_ottla", about)
@@ -95,7 +95,7 @@ def _with_times(rows: DataFrame, by: str) -> DataFrame:
 
 
 def check_empty(directory: Path) -> None:
-    """Check that the directory of a new archive is empty. Raises `PipelineError`."""
+    """Raise `PipelineError` unless the directory of a new archive is empty."""
     found = next((path.name for path in sorted(_listed(directory)) if not path.name.startswith(".")), None)
     if found is not None:
         raise PipelineError(
@@ -104,9 +104,10 @@ def check_empty(directory: Path) -> None:
 
 
 def remove_unfinished(directory: Path, topics: Iterable[str], by: str) -> int:
-    """Remove files of these topics that the file sink wrote and did not log; return their number. No run may be active.
+    """Remove files of these topics that the file sink wrote and did not log. Return the number of removed files.
 
-    Only the archive's own directories are searched: users may keep tables, or other archives, below.
+    No run may be active. Only the archive's own directories are searched, because users may keep tables, or other archives, within
+    them.
     """
     places = [directory / f"topic={topic}" for topic in topics]
     for column in BY[by][1:]:
@@ -122,7 +123,7 @@ def remove_unfinished(directory: Path, topics: Iterable[str], by: str) -> int:
 
 
 def noted_names(log: Path) -> set[str]:
-    """Return the names of all files in the file sink's log: in its newest compact file, and in later files."""
+    """Return the names of all files in the file sink's log. They are in its newest compact file, and in the files after it."""
     found = [(int(match[1]), bool(match[2]), path) for path in _listed(log) if (match := _VERSIONED.fullmatch(path.name))]
     compact = max((number for number, is_compact, _ in found if is_compact), default=-1)
     wanted = [path for number, is_compact, path in found if number > compact or (is_compact and number == compact)]

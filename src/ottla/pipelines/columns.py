@@ -6,9 +6,9 @@ RECORD = (
     "key BINARY, value BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
-"""The columns of a file; topic and time are in the names of its directories."""
+"""The columns in a file. The topic and the time are in the names of directories."""
 BY = {"none": ("topic",), "day": ("topic", "date"), "hour": ("topic", "date", "hour")}
-"""Granularity of an archive -> the columns that name its directories."""
+"""How an archive is divided by time -> the columns that name its directories."""
 PARTITIONING = {"topic": "topic STRING", "date": "date DATE", "hour": "hour STRING"}
 
 

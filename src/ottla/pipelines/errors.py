@@ -1,4 +1,4 @@
-"""The errors of pipelines, each one sentence that says what to do; also extracted from Spark's exceptions."""
+"""The errors of pipelines, which are sentences that say what to do, and their extraction from Spark's exceptions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ class PipelineError(RuntimeError):
 
 
 class JavaFailed(PipelineError):
-    """Spark's Java failed in a way that Spark has no error for, or ended, such as by a signal to the whole group of processes."""
+    """Spark's Java failed without an error of Spark, or it ended.
+
+    A signal to the whole group of processes, such as Ctrl-C, ends it.
+    """
 
 
 def sentence_of(error: BaseException) -> str:

@@ -1,6 +1,7 @@
-"""Archives in tables of Delta Lake or Iceberg, for sessions with their jars; without the jars, one sentence says so.
+"""Archives in tables of Delta Lake or Iceberg. The Spark session needs the format's jars; without them, an error says so.
 
-Both formats track a query's batches, so each record is written once, as with files. Readers need the jars too.
+Both formats store which micro-batches of a query are written. So each record is written once, as with files. Readers need the jars,
+too.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def check_jars(spark: SparkSession, form: str) -> None:
     """Raise `PipelineError` if the session cannot write this format."""
     from py4j.protocol import Py4JJavaError
 
-    jvm: Any = spark._jvm  # its packages are resolved by name
+    jvm: Any = spark._jvm  # Py4J resolves packages by name
     try:
         jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(form, spark._jsparkSession.sessionState().conf())
     except Py4JJavaError:
@@ -37,7 +38,7 @@ def check_jars(spark: SparkSession, form: str) -> None:
 
 
 def check_table(form: str, table: str | None) -> None:
-    """Raise `PipelineError` unless a table is named for Iceberg, and only for Iceberg."""
+    """Raise `PipelineError` if `table` is missing for Iceberg, or given for another format."""
     if form == ICEBERG and table is None:
         raise PipelineError("An archive in Iceberg needs the name of its table: give --table CATALOG.DATABASE.NAME.")
     if form != ICEBERG and table is not None:

@@ -1,8 +1,8 @@
 """The mirror of topics into another cluster: each record in its partition, with key, headers and timestamp, and group offsets.
 
-After each micro-batch, the end offsets at source and target are stored as a sync (`syncs`). The offsets that a group has committed
-at the source are translated by syncs and committed at the target. Its consumers can then move there: they read no record twice and
-miss none.
+After each micro-batch, the end offsets at source and target are stored as a sync (`syncs`). Offsets that a group has committed at
+the source are translated by syncs, and committed at the target. The group's consumers can then move to the target: they read no
+record twice and miss none.
 """
 
 from __future__ import annotations
@@ -46,14 +46,15 @@ REFUSED = {
     "subscribepattern": "name its topics",
     "assign": "name its topics",
 }
-"""Options of the source that a mirror refuses, with the reasons."""
+"""Options of the source that a mirror does not accept, each with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorPipeline:
-    """A mirror of topics from one cluster to another. `prefix` precedes the names of topics at the target.
+    """A mirror of topics from one cluster to another. At the target, `prefix` is put before the names of topics.
 
-    `groups` are the groups whose committed offsets are translated; None means all. `options` are further options of the source.
+    `groups` are the groups whose committed offsets are translated; None means all groups. `options` are further options of the
+    source.
     """
 
     topics: Sequence[str]
@@ -68,7 +69,7 @@ class MirrorPipeline:
     target_options: dict[str, str] = field(default_factory=dict)
 
     def clients(self) -> Iterator[dict[str, Any]]:
-        """Yield the client settings for the source and for the target."""
+        """Yield the client settings for the source, then the ones for the target."""
         for servers, options in ((self.source, self.options), (self.target, self.target_options)):
             yield {"bootstrap_servers": servers, **secured(options)}
 
@@ -111,7 +112,7 @@ def _started(spark: SparkSession, wanted: MirrorPipeline, copying: Copying, stat
 
 
 class Copying:
-    """The writer of micro-batches, which also stores the syncs."""
+    """The writer of micro-batches. It also stores the syncs."""
 
     def __init__(self, wanted: MirrorPipeline, state: PipelineState, source: Admin, target: Admin) -> None:
         self.wanted = wanted
@@ -131,17 +132,17 @@ class Copying:
         self._note(ends)
 
     def place(self, where: TopicPartition, source: int) -> tuple[OffsetSync, OffsetSync] | None:
-        """Return the sync at or before a source offset, and the last sync; None if nothing is mirrored."""
+        """Return the last sync at or before a source offset, and the last sync of all; None if the partition has no syncs."""
         with self._lock:
             sync, last = self._syncs.before(where, source), self._syncs.last(where)
         return None if sync is None or last is None else (sync, last)
 
     def there(self, where: TopicPartition) -> TopicPartition:
-        """Return the partition of the target for one of the source."""
+        """Return the target's partition to which a partition of the source is mirrored."""
         return TopicPartition(self.wanted.prefix + where.topic, where.partition)
 
     def _position(self, batch_id: int) -> Position:
-        """Return the source position at the end of a micro-batch: Spark stores it before the batch begins."""
+        """Return the source position at the end of a micro-batch, which Spark stores before the batch begins."""
         lines = (self._state.checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
         return from_json(json.loads(lines[2]))
 
@@ -168,11 +169,11 @@ class Copying:
         write_once(columns, batch_id, name="mirror", **given)
 
     def _note(self, source: PartitionOffsets) -> None:
-        """Store a sync: the target's end now corresponds to these source offsets."""
+        """Store a sync for each partition: the current end of the target's partition corresponds to the offset in `source`."""
         if not source:
             return
         there = {where: self.there(where) for where in source}
-        # Not read_committed: the markers of the last batch may be pending, and records before them count.
+        # Not read_committed: the last batch's transaction markers may not be written yet, and records before them count.
         _, to_there = self.wanted.clients()
         with Brokers(parse(ConsumerSettings, to_there)) as brokers:
             ends = brokers.latest(there.values())
@@ -183,13 +184,13 @@ class Copying:
 
 
 def topic_settings(admin: Admin, topic: str) -> dict[str, str]:
-    """Return the settings that were set for a topic itself."""
+    """Return the settings of a topic that were set for this topic, without defaults."""
     found = admin.describe_topic_configs(topic).values()
     return {each.name: each.value for each in found if each.source == DYNAMIC_TOPIC_SOURCE and each.value is not None}
 
 
 class GroupsAlong:
-    """The translation of committed offsets of groups from source to target. It never moves a group back."""
+    """The translation of groups' committed offsets from source to target. It never decreases a committed offset."""
 
     def __init__(self, wanted: MirrorPipeline, copying: Copying, source: Admin, target: Admin) -> None:
         self._wanted, self._copying = wanted, copying
@@ -200,7 +201,7 @@ class GroupsAlong:
         self._next_s = 0.0
 
     def translate_now_and_then(self) -> None:
-        """Translate if the last time is a while ago. An error is logged, and retried the next time."""
+        """Translate if enough time has passed since the last translation. An error is logged, and the next call tries again."""
         if time.monotonic() < self._next_s:
             return
         try:
@@ -210,7 +211,7 @@ class GroupsAlong:
         self._next_s = time.monotonic() + GROUPS_EVERY_S
 
     def translate(self) -> None:
-        """Translate the offsets of all groups now. Raises `KafkaError`, once all were tried."""
+        """Translate the offsets of all groups. Raises the first `KafkaError`, after all groups were tried."""
         names = self._wanted.groups
         failed: KafkaError | None = None
         for group in [each.group_id for each in self._source.list_groups()] if names is None else names:
@@ -242,7 +243,7 @@ class GroupsAlong:
             self._complained.add(group)
 
     def _offset_there(self, group: str, where: TopicPartition, offset: int) -> int | None:
-        """Return the target offset that corresponds to a source offset; None if nothing is mirrored."""
+        """Return the target offset that corresponds to a source offset; None if the partition has no syncs."""
         found = self._copying.place(where, offset)
         if found is None:
             return None
@@ -260,6 +261,6 @@ class GroupsAlong:
         try:
             rows = rows_between(source, where, sync.source, offset)
             return offset_after(target, there, sync.target, last.target, rows)
-        except OffsetOutOfRange:  # the records are no longer there to count: rather a few records twice than one missed
+        except OffsetOutOfRange:  # the records to count are deleted: rather a few records twice than one missed
             with Brokers(target) as brokers:
                 return max(sync.target, brokers.earliest([there])[there])

@@ -1,4 +1,4 @@
-"""The division of an archive into the parts of a replay. A part is written at once, with offsets of every partition. Pure."""
+"""The division of an archive into the parts of a replay. A part has offsets of every partition; one job writes it. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """The archived offsets of a partition: `first` to `last` (included), with their number of `rows`."""
+    """The archived offsets of a partition, from `first` to `last` (included). `rows` is the number of archived records."""
 
     topic: str
     partition: int
@@ -26,7 +26,7 @@ class OffsetRange(NamedTuple):
 
 
 def parts_of(spans: Iterable[Span], rows_per_part: int) -> list[list[OffsetRange]]:
-    """Return parts of about `rows_per_part` rows, in replay order; all partitions advance evenly."""
+    """Return parts of about `rows_per_part` rows, in the order of the replay. Each part advances all partitions evenly."""
     spans = sorted(span for span in spans if span.rows)
     count = max(1, -(-sum(span.rows for span in spans) // rows_per_part))
     parts = [[piece for span in spans if (piece := _piece(span, part, count))] for part in range(count)]
@@ -40,7 +40,7 @@ def _piece(span: Span, part: int, count: int) -> OffsetRange | None:
 
 
 def partition_counts(spans: Iterable[Span]) -> dict[str, int]:
-    """Return the number of partitions that each topic needs for each record to return to its own."""
+    """Return the number of partitions that each topic needs so that every record can return to its own partition."""
     counts: dict[str, int] = {}
     for span in spans:
         counts[span.topic] = max(counts.get(span.topic, 0), span.partition + 1)

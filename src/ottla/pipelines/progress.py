@@ -1,4 +1,4 @@
-"""The progress of a pipeline: Spark's report of a micro-batch as rows, rates and lag. Pure."""
+"""The progress of a pipeline: Spark's reports of micro-batches, converted to rows, rates and lag. Pure."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ class PipelineStep:
 
 
 def lag_of(progress: Mapping[str, Any]) -> int | None:
-    """Return the summed lag of all sources in offsets, at their last report; None if no source reads topics."""
+    """Return the lag of all sources together, in offsets, at their last report. Return None if no source reads topics."""
     sources = [source for source in offsets_behind_latest(progress) if source.topics]
     return sum(source.sum_offsets_behind_latest for source in sources) if sources else None
 
 
 class Steps:
-    """The conversion of Spark's reports to steps: each micro-batch with rows once, in order, with the total of rows."""
+    """The conversion of Spark's reports to steps.
+
+    Each micro-batch with rows becomes one step, with the total number of rows so far.
+    """
 
     def __init__(self, pipeline: str) -> None:
         self._pipeline = pipeline
@@ -45,7 +48,7 @@ class Steps:
         self._total_rows = 0
 
     def take(self, progress: Mapping[str, Any]) -> PipelineStep | None:
-        """Return the step of a report; None if it was reported before or has no rows."""
+        """Return the step of a report. Return None if the micro-batch was reported before, or has no rows."""
         batch, rows = int(progress["batchId"]), int(progress.get("numInputRows") or 0)
         if batch <= self._told or rows == 0:
             return None

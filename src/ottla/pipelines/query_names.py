@@ -1,4 +1,6 @@
-"""The checkpoints of a script's queries: each belongs to a query's target and text, wherever it is in the script. Pure.
+"""The checkpoints of a script's queries. A checkpoint belongs to a query's target and text, not to its position in the script.
+
+Pure.
 
 A query that is edited in place keeps its checkpoint, which Spark accepts or refuses. Any other new text gets a new checkpoint.
 """
@@ -16,7 +18,7 @@ SHOWN = "select"
 
 @dataclass(frozen=True, slots=True)
 class NamedQuery:
-    """A query and the name of its checkpoint. `current`: it was in the last script that ran."""
+    """A query and the name of its checkpoint. `current` means that the query was in the last script that ran."""
 
     target: str
     digest: str
@@ -30,7 +32,7 @@ def digest_of(text: str) -> str:
 
 
 class QueryNames:
-    """The names of all queries that a state has ever had."""
+    """The names of all queries that this pipeline's scripts have ever had."""
 
     def __init__(self, stored: Mapping[str, Any]) -> None:
         self._known = [NamedQuery(*each) for each in stored.get("queries", [])]
@@ -39,7 +41,7 @@ class QueryNames:
         return {"queries": [[each.target, each.digest, each.name, each.current] for each in self._known]}
 
     def assign(self, queries: Sequence[tuple[str, str]]) -> list[str]:
-        """Return the checkpoint name of each query (target, text) of a script, and store them."""
+        """Return the checkpoint name of each query (target, text) of a script. Store the names of new queries."""
         wanted = [(target, digest_of(text)) for target, text in queries]
         left = list(self._known)
         found = [_taken(left, target, digest) for target, digest in wanted]
@@ -59,12 +61,12 @@ class QueryNames:
         return names
 
     def rename(self, name: str, other: str) -> None:
-        """Give a query the name of an existing checkpoint."""
+        """Replace a query's name by the name of a checkpoint that exists."""
         self._known = [replace(each, name=other) if each.name == name else each for each in self._known]
 
 
 def _taken(left: list[NamedQuery], target: str, digest: str) -> NamedQuery | None:
-    """Remove and return the matching query from `left`, or None."""
+    """Remove the query with this target and digest from `left`, and return it, or None if there is none."""
     for each in left:
         if (each.target, each.digest) == (target, digest):
             left.remove(each)

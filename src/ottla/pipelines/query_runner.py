@@ -1,4 +1,4 @@
-"""The execution of a pipeline on Spark: its session, the lock on its state, and the monitoring of queries."""
+"""The execution of a pipeline on Spark: the session, the lock on the pipeline's state, and the monitoring of queries."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ Tell = Callable[[PipelineStep], None]
 
 
 class Pipeline(Protocol):
-    """A pipeline that can be run, and resumed after a stop or a kill."""
+    """A pipeline that can run, and continue after a stop or a kill."""
 
     @property
     def state(self) -> PipelineState: ...
 
     def run(self, spark: SparkSession, tell: Tell, stop: threading.Event) -> None:
-        """Return when all is done, or shortly after `stop` is set. Raises `PipelineError` and Spark's exceptions."""
+        """Run the pipeline. Return when all is done, or soon after `stop` is set. Raises `PipelineError` and Spark's exceptions."""
 
 
 LOOK_EVERY_S = 0.2
 PATIENCE_S = 30.0
-"""The time, in s, that the Java process of an earlier run may take to end after its Python process was killed."""
+"""The time, in s, that an earlier run's Java process can take to end after its Python process was killed."""
 SETTINGS: Mapping[str, str] = {
     "spark.app.name": "ottla pipeline",
-    "spark.sql.session.timeZone": "UTC",  # an archive has the same days wherever it is written
+    "spark.sql.session.timeZone": "UTC",  # UTC, so that an archive has the same days wherever it is written
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.metricsEnabled": "false",
 }
@@ -57,15 +57,15 @@ def session(master: str, settings: Mapping[str, str], log: Path) -> Iterator[Spa
             f"Spark's Java has failed or was ended ({_said(error)}): start the pipeline again, and it continues."
         ) from error
     finally:
-        with suppress(Py4JError, ConnectionError):  # when Java is gone, nothing is left to stop
+        with suppress(Py4JError, ConnectionError):  # if Java has ended, there is nothing to stop
             spark.stop()
 
 
 def _said(error: Exception) -> str:
-    """Return the one line of an error that Java has the words of, if it is still there."""
+    """Return one line about an error. Java has the text of some errors, and may have ended."""
     try:
         return sentence_of(error).rstrip(".")
-    except Exception:  # asking a Java that is gone fails in many ways
+    except Exception:  # calls to a Java that has ended raise many kinds of exceptions
         return "it does not answer"
 
 
@@ -85,7 +85,7 @@ def _begun(master: str, settings: Mapping[str, str]) -> SparkSession:
 
 @contextmanager
 def _printing_to(log: Path) -> Iterator[None]:
-    """Redirect the output of processes that start within the block to a file."""
+    """Redirect the output of processes that start within the block to the file `log`."""
     kept = [os.dup(number) for number in (1, 2)]
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
@@ -101,11 +101,11 @@ def _printing_to(log: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(spark: SparkSession, state: PipelineState) -> Iterator[None]:
-    """Hold the state's lock for the block. Raises `PipelineError` if another run keeps it.
+    """Hold the lock of the state during the block. Raises `PipelineError` if another run holds it.
 
-    Java holds the lock, because Java does the work: after a kill of Python, Java continues for a moment.
+    Java holds the lock, because Java writes: if Python is killed, Java continues for a moment.
     """
-    jvm: Any = spark._jvm  # its packages are resolved by name
+    jvm: Any = spark._jvm  # Py4J resolves packages by name
     file = jvm.java.io.RandomAccessFile(str(state.lock), "rw")
     try:
         deadline = time.monotonic() + PATIENCE_S
@@ -126,9 +126,9 @@ def _nothing() -> None: ...
 def follow(
     query: StreamingQuery, pipeline: str, tell: Tell, stop: threading.Event, *, between: Callable[[], None] = _nothing
 ) -> None:
-    """Report each micro-batch of a query until it ends, or `stop` is set. Raises Spark's exceptions if it fails.
+    """Report each micro-batch of a query until the query ends, or `stop` is set. Raises Spark's exceptions if the query fails.
 
-    `between` is called several times a second meanwhile.
+    `between` is called several times a second.
     """
     follow_all({pipeline: query}, tell, stop, between=between)
 
@@ -136,7 +136,7 @@ def follow(
 def follow_all(
     queries: Mapping[str, StreamingQuery], tell: Tell, stop: threading.Event, *, between: Callable[[], None] = _nothing
 ) -> None:
-    """Report each micro-batch of several queries, by name, until all have ended, one has failed, or `stop` is set."""
+    """Report each micro-batch of several queries, by name. Return when all have ended, one has failed, or `stop` is set."""
     steps = {name: Steps(name) for name in queries}
     going = dict(queries)
     while going:

@@ -1,4 +1,4 @@
-"""The count of records between offsets of a partition, and the offset after a number of records. Blocking; decodes few batches."""
+"""Counts of records: how many are between two offsets, and at which offset a number of them ends. Blocking; decodes few batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def rows_between(settings: ConsumerSettings, where: TopicPartition, start: int, 
 
 
 def offset_after(settings: ConsumerSettings, where: TopicPartition, start: int, end: int, rows: int) -> int:
-    """Return the offset after the `rows`-th record from `start` on; `end` if there are fewer. Raises the client's exceptions."""
+    """Return the offset after `rows` records from `start` on; `end` if there are fewer records. Raises the client's exceptions."""
     if rows == 0:
         return start
     for offsets in _offsets(settings, where, start, end):

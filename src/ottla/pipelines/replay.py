@@ -34,10 +34,10 @@ ROWS_PER_PART = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ReplayPipeline:
-    """A replay of an archive. `topics`: only these; empty means all of the archive. `into`: one topic for all.
+    """A replay of an archive. `topics` are the topics to replay; empty means all. `into` is the one topic to which all are written.
 
-    `since` and `until` limit the timestamps of records (text that Spark accepts as a timestamp, in UTC; `until` not included).
-    `by_key`: choose partitions by key, instead of the original ones. `options` are further options of the sink.
+    `since` and `until` limit the timestamps of records (text that Spark accepts as a timestamp, in UTC; `until` not included). With
+    `by_key`, records go to the partitions of their keys, not to the original ones. `options` are further options of the sink.
     """
 
     directory: Path
@@ -60,7 +60,7 @@ class ReplayPipeline:
         return PipelineState(self.state_directory or default_directory(about), about)
 
     def run(self, spark: SparkSession, tell: Tell, stop: threading.Event) -> None:
-        """Write the unwritten parts, or some of them until `stop` is set. Raises `PipelineError` and Spark's exceptions."""
+        """Write the parts that are not written yet, until `stop` is set. Raises `PipelineError` and Spark's exceptions."""
         state = self.state
         state.open()
         with locked(spark, state):
@@ -71,7 +71,7 @@ class ReplayPipeline:
 
 
 def _archived(spark: SparkSession, wanted: ReplayPipeline) -> DataFrame:
-    """Return the rows to replay. Raises `PipelineError` if the directory holds no archive of Ottla."""
+    """Return the rows to replay. Raises `PipelineError` if the directory has no archive of Ottla."""
     from pyspark.sql import functions as f
 
     about = PipelineState(wanted.directory / "_ottla", {}).read("pipeline")
@@ -105,7 +105,7 @@ def _planned(wanted: ReplayPipeline, rows: DataFrame) -> dict[str, object]:
     if wanted.into is not None:
         counts = {wanted.into: max(counts.values())}
     with Admin(wanted.servers, **secured(wanted.options)) as admin:
-        if wanted.by_key:  # keys work with any number of partitions
+        if wanted.by_key:  # any number of partitions will do if keys choose among them
             counts = {name: counts[name] for name in counts.keys() - set(admin.list_topics(internal=True))}
         make_missing(admin, counts)
     return {"parts": as_json(parts_of(spans, wanted.rows_per_part)), "rows": sum(span.rows for span in spans)}
@@ -133,7 +133,7 @@ def _write(wanted: ReplayPipeline, rows: DataFrame, part: Sequence[OffsetRange],
 
     counted = Observation()
     chosen = rows.where(functools.reduce(operator.or_, map(_of, part)))
-    # All rows of a partition go through one task, in their order.
+    # One task writes all rows of a partition, so that they keep their order.
     ordered = chosen.repartition(len(part), "topic", "partition").sortWithinPartitions("topic", "partition", "offset")
     names = ["key", "value", "headers", "timestamp", *([] if wanted.by_key else ["partition"])]
     columns = [*names, *(["topic"] if wanted.into is None else [])]
@@ -141,11 +141,11 @@ def _write(wanted: ReplayPipeline, rows: DataFrame, part: Sequence[OffsetRange],
     given = {"kafka.bootstrap.servers": wanted.servers, "includeHeaders": "true", "includeTimestamp": "true", **_into(wanted)}
     written.write.format("ottla").options(**given, **_once(job_id), **wanted.options).mode("append").save()
     found: int = counted.get["rows"]
-    return found or chosen.count()  # a part decided before a kill is not computed again, so it is counted here
+    return found or chosen.count()  # a part that was decided before a kill is not computed again, so count its rows here
 
 
 def _once(job_id: str) -> Mapping[str, str]:
-    """Return options by which a repeated write of a part leaves no second copy."""
+    """Return options of the sink that keep a repeated write of a part from leaving a second copy."""
     job, _, part = job_id.rpartition("/")
     return {"jobId": job, "batchId": part}
 

@@ -1,7 +1,7 @@
-"""A SQL script over topics as tables: each INSERT INTO becomes a streaming query; each SELECT becomes one whose rows are shown.
+"""A SQL script over topics as tables: each INSERT INTO becomes a streaming query, and so does each SELECT, whose rows are shown.
 
-A table with columns or option valueFormat reads values of that form (JSON unless that option differs). The other fields of a record
-are in `_key`, `_partition`, `_offset` and `_timestamp`. Any other topic that a script names is a table of records.
+A table with columns or with option valueFormat reads values in this format, by default JSON. The other fields of a record are in
+`_key`, `_partition`, `_offset` and `_timestamp`. Any other topic that a script names is a table of records.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OF_RECORDS = ("key", "value", "headers", "partition", "topic")
 BY_FORMAT = ("keyformat", "keyschema", "valueformat", "valueschema", "schemaregistry", "delimiter")
 MOST_SHOWN = 1000
 Show = Callable[[Sequence[str], Iterable[Mapping[str, object]]], None]
-"""A function that shows rows: it takes the names of the columns, and each row by these names."""
+"""A function that shows rows. Its arguments are the names of the columns, and the rows as mappings from these names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class SqlPipeline:
         return PipelineState(self.state_directory or default_directory(about), about)
 
     def run(self, spark: SparkSession, tell: Tell, stop: threading.Event) -> None:
-        """Run all queries until everything is read, or until `stop` is set. Raises `PipelineError` and Spark's exceptions."""
+        """Run all queries until all records are read, or until `stop` is set. Raises `PipelineError` and Spark's exceptions."""
         statements = statements_of(self.script)
         state = self.state
         state.open()
@@ -71,7 +71,7 @@ class SqlPipeline:
 
 
 class Script:
-    """The execution of a script's statements, in order; `running` receives the queries that it starts."""
+    """The execution of a script's statements, in order. The queries that it starts are added to `running`."""
 
     def __init__(self, wanted: SqlPipeline, spark: SparkSession, state: PipelineState, running: dict[str, StreamingQuery]) -> None:
         self._wanted, self._spark, self._state = wanted, spark, state
@@ -79,7 +79,7 @@ class Script:
         self._tables: dict[str, CreateTable] = {}
         stored = state.read("queries")
         self._is_old = not stored and state.checkpoint.exists()
-        """Whether the state may come from a version that named checkpoints by the positions of queries in the script."""
+        """Whether the state may be an older version's, which named checkpoints after the positions of queries in the script."""
         self._names = QueryNames(stored)
 
     def begin(self, statements: Sequence[Statement]) -> None:
@@ -102,7 +102,7 @@ class Script:
         self._state.write("queries", self._names.as_json())
 
     def _topics_named(self, statements: Sequence[Statement]) -> None:
-        """Create a table of records for each topic that the script reads by name without creating a table."""
+        """Create a table of records for each topic that a statement reads by its name and for which the script creates no table."""
         read = [each.text if isinstance(each, ForSpark) else each.query for each in statements if not isinstance(each, CreateTable)]
         created = {each.name for each in statements if isinstance(each, CreateTable)}
         with Admin(self._wanted.servers, **secured(self._wanted.options)) as admin:
@@ -118,10 +118,10 @@ class Script:
         if "value" in rows.columns and rows.schema["value"].dataType.typeName() == "struct":
             rows = count_misfits(rows, f"misfits of {table.name}") if CORRUPT["value"] in rows.columns else rows
             rows = rows.select("value.*", *(rows[name].alias(f"_{name}") for name in RECORD_COLUMNS))
-        rows.createOrReplaceTempView(f"`{table.name}`")  # topics have dots and hyphens in their names
+        rows.createOrReplaceTempView(f"`{table.name}`")  # backticks, because names of topics have dots and hyphens
 
     def _insert(self, name: str, rows: DataFrame, query: str) -> None:
-        """Write rows to a topic: as records if they have a column value, otherwise with all columns as one value."""
+        """Write rows to a topic: as records if they have a column `value`, otherwise with all columns packed into the value."""
         table = self._tables.get(name, CreateTable(name))
         given = {option: value for option, value in table.options.items() if option.lower() in BY_FORMAT}
         given |= security_of(self._wanted.options)
@@ -135,7 +135,7 @@ class Script:
             write_once(batch, batch_id, **given)
 
         whole = rows.writeStream.format("ottla").options(**given)
-        changes = rows.writeStream.foreachBatch(write).outputMode("update")  # a Python sink does not support this mode by itself
+        changes = rows.writeStream.foreachBatch(write).outputMode("update")  # a Python sink alone does not support this mode
         self._start(query, name, whole, changes)
 
     def _show(self, rows: DataFrame, query: str) -> None:
@@ -164,7 +164,7 @@ class Script:
 
 
 def shaped(table: CreateTable) -> dict[str, str]:
-    """Return the options that a table's columns imply, unless its own options set them. Raises `PipelineError`."""
+    """Return the options that a table's columns imply, without options that the table sets. Raises `PipelineError`."""
     own = {name.lower(): value for name, value in table.options.items()}
     if table.columns is None:
         return {}
@@ -175,7 +175,7 @@ def shaped(table: CreateTable) -> dict[str, str]:
 
 
 def packed(rows: DataFrame) -> DataFrame:
-    """Return rows with all columns except the record's packed into one: value."""
+    """Return rows whose columns are packed into `value`, except columns with the names of a record's other fields."""
     from pyspark.sql import functions as f
 
     kept = [name for name in OF_RECORDS if name in rows.columns]
@@ -186,7 +186,10 @@ def packed(rows: DataFrame) -> DataFrame:
 
 
 def started(ways: Sequence[DataStreamWriter]) -> StreamingQuery:
-    """Start a query with the first writer that Spark accepts, or else the first in complete mode: all groups each time."""
+    """Start a query by the first of `ways` that Spark accepts.
+
+    If Spark refuses only the output mode of all, use complete mode with the first: each micro-batch then has all groups.
+    """
     from pyspark.errors import AnalysisException
 
     for writer in ways:
@@ -199,5 +202,5 @@ def started(ways: Sequence[DataStreamWriter]) -> StreamingQuery:
 
 
 def _is_of_mode(error: AnalysisException) -> bool:
-    """Return whether Spark refuses only the output mode: groups without a watermark, or sorted ones."""
+    """Return whether Spark refuses only the output mode, as for groups without a watermark, and for sorted groups."""
     return any(word in str(error.getCondition()) for word in ("OUTPUT_MODE", "UNSUPPORTED_STREAMING_OPERATION"))

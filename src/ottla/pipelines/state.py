@@ -23,19 +23,22 @@ FORMAT = 1
 
 
 def home() -> Path:
-    """Return the default parent of states: XDG_STATE_HOME/ottla/pipelines."""
+    """Return the directory that has the states of pipelines by default: XDG_STATE_HOME/ottla/pipelines."""
     root = os.environ.get("XDG_STATE_HOME")
     return (Path(root) if root else Path.home() / ".local" / "state") / "ottla" / "pipelines"
 
 
 def default_directory(about: Mapping[str, Any]) -> Path:
-    """Return the state directory of a pipeline, which depends only on its description."""
+    """Return a pipeline's default state directory. It depends only on the description `about`."""
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:12]
     return home() / f"{about['pipeline']}-{digest}"
 
 
 def replace(path: Path, text: str) -> None:
-    """Replace a file atomically and durably: it has its old or its new content, and the new one once this returns."""
+    """Replace a file's content atomically and durably.
+
+    A reader sees the old or the new content, and always the new one after this function has returned.
+    """
     draft = path.with_name(f".{path.name}.draft")
     with open(draft, "w", encoding="utf-8") as file:
         file.write(text)
@@ -50,7 +53,10 @@ def replace(path: Path, text: str) -> None:
 
 
 class PipelineState:
-    """One pipeline's directory. `about` describes it: `pipeline` (archive, replay …) and its distinguishing settings."""
+    """The state directory of one pipeline.
+
+    `about` describes the pipeline: `pipeline` (archive, replay …) and the settings that identify it.
+    """
 
     def __init__(self, directory: Path, about: Mapping[str, Any]) -> None:
         self.directory = directory
@@ -70,7 +76,7 @@ class PipelineState:
 
     @property
     def job_id(self) -> str:
-        """Return the unique name of this state's writes."""
+        """Return the unique name under which this state's pipeline writes."""
         found: str = self.read("job")["id"]
         return found
 
@@ -90,7 +96,10 @@ class PipelineState:
             )
 
     def read(self, name: str) -> Any:
-        """Return the last value written under a name; an empty dictionary if there is none. Raises `PipelineError` for bad JSON."""
+        """Return the last value written under `name`; an empty dictionary if there is none.
+
+        Raises `PipelineError` for invalid JSON.
+        """
         path = self.directory / f"{name}.json"
         try:
             return json.loads(path.read_text(encoding="utf-8"))

@@ -26,7 +26,7 @@ EXAMPLE = "write CREATE TABLE name (column TYPE, …) USING ottla OPTIONS (subsc
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """A topic as a table. `columns` are its values' columns, as DDL; None means the columns of records."""
+    """A topic as a table. `columns` is DDL for the fields of values; None means that the columns are a record's."""
 
     name: str
     columns: str | None = None
@@ -64,7 +64,7 @@ def statements_of(script: str) -> list[Statement]:
 
 
 def split(script: str) -> Iterator[str]:
-    """Yield the texts between semicolons, without comments; semicolons in quotes do not count."""
+    """Yield the statements between semicolons, without comments. Semicolons within quotes do not separate statements."""
     text = ""
     for token in [*_TOKEN.findall(script), ";"]:
         if token == ";":
@@ -76,7 +76,7 @@ def split(script: str) -> Iterator[str]:
 
 
 def words_of(text: str) -> set[str]:
-    """Return all possible table names in a text: words, and quoted names in backticks."""
+    """Return all words of a text that can be names of tables: plain words, and names in backticks."""
     return {token.strip("`") for token in _TOKEN.findall(text) if re.fullmatch(r"\w+|`[^`]+`", token)}
 
 
@@ -103,7 +103,7 @@ def _table(name: str, rest: str) -> CreateTable:
 
 
 def _parenthesised(name: str, text: str) -> tuple[str, str]:
-    """Return the contents of the leading parentheses, and the text after them."""
+    """Return the contents of the parentheses with which a text begins, and the text after them."""
     depth = at = 0
     for token in _TOKEN.findall(text):
         depth += (token == "(") - (token == ")")

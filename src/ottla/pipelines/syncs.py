@@ -1,8 +1,9 @@
 """The syncs of a mirrored partition: offsets that correspond at the source and at the target. Pure.
 
-A *sync* (source offset, target offset) means: all records before the source offset are written before the target offset, and all
-later ones after it. Between two syncs, offsets differ by entries of one side only (transaction markers, gaps of compaction). A
-position between them is found by counting records: as many at the target after the sync as the source has before the position.
+A *sync* is a pair (source offset, target offset). All records before the source offset are mirrored before the target offset, and
+all later records after it. After a sync, offsets advance differently, because each side has entries of its own (transaction
+markers, gaps of compaction). A position after a sync is found by counting: the number of records from the sync to the position is
+the same on both sides.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from ottla.client.types import TopicPartition
 
 MOST = 256
-"""The limit on syncs of a partition: all recent ones are kept, and ever fewer of the older ones."""
+"""The maximum number of syncs of a partition. All recent syncs are kept, and fewer and fewer of the older ones."""
 
 
 class OffsetSync(NamedTuple):
@@ -25,15 +26,18 @@ class OffsetSync(NamedTuple):
 
 
 class OffsetSyncs:
-    """The syncs of all partitions, by their source names."""
+    """The syncs of all partitions. The keys are the partitions of the source."""
 
     def __init__(self) -> None:
         self._known: dict[TopicPartition, list[OffsetSync]] = {}
 
     def add(self, where: TopicPartition, sync: OffsetSync) -> None:
-        """Add a sync. One that goes back in either log means that the partition was recreated: all earlier ones are dropped.
+        """Add a sync.
 
-        The first sync at a source offset is kept: records that are written again after a failure come after it.
+        If an offset is lower than in the last sync, the partition was recreated, and all its earlier syncs are dropped.
+
+        Of several syncs with one source offset, the first is kept, because records that are written again after a failure come
+        after it.
         """
         known = self._known.setdefault(where, [])
         if known and (sync.source < known[-1].source or sync.target < known[-1].target):
@@ -46,7 +50,10 @@ class OffsetSyncs:
             del known[1:half:2]
 
     def before(self, where: TopicPartition, source: int) -> OffsetSync | None:
-        """Return the last sync at or before a source offset. Before all syncs return the first: nothing earlier was mirrored."""
+        """Return the last sync at or before a source offset.
+
+        If there is none, return the first sync, before which nothing was mirrored.
+        """
         known = self._known.get(where)
         if not known:
             return None
@@ -54,7 +61,7 @@ class OffsetSyncs:
         return known[max(0, at - 1)]
 
     def last(self, where: TopicPartition) -> OffsetSync | None:
-        """Return the last sync, up to which the partition is mirrored; None without one."""
+        """Return the last sync, up to which the partition is mirrored; None if it has no syncs."""
         known = self._known.get(where)
         return known[-1] if known else None
 

@@ -1,4 +1,4 @@
-"""Topics as tables: the columns of their values, from a schema or from the last records. Needs Arrow; starts no Spark."""
+"""Topics as tables. The columns of their values come from a schema, or from the last records. Needs Arrow, but not Spark."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LOOKED_AT = 200
-"""The number of records at the end of each partition from which columns are inferred."""
+"""The number of records, at the end of each partition, from which the columns are inferred."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicTable:
-    """A topic as a table. `offsets` is its number of offsets. `columns` is DDL, or None if the values' form is unknown.
+    """A topic as a table. `offsets` is the number of its offsets. `columns` is DDL, or None if the format of values is unknown.
 
     `options` say how values are decoded if they are not JSON.
     """
@@ -53,9 +53,10 @@ class TopicTable:
 
 @dataclass(frozen=True, slots=True)
 class ValuesOfTables:
-    """The encoding of values, by the options of the Spark source. Without a format, JSON is assumed.
+    """The format of values, from options of the Spark source. Without a format, JSON is assumed.
 
-    With a registry, topics that have a schema there get its columns; others are treated as without a registry.
+    If a registry is given, topics with a schema in it get the schema's columns. Other topics are treated as if no registry was
+    given.
     """
 
     format_name: str | None = None
@@ -71,7 +72,7 @@ def tables(
     *,
     values: ValuesOfTables | None = None,
 ) -> list[TopicTable]:
-    """Return the given topics, or all, as tables. Raises `OptionError` for a missing one, and the client's exceptions."""
+    """Return the given topics, or all, as tables. Raises `OptionError` for a missing topic, and the client's exceptions."""
     settings = parse(ConsumerSettings, {**client, "bootstrap_servers": servers, "isolation_level": "read_committed"})
     with Admin(servers, **settings.secured()) as admin:
         names = list(topics) or admin.list_topics()
@@ -93,14 +94,14 @@ def _table(settings: ConsumerSettings, topic: str, values: ValuesOfTables) -> To
 
 
 def of_schema(topic: str, values: ValuesOfTables) -> tuple[str, dict[str, str]] | None:
-    """Return the columns of a schema and the options that name it; None without a schema. Raises `OptionError`."""
+    """Return the columns of the topic's schema, and the options that name it; None without a schema. Raises `OptionError`."""
     from pyspark.sql.types import StructType
 
     name, options = values.format_name, {}
     if values.registry is not None:
         newest = registry_of(values.registry).latest(subject_of(topic, "value"), "avro")
         if newest is None or not newest.format_name or (newest.format_name == "avro" and not newest.text.startswith("{")):
-            return None  # a schema of Avro may be a number or a union, which is no columns
+            return None  # an Avro schema can be a number or a union, which has no columns
         name, options = newest.format_name, {"schemaRegistry": values.registry}
     elif values.schema is not None and name is not None:
         options = {"valueSchema": values.schema}
@@ -114,7 +115,10 @@ def of_schema(topic: str, values: ValuesOfTables) -> tuple[str, dict[str, str]] 
 
 
 def of_values(found: Sequence[bytes], values: ValuesOfTables) -> tuple[str | None, dict[str, str]]:
-    """Return the columns of these values, None if they have none or differ, and the options to decode them."""
+    """Return the columns of these values, and the options to decode them.
+
+    The columns are None if there are no values, or if they do not all have the format.
+    """
     if values.format_name == "csv":
         separated = {} if values.delimiter == "," else {"delimiter": values.delimiter}
         return columns_of_csv(found, values.delimiter), {"valueFormat": "csv", **separated}
@@ -142,7 +146,7 @@ def columns_of_csv(found: Sequence[bytes], delimiter: str) -> str | None:
 
 
 def columns_of_arrow(found: Sequence[bytes]) -> str | None:
-    """Return the columns of the last value's own schema; None if it cannot be read."""
+    """Return the columns in the schema that the last value contains; None if the value cannot be read."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -173,7 +177,7 @@ def _values(settings: ConsumerSettings, where: TopicPartition, start: int, end: 
 
 
 def columns_of(values: Sequence[bytes]) -> str | None:
-    """Return the columns of JSON objects, as DDL; None without values, or if others are among them."""
+    """Return the columns of JSON objects as DDL; None if there are no values, or if some are not JSON objects."""
     import pyarrow as pa
     from pyarrow import json
 
@@ -188,7 +192,7 @@ def columns_of(values: Sequence[bytes]) -> str | None:
 
 
 def type_of(kind: pa.DataType) -> str:
-    """Return Spark's type for an Arrow type. Values that resemble times stay text: the next value may differ."""
+    """Return Spark's type for an Arrow type. A value that resembles a time stays text, because the next value may not."""
     import pyarrow as pa
 
     if pa.types.is_struct(kind):

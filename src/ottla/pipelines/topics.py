@@ -12,7 +12,10 @@ from ottla.pipelines.errors import PipelineError
 def make_missing(
     admin: Admin, counts: Mapping[str, int], configs: Mapping[str, Mapping[str, str]] | None = None, *, grow: bool = False
 ) -> None:
-    """Create missing topics with these partition counts. With `grow`, add partitions; otherwise too few raise `PipelineError`."""
+    """Create missing topics. `counts` are their partition counts.
+
+    If a topic has too few partitions, add some with `grow`, and raise `PipelineError` otherwise.
+    """
     there = set(admin.list_topics(internal=True))
     known = admin.describe_topics(*sorted(counts.keys() & there)) if counts.keys() & there else {}
     for name, topic in known.items():

@@ -1,6 +1,6 @@
 """`ottla acl`: the ACLs of any Kafka broker whose authorizer stores ACLs.
 
-Requests are sent by `net.client.admin`, or `net.offline.stopped_broker` changes the data directory of a broker that does not run.
+`net.client.admin` sends requests to a cluster, and `net.offline.stopped_broker` changes the data directory of a stopped broker.
 """
 
 from __future__ import annotations

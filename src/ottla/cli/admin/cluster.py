@@ -1,6 +1,8 @@
-"""`ottla cluster`: brokers, partitions and their replicas, for any Kafka cluster. `cluster_moves` has the commands that move them.
+"""`ottla cluster`: brokers, partitions and their replicas, for any Kafka cluster.
 
-Requests are sent by `ottla.net.client.admin`.
+`cluster_reassign` has the commands that move replicas and leaders.
+
+`ottla.net.client.admin` sends the requests.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ PARTITION_COLUMNS = ("topic", "partition", "leader", "leader epoch", "replicas",
 
 
 class PartitionSeen(NamedTuple):
-    """A partition of a topic."""
+    """A partition of a topic, as metadata describes it."""
 
     topic: str
     info: PartitionInfo
@@ -45,7 +47,7 @@ class PartitionSeen(NamedTuple):
 
     @property
     def is_led_by_another(self) -> bool:
-        """Return whether the leader is another replica than the preferred one."""
+        """Return whether the leader is not the preferred leader."""
         return self.info.leader not in self.info.replicas[:1]
 
     @property
@@ -124,7 +126,10 @@ def _brokers(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _room(directories: Iterable[LogDir], *, as_json: bool) -> tuple[Cell, Cell]:
-    """Return the bytes of replicas in a broker's directories, and the free bytes; None if the broker is too old to send them."""
+    """Return the size of all replicas in a broker's directories, and the free space, in bytes.
+
+    Return None if the broker is too old to send the sizes.
+    """
     dirs = list(directories)
     used = sum(replica.size_bytes for each in dirs for replica in each.replicas.values())
     free = [each.usable_bytes for each in dirs if each.usable_bytes >= 0]

@@ -23,7 +23,10 @@ Choice = argparse._MutuallyExclusiveGroup  # argparse has no public name for the
 
 
 def add_options(parser: argparse.ArgumentParser) -> Choice:
-    """Add the options of every command that queries a cluster; return the group for options that replace a server."""
+    """Add the options of every command that queries a cluster.
+
+    Return the group of mutually exclusive options to which --bootstrap-server belongs; a command can add an alternative.
+    """
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--bootstrap-server", metavar="HOST:PORT[,…]", default=WHERE, help=f"the bootstrap servers, of any Kafka (default: {WHERE})"
@@ -34,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> Choice:
 
 
 def add_client_options(parser: argparse.ArgumentParser) -> None:
-    """Add the client options of a command."""
+    """Add the options that set properties of a command's client."""
     parser.add_argument(
         "--command-config", metavar="FILE", help="a properties file of client settings, as for Kafka's tools: TLS and SASL"
     )
@@ -58,7 +61,7 @@ def client_texts(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _known_names() -> set[str]:
-    """Return the settings of a command's client, except the bootstrap servers, which are an option of their own."""
+    """Return the settings of a command's client without the bootstrap servers, which have their own option."""
     from ottla.client.settings.clients import AdminSettings
     from ottla.client.settings.properties import names_of
 
@@ -66,7 +69,7 @@ def _known_names() -> set[str]:
 
 
 def read_config(path: str | None) -> dict[str, str]:
-    """Return the client settings of a file; write the ones without effect to standard error. Raises `SettingError`."""
+    """Return the client settings in a file. Print the names of settings without effect to standard error. Raises `SettingError`."""
     from ottla.properties import parse_properties
 
     if path is None:

@@ -1,4 +1,4 @@
-"""The common parts of commands for a running cluster or for the data directory of a broker that does not run."""
+"""The common parts of commands that work on a running cluster, or on the data directory of a stopped broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_options(parser: argparse.ArgumentParser, *, is_new: bool = False) -> None:
-    """Add the options of every command of this kind; with `is_new`, the data directory may be missing."""
+    """Add the options of commands for a cluster or a directory. With `is_new`, the data directory need not exist."""
     where = cluster_access.add_options(parser)
     where.add_argument("--data-dir", metavar="DIR", help="the data directory of a stopped broker, instead of --bootstrap-server")
     if is_new:

@@ -1,6 +1,6 @@
 """`ottla cluster reassign`, `drain` and `elect`: moves of replicas and leaders (KIP-455, KIP-460), for any Kafka cluster.
 
-Moves are planned by `ottla.client.admin.replica_plans`; requests are sent by `ottla.net.client.admin`.
+`ottla.client.admin.replica_plans` plans the moves, and `ottla.net.client.admin` sends the requests.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _reassign(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _drain(admin: Admin, options: argparse.Namespace) -> int:
-    """Move all replicas of a broker in rounds: during one, new topics may be placed on the broker."""
+    """Move all replicas of a broker to others. Repeat this, because new topics can be placed on the broker during the move."""
     left = _left_on(admin, options.node_id)
     up = sorted(node.node_id for node in admin.describe_cluster().nodes)
     if not left and options.node_id not in up:
@@ -143,7 +143,10 @@ def _left_on(admin: Admin, node_id: int) -> Moves:
 
 
 def _still_left_on(admin: Admin, node_id: int, moved: Moves) -> Moves:
-    """Return the moves left after these; brokers may learn of their end a little later."""
+    """Return the moves that are still needed after the moves `moved`.
+
+    Brokers can show the end of a move a little later, so wait for some seconds.
+    """
     for _ in range(HEARD_WITHIN_S):
         left = _left_on(admin, node_id)
         if not left.keys() & moved.keys():

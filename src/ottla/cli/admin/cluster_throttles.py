@@ -44,7 +44,7 @@ def lift_throttles(admin: Admin) -> None:
 
 
 def follow(admin: Admin, partitions: Sequence[TopicPartition], *, as_json: bool) -> None:
-    """Print the progress of these partitions each second, until none of them moves."""
+    """Print the progress of these partitions each second, until none of them is being moved."""
     from ottla.client.admin.reassignment_progress import MoveProgress
 
     progress = MoveProgress(partitions)

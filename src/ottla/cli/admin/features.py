@@ -1,6 +1,6 @@
 """`ottla features`: the features of a cluster and their levels (KIP-584), for any Kafka broker.
 
-Requests are sent by `ottla.net.client.admin`.
+`ottla.net.client.admin` sends the requests.
 """
 
 from __future__ import annotations

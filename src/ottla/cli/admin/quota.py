@@ -1,6 +1,6 @@
 """`ottla quota`: the quotas of clients by user, client id and address (KIP-546), for any Kafka broker.
 
-Requests are sent by `ottla.net.client.admin`.
+`ottla.net.client.admin` sends the requests.
 """
 
 from __future__ import annotations

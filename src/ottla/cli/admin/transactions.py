@@ -1,6 +1,6 @@
 """`ottla transactions`: open and hanging transactions, and their abort, for any Kafka broker.
 
-Requests are sent by `ottla.net.client.admin`.
+`ottla.net.client.admin` sends the requests.
 """
 
 from __future__ import annotations

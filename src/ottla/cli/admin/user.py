@@ -1,6 +1,6 @@
 """`ottla user`: SCRAM users of any Kafka broker (KIP-554). Passwords come only from a prompt or standard input.
 
-Requests are sent by `net.client.admin`, or `net.offline.stopped_broker` changes the data directory of a broker that does not run.
+`net.client.admin` sends requests to a cluster, and `net.offline.stopped_broker` changes the data directory of a stopped broker.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def _password(name: str) -> str | None:
-    """Return the password typed twice, or the first line of standard input; None if they differ or are empty."""
+    """Return a password that is typed twice, or read from the first line of standard input.
+
+    Return None if the typed passwords differ, or the password is empty.
+    """
     if sys.stdin is None:
         return None
     if not _is_typed():
@@ -68,7 +71,7 @@ def _password(name: str) -> str | None:
 
 
 def _is_typed() -> bool:
-    """Return whether standard input is a terminal; it may be closed, which makes it None."""
+    """Return whether standard input is a terminal. Python sets standard input to None if it is closed."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 

@@ -1,6 +1,6 @@
 """The decoding of bytes fields in a frame: records, and values that clients put into fields of other messages.
 
-The module uses `ottla.records` and a table of such fields; the printing of trees is unknown here.
+The module uses `ottla.records` and a table of these fields. It prints nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _CONTROL = {
 
 @dataclass(slots=True)
 class PayloadOpener:
-    """A decoder of bytes fields. `stored` is the internal topic whose records to decode; `most` limits a batch's shown records.
+    """A decoder of bytes fields.
+
+    It decodes records of the internal topic `stored` further, and keeps at most `most` records of a batch.
 
     `faults` collects a sentence for each field that could not be decoded.
     """
@@ -48,7 +50,7 @@ class PayloadOpener:
     faults: list[str] = field(default_factory=list)
 
     def open_all(self, message: str, version: int, node: ValueNode, path: str = "") -> None:
-        """Decode every field of a message that holds more than plain bytes."""
+        """Decode every field of a message whose bytes contain a known structure."""
         for child in node.below:
             here = child.name if not path else path + child.name if child.name.startswith("[") else f"{path}.{child.name}"
             if child.kind != LEAF:
@@ -142,7 +144,10 @@ class PayloadOpener:
         return node
 
     def _item(self, record: Record) -> Iterator[ValueNode]:
-        """Yield key and value: decoded as the internal topic's messages if possible, else as bytes."""
+        """Yield the key and the value of a record.
+
+        Records of the internal topic are decoded as its messages if possible. Other keys and values stay bytes.
+        """
         pair = record_types(self.stored).get(_type_of(record.key)) if self.stored and record.key else None
         if pair is None or record.key is None:
             yield ValueNode("key", LEAF, value=record.key)
@@ -175,7 +180,7 @@ def _type_of(data: bytes | None) -> int:
 
 
 def _headers(record: Record) -> ValueNode:
-    """Return a record's headers, on one line: most records have few and small ones."""
+    """Return a record's headers as one line, because most records have few and small ones."""
     lines = Lines()
     node = ValueNode("headers", ARRAY, children=[], folded=True)
     texts = []
@@ -201,7 +206,7 @@ def _control(record: Record) -> Iterator[ValueNode]:
 
 
 def _inside(node: ValueNode, cls: type[Message]) -> None:
-    """Decode a value that one group member wrote for another, perhaps in a newer version; otherwise it stays bytes."""
+    """Decode a value that a group member wrote for another member. A value in an unknown version stays bytes."""
     data = bytes(node.value)
     version = min(_type_of(data), cls.WIRE.valid.stop - 1)
     if version not in cls.WIRE.valid:
@@ -240,7 +245,7 @@ def attributes(header: BatchHeader) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """Format a timestamp in UTC; empty for a negative one and for one beyond the calendar."""
+    """Format a timestamp in UTC. Return an empty text for a negative one, and for one outside of Python's calendar."""
     try:
         when = datetime.fromtimestamp(milliseconds // 1000, UTC) if milliseconds >= 0 else None
     except (ValueError, OverflowError, OSError):

@@ -1,7 +1,7 @@
 """The reader of capture files (classic pcap and pcapng), and of the TCP segments in them.
 
-It parses file formats, link layers, IPv4, IPv6 and TCP headers; payloads are unknown here. IP fragments are skipped: TCP does not
-make any.
+The module parses file formats, link layers, IPv4, IPv6 and TCP headers, but no payloads. It skips IP fragments, because TCP makes
+none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PCAP_MAGICS: Final = {
     b"\xa1\xb2\x3c\x4d": (">", 1),
     b"\x4d\x3c\xb2\xa1": ("<", 1),
 }
-"""The first bytes of a classic pcap -> byte order, and nanoseconds per unit of a fraction of a second."""
+"""The first bytes of a classic pcap file -> its byte order, and the nanoseconds in a unit of the timestamps' second field."""
 PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 _PCAPNG_ORDERS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 1, 2, 3, 6
@@ -31,13 +31,13 @@ _IPV4, _IPV6 = 0x0800, 0x86DD
 _VLANS: Final = frozenset({0x8100, 0x88A8, 0x9100})
 _TCP: Final = 6
 _SKIPPED_HEADERS: Final = frozenset({0, 43, 60})
-"""The skipped headers of IPv6: hop-by-hop options, routing, destination options."""
+"""The types of IPv6 extension headers to skip: hop-by-hop options, routing, destination options."""
 
 SYN, ACK = 2, 16
 
 
 class CaptureError(ValueError):
-    """A file that cannot be read as a capture; the message is a sentence."""
+    """A file cannot be read as a capture. The message is a sentence."""
 
 
 class Packet(NamedTuple):
@@ -49,7 +49,7 @@ class Packet(NamedTuple):
 
 
 class TcpSegment(NamedTuple):
-    """A TCP segment. Ends are "address:port"; `payload` is shorter than the sent one if the capture truncated it."""
+    """A TCP segment. Each end is "address:port". `payload` is incomplete if the capture truncated the packet."""
 
     time_ns: int
     source: str
@@ -64,7 +64,7 @@ def is_capture(data: bytes) -> bool:
 
 
 def read_packets(data: bytes) -> tuple[list[Packet], str]:
-    """Read all packets up to a truncation of the file, and return a sentence about it, or "". Raises `CaptureError`."""
+    """Return all packets of a file up to a truncation, and a sentence about the truncation, or "". Raises `CaptureError`."""
     if data[:4] in PCAP_MAGICS:
         source = _pcap(data)
     elif data[:4] == PCAPNG_MAGIC:
@@ -73,7 +73,7 @@ def read_packets(data: bytes) -> tuple[list[Packet], str]:
         raise CaptureError("The file is neither pcap nor pcapng: write one with `tcpdump -w FILE`.")
     found: list[Packet] = []
     try:
-        found.extend(source)  # keeps the packets before an exception, unlike a comprehension
+        found.extend(source)  # unlike a comprehension, a loop keeps the packets before an exception
     except StructError:
         return found, f"The capture ends within packet {len(found) + 1}: the packets before it were read."
     return found, ""
@@ -131,7 +131,7 @@ def _block_packet(kind: int, block: memoryview, order: str, interfaces: list[tup
 
 
 def _ticks(options: memoryview, order: str) -> int:
-    """Return an interface's ticks per second: a million, unless an option gives another power of 10 or 2."""
+    """Return an interface's ticks per second: a million, unless an option sets another power of 10 or 2."""
     pos = 0
     while pos + 4 <= len(options):
         code, size = unpack_from(f"{order}HH", options, pos)
@@ -148,7 +148,7 @@ def _ticks(options: memoryview, order: str) -> int:
 
 
 def segment_of(packet: Packet) -> TcpSegment | None:
-    """Return the TCP segment in a packet; None if there is none, or not even its headers."""
+    """Return the TCP segment in a packet. Return None if there is none, or its headers are incomplete."""
     try:
         found = _network_layer(packet.link, packet.data)
         return _ip(packet.time_ns, found) if found is not None else None
@@ -182,7 +182,7 @@ def _ipv4(time_ns: int, data: memoryview) -> TcpSegment | None:
     total, fragment = unpack_from(">H", data, 2)[0], unpack_from(">H", data, 6)[0] & 0x3FFF
     if data[9] != _TCP or fragment:
         return None
-    end = total or len(data)  # 0 if the network card segments the packet and sets its size
+    end = total or len(data)  # the size is 0 if the network card divides the packet and sets the size
     return _tcp(time_ns, bytes(data[12:16]), bytes(data[16:20]), data[(data[0] & 0x0F) * 4 : end])
 
 

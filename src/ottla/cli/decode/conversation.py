@@ -1,7 +1,7 @@
 """The frames of Kafka clients and brokers on captured connections, each response with its request.
 
-Frames are found by their sizes and by the first bytes of requests. Captures may begin late or lack packets: reading continues at
-the next segment that begins with a frame.
+Frames are recognised by their sizes and by the first bytes of requests. A capture can begin within a frame, or lack packets. Then
+reading continues at the next segment that begins with a frame.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ _LARGEST_BYTES = 1 << 28
 _TLS = (b"\x16\x03", b"\x15\x03", b"\x17\x03")
 
 Plausible = Callable[[bytearray, int], int]
-"""(bytes, position) -> size of the frame that begins there, without the size field; -1 if none does"""
+"""(bytes, position) -> size of the frame that begins at the position, without the size field; -1 if no frame begins there."""
 
 
 class Exchange(NamedTuple):
-    """One frame. A response has its request's `api` and `version`; `waited_ns` is the time since the request, else -1."""
+    """One frame. A response has the `api` and `version` of its request.
+
+    `waited_ns` is the time since the request; -1 for a request.
+    """
 
     time_ns: int
     client: str
@@ -44,7 +47,7 @@ class CapturedRequest(NamedTuple):
 
 
 class Conversation:
-    """All exchanges of a capture, and remarks about other contents of its connections."""
+    """All exchanges of a capture, and remarks about other data on its connections."""
 
     def __init__(self, packets: list[Packet], port: int | None = None) -> None:
         self.exchanges: list[Exchange] = []
@@ -87,7 +90,10 @@ class Conversation:
 
 
 def _sides(connection: CapturedConnection, port: int | None) -> tuple[str, str, dict[str, list[ByteRun]]]:
-    """Return client, server, and the bytes of each, by the connection's opener, the broker's port, or the sender of requests."""
+    """Return the client, the server, and the bytes that each sent.
+
+    The client is the end that opened the connection, the end without the broker's port, or the end that sends requests.
+    """
     first, second = connection.ends
     runs = {end: connection.directions[end].runs() for end in connection.ends}
     if connection.opener:
@@ -100,7 +106,7 @@ def _sides(connection: CapturedConnection, port: int | None) -> tuple[str, str, 
 
 
 def _frames(runs: list[ByteRun], size_at: Plausible) -> tuple[list[tuple[int, bytes]], int]:
-    """Return (time of the last byte, frame) for each whole frame, and the number of bytes outside of frames."""
+    """Return (capture time of its last byte, frame) for each whole frame, and the number of bytes outside of frames."""
     found: list[tuple[int, bytes]] = []
     lost = 0
     for run in runs:
@@ -113,7 +119,7 @@ def _frames(runs: list[ByteRun], size_at: Plausible) -> tuple[list[tuple[int, by
 
 
 def _cut(run: ByteRun, size_at: Plausible) -> Iterator[tuple[int, int, bool]]:
-    """Yield stretches of a run: (start, end, whether it is a frame)."""
+    """Yield the parts of a run of bytes: (start, end, whether the part is a frame)."""
     pos, length = 0, len(run.data)
     while pos < length:
         size = size_at(run.data, pos)

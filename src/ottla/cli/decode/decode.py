@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 SHOWN_RECORDS = 20
-"""The limit on records shown of a batch, unless all are requested."""
+"""The number of a batch's records that are shown, unless all are requested."""
 SMALLEST_FRAME_BYTES = 2
-"""The size of the empty response of Kafka 0.7; later responses have four bytes or more."""
+"""The size of the smallest response, an empty one of Kafka 0.7. Responses of other releases have at least four bytes."""
 
 DESCRIPTION = """Print a frame of Kafka's protocol as a tree, each value with the byte where it stands, counted from the first
 byte after the frame's size. Frames come as hex (also as xxd, hexdump or Wireshark print it, or as a bytes literal of Python), as
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _input(options: argparse.Namespace) -> bytes:
-    """Return the input as bytes. Raises OSError, and ValueError with a sentence for text that is not bytes."""
+    """Return the input as bytes. Raises OSError, and ValueError with a sentence for text that is not the text form of bytes."""
     from ottla.cli.decode.pasted_text import bytes_of, is_text
 
     if options.hex:
@@ -104,7 +104,7 @@ def _input(options: argparse.Namespace) -> bytes:
 
 
 def _is_log(data: bytes) -> bool:
-    """Return whether the data begins like a log segment: an offset, a length that fits, and a magic byte."""
+    """Return whether the data begins like a log segment: with an offset, a plausible length, and a magic byte."""
     if len(data) < 17 or data[0] or data[16] > 2:
         return False
     length = int.from_bytes(data[8:12], "big")
@@ -135,7 +135,7 @@ def _frames(options: argparse.Namespace, data: bytes) -> list[str]:
 
 
 def _missing_bytes(data: bytes) -> int:
-    """Return the number of bytes that a lone request lacks by its own size; 0 for anything else."""
+    """Return the number of bytes that are missing from a single request, according to its size; 0 for any other data."""
     if len(data) < 12 or _names_a_request(data, 0) or not _names_a_request(data, 4):
         return 0
     return max(4 + int.from_bytes(data[:4], "big", signed=True) - len(data), 0)
@@ -149,7 +149,10 @@ def _names_a_request(data: bytes, at: int) -> bool:
 
 
 def _split(data: bytes, *, whole: bool) -> Iterator[bytes]:
-    """Split `data` into frames if each begins with its size; otherwise return it as one. `whole`: the last frame is complete."""
+    """Return the frames in `data` if each begins with its size; otherwise return `data` as one frame.
+
+    With `whole`, the last frame must be complete.
+    """
     pieces, pos = [], 0
     while len(data) - pos >= 4:
         size = int.from_bytes(data[pos : pos + 4], "big", signed=True)

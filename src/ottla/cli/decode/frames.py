@@ -1,7 +1,6 @@
 """One frame as a tree: header and body of a request or a response, as far as its bytes can be read.
 
-The module uses the headers and the APIs; the source of frames is unknown here. Positions count from the first byte after a frame's
-size.
+Positions count from the first byte after a frame's size.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Frame:
 
 
 def request(data: bytes, opener: PayloadOpener) -> Frame:
-    """Read a whole request frame, whose header names its API and version."""
+    """Decode a whole request frame. Its header contains the API and version."""
     try:
         header, position = decode_request_header(data)
     except Malformed as fault:
@@ -71,7 +70,7 @@ def request(data: bytes, opener: PayloadOpener) -> Frame:
 
 
 def response(api: Api, version: int, data: bytes, opener: PayloadOpener) -> Frame:
-    """Read a whole response frame to a request of this API and version."""
+    """Decode a whole response frame. `api` and `version` are the ones of its request."""
     node, fault = tree_of(ResponseHeader, api.response_headers[version], data, whole=False)
     frame = Frame("response", api.name, version, len(data), header=node)
     if fault:
@@ -85,7 +84,7 @@ def response(api: Api, version: int, data: bytes, opener: PayloadOpener) -> Fram
 
 
 def body(cls: type[Message], api: Api, version: int, data: bytes, opener: PayloadOpener) -> Frame:
-    """Read a body without a header."""
+    """Decode the body of a request or response, without a header."""
     kind = "request" if cls is api.request else "response"
     return _with_body(Frame(f"{kind} body", api.name, version, len(data)), cls, data, 0, opener)
 
@@ -100,7 +99,7 @@ def _with_body(frame: Frame, cls: type[Message], data: bytes, position: int, ope
 
 
 def _unreadable(data: bytes, fault: str) -> Frame:
-    """Read the common part of a request's headers: the rest has a `fault`, or an unknown API or version."""
+    """Decode the part of a request's header that all versions have. `fault` says why the rest cannot be decoded."""
     node, _ = tree_of(RequestHeader, 1, data, whole=False)
     values = [child.value for child in node.below]
     unknown = _unknown(*values[:2]) if len(values) > 1 else ""
@@ -108,7 +107,7 @@ def _unreadable(data: bytes, fault: str) -> Frame:
 
 
 def _unknown(key: int, version: int) -> str:
-    """Return what is wrong with an API and version; empty if nothing is."""
+    """Return a sentence about an unknown API or version; empty if both are known."""
     api = API.get(key)
     if api is None:
         return f"RequestHeader v1, api_key at byte 0: there is no API {key}; add --response API --version N if this is a response."

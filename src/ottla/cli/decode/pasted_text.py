@@ -1,6 +1,6 @@
 """Bytes in pasted text: hex digits, output of xxd, hexdump or Wireshark, or a bytes literal from a Python log.
 
-Only notations of bytes are handled; their contents are unknown here.
+The module does not interpret the bytes.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from itertools import pairwise
 _DUMPED = re.compile(
     r"^\s*([0-9a-f]{4,16}):?\s+((?:[0-9a-f]{2}){1,2}(?: {1,2}(?:[0-9a-f]{2}){1,2})*)(?:\s{2,}.*|\s*\|.*)?\s*$", re.I
 )
-"""A line of a dump: its position, bytes singly or in pairs, and optionally the same as text."""
+"""A line of a dump: its position, bytes singly or in pairs, and perhaps the same bytes as characters."""
 _END = re.compile(r"^\s*[0-9a-f]{4,16}:?\s*$", re.I)
 """The last line of hexdump: the position after the last byte."""
 _PRINTABLE = frozenset(string.printable.encode())
 
 
 class NotBytes(ValueError):
-    """The text cannot be read as bytes; the message says why, and what to give instead."""
+    """The text cannot be read as bytes. The message says why, and which texts can."""
 
 
 def is_text(data: bytes) -> bool:
@@ -50,7 +50,7 @@ def _literal(text: str) -> bytes:
 
 
 def _dumped(text: str) -> bytes | None:
-    """Return the bytes of a dump; None if the text is none, as its positions show. Raises `NotBytes`."""
+    """Return the bytes of a dump. Return None if the positions show that the text is not a dump. Raises `NotBytes`."""
     lines = [line for line in text.splitlines() if not _END.match(line)]
     found = [_DUMPED.match(line) for line in lines]
     rows = [(int(one[1], 16), bytes.fromhex(one[2].replace(" ", ""))) for one in found if one is not None]

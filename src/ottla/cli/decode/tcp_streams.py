@@ -1,6 +1,6 @@
-"""The reassembly of TCP connections: each direction's bytes by sequence number, whatever their order and repetitions.
+"""The reassembly of TCP connections: the bytes of each direction in order, although segments can be out of order or repeated.
 
-Segments are the input; the connections' contents are unknown here. If the capture lacks bytes, a direction has several runs.
+If the capture lacks segments, a direction has several runs of bytes. The module does not interpret the bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ByteRun:
         return self.times_ns[bisect_right(self.marks, position) - 1]
 
     def next_mark(self, position: int) -> int:
-        """Return the start of the next segment after `position`; the end if there is none."""
+        """Return the start of the first segment after `position`, or the end of the run if there is none."""
         at = bisect_right(self.marks, position)
         return self.marks[at] if at < len(self.marks) else len(self.data)
 
@@ -47,7 +47,7 @@ class Direction:
     def add(self, segment: TcpSegment) -> None:
         if not self._begun:
             self.start(segment.sequence)
-        # Sequence numbers wrap: each is taken as the one nearest to its predecessor.
+        # Sequence numbers wrap around. Each is assumed to be as near as possible to the one before.
         self._last += (segment.sequence - self._last + _HALF) % _WHOLE - _HALF
         if len(segment.payload):
             self._pieces.append((self._last, segment.time_ns, segment.payload))
@@ -71,7 +71,7 @@ class Direction:
 
 @dataclass(slots=True)
 class CapturedConnection:
-    """Two ends. `opener` is the end that opened the connection; empty if the capture began later."""
+    """The two directions of a connection. `opener` is the end that opened it; empty if the capture began later."""
 
     ends: tuple[str, str]
     opener: str = ""
@@ -83,7 +83,7 @@ class CapturedConnection:
 
 
 def connections(segments: Iterable[TcpSegment]) -> list[CapturedConnection]:
-    """Return every connection, in order of appearance. A port that is used again begins another one."""
+    """Return all connections, in the order in which they begin. A port that is used again begins another connection."""
     current: dict[frozenset[str], CapturedConnection] = {}
     found: list[CapturedConnection] = []
     for segment in segments:

@@ -11,13 +11,13 @@ from ottla.wire.errors import ERRORS
 from ottla.wire.inspection.tree import ARRAY, LEAF, ValueNode
 
 ONE_LINE = 170
-"""The length, in characters, up to which structs and arrays of plain values are on one line."""
+"""The maximum length, in characters, of structs and arrays that are printed on one line."""
 CUT_AT = 160
-"""The characters shown of a text or of hex, unless all are requested."""
+"""The number of characters shown of a text or of hex digits, unless all are requested."""
 
 
 class Lines:
-    """A printer of trees. `places`: each line begins with the position of its value."""
+    """A printer of trees. With `places`, each line begins with the position of its value."""
 
     def __init__(self, *, places: bool = True, cut_at: int | None = CUT_AT) -> None:
         self._places = places
@@ -45,7 +45,7 @@ class Lines:
         return f"{place}{'  ' * depth}{head} {text}".rstrip()
 
     def _flat(self, node: ValueNode) -> str | None:
-        """Return a node of leaves, or of leaves and arrays of leaves, as one line; None if it has deeper nodes or notes."""
+        """Return a node as one line if it has only leaves and arrays of leaves. Return None if it has deeper nodes or notes."""
         if node.folded:
             return node.note
         if node.note:
@@ -96,7 +96,7 @@ def size_text(size: int) -> str:
 
 
 def meaning(node: ValueNode) -> str:
-    """Return the name of an error code or API key; empty for other fields."""
+    """Return the name of an error code or of an API key; empty for values of other fields."""
     if node.field is None or node.value is None:
         return ""
     if node.name == "error_code":
@@ -126,7 +126,10 @@ def uuid_text(value: bytes | bytearray | memoryview) -> str:
 
 
 def as_json(node: ValueNode) -> object:
-    """Convert a tree to dictionaries, lists and plain values. Bytes become their count, with text if printable, else hex."""
+    """Convert a tree to dictionaries, lists and plain values.
+
+    Bytes become an object with their count, and with text if they are printable, else with hex digits.
+    """
     if node.kind == ARRAY:
         return [as_json(child) for child in node.below]
     if node.kind != LEAF:

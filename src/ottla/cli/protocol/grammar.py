@@ -1,6 +1,6 @@
 """The protocol's declarations as values to print: grammars of a version, rows of fields, texts of an API.
 
-Only declarations are used; output formats are unknown here.
+The module prints nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TYPES: Final = (
 
 
 class Row(NamedTuple):
-    """One field for all versions. `depth` is the number of enclosing structs; texts without content are empty."""
+    """One field, for all versions. `depth` is the number of structs around it. Texts are empty if there is nothing to say."""
 
     path: str
     depth: int
@@ -63,7 +63,7 @@ def spec(versions: range) -> str:
 
 
 def rows(cls: type[Struct], version: int | None = None, path: str = "", depth: int = 0) -> Iterator[Row]:
-    """Yield every field, in the order of the declaration; with `version`, only the fields of that version."""
+    """Yield every field in the order of the declaration; with a `version`, only the fields that this version has."""
     for f in cls.WIRE.fields:
         if version is not None and version not in f.present:
             continue
@@ -153,7 +153,7 @@ def _terminal(f: Field, version: int, flexible: bool) -> str:
 
 
 def about(api: Api) -> tuple[str, str]:
-    """Return an API's purpose, in one sentence, and its version history; both come from the docstring of its module."""
+    """Return an API's purpose, in one sentence, and its version history. Both are from the docstring of the API's module."""
     text = (import_module(f"ottla.wire.api.{api.module}").__doc__ or "").strip()
     first, _, rest = text.partition("\n\n")
     _, _, sentence = " ".join(first.split()).partition(": ")
@@ -166,7 +166,7 @@ def sentence(cls: type[Any]) -> str:
 
 
 def as_json(cls: type[Message], versions: list[int]) -> dict[str, Any]:
-    """Return everything about a message, for programs: grammars of `versions`, fields of all."""
+    """Return a message's grammars of `versions`, and its fields of all versions, for programs."""
     only = versions[0] if len(versions) == 1 else None
     return {
         "name": cls.__name__,

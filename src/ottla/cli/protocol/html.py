@@ -1,4 +1,4 @@
-"""The protocol as one self-contained HTML page: no script, no font, no other file; light or dark as the system is."""
+"""The protocol as one self-contained HTML page: it uses no script, font or other file, and is light or dark like the system."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ tr:target, h2:target { background: var(--wash); }
 
 
 def whole_page() -> str:
-    """Return a page with every API, header and stored message, the types and the errors."""
+    """Return a page with every API, header and stored message, and with the types and the errors."""
     body = [
         *_opening("Kafka's protocol", "Every API, every version ever valid, every field and error code, as Ottla declares them."),
         '<p><a href="#types">Types</a> · <a href="#apis">APIs</a> · <a href="#headers">Headers</a> · '
@@ -79,7 +79,7 @@ def whole_page() -> str:
 
 
 def page_of(thing: Api | type[Message], versions: list[int]) -> str:
-    """Return a page with one API or message in some of its versions, with the types and, for an API, the errors."""
+    """Return a page with one API or message in some of its versions. It also has the types, and for an API the errors."""
     name = thing.name if isinstance(thing, Api) else thing.__name__
     shown = f" version {versions[0]}" if len(versions) == 1 else ""
     about_it = _api(thing, versions) if isinstance(thing, Api) else _message(thing, versions)
@@ -179,7 +179,7 @@ def _grammar(cls: type[Message], version: int, attribute: str = "") -> str:
 
 
 def _wrapped(line: str) -> str:
-    """Wrap a line of a grammar, indented after the first, keeping each tag with its field."""
+    """Divide a long line of a grammar. All lines but the first are indented, and a tag stays with its field."""
     further = " " * (len(line) - len(line.lstrip()) + 4)
     kept = line.replace("<tag: ", "<tag:\xa0")
     lines = wrap(kept, GRAMMAR_COLUMNS, subsequent_indent=further, break_long_words=False, break_on_hyphens=False)

@@ -1,4 +1,4 @@
-"""The lookup of APIs and other messages by a person's spelling of their names."""
+"""The lookup of APIs and other messages by their names, in the spellings that people use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.wire.stored_messages import others
 
 
 class NoSuchName(ValueError):
-    """No API has this name, or not this version; the message is a sentence that says what to write instead."""
+    """No API has this name, or the API does not have this version. The message says what to write instead."""
 
 
 def find_api(name: str) -> Api:
@@ -26,7 +26,7 @@ def find_api(name: str) -> Api:
 
 
 def find(name: str) -> Api | type[Message]:
-    """Find an API, or a message that is neither request nor response: a header, a stored value. Raises `NoSuchName`."""
+    """Find an API, or a message that is neither a request nor a response, such as a header. Raises `NoSuchName`."""
     try:
         return find_api(name)
     except NoSuchName:

@@ -20,7 +20,7 @@ def width() -> int:
 
 
 def table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Lay out columns no wider than needed; the last one is wrapped at the terminal's edge."""
+    """Return the lines of a table whose columns are as narrow as possible. The last column is wrapped at the terminal's edge."""
     widths = [max(len(line[at]) for line in (heads, *lines)) for at in range(len(heads) - 1)]
     indent = sum(widths) + 2 * len(widths)
     for line in (heads, *lines):
@@ -50,7 +50,7 @@ def flexible_text(api: Api) -> str:
 
 
 def lines_of(thing: Api | type[Message], versions: list[int]) -> Iterator[str]:
-    """Describe an API or a message: the grammar of the last of `versions`, the fields of all."""
+    """Return the lines that describe an API or a message: the grammar of the last of `versions`, the fields of all."""
     if not isinstance(thing, Api):
         yield from _message_lines(thing, versions)
         return

@@ -1,4 +1,4 @@
-"""`ottla registry accept-loss`: the start of a broker without its data directory. `net.offline.lost_directories` does the work."""
+"""`ottla registry accept-loss`: lets a broker start without its data directory. `net.offline.lost_directories` does the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ottla registry copy`: the copy of a registry from one place to another. `ottla.net.offline.registry_copy` does the work."""
+"""`ottla registry copy`: the copy of a registry from one place to another. `ottla.net.offline.registry_copy` makes it."""
 
 from __future__ import annotations
 

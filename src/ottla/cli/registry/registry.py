@@ -44,7 +44,7 @@ PUT_BACK = "put it back, or delete the topic"
 LOST = "if nobody deleted it, put a backup of the data directory in place of this one"
 
 PRODUCER_IDS = 1_000_000_000
-"""The number of producer ids to skip when changes are lost: some of them may be in use."""
+"""The number of producer ids to skip after registry changes were lost, because some of these ids may be in use."""
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -128,7 +128,10 @@ def _check(disk: RealDisk, say: Say, is_json: bool) -> int:
 
 
 def _tell_gone(disk: RealDisk, entries: Entries, say: Say) -> bool:
-    """Report partitions that held records and have no directory; return whether any of them was not deleted."""
+    """Report partitions that held records and whose directories are missing.
+
+    Return whether any of these partitions was certainly not deleted.
+    """
     from ottla.broker.topics.directories import gone
     from ottla.cluster.controller_rules.entries import DELETIONS
     from ottla.log.checkpoints import CLEAN_SHUTDOWN
@@ -162,7 +165,7 @@ def _tell(reading: JournalReading, say: Say) -> bool:
 
 
 def _is_old(disk: RealDisk) -> bool:
-    """Return whether the registry is still an earlier version's, which only a start can read."""
+    """Return whether the registry has the format of an older version. Only the start of a broker can convert it."""
     from ottla.net.startup.data_directory import OLD_REGISTRY
     from ottla.registry.generations import is_begun
 
@@ -196,7 +199,7 @@ def _restore(disk: RealDisk, node_id: int, options: argparse.Namespace) -> int:
 
 
 def _put_back(disk: RealDisk, source: str | None) -> bool:
-    """Restore a copy if the registry is damaged or one is named; return whether changes may be lost with it."""
+    """Restore a copy of the registry if it is damaged, or if `source` names one. Return whether changes may be lost."""
     from ottla.ports import RegistryDamaged
     from ottla.registry.generations import find
     from ottla.registry.survey import best_of, finish, put_back, survey

@@ -1,4 +1,4 @@
-"""`ottla registry check ADDRESS`: the check of a shared registry. The registries' own packages read it."""
+"""`ottla registry check ADDRESS`: the check of a shared registry. The package of the registry's kind reads it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PUT_BACK = "restore a backup of the registry's directory"
 
 
 def check(options: argparse.Namespace, say: Say) -> int:
-    """Report damaged and strange entries; return the exit code."""
+    """Report entries that are damaged, unknown or missing; return the exit code."""
     from ottla.broker.membership.membership import NotAMember
     from ottla.broker.settings import SettingError
     from ottla.cli.exits import MISUSED, fail
@@ -42,7 +42,7 @@ def check(options: argparse.Namespace, say: Say) -> int:
 
 
 def _read(options: argparse.Namespace) -> tuple[Tree, list[tuple[str, str]], str]:
-    """Return the readable entries, the faults, and the remedy for entries that cannot be decoded."""
+    """Return the entries that can be read, the faults, and what to do about entries that cannot be decoded."""
     import asyncio
 
     from ottla.broker.settings.broker_zookeeper import HOST_SCHEME
@@ -59,7 +59,7 @@ def _read(options: argparse.Namespace) -> tuple[Tree, list[tuple[str, str]], str
 
 
 def _strange(found: Tree, remedy: str) -> Iterator[tuple[str, str]]:
-    """Yield the entries that brokers cannot decode, and missing ones, each with a sentence."""
+    """Yield entries that brokers cannot decode, and missing entries, each with a sentence."""
     from ottla.cluster import layout
     from ottla.cluster.image import ClusterImage
 
