@@ -114,8 +114,8 @@ def choose(first: JournalReading, copy: JournalReading) -> JournalReading:
         raise _damaged_twice(first, copy)
     if other.commits >= 0 and other.data[: other.end] != best.data[: other.end]:
         raise RegistryDamaged(f"{first.path} and {copy.path} contain different commits: {REMEDY}")
-    # A copy that ends earlier lost lines in a power cut. The first may then be torn, but not truncated: the zeros that a commit
-    # overwrites were durable before it.
+    # A copy with fewer commits lost lines in a power cut. The first journal may then be torn. It cannot be truncated, because the
+    # zeros that a commit overwrites were durable before the commit.
     is_torn = best is first and 0 <= copy.commits < first.commits and first.fault < len(first.data)
     if not (best.is_whole or is_torn) or best.reaches_beyond(best) or other.reaches_beyond(best):
         raise _damaged_twice(first, copy)

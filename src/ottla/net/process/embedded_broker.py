@@ -40,10 +40,10 @@ class Broker:
         with ottla.Broker() as broker:
             producer = SomeKafkaClient(broker.address)
 
-    A given `data_dir` is kept after the end. `release`, such as "0.9.0", makes the broker behave as that release of Apache Kafka,
-    with its versions, errors and defaults. `assignors` of consumer groups are names, or your own objects (`coord.consumer.assign`).
-    Further keyword arguments are Kafka's broker settings with underscores (`num_partitions=3`). Raises `SettingError` for a
-    setting, a release or an assignor that is unknown or refused.
+    A `data_dir` that the caller gives is kept after the broker's end. `release`, such as "0.9.0", makes the broker behave as that
+    release of Apache Kafka, with its versions, errors and defaults. `assignors` of consumer groups are names of built-in assignors,
+    or objects of yours (`coord.consumer.assign`). Further keyword arguments are Kafka's broker settings with underscores
+    (`num_partitions=3`). Raises `SettingError` for a setting, a release or an assignor that is unknown or refused.
 
     With `users` (passwords by name) clients log in by PLAIN. With `tls` they use TLS, with a certificate made for this broker alone
     (`pip install 'ottla[testing]'`); `ca_file` is its authority's certificate. `client_settings` returns the matching client
@@ -53,12 +53,13 @@ class Broker:
 
     With `zookeeper_connect="host:port/path"` and a `node_id` the broker joins a cluster.
 
-    Starting raises `DataDirectoryError` or `CannotListen`, and in a cluster `NotAMember`. A bug in Ottla that could lose data later
-    ends the broker: `address`, `restart()`, `stop()` and the end of the `with` then raise `BrokerFailed`, whose cause is the
-    exception.
+    Starting raises `DataDirectoryError` or `CannotListen`, and in a cluster `NotAMember`. A bug in Ottla that could cause a loss of
+    data ends the broker. `address`, `restart()`, `stop()` and the end of the `with` then raise `BrokerFailed`, whose cause is the
+    bug's exception.
 
-    The garbage collector keeps the process's settings. With Python's defaults, a request with very many names may stop the process
-    for a tenth of a second. `gc.freeze()` and a higher `gc.set_threshold` avoid that, as `ottla serve` does.
+    The broker does not change the process's settings of the garbage collector. With Python's defaults, a request with very many
+    names can stop the process for a tenth of a second. `gc.freeze()` and a higher `gc.set_threshold` avoid this pause; `ottla
+    serve` uses both.
     """
 
     def __init__(

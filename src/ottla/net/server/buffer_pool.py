@@ -27,7 +27,7 @@ FREE_BYTES = 4096
 STALLED_MS = 2000
 STALLED_BYTES = 64 * 1024
 STALLED_SHARE = 32
-"""The divisor of a large request's size that gives the least progress: less makes the request stalled.
+"""The part of a request, as 1/STALLED_SHARE, that must arrive in STALLED_MS.
 
 A request is stalled if fewer than STALLED_BYTES, or less than 1/STALLED_SHARE of it, arrive in STALLED_MS. A request at this rate
 would take about a minute.

@@ -180,7 +180,7 @@ def _sendfile(socket: int, part: FileSlice) -> int:
     if fileno is None:
         return 0
     sent = 0
-    # After an error the caller reads and writes the rest: a full socket waits there, a failing disk raises `StorageFailed`, and
+    # After an error the caller reads and writes the rest. There a full socket waits, a failing disk raises `StorageFailed`, and
     # asyncio ends a broken connection.
     with contextlib.suppress(OSError):
         while sent < part.size:

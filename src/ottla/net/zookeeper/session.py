@@ -68,10 +68,7 @@ class ZooKeeperSession:
         self.timeout_ms = access.timeout_ms
         """The session timeout in ms: the requested one, then the one to which the server agreed."""
         self.lives_until_ms = 0
-        """
-
-        The monotonic time, in ms, until which the session lives at least: the timeout after the sending of an answered request.
-        """
+        """The monotonic time, in ms, until which the session lives at least: the last answered request's sending plus the timeout."""
         self.is_login_refused = False
         self.root = access.address.chroot
         self._access = access
