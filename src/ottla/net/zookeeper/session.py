@@ -68,7 +68,7 @@ class ZooKeeperSession:
         self.timeout_ms = access.timeout_ms
         """The session timeout in ms: the requested one, then the one to which the server agreed."""
         self.lives_until_ms = 0
-        """The monotonic time, in ms, until which the session lives at least: the last answered request's sending plus the timeout."""
+        """The monotonic time, in ms, before which the session cannot expire: the last answered request's time plus the timeout."""
         self.is_login_refused = False
         self.root = access.address.chroot
         self._access = access
