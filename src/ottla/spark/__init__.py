@@ -1,9 +1,9 @@
 """Topics as PySpark data sources: `spark.read`, `spark.readStream`, `df.write` and `df.writeStream` with `format("ottla")`.
 
-Options carry the names of Spark's own Kafka connector, so a job moves by changing `format("kafka")` to `format("ottla")`.
-`options` and `planning` are pure. `brokers` connects to brokers, and `formats.registry` to schema registries; nothing else uses the
-network. Spark calls `source`, `reading` and `writing`. The package depends on the client and on records; only `direct` reads files
-of a broker.
+Options have the names of Spark's own Kafka connector. A job moves to Ottla by changing `format("kafka")` to `format("ottla")`.
+`options` and `read_plan` are pure. `brokers` connects to brokers, and `formats.registry` to schema registries; nothing else uses
+the network. Spark calls `source`, `batch_reader`, `streams` and `writers`. The package depends on the client and on records; only
+`direct` reads a broker's files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The batch reader of topics, as Arrow record batches. Tasks of a stream work alike.
+"""The batch reader of topics, which yields Arrow record batches. Tasks of a stream read in the same way.
 
-Planning runs on Spark's driver, `read` in its tasks. Readers and ranges are pickled between them, so a reader opens connections
-when used, and a task needs only its range.
+Planning runs on Spark's driver, and `read` in tasks. Spark pickles readers and ranges for the tasks. Therefore a reader opens
+connections only when they are used, and a task needs only its range.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Piece(InputPartition):
-    """The work of one task."""
+    """The range of one task."""
 
     def __init__(self, value: Range) -> None:
         super().__init__(value)
@@ -45,7 +45,7 @@ def _brokers(options: ReadOptions) -> Brokers:
 
 
 def _bounds(options: ReadOptions, brokers: Brokers) -> tuple[PartitionOffsets, PartitionOffsets]:
-    """Return the start and the end of a batch in every partition."""
+    """Return the starting and the ending offset of a batch in every partition."""
     partitions = brokers.partitions(options.selection)
     latest_otherwise = options.latest_where_time_is_not_reached
     start = read_plan.resolve(options.start, partitions, brokers, edge="starting", latest_otherwise=latest_otherwise)
@@ -53,7 +53,10 @@ def _bounds(options: ReadOptions, brokers: Brokers) -> tuple[PartitionOffsets, P
 
 
 def _without_losses(options: ReadOptions, brokers: Brokers, wholes: Sequence[Range]) -> list[Range]:
-    """Return the ranges with existing records. Raises `DataLoss` for deleted records, unless the query accepts losses."""
+    """Return the ranges, without the parts whose records are deleted.
+
+    Raises `DataLoss` for deleted records, unless the query accepts losses.
+    """
     if not wholes:
         return []
     asked = {TopicPartition(each.topic, each.partition): each.start for each in wholes}
@@ -65,17 +68,17 @@ def _without_losses(options: ReadOptions, brokers: Brokers, wholes: Sequence[Ran
 
 
 def read_piece(options: ReadOptions, schema: StructType, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-    from ottla.spark.rows import rows_of  # planning runs in other processes and needs no Arrow
+    from ottla.spark.rows import rows_of  # imported when needed: planning runs in other processes, and needs no Arrow
 
     set_modules_aside()
-    if partition.value is None:  # Spark's partition of an empty plan
+    if partition.value is None:  # Spark gives this partition to the only task of an empty plan
         return iter(())
     return rows_of(options, schema, partition.value)
 
 
 @telling
 class BatchReader(DataSourceReader):
-    """The reader from the starting to the ending offsets, which are resolved when the query is planned."""
+    """A reader from the starting to the ending offsets, which become numbers when the query is planned."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
@@ -97,12 +100,15 @@ class BatchReader(DataSourceReader):
 
 @telling
 class FilteringReader(BatchReader, DataSourceReader):
-    """A reader that plans with the query's filters, which Spark pushes if spark.sql.python.filterPushdown.enabled is true."""
+    """A reader that narrows its ranges by the query's filters.
+
+    Spark passes the filters if spark.sql.python.filterPushdown.enabled is true.
+    """
 
     _narrowing: Narrowing | None = None
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Store the filters that narrow the ranges; return the ones that Spark must apply."""
+        """Store the filters that narrow the ranges. Return the filters that Spark must apply itself."""
         from ottla.spark.filters import narrowing_of
 
         self._narrowing, rest = narrowing_of(filters)
@@ -112,4 +118,4 @@ class FilteringReader(BatchReader, DataSourceReader):
         return self._narrowing.apply(wholes, brokers.at_times) if self._narrowing is not None else wholes
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_narrowing": None}  # only planning needs it
+        return {**self.__dict__, "_narrowing": None}  # imported when needed: only planning needs it

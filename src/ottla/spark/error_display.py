@@ -1,8 +1,8 @@
-"""The display of an error as its one sentence, without the traceback that Spark puts before it.
+"""The display of an error as its one sentence. Without this module, Spark puts a traceback before the sentence.
 
-Spark's workers write the traceback of an exception unless an environment variable is set, that of the setting
-spark.sql.execution.pyspark.udf.hideTraceback.enabled. A worker ends with the error that it writes, so the variable is set for that
-one error. Errors that are bugs of this package keep their traceback.
+Spark's workers write the traceback of an exception unless an environment variable is set. The setting
+spark.sql.execution.pyspark.udf.hideTraceback.enabled sets that variable for all errors. A worker ends after it has written an
+error, so this module sets the variable for one error only. Errors that are bugs of this package keep their traceback.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _HIDES = "SPARK_HIDE_TRACEBACK"
 
 
 def telling(kind: Kind) -> Kind:
-    """Decorate a class that Spark calls: its public methods show no traceback for errors with a complete message."""
+    """Decorate a class that Spark calls.
+
+    If a public method raises an error with a complete message, Spark shows the message without a traceback.
+    """
     for name, method in list(vars(kind).items()):
         if inspect.isfunction(method) and not name.startswith("_"):
             setattr(kind, name, _told(method))
@@ -57,6 +60,6 @@ def _sentence_alone() -> Iterator[None]:
 
 
 def _in_worker() -> bool:
-    """Return whether this process is Spark's worker, and not one in which a user called this package."""
+    """Return whether this process is a worker of Spark, not a process of a user that imports this package."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name.startswith("pyspark.")

@@ -1,6 +1,6 @@
-"""Spark's pushed filters as narrower ranges of a batch: by topic, partition, offset, and from a time on.
+"""The filters that Spark pushes, as narrower ranges of a batch: by topic, partition, offset, and from a time on.
 
-A time ends no range, because timestamps may decrease. The offsets of a time are found by a callback.
+No filter by time ends a range, because timestamps can decrease from record to record. A callback finds the first offset at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ottla.client.types import TopicPartition
 from ottla.spark.read_plan import Range
 
 FirstAt = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int | None]]
-"""The first offset of each partition at or after a time in ms, or None: `planning.Lookup.at_times`."""
+"""Returns the first offset of each partition at or after a time in ms, or None: `read_plan.Lookup.at_times`."""
 PUSHING_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 NEVER_NULL = ("topic", "partition", "offset", "timestamp")
 _COMPARED: dict[type[Filter], Callable[[Any, Any], bool]] = {
@@ -43,17 +43,17 @@ _OFFSETS: dict[type[Filter], Callable[[int], tuple[int, int]]] = {
     LessThan: lambda offset: (0, offset),
     LessThanOrEqual: lambda offset: (0, offset + 1),
 }
-"""The first offset and the end offset (exclusive) that a comparison leaves."""
+"""The offsets that a comparison leaves: the first, and the end (exclusive)."""
 
 
 def are_pushed() -> bool:
-    """Return whether this process plans with filters: Spark accepts a reader with filters only in one kind of process."""
+    """Return whether Spark pushes filters in this process. It accepts a reader with filters in one kind of process only."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return PUSHING_WORKER in sys.modules or getattr(main, "name", "") == PUSHING_WORKER
 
 
 class Narrowing:
-    """The conjunction of filters, as far as they narrow ranges."""
+    """The conjunction of all filters that can narrow ranges."""
 
     def __init__(self) -> None:
         self._chosen: list[tuple[str, Callable[[Any, Any], bool], Any]] = []
@@ -61,7 +61,7 @@ class Narrowing:
         self._from_ms: int | None = None
 
     def take(self, each: Filter) -> bool:
-        """Narrow by one filter. Return whether it holds for every remaining row: otherwise Spark must apply it too."""
+        """Narrow the ranges by one filter. Return whether the filter then holds for every row; if not, Spark must apply it too."""
         column = ".".join(getattr(each, "attribute", ()))
         if isinstance(each, IsNotNull):
             return column in NEVER_NULL
@@ -100,12 +100,12 @@ class Narrowing:
 
     def _begin(self, time: object) -> None:
         if isinstance(time, datetime) and time.tzinfo is not None:
-            from_ms = int(time.timestamp() * 1_000_000) // 1000 - 1  # a float of microseconds may be off by one
-            if from_ms >= 0:  # to brokers a negative time is a constant such as "latest", though records may be older than 1970
+            from_ms = int(time.timestamp() * 1_000_000) // 1000 - 1  # a float with microseconds can be inexact by one
+            if from_ms >= 0:  # Brokers take a negative time for a constant such as "latest". Records can be older than 1970.
                 self._from_ms = max(self._from_ms or 0, from_ms)
 
     def apply(self, wholes: Sequence[Range], at_times: FirstAt) -> list[Range]:
-        """Return the remaining parts of the ranges."""
+        """Return the parts of the ranges that the filters leave."""
         left = [
             whole._replace(start=max(whole.start, self._from_offset), end=min(whole.end, self._until_offset))
             for whole in wholes
@@ -123,6 +123,6 @@ class Narrowing:
 
 
 def narrowing_of(filters: Iterable[Filter]) -> tuple[Narrowing, list[Filter]]:
-    """Return the narrowing by filters, and the filters that Spark must apply too."""
+    """Return the narrowing by all filters that allow it, and the filters that Spark must apply itself."""
     narrowing = Narrowing()
     return narrowing, [each for each in filters if not narrowing.take(each)]

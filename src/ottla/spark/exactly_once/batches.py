@@ -20,8 +20,8 @@ _WRITTEN: dict[tuple[str, str | None, str], tuple[int, int]] = {}
 def write_once(frame: DataFrame, batch_id: int, *, name: str | None = None, query_id: str | None = None, **options: str) -> None:
     """Write a micro-batch's rows exactly once, within `foreachBatch`; `options` are the sink's, with dots as `**{"kafka.…": …}`.
 
-    Each write of a batch has a `name` of its own, by default its topic: a batch that runs again writes the names that are
-    missing. With Spark Connect give the `query_id`, which must survive restarts of the query. Raises `OptionError`.
+    Each write of a batch has its own `name`, by default its topic. If the batch runs again, only the names that were not written
+    are written. With Spark Connect give the `query_id`, which must survive restarts of the query. Raises `OptionError`.
     """
     name = name or options.get("topic")
     if name is None:
@@ -44,27 +44,27 @@ def write_once(frame: DataFrame, batch_id: int, *, name: str | None = None, quer
         frame.write.format("ottla").options(**given).mode("append").save()
     except BaseException:
         if not was_noted:
-            _WRITTEN.pop(where, None)  # other rows may follow in their place
+            _WRITTEN.pop(where, None)  # a repetition may have other rows
         raise
 
 
 def _note(where: tuple[str, str | None, str], batch_id: int, rows: int) -> bool:
-    """Store which rows have a name; return whether they were stored before.
+    """Record that a batch has written `rows` under a name. Return whether that was recorded before.
 
-    Raises `OptionError` if this batch has other rows of the name: they would be skipped as written.
+    Raises `OptionError` if the batch has written other rows under this name, because these rows would be skipped.
     """
-    with _LOCK:  # several threads may begin writes at once
+    with _LOCK:  # several threads can begin writes at once
         before = _WRITTEN.get(where)
         if before is not None and before[0] == batch_id and before[1] != rows:
             raise OptionError(f"Two writes of batch {batch_id} have the name {where[2]}: give each write_once a name of its own.")
         _WRITTEN[where] = batch_id, rows
-    return before == (batch_id, rows)  # the body is repeated as a whole
+    return before == (batch_id, rows)  # if so, the whole body of `foreachBatch` is being repeated
 
 
 def _session_of(frame: DataFrame) -> str | None:
-    """Return the identity of a query's run in a thread without the run's id; None with Spark Connect.
+    """Return an identity of the query's run, for a thread that has no run id; None with Spark Connect.
 
-    Spark clones the session for each run.
+    It is the identity of the Spark session, because Spark clones the session for each run.
     """
     session = getattr(frame.sparkSession, "_jsparkSession", None)
     return None if session is None else str(session.sessionUUID())

@@ -1,6 +1,7 @@
-"""The commit of a batch beside the driver, after all tasks: the decision, and the ends of the transactions.
+"""The commit of a batch beside the driver, after all tasks: the decision, and the commit of the tasks' transactions.
 
-Spark calls it in processes that it may use again, which keep their connections and the right to decide.
+Spark calls this module in processes that it can use again. They keep their connections, and the producer that fences other
+committers.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from ottla.spark.options import WriteOptions
 logger = logging.getLogger("ottla.spark")
 
 DECIDER_TIMEOUT_MS = 10_000
-"""The longest time of a decision, in ms: later decisions in the same topic are not readable before it."""
+"""The longest time that writing a decision may take, in ms. Until then, an unfinished one keeps later decisions from being read."""
 
 
 CLOCK_KEY: Final = b"clock"
-"""The key of records that are aborted at once, and never of a decision."""
+"""The key of records whose transaction is aborted at once, to read the brokers' clock. No decision has this key."""
 TOLD_SKEW_MS: Final = 5_000
 MOST_LEADS: Final = 5
-"""The most attempts to take the right to decide for one batch."""
+"""The maximum number of times that a process fences other committers for one batch."""
 FENCED_AGAIN: Final = "Other processes decide about {} all the time: two runs use one checkpoint. Stop both, then start one."
 
 NOT_ALLOWED: Final = "The brokers allow no two-phase commit (transaction.two.phase.commit.enable)."
@@ -53,7 +54,7 @@ class OnceCommitter:
         self._has_told = False
 
     def commit(self, work: Work, handed: Sequence[Handed], *, found_decided: bool, recorded: bool) -> None:
-        """Commit all transactions of a batch. Raises `KafkaError`: Spark then runs the batch again."""
+        """Commit all transactions of a batch. Raises `KafkaError`, after which Spark runs the batch again."""
         if recorded:
             has_decided = self._decided_run == work.run_id
             outcome = self._leading(lambda: committing(work, handed, wall_ms, found_decided=found_decided, has_decided=has_decided))
@@ -64,7 +65,10 @@ class OnceCommitter:
         self._cluster.coordinators.forget(each.transactional_id for each in handed)
 
     def _tell_written_before(self, work: Work) -> None:
-        """Log that a batch was written before; as a warning for a job, whose rows may be new ones."""
+        """Log that a batch was written before.
+
+        For a job this is a warning, because the rows of this run may be other ones.
+        """
         job_id = self._options.job_id if self._options.run_id is None else None
         before = self._cluster.loop.run(self._cluster.decisions.last(self._name))
         if job_id is None or before is None:
@@ -78,10 +82,13 @@ class OnceCommitter:
         )
 
     def abort(self, work: Work, handed: Sequence[Handed], *, recorded: bool) -> None:
-        """Abort all transactions of a batch unless it was decided. Raises `KafkaError`: brokers then abort them in time."""
+        """Abort all transactions of a batch, unless the batch was decided.
+
+        Raises `KafkaError`. Brokers then abort the transactions after their timeouts.
+        """
         try:
             self._leading(lambda: aborting(work, handed, wall_ms, recorded=recorded))
-        except OptionError:  # no decision is written to a refused topic, and readers must not wait for the timeouts
+        except OptionError:  # a refused topic has no decision, and readers must not wait for the timeouts
             decided = self._cluster.loop.run(self._cluster.decisions.last(self._name))
             if decided is None or decided.batch_id != work.batch_id:
                 run(aborting(work, handed, wall_ms, recorded=False), self._carry_out)
@@ -89,9 +96,9 @@ class OnceCommitter:
             run(giving_up(work), self._carry_out)
 
     def _leading(self, begin: Callable[[], Steps[Result]]) -> Result:
-        """Run deciding steps, and begin anew if another process decided meanwhile: Spark gives a run's commits to several ones.
+        """Run steps that decide. If another process has decided during them, begin them again, by reading its decision.
 
-        The other decision is read first. Raises `ProducerFenced` if other processes continue to decide.
+        Spark can use several processes for the commits of one run. Raises `ProducerFenced` if other processes keep deciding.
         """
         for _ in range(MOST_LEADS):
             try:
@@ -120,7 +127,7 @@ class OnceCommitter:
         return self._cluster.carry_out(self._name, step)
 
     def _take_lead(self) -> None:
-        """Fence all other deciding processes. One that does so later fences this process, whose next decision fails."""
+        """Fence all other committers. A committer that later does the same fences this process, whose next decision then fails."""
         if self._decider is None:
             self._cluster.loop.run(self._cluster.decisions.create())
             settings = self._cluster.settings
@@ -140,7 +147,10 @@ class OnceCommitter:
             self._cluster.loop.run(decider.init_transactions())
 
     def _prepare(self, transactions: tuple[Handed, ...]) -> list[Handed | None]:
-        """Remove the timeouts of transactions if allowed. Raises `OptionError` if the option requires it and brokers refuse."""
+        """Remove the timeouts of transactions if brokers allow that.
+
+        Raises `OptionError` if brokers refuse and the option requires it.
+        """
         wanted = self._options.two_phase_commit
         if wanted is False:
             return list(transactions)
@@ -176,7 +186,7 @@ class OnceCommitter:
             self._cluster.loop.run(decider.close())
 
     def _brokers_ms(self) -> int:
-        """Return the brokers' time, which is the start of a transaction that is aborted at once. Raises `KafkaError`."""
+        """Return the brokers' time: begin a transaction, read its start time, and abort it. Raises `KafkaError`."""
         self._take_lead()
         assert self._decider is not None, "the lead was taken"
         here_ms = wall_ms()
@@ -218,7 +228,7 @@ def committer_for(options: WriteOptions, name: str) -> OnceCommitter:
 
 
 def drop_committer(options: WriteOptions, name: str) -> None:
-    """Drop a committer after an error, when its state is unknown: the next call creates one, which fences it."""
+    """Drop a committer after an error, because its state is unknown. The next call creates another, which fences it."""
     kept = _COMMITTERS.pop((replace(options, batch_id=0), name), None)
     if kept is not None:
         kept.close()

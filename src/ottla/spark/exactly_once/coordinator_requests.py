@@ -1,4 +1,4 @@
-"""The requests of the machines of `ottla.once` to transaction coordinators, over one cluster's connections, with retries."""
+"""The requests of the machines of `ottla.once` to transaction coordinators, with retries. All use one cluster's connections."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ REFUSED: Final = frozenset(
         codes.TRANSACTIONAL_ID_NOT_FOUND,
     }
 )
-"""Errors of EndTxn for a transaction that another process ended, or that is unknown."""
+"""Errors of EndTxn that mean: another process has ended the transaction, or the coordinator does not have it."""
 NO_TWO_PHASES: Final = frozenset({codes.UNSUPPORTED_VERSION, codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
-"""Errors of brokers that allow no two-phase commit, or not to this user."""
+"""Errors that mean: brokers do not allow two-phase commit, or not to this user."""
 TWO_PHASE_FROM: Final = 6
 """The version of InitProducerId from which two-phase commit is available (KIP-939)."""
 MAX_TIMEOUT_SETTING: Final = "transaction.max.timeout.ms"
@@ -42,7 +42,7 @@ USUAL_MAX_TIMEOUT_MS: Final = 900_000
 
 
 class HandedCoordinators:
-    """The coordinators of many transactional ids, each found once. For one event loop."""
+    """The coordinators of many transactional ids. Each is looked up once. Use only on one event loop."""
 
     def __init__(self, cluster: ClusterLinks) -> None:
         self._cluster = cluster
@@ -56,14 +56,15 @@ class HandedCoordinators:
         return found
 
     def forget(self, transactional_ids: Iterable[str]) -> None:
-        """Forget the coordinators of these ids, which are not needed again."""
+        """Forget the coordinators of transactional ids that are not needed any more."""
         for each in transactional_ids:
             self._known.pop(each, None)
 
     async def check_told(self, transactional_id: str) -> None:
-        """Check that the brokers describe transactions. Raises `NotSupported` before Kafka 3.0, and other `KafkaError`s.
+        """Check that the brokers can describe transactions.
 
-        Without DescribeTransactions, whether all transactions of a batch are open, or committed, is unknown.
+        Raises `NotSupported` before Kafka 3.0, because without DescribeTransactions it is unknown whether all transactions of a
+        batch are open or committed. Raises other `KafkaError`s.
         """
         link = await self._cluster.retried(self._of(transactional_id).link)
         if min(link.version(DESCRIBE_TRANSACTIONS), link.version(LIST_TRANSACTIONS)) < 0:
@@ -73,7 +74,10 @@ class HandedCoordinators:
             )
 
     async def describe(self, transactional_ids: Iterable[str]) -> list[SeenId | None]:
-        """Describe transactions; None for an unknown id. Raises `KafkaError`; `NotSupported` before Kafka 3.0."""
+        """Return the descriptions of transactional ids; None for an unknown id.
+
+        Raises `NotSupported` before Kafka 3.0, or another `KafkaError`.
+        """
         return list(await asyncio.gather(*(self._cluster.retried(partial(self._described, each)) for each in transactional_ids)))
 
     async def _described(self, name: str) -> SeenId | None:
@@ -93,14 +97,17 @@ class HandedCoordinators:
         )
 
     async def prepare(self, transactions: Iterable[Handed]) -> list[Handed | None]:
-        """Remove the timeout of each transaction: unchanged if brokers refuse, None if it is not open. Raises `KafkaError`."""
+        """Remove the timeouts of transactions, and return each with the id of its end.
+
+        A transaction is returned unchanged if brokers refuse, and None stands for one that is not open. Raises `KafkaError`.
+        """
         return list(await asyncio.gather(*(self._cluster.retried(partial(self._prepared, each)) for each in transactions)))
 
     async def _prepared(self, handed: Handed) -> Handed | None:
         coordinator = self._of(handed.transactional_id)
         if (await coordinator.link()).version(INIT_PRODUCER_ID) < TWO_PHASE_FROM:
             return handed
-        # With its present epoch, a repeated request gets the same answer.
+        # The request has the transaction's own epoch, so that a repeated request gets the same answer.
         request = InitProducerIdRequest(
             transactional_id=handed.transactional_id,
             transaction_timeout_ms=USUAL_MAX_TIMEOUT_MS,
@@ -121,7 +128,10 @@ class HandedCoordinators:
         return handed._replace(prepared=(answer.producer_id, answer.producer_epoch))
 
     async def end(self, transactions: Iterable[Handed], *, committed: bool) -> list[bool]:
-        """End transactions; return for each whether it ended so, or was refused. Raises other `KafkaError`s after all requests."""
+        """End transactions. Return for each whether it has ended as requested; False if the coordinator refused.
+
+        Raises other `KafkaError`s, after all requests are done.
+        """
         asked = (self._cluster.retried(partial(self._ended, each, committed)) for each in transactions)
         answers = await asyncio.gather(*asked, return_exceptions=True)
         for answer in answers:
@@ -156,7 +166,7 @@ class HandedCoordinators:
         await transaction_admin.fenced(self._cluster, transactional_id)
 
     async def max_timeout_ms(self) -> int:
-        """Return the longest transaction timeout that the brokers allow, or the default if they do not return it."""
+        """Return the longest transaction timeout that the brokers allow, or Kafka's default if the brokers do not return it."""
         if self._max_timeout_ms is None:
             self._max_timeout_ms = USUAL_MAX_TIMEOUT_MS
             with suppress(KafkaError, KeyError, ValueError):

@@ -48,15 +48,15 @@ CONFIGS: Final = {
     "min.cleanable.dirty.ratio": "0.1",
     "compression.type": "producer",
 }
-"""Segments are small: old decisions are compacted soon, and a new process has little to read."""
+"""The topic's settings. Its segments are small, so that old decisions are compacted soon, and a new process has little to read."""
 REPLICAS: Final = 3
-"""The number of replicas, as of Kafka's own topics of groups and transactions."""
+"""The default number of replicas, the same as of Kafka's own topics for groups and transactions."""
 PAUSE_S: Final = 0.005
 LIMITS: Final = FetchLimits(fetch_max_wait_ms=0, max_partition_fetch_bytes=4 << 20, read_committed=True)
 
 
 class DecisionLog:
-    """A reader of the decision topic: each read continues where the last one ended. For one event loop."""
+    """A reader of the decision topic. Each read continues where the last one ended. Use only on one event loop."""
 
     def __init__(self, cluster: ClusterLinks, topic: str) -> None:
         self.where = TopicPartition(topic, 0)
@@ -66,9 +66,9 @@ class DecisionLog:
         self._is_checked = False
 
     async def create(self) -> None:
-        """Create the topic unless it exists with settings that keep decisions.
+        """Create the topic, or check that the settings of an existing one keep decisions.
 
-        Raises `KafkaError`, and `OptionError` for a topic whose retention would delete decisions.
+        Raises `OptionError` for a topic whose retention would delete decisions, or `KafkaError`.
         """
 
         async def ask() -> None:
@@ -94,7 +94,7 @@ class DecisionLog:
             self._is_checked = True
 
     async def _replicas(self) -> int:
-        """Return the number of replicas for the topic: that of Kafka's own topics, or the brokers' default if higher."""
+        """Return the number of replicas for the topic: as many as Kafka's own topics have, or the brokers' default if higher."""
         nodes = self._cluster.metadata.nodes
         found = await self._configs(ConfigResource.broker(min(nodes)), min(nodes))
         return max(min(REPLICAS, len(nodes)), int(found.get("default.replication.factor") or 1))
@@ -137,7 +137,7 @@ class DecisionLog:
     async def last(self, name: str) -> BatchDecision | None:
         """Return the last decision about `name` that was written before this call. Raises `KafkaError`.
 
-        It waits for a decision that is being written.
+        If a decision is being written, wait for its end.
         """
         try:
             await self._cluster.ensure([self.where.topic])
@@ -148,7 +148,7 @@ class DecisionLog:
         while end is None or self._offset < end:
             try:
                 found = await self._cluster.retried(self._fetch, topics=[self.where.topic])
-            except OffsetOutOfRange:  # the topic was created again, or its beginning was deleted
+            except OffsetOutOfRange:  # the topic was recreated, or its first records were deleted
                 if now_ms() > deadline_ms:
                     raise
                 self._last.clear()
@@ -182,7 +182,7 @@ class DecisionLog:
         raise TimedOut(f"{context}: the broker's answer leaves the partition out.")
 
     async def _beginning(self) -> int:
-        """Return the first readable offset; an answer with an error does not contain it."""
+        """Return the first offset that can be read. An answer of Fetch with an error does not contain it."""
 
         def request(wanted: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
             return list_offsets_request(wanted, read_committed=False, timeout_ms=self._cluster.settings.request_timeout_ms)
@@ -192,7 +192,7 @@ class DecisionLog:
         return found[self.where].offset
 
     def _take_in(self, found: FetchedPartition) -> bool:
-        """Process a fetch; return whether it contained new records."""
+        """Process the records of a fetch; return whether there were any."""
         seen = visible(found.records, found.aborted)
         for key, value in _entries(seen.pieces, self._offset):
             if value is None:

@@ -1,7 +1,7 @@
-"""The steps of `ottla.once` that both sides have, run on one background loop and one cluster of a process.
+"""The steps of `ottla.once` that tasks and committers share. They run on one event loop and one cluster of a process.
 
-A process keeps both from task to task and from batch to batch: a new connection and producer id would cost more than a small batch.
-Tests end a process at `reached`.
+A process keeps loop and cluster for all tasks and batches, because new connections and producer ids would cost more than a small
+batch. Tests can end a process at `reached`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ HOOK: Final = "OTTLA_ONCE_HOOK"
 
 
 def reached(point: str) -> None:
-    """Call the hook of a test, if there is one."""
+    """Call the hook of a test at the step `point`, if there is a hook."""
     if hook := os.environ.get(HOOK):
         module, _, name = hook.partition(":")
         getattr(importlib.import_module(module), name)(point)
 
 
 class OnceCluster:
-    """One process's connections for one sink: coordinators, and the decision log."""
+    """The connections of one process for one sink: to the coordinators, and to the decision topic."""
 
     def __init__(self, settings: ProducerSettings, decision_topic: str) -> None:
         self.settings = replace(settings, transactional_id=None)
@@ -62,7 +62,7 @@ class OnceCluster:
             self.loop.stop()
 
     def carry_out(self, name: str, step: Any) -> Any:
-        """Run a step that both sides have, and return its answer. Raises `KafkaError`."""
+        """Run a step that tasks and committers share, and return the step's result. Raises `KafkaError`."""
         match step:
             case LookUp():
                 return self.loop.run(self.decisions.last(name))
@@ -78,7 +78,7 @@ class OnceCluster:
 
 
 def run(steps: Steps[Result], carry_out: Callable[[Any], Any]) -> Result:
-    """Run steps one after the other, and return their result. Raises their exceptions."""
+    """Run steps one after another, and return the generator's result. Raises exceptions of the steps."""
     try:
         step = next(steps)
         while True:

@@ -1,6 +1,6 @@
-"""What a worker does for a task: writes its rows in a transaction, and hands that over open.
+"""The writing of a task's rows in a transaction that stays open for the committer. It runs in Spark's workers.
 
-Producers stay with the worker process, as `ottla.once.writer` says which is free. Knows neither Spark nor who commits.
+A worker keeps its producers from task to task, and `ottla.once.writer` chooses the free ones. The module uses no Spark.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ottla.wire.errors import INVALID_TRANSACTION_TIMEOUT
 
 
 class OnceWriter:
-    """The writer of one run's tasks in this process, one after the other."""
+    """The writer of a run's tasks in this process. It writes them one after another."""
 
     def __init__(self, options: WriteOptions, work: Work) -> None:
         self._options = options
@@ -41,11 +41,11 @@ class OnceWriter:
         self._has_written = False
 
     def serves(self, work: Work) -> bool:
-        """Return whether this writer is for the run."""
+        """Return whether this writer belongs to the run of `work`."""
         return self._run_id == work.run_id
 
     def write(self, work: Work, arrived: Iterable[pa.RecordBatch], *, recorded: bool) -> TaskResult:
-        """Write a task's rows. Raises `KafkaError` and `OptionError`: nothing of the task may then be committed."""
+        """Write a task's rows. Raises `KafkaError` and `OptionError`. After an exception, nothing of the task may be committed."""
         task = _TaskSteps(self._options, work, self._cluster, self._producers, gathered(arrived))
         looks_first, self._has_written = not self._has_written, True
         try:
@@ -57,7 +57,7 @@ class OnceWriter:
             raise
 
     def close(self) -> None:
-        """Close all connections. Open transactions stay open for the committer."""
+        """Close all connections. Open transactions stay open, because the committer ends them."""
         for producer in self._producers.values():
             self._cluster.loop.run(producer.close())
         self._cluster.close()
@@ -81,7 +81,7 @@ class _TaskSteps:
         self._rows = 0
 
     def carry_out(self, step: Any) -> Any:
-        """Run a step, and return its answer. Raises `KafkaError`."""
+        """Run a step of the task, and return its result. Raises `KafkaError`."""
         match step:
             case BeginId(name):
                 self._own = name
@@ -147,14 +147,14 @@ class _TaskSteps:
             self._cluster.loop.run(producer.close())
 
     def discard(self) -> None:
-        """Abort the open transaction after an error, if possible, and give up the producer."""
+        """Close the producer after an error, and abort its transaction first if that is possible."""
         producer = self._producers.pop(self._own, None) if self._own is not None else None
         if producer is None:
             return
         try:
             self._cluster.loop.run(producer.abort())
         except KafkaError:
-            pass  # nothing is open, or the committer or the timeout will abort it
+            pass  # no transaction is open, or the committer or the timeout will abort it
         finally:
             self._cluster.loop.run(producer.close())
 
@@ -182,7 +182,7 @@ _WRITERS: dict[tuple[WriteOptions, str], OnceWriter] = {}
 
 
 def writer_for(options: WriteOptions, work: Work) -> OnceWriter:
-    """Return this process's writer for a run, and close that of an earlier run of the query."""
+    """Return this process's writer for a run. Close the writer of an earlier run of the query."""
     key = (replace(options, batch_id=0), work.name)
     kept = _WRITERS.get(key)
     if kept is not None and not kept.serves(work):

@@ -8,11 +8,11 @@ from ottla.spark.errors import OptionError
 BATCH_ID = "streaming.sql.batchId"
 QUERY_ID = "sql.streaming.queryId"
 RUN_ID = "spark.jobGroup.id"
-"""Local properties of the thread that runs a micro-batch: the query's id is in its checkpoint, the run's lasts for the run."""
+"""The local properties of the thread that runs a micro-batch. A checkpoint has one query id; each run has another run id."""
 
 
 def of_this_task() -> Work:
-    """Return the micro-batch of this task. Raises `OptionError` outside of one."""
+    """Return the identity of the micro-batch to which the running task belongs. Raises `OptionError` outside of a micro-batch."""
     from pyspark import TaskContext  # the driver's part needs no Spark
 
     task = TaskContext.get()
@@ -27,5 +27,8 @@ def of_this_task() -> Work:
 
 
 def of_job(job_id: str, run_id: str, batch_id: int) -> Work:
-    """Return the identity of a batch job with an id. No query has such a name, as theirs are UUIDs."""
+    """Return the identity of a batch job with an id.
+
+    The name of no query can be equal, because Spark names queries by UUIDs.
+    """
     return Work(f"job:{job_id}", run_id, batch_id)
