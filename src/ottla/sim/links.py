@@ -113,7 +113,7 @@ class SimLinks:
 
 
 class SimLink:
-    """The requests of one process to one address; implements `ottla.ports.Link`."""
+    """The requests of one process to one address; implements `ottla.ports.BrokerLink`."""
 
     def __init__(self, network: SimNetwork, process: SimProcess, host: str, port: int) -> None:
         self._network = network
