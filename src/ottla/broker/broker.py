@@ -88,11 +88,12 @@ class BrokerMachine:
     """A Kafka broker as a state machine: bytes of requests in, parts of responses out.
 
     `random_bytes` is the only source of randomness. Without `workers`, all work runs on the caller's thread. `assignors` are the
-    custom assignors that the settings name; without them only built-in ones are available. `routes` are APIs in addition to
-    Ottla's own, or in place of them. Without an `authorizer`, and without one in the settings, everything is allowed. `proofs`
-    verify tokens and tickets of other issuers. Without a `first_dialect`, no listener can emulate Kafka 0.6 or 0.7.
+    custom assignors that the settings name; without them, only the built-in assignors are available. `routes` are APIs in addition
+    to Ottla's own APIs, or in place of them. Without an `authorizer`, and without an authorizer in the settings, everything is
+    allowed. `proofs` verify tokens and tickets of other issuers. Without a `first_dialect`, no listener can emulate Kafka 0.6 or
+    0.7.
 
-    A single broker has a `registry` of its own; a broker of several uses the shared registry and the links in `cluster`.
+    A single broker has its own `registry`. A broker of a larger cluster uses the shared registry and the links in `cluster`.
     """
 
     def __init__(
@@ -367,7 +368,7 @@ class BrokerMachine:
         return self.settings_in_force.value
 
     def start(self, *, clean: bool, was_killed: bool = False) -> None:
-        """Open every partition and replay the internal topics; after a `clean` shutdown, logs are not scanned.
+        """Open every partition and replay the internal topics. After a `clean` shutdown, logs are not scanned.
 
         `was_killed`: the shutdown was not clean, but the machine kept running and all written data is present.
         """
@@ -410,7 +411,7 @@ class BrokerMachine:
 
     @contextmanager
     def _hurrying(self) -> Iterator[None]:
-        """Finish all work begun in the context before it ends, if this broker has its own registry: no other broker is involved."""
+        """Finish all work begun in the context before it ends, if this is a single broker, so that no other broker is involved."""
         if self.embedded is None:
             yield
             return
@@ -420,9 +421,9 @@ class BrokerMachine:
                 self.run_timers(self.clock.now())
 
     def prepare(self, prepared: Callable[[str], None]) -> None:
-        """Load the cluster's settings and ACLs before any request is served; they are kept up to date from then on.
+        """Load the cluster's settings and ACLs before any request is served, and follow their changes from then on.
 
-        `prepared` is called once, with a sentence if they are invalid, or else with an empty string.
+        `prepared` is called once, with an error message if they are invalid, else with an empty string.
         """
 
         def failed(failure: Exception) -> None:
@@ -448,7 +449,7 @@ class BrokerMachine:
 
     @property
     def are_all_checked(self) -> bool:
-        """Return whether every log is open and verified. Any other log may still be in the state that a power failure left."""
+        """Return whether every log is open and verified. A log that is not can still be in the state that a power failure left."""
         return self.replication.manager.are_all_checked and self.partitions.are_all_online
 
     def hand_over(self, over: Callable[[], None]) -> None:
@@ -462,7 +463,7 @@ class BrokerMachine:
         return self.routers[peer.release.dialect].receive(frame, peer, now, owned)
 
     def settle(self, now: Now) -> None:
-        """Finish a batch of requests: start the syncs they need, and retry the delayed replies they woke."""
+        """Finish a batch of requests: start the syncs that they need, and evaluate the delayed operations that they woke."""
         if self.groups.coordinators.gathering:
             self.groups.coordinators.settle(now)
         self.purgatory.settle(now)

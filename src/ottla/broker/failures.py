@@ -17,7 +17,7 @@ CONFLICTS = (EntryExists, NoEntry, VersionConflict)
 """Exceptions of the registry after another broker's write came first."""
 
 MOST_RACES = 10
-"""Attempts to change the registry against writes of other brokers; entries are read again before each attempt."""
+"""Attempts to change the registry when writes of other brokers come first. Entries are read before each attempt."""
 
 EXPECTED = (StorageFailed, Malformed, *CONFLICTS)
 
@@ -35,10 +35,10 @@ class Mistake:
 
 
 class Changes:
-    """Whether the current request has changed anything: a log, a coordinator or the registry.
+    """The record of whether the current request has changed a log, a coordinator or the registry.
 
-    Until then, an unexpected exception fails that request alone: there is nothing to undo. The caller that refuses the request
-    counts it in `mistakes`.
+    Before its first change, an unexpected exception fails the request alone, because there is nothing to undo. The caller that
+    refuses the request counts it in `mistakes`.
     """
 
     __slots__ = ("made", "mistakes")
@@ -62,7 +62,7 @@ class Changes:
             self.made = self.made or made
 
     def spared(self, steps: Generator[Paused, Resumed | None, Result]) -> Generator[Paused, Resumed | None, Result | Mistake]:
-        """Run the same steps, but return a `Mistake` if a step raises an unexpected exception before it changes anything.
+        """Return the result of `steps`, or a `Mistake` if a step raises an unexpected exception before it changes anything.
 
         The state is consistent at each pause, so the changes of earlier steps remain.
         """

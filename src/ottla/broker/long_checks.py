@@ -1,6 +1,6 @@
 """Long checks of batches: run off the broker's thread if there are workers, within a memory limit.
 
-Depends on turns, memory and the port of workers, and not on the content of checks.
+Depends on memory limits and the port of workers, and not on the content of checks.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ottla.records.compression.limits import PAUSE_BYTES
 T = TypeVar("T")
 
 TURN_PIECES: Final = 8
-"""Pieces processed in one turn, before the next batch gets its turn."""
+"""Pieces of a batch processed in one `Turn`, before the next batch continues."""
 
 LARGE_BYTES: Final = 8 << 20
-"""Memory of a batch, in bytes, above which it is large and checked apart, so that others do not wait for it."""
+"""Memory of a batch, in bytes, above which the batch is large. Small batches do not wait for large batches."""
 
 MOST_HELD_BYTES: Final = 2 * LARGE_BYTES
 MOST_HELD_BY_LARGE_BYTES: Final = MOST_OPENED_BYTES
@@ -47,7 +47,7 @@ class Claim:
 
 
 class Memory:
-    """A limited number of bytes, shared by claims. A claim above the limit waits until it can have all of them."""
+    """A limited number of bytes, shared by claims. A claim above the limit waits until all bytes are free."""
 
     def __init__(self, most_bytes: int, soon: Callable[[Claim], None]) -> None:
         """Create the memory with all bytes free. `soon` notifies a granted claim later, outside the call that released bytes."""
@@ -62,7 +62,7 @@ class Memory:
         return bool(self._waiting)
 
     def claim(self, size: int) -> Claim:
-        """Return a claim; it is granted once enough bytes are free and all earlier claims are granted, possibly at once."""
+        """Return a claim. It is granted, possibly at once, when enough bytes are free and all earlier claims are granted."""
         claim = Claim(min(size, self._most_bytes))
         self._waiting.append(claim)
         self._grant()
@@ -109,7 +109,7 @@ class Turn(Generic[T]):
         self._most_pieces = most_pieces
 
     def __call__(self) -> None:
-        """Continue until a turn's pieces are processed, or until more memory is needed than before."""
+        """Process up to `most_pieces` pieces; stop earlier if the next piece needs more memory."""
         before = self.room_bytes
         try:
             for _ in range(self._most_pieces):
@@ -130,7 +130,7 @@ class Turn(Generic[T]):
 
 
 class LongChecks:
-    """All long checks of a broker. Without `workers` they run in slices on the broker's thread."""
+    """All long checks of a broker. Without `workers`, they run on the broker's thread in steps with pauses between them."""
 
     def __init__(self, workers: Workers | None, clock: Clock, scheduler: Scheduler) -> None:
         self.now = clock.now
@@ -142,7 +142,7 @@ class LongChecks:
     def run(self, steps: Generator[int, None, T]) -> Steps[T]:
         """Run `steps`, and return their result or raise their exception.
 
-        After each piece, they yield the memory in bytes that the next one needs. They must not access shared state.
+        After each piece, `steps` yield the memory in bytes that the next piece needs. They must not access shared state.
         """
         turn = Turn(steps, 1 if self._workers is None else TURN_PIECES)
         try:

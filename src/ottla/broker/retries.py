@@ -9,7 +9,7 @@ import logging
 from typing import Final
 
 MOST_REASONS: Final = 100
-"""Upper limit of reasons logged until the operation succeeds: a reason may contain a part that differs each time."""
+"""Upper limit of reasons logged until the operation succeeds, because a reason can contain a part that differs each time."""
 
 
 class Repeats:
@@ -33,6 +33,6 @@ class Repeats:
             log.log(level, sentence, *values)
 
     def over(self) -> None:
-        """Begin with short pauses again: the operation succeeded."""
+        """Record that the operation succeeded. The next retry begins with a short pause."""
         self._next_ms = self._first_ms
         self._told.clear()

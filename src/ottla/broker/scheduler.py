@@ -1,4 +1,4 @@
-"""Deadlines by key, and background jobs in slices of a few milliseconds.
+"""Deadlines by key, and background jobs that run in slices of a few milliseconds, with pauses between slices.
 
 Depends on the clock and on generators, and not on their work. An expected failure of one job or deadline does not affect the
 others.
@@ -27,9 +27,9 @@ Due = Callable[[Now], None]
 SLICE_MS = 2
 URGENT_SLICE_MS = 2
 MOST_ROUNDS = 64
-"""How often `run_due` also calls deadlines that were set during its calls and had already passed."""
+"""Upper limit of rounds in which `run_due` calls deadlines that were set during its calls and had already passed."""
 MOST_STEPS = 256
-"""Upper limit of steps in a slice, in addition to its time: a simulated clock may not advance."""
+"""Upper limit of steps in a slice, in addition to the time limit, because a simulated clock can stand still."""
 
 
 class Job(Generic[T_co]):
@@ -62,7 +62,7 @@ class Countdown:
         self._done: Done | None = None
 
     def counted(self, steps: Steps[None]) -> Steps[None]:
-        """Return the same steps, counted until they end."""
+        """Return steps that run `steps`, and are counted in `left` until they end."""
         self.left += 1
         try:
             yield from steps
@@ -133,9 +133,9 @@ class Scheduler:
         return None
 
     def run_due(self, now: Now) -> None:
-        """Call everything whose deadline has passed, in order of the deadlines; log expected failures.
+        """Call everything whose deadline has passed, in order of the deadlines. Log expected failures.
 
-        A call that sets an immediate deadline again and again runs in the next round, so that others run before it.
+        A deadline that a call sets for now is due in the next round, so that other calls run before it.
         """
         for _ in range(MOST_ROUNDS):
             last, set_meanwhile = self._count, list[tuple[int, int, Hashable]]()
@@ -168,15 +168,15 @@ class Scheduler:
         *,
         urgent: bool = False,
     ) -> bool:
-        """Run the first slice of a job at once, and the others later.
+        """Run the first slice of a job at once, and further slices later.
 
         Return False, and begin nothing, if a job of this name is running.
 
         `done` gets the generator's return value, possibly before this method returns. `failed` gets an expected failure that the
-        generator raises; without it the failure is logged. In both cases a job of this name can begin again.
+        generator raises; without `failed`, the failure is logged. After either, a job of this name can begin.
 
         A job that is not urgent pauses after each slice for as long as the slice took. An `urgent` job, for which a client waits,
-        takes turns with the other urgent ones, with only a millisecond between two slices.
+        takes turns with other urgent jobs, with only a millisecond between two slices.
         """
         if name in self._jobs:
             return False
@@ -279,7 +279,7 @@ class Scheduler:
         if self._jobs.get(job.name) is not job:
             return
         job.result = result
-        if job.is_urgent:  # many jobs may resume at once: each waits for its turn
+        if job.is_urgent:  # many jobs may resume at once, so each job waits for its turn
             self.busy.append(job)
             self.at("urgent jobs", self._clock.now().mono_ms, self._take_turns)
         else:

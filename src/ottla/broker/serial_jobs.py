@@ -18,13 +18,13 @@ class InTurn:
         self._waiting: deque[Done] = deque()
 
     def steps(self, steps: Steps[T]) -> Steps[T]:
-        """Run these steps after all earlier ones have ended, and delay later ones until these end."""
+        """Run `steps` after all steps queued before have ended. Steps queued later wait until these end."""
         if self._is_taken:
             yield self._waiting.append
         self._is_taken = True
         try:
             return (yield from steps)
-        except GeneratorExit:  # the broker stops: waiting jobs do not continue
+        except GeneratorExit:  # the broker stops, so waiting jobs do not continue
             self._waiting.clear()
             raise
         finally:
