@@ -44,7 +44,10 @@ def commit(number: int, changes: Sequence[Change]) -> object:
 
 
 def most_bytes(changes: Sequence[Change]) -> int:
-    """Return a generous estimate of the size, in bytes, of a commit's line. JSON escapes each quotation mark with a second byte."""
+    """Return an estimate of the size, in bytes, of a commit's line. It allows a second byte for each escaped quotation mark.
+
+    The estimate is too low for values of many control or non-ASCII bytes, which JSON escapes with six bytes each.
+    """
     return 64 + sum(32 + len(change.path) + 2 * len(change.value or b"") for change in changes)
 
 
