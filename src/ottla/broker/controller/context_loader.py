@@ -13,7 +13,7 @@ from typing import TypeVar
 from ottla.broker.controller.registry_retry import RegistryPatience
 from ottla.cluster import features, layout
 from ottla.cluster.controller_rules import entries
-from ottla.cluster.controller_rules.context import LeaderAndIsr, LiveBroker, TopicPartition
+from ottla.cluster.controller_rules.context import LeaderAndIsr, LiveBroker, ReplicaAssignment, TopicPartition
 from ottla.ports import Entry, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")
@@ -63,15 +63,26 @@ class ControllerReader:
     def topics(self, names: Sequence[str], changed: Changed | None = None) -> Steps[dict[str, entries.TopicEntry]]:
         """Return the entries of the topics that exist, by name."""
         found = dict[str, entries.TopicEntry]()
+        known = dict[tuple[int, ...], ReplicaAssignment]()
         paths = [layout.topic_path(name) for name in names]
-        yield from self._each(paths, names, changed, lambda name, entry: _put(found, name, entries.topic(entry)))
+        yield from self._each(paths, names, changed, lambda name, entry: _put(found, name, entries.topic(entry, known)))
         return found
 
     def states(self, partitions: Sequence[TopicPartition]) -> Steps[dict[TopicPartition, LeaderAndIsr]]:
-        """Return the leader and ISR of each partition that ever had a leader."""
+        """Return the leader and ISR of each partition that ever had a leader; equal states are one object."""
         found = dict[TopicPartition, LeaderAndIsr]()
-        paths = [layout.state_path(*partition) for partition in partitions]
-        yield from self._each(paths, partitions, None, lambda partition, entry: _put(found, partition, entries.state(entry)))
+        known = dict[tuple[bytes, int], LeaderAndIsr]()  # many partitions have few distinct states
+
+        def take(partition: TopicPartition, entry: Entry) -> None:
+            key = entry.value, entry.version
+            state = known.get(key)
+            if state is None:
+                state = known[key] = entries.state(entry)
+            found[partition] = state
+
+        for first in range(0, len(partitions), AT_ONCE):
+            some = partitions[first : first + AT_ONCE]
+            yield from self._each([layout.state_path(*partition) for partition in some], some, None, take)
         return found
 
     def notifications(self, path: str, names: Sequence[str], understand: Callable[[bytes], T]) -> Steps[list[T]]:

@@ -253,7 +253,8 @@ class Controller:
         yield from reign.topics.to_be_deleted(deleted)
         yield from reign.reassignments.resume()
         yield from reign.elections.written()
-        self._scheduler.at(BALANCE, self._scheduler.now().mono_ms + BALANCED_FIRST_MS, self._balance)
+        if not self._is_alone:
+            self._scheduler.at(BALANCE, self._scheduler.now().mono_ms + BALANCED_FIRST_MS, self._balance)
 
     def _note_features(self, term: ControllerTerm, brokers: Iterable[LiveBroker]) -> Steps[None]:
         """Write the features entry of a new cluster: the newest levels that all brokers support.

@@ -33,7 +33,7 @@ class LeaderChanges:
         Partitions of topics under deletion are skipped. `is_unclean` permits any replica, regardless of the topic's setting.
         """
         leaders = self._context.leaders
-        wanted = yield from chosen(partitions, self._is_to_stay)
+        wanted = yield from chosen(partitions, lambda one: self._is_to_stay(one) and not self._context.is_well(one))
         new = set((yield from chosen(wanted, lambda one: one not in leaders)))
         unclean = {name for name, _ in wanted} if is_unclean else (yield from self._unclean_topics(wanted))
         tells_recovery = self._term.protocol.has(Switch.LEADER_RECOVERY)

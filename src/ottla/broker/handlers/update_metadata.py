@@ -6,7 +6,7 @@ An outdated controller epoch is refused. Version 5 groups partitions by topic, a
 from __future__ import annotations
 
 from ottla.broker.replication.cluster_news import ClusterNews
-from ottla.broker.replication.controller_words import brokers, topics
+from ottla.broker.replication.controller_words import Nodes, brokers, topics
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.parts import Parts
 from ottla.broker.serving.purgatory import Reply
@@ -22,6 +22,7 @@ PARTS = Parts(((("topic_states", "partition_states"), ()), (("ungrouped_partitio
 def update_metadata(request: Request[UpdateMetadataRequest], news: ClusterNews) -> Steps[Reply]:
     """Apply the brokers and topics of the request to this broker's cluster image."""
     body, version = request.body, request.version
-    live, told = brokers(body, version), (topics(part.body, version) for part in request.parts())
+    nodes = Nodes()
+    live, told = brokers(body, version), (topics(part.body, version, nodes) for part in request.parts())
     error_code = yield from news.take(body.controller_epoch, body.broker_epoch, body.controller_id, live, told)
     return UpdateMetadataResponse(error_code=error_code)

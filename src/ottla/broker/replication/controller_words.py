@@ -26,6 +26,14 @@ LISTENERS_NAMED_FROM = 3
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
+class Nodes(dict[tuple[int, ...], tuple[int, ...]]):
+    """Tuples of brokers, each once: many partitions have few distinct ones."""
+
+    def __missing__(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
+        self[nodes] = nodes
+        return nodes
+
+
 @dataclass(frozen=True, slots=True)
 class RoleTold:
     """This broker's role in one partition, as the controller assigns it."""
@@ -96,19 +104,20 @@ def _endpoints(broker: UpdateMetadataRequest.UpdateMetadataBroker, version: int)
     return tuple((one.listener, one.host, one.port) for one in broker.endpoints)
 
 
-def topics(request: UpdateMetadataRequest, version: int) -> list[ToldTopic]:
+def topics(request: UpdateMetadataRequest, version: int, nodes: Nodes) -> list[ToldTopic]:
     """Return all topics in a request."""
     if version >= GROUPED_METADATA_FROM:
         return [
-            ToldTopic(each.topic_name, each.topic_id, [_told(one) for one in each.partition_states])
+            ToldTopic(each.topic_name, each.topic_id, [_told(one, nodes) for one in each.partition_states])
             for each in request.topic_states
         ]
     grouped: dict[str, list[ToldPartition]] = {}
     for state in request.ungrouped_partition_states:
-        grouped.setdefault(state.topic_name, []).append(_told(state))
+        grouped.setdefault(state.topic_name, []).append(_told(state, nodes))
     return [ToldTopic(name, NO_TOPIC_ID, partitions) for name, partitions in grouped.items()]
 
 
-def _told(state: UpdateMetadataRequest.UpdateMetadataPartitionState) -> ToldPartition:
-    image = PartitionImage(state.partition_index, state.leader, state.leader_epoch, tuple(state.replicas), tuple(state.isr))
+def _told(state: UpdateMetadataRequest.UpdateMetadataPartitionState, nodes: Nodes) -> ToldPartition:
+    replicas, isr = nodes[tuple(state.replicas)], nodes[tuple(state.isr)]
+    image = PartitionImage(state.partition_index, state.leader, state.leader_epoch, replicas, isr)
     return ToldPartition(image, tuple(state.offline_replicas))

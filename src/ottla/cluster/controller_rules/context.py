@@ -194,6 +194,14 @@ class ControllerContext:
         replicas = self.assignment(partition).replicas
         return tuple(node for node in replicas if self.is_online(node, partition, is_stopping_counted=is_stopping_counted))
 
+    def is_well(self, partition: TopicPartition) -> bool:
+        """Return whether no election is needed, at the first glance: the leader and all in-sync replicas are certainly online."""
+        state = self.leaders.get(partition)
+        if state is None or self.begun_anew or any(self.failed.values()):
+            return False
+        there, replicas = self.brokers, self.assignment(partition).replicas
+        return state.leader in there and state.leader in replicas and all(node in there and node in replicas for node in state.isr)
+
     def needs_leader(self, partition: TopicPartition) -> bool:
         """Return whether a partition has no online leader. A leader in a controlled shutdown still counts as online."""
         state = self.leaders.get(partition)

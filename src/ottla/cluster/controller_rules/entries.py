@@ -77,16 +77,15 @@ def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
     return Endpoint(listener, host.removeprefix("[").removesuffix("]"), layout.whole(int(port), lowest=NO_PORT), protocol)
 
 
-def topic(entry: Entry) -> TopicEntry:
-    """Parse a topic's entry in JSON version 1 to 3."""
-    return _understood(lambda: _topic(entry))
+def topic(entry: Entry, known: dict[tuple[int, ...], ReplicaAssignment] | None = None) -> TopicEntry:
+    """Parse a topic's entry in JSON version 1 to 3. Equal assignments are one object for all topics with one `known`."""
+    return _understood(lambda: _topic(entry, {} if known is None else known))
 
 
-def _topic(entry: Entry) -> TopicEntry:
+def _topic(entry: Entry, known: dict[tuple[int, ...], ReplicaAssignment]) -> TopicEntry:
     stored = layout.read(entry.value)
     adding, removing = stored.get("adding_replicas") or {}, stored.get("removing_replicas") or {}
-    known: dict[tuple[int, ...], ReplicaAssignment] = {}  # ten thousand partitions have few distinct lists of replicas
-    assignments = {}
+    assignments, read = {}, dict[tuple[int, ...], ReplicaAssignment]()
     for text, nodes in stored["partitions"].items():
         index = layout.whole(int(text))
         if text in adding or text in removing:
@@ -94,7 +93,10 @@ def _topic(entry: Entry) -> TopicEntry:
             assignments[index] = ReplicaAssignment(layout.nodes(nodes), added, removed)
         else:
             key = tuple(nodes)
-            assignments[index] = known.get(key) or known.setdefault(key, ReplicaAssignment(layout.nodes(nodes)))
+            if key not in read:
+                checked = layout.nodes(nodes)
+                read[key] = known.setdefault(checked, ReplicaAssignment(checked))
+            assignments[index] = read[key]
     topic_id = stored.get("topic_id")
     return TopicEntry(None if topic_id is None else layout.uuid_bytes(topic_id), assignments, entry.version)
 

@@ -39,6 +39,14 @@ _Told = UpdateMetadataRequest.UpdateMetadataPartitionState
 _Stopped = StopReplicaRequest.StopReplicaPartitionState
 
 
+class _Lists(dict[tuple[int, ...], list[int]]):
+    """The lists of the same brokers in one request: one for all partitions. Nobody changes what is in a request."""
+
+    def __missing__(self, nodes: tuple[int, ...]) -> list[int]:
+        listed = self[nodes] = list(nodes)
+        return listed
+
+
 class ControlVersions(NamedTuple):
     """The versions of the controller's requests, and the name of the listener between brokers."""
 
@@ -108,11 +116,12 @@ class ControlRequests:
 
     def _all_roles(self, roles: dict[int, dict[TopicPartition, bool]]) -> Iterator[ControlRequest | None]:
         made: dict[tuple[TopicPartition, bool], _Led] = {}
+        listed = _Lists()
         for broker, partitions in self._there(roles):
             states = dict[TopicPartition, _Led]()
             for number, key in enumerate(partitions.items(), 1):
                 if key not in made and key[0] in self._context.leaders:
-                    made[key] = self._role(*key)
+                    made[key] = self._role(*key, listed)
                 if key in made:
                     states[key[0]] = made[key]
                 if number % AT_ONCE == 0:
@@ -125,7 +134,7 @@ class ControlRequests:
         """Return the registered brokers with their values."""
         return ((broker, what) for node, what in told.items() if (broker := self._context.brokers.get(node)) is not None)
 
-    def _role(self, partition: TopicPartition, is_new: bool) -> _Led:
+    def _role(self, partition: TopicPartition, is_new: bool, listed: _Lists) -> _Led:
         state, assignment = self._context.leaders[partition], self._context.assignment(partition)
         recovery = state.leader_recovery_state if self._versions.leader_and_isr >= RECOVERY_FROM else 0
         return _Led(
@@ -134,11 +143,11 @@ class ControlRequests:
             controller_epoch=state.controller_epoch,
             leader=state.leader,
             leader_epoch=state.leader_epoch,
-            isr=list(state.isr),
+            isr=listed[state.isr],
             partition_epoch=state.partition_epoch,
-            replicas=list(assignment.replicas),
-            adding_replicas=list(assignment.adding),
-            removing_replicas=list(assignment.removing),
+            replicas=listed[assignment.replicas],
+            adding_replicas=listed[assignment.adding],
+            removing_replicas=listed[assignment.removing],
             is_new=is_new,
             leader_recovery_state=recovery,
         )
@@ -174,10 +183,10 @@ class ControlRequests:
         if not hearing:
             return
         context, version = self._context, self._versions.update_metadata
-        states = dict[TopicPartition, _Told]()
+        states, listed = dict[TopicPartition, _Told](), _Lists()
         for number, one in enumerate(told, 1):
             if one in context.leaders:
-                states[one] = self._state(one, one[0] in deleting)
+                states[one] = self._state(one, one[0] in deleting, listed)
             if number % AT_ONCE == 0:
                 yield None
         by_topic = yield from _by_topic(states)
@@ -201,7 +210,7 @@ class ControlRequests:
                 request.topic_states = topics
             yield ControlRequest(node, request, version, len(states))
 
-    def _state(self, partition: TopicPartition, is_deleted: bool) -> _Told:
+    def _state(self, partition: TopicPartition, is_deleted: bool, listed: _Lists) -> _Told:
         context = self._context
         state, replicas = context.leaders[partition], context.assignment(partition).replicas
         if is_deleted:
@@ -212,10 +221,10 @@ class ControlRequests:
             controller_epoch=state.controller_epoch,
             leader=state.leader,
             leader_epoch=state.leader_epoch,
-            isr=list(state.isr),
+            isr=listed[state.isr],
             zk_version=state.partition_epoch,
-            replicas=list(replicas),
-            offline_replicas=[node for node in replicas if not context.is_online(node, partition)],
+            replicas=listed[replicas],
+            offline_replicas=listed[tuple(node for node in replicas if not context.is_online(node, partition))],
         )
 
     def _described(self, broker: LiveBroker) -> UpdateMetadataRequest.UpdateMetadataBroker:
