@@ -18,7 +18,7 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.controller_rules.context import AT_ONCE
 from ottla.cluster.controller_rules.requests import ControlRequest
-from ottla.ports import Now, Part, Steps
+from ottla.ports import Done, Now, Part, Steps
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.api.stop_replica import StopReplicaRequest
 from ottla.wire.api.update_metadata import UpdateMetadataRequest
@@ -63,6 +63,7 @@ class ControllerChannel:
         self._waiting: deque[ControlRequest] = deque()
         self._is_busy = False
         self._is_closed = False
+        self._drained: list[Done] = []
         self._repeats = Repeats(RETRY_MS, MOST_RETRY_MS)
 
     def send(self, request: ControlRequest) -> None:
@@ -80,9 +81,21 @@ class ControllerChannel:
         """Drop all waiting requests and stop sending, because the broker is gone or this broker is no longer the controller."""
         self._is_closed = True
         self._waiting.clear()
+        self._is_busy = False
+        self._tell_drained()
         self._scheduler.cancel(self)
         self._scheduler.drop(self)
         self._channels.forget(self._node_id, LANE)
+
+    def drained(self) -> Steps[None]:
+        """Wait until the broker has answered all requests, or this connection is closed."""
+        if self._is_busy:
+            yield self._drained.append
+
+    def _tell_drained(self) -> None:
+        waiting, self._drained = self._drained, []
+        for done in waiting:
+            done(None)
 
     def _go_on(self) -> None:
         if self._waiting and not self._is_busy:
@@ -122,6 +135,8 @@ class ControllerChannel:
         self._is_busy = False
         self._answered(request, response)
         self._go_on()
+        if not self._is_busy:
+            self._tell_drained()
 
 
 def _encoded(request: ControlRequest) -> Steps[Sequence[Part]]:

@@ -23,6 +23,7 @@ from ottla.broker.controller.events import ControllerEvents
 from ottla.broker.controller.isr_changes import IsrChanges
 from ottla.broker.controller.leader_elections import AskedElections
 from ottla.broker.controller.leaders import LeaderChanges
+from ottla.broker.controller.partition_walk import in_pieces
 from ottla.broker.controller.reassignments import Faults, Reassignments, Targets
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.controller.topic_changes import TopicChanges
@@ -61,6 +62,8 @@ BALANCED_FIRST_MS: Final = 5_000
 DELETIONS_AGAIN: Final = "deletions again"
 STALE: Final = frozenset((STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH))
 """Error codes of a broker that registered again or follows a later controller. It receives the current requests anyway."""
+PIECE: Final = 500
+"""Partitions in a request to a single broker, whose messages are in its own memory."""
 RETRY_MS, MOST_RETRY_MS = 500, 2_000
 """First and longest pause before the controller entry is read again from an unreachable registry, in ms."""
 
@@ -239,22 +242,38 @@ class Controller:
         if settings.value.delete_topic_enable:
             term.deletions.queue(name for name in deleted if name in term.context.topics)
         # Brokers need each other's addresses before they follow, and all partitions before they coordinate groups or transactions.
-        term.requests.tell_all(term.context.leaders)
-        yield from term.send()
+        yield from self._tell_everything(term)
         if not self._is_alone:
             term.context.begun_anew.update((yield from reign.brokers.begun_anew()))
         yield from reign.leaders.settle(partitions)
         term.context.begun_anew.clear()
         if not self._is_alone:
             yield from reign.brokers.note_seen()
-        yield from reign.leaders.tell_again(partitions)
-        yield from term.send()
+        yield from self._tell_roles(reign, partitions)
         log.info("at work as the controller of %d brokers and %d partitions", len(term.context.brokers), len(partitions))
         yield from reign.topics.to_be_deleted(deleted)
         yield from reign.reassignments.resume()
         yield from reign.elections.written()
         if not self._is_alone:
             self._scheduler.at(BALANCE, self._scheduler.now().mono_ms + BALANCED_FIRST_MS, self._balance)
+
+    def _tell_everything(self, term: ControllerTerm) -> Steps[None]:
+        """Send all brokers the metadata of all partitions: at once, since some may be new, or to this broker alone in pieces."""
+        term.requests.tell_all(() if self._is_alone else term.context.leaders)
+        yield from term.send()
+        for some in in_pieces(list(term.context.leaders) if self._is_alone else (), PIECE):
+            term.requests.tell_all(some)
+            yield from term.send_and_wait()
+
+    def _tell_roles(self, reign: Reign, partitions: list[TopicPartition]) -> Steps[None]:
+        """Send all brokers their roles: at once, since each takes it for all of its roles, or to this broker alone in pieces."""
+        if not self._is_alone:
+            yield from reign.leaders.tell_again(partitions)
+            yield from reign.term.send()
+            return
+        for some in in_pieces(partitions, PIECE):
+            yield from reign.leaders.tell_again(some)
+            yield from reign.term.send_and_wait()
 
     def _note_features(self, term: ControllerTerm, brokers: Iterable[LiveBroker]) -> Steps[None]:
         """Write the features entry of a new cluster: the newest levels that all brokers support.

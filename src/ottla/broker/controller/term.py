@@ -89,6 +89,12 @@ class ControllerTerm:
                 self._ways[request.node_id].send(request)
             yield None
 
+    def send_and_wait(self) -> Steps[None]:
+        """Send the queued `requests`, and wait until their brokers have answered, so that few messages are in memory at a time."""
+        yield from self.send()
+        for way in list(self._ways.values()):
+            yield from way.drained()
+
     def close(self) -> None:
         """Close all connections, because another broker can be the controller."""
         self.patience.is_over = True
