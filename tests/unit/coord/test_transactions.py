@@ -588,4 +588,4 @@ def test_a_transaction_whose_end_cannot_be_stored_is_logged_as_overdue_once(capl
             coordinator.ms += 1_000
         coordinator.ask(Due(TimeoutsKey()))
         coordinator.carry_out()
-        assert len([message for message in caplog.messages if "is aborted" in message]) == times
+        assert len([message for message in caplog.messages if "exceeded its timeout" in message]) == times
