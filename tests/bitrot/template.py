@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from ottla.log.checkpoints import RECOVERY_POINTS, parse_checkpoint
 from ottla.log.segments.transaction_index import ABORT, COMMIT
+from ottla.net.disk.disk import RealDisk
+from ottla.net.startup.old_registry import open_registry
 from ottla.ports import Change
 from ottla.records.batches.builder import build
 from ottla.records.batches.columns import open_batches
@@ -248,20 +250,31 @@ def make(root: Path) -> list[Template]:
     damage.copy(path / f"{DOOMED}-0", doomed)
     life.disk.remove_tree_soon = lambda path: None  # type: ignore[method-assign]  # what a kill may leave
     author.delete_topic(DOOMED)
-    life.broker.registry.commit([Change(f"/admin/delete_topics/{DOOMED}", b"")])
-    shutil.copytree(doomed, path / f"{DOOMED}-0")
     now_ms = clock.now().wall_ms
     wanted = Wanted((now_ms - 7 * MINUTE_MS, now_ms - 2000, now_ms + 1), EPOCHS, RESOURCES, GROUPS, (TRANSACTIONAL,))
     seen = look(life, wanted, {})
     _must_be_whole(seen, author.acknowledged)
     damage.copy(path, killed)
+    _doom(killed, doomed)
     synced = _recovery_points(killed)
     life.stop()
     assert not life.entries.traces
+    _doom(path, doomed)
     return [
         Template("kill", killed, seen, author.acknowledged, synced, wanted, now_ms),
         Template("clean", path, seen, author.acknowledged, _recovery_points(path), wanted, now_ms),
     ]
+
+
+def _doom(path: Path, doomed: Path) -> None:
+    """Leave the directory of a deleted topic, and the request of its deletion, as a broker that was killed amid it.
+
+    Nothing runs there: a controller at work would remove the request, as the topic has no entry any more.
+    """
+    registry = open_registry(str(path), RealDisk(str(path), lambda call: call()))
+    registry.commit([Change(f"/admin/delete_topics/{DOOMED}", b"")])
+    registry.close()
+    shutil.copytree(doomed, path / f"{DOOMED}-0")
 
 
 def _recovery_points(path: Path) -> dict[Key, int]:

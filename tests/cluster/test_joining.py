@@ -280,7 +280,7 @@ def test_a_broker_by_itself_grows_into_a_cluster_with_its_data(
             producer.send("t", value=b"%d" % number)
         producer.flush()
     assert main(["registry", "copy", str(tmp_path / "a"), ensemble.address]) == 0
-    assert "entries were copied.  Start the broker with --data-dir" in capsys.readouterr().out
+    assert "entries were copied. Start the broker with --data-dir" in capsys.readouterr().out
     with ensemble.broker("a") as broker, Consumer("t", bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer:
         found = {record.value for record in islice(consumer, 30)}
     assert found == {b"%d" % number for number in range(30)}

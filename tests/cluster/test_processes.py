@@ -131,7 +131,7 @@ def own_log() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--processes", "0"], "--processes 0 are none"),
+        (["--processes", "0"], "--processes must be 1 or more"),
         (["--processes", "2", "--node-id", "1"], "leave out --registry, --node-id"),
         (["--processes", "2", "--registry", "zookeeper://z:2181"], "leave out --registry, --node-id"),
         (["--processes", "2", "--listen", "h:65535"], "choose ports up to 65534 that are at least 2 apart."),

@@ -165,7 +165,7 @@ def test_an_entry_among_many_that_may_not_be_read_is_named(zookeeper: ZooKeeper,
     finally:
         client.stop()
         client.close()
-    with pytest.raises(StorageFailed, match=f"{MANY[7]}.*rights"):
+    with pytest.raises(StorageFailed, match=f"{MANY[7]}.*does not permit"):
         user.read(*MANY)
     assert len(user.read(*MANY[8:])) == len(MANY) - 8
 

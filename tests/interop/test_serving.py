@@ -151,6 +151,6 @@ def test_it_says_once_that_the_kernel_is_not_compiled(tmp_path: Path) -> None:
 def test_it_says_once_which_settings_have_no_effect(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", {"num.io.threads": 4, "num.network.threads": 2}) as broker:
         pass
-    lines = [line for line in broker.log.splitlines() if "without effect" in line]
+    lines = [line for line in broker.log.splitlines() if "have no effect" in line]
     assert len(lines) == 1
     assert lines[0].endswith("num.io.threads, num.network.threads")

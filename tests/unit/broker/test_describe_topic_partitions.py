@@ -121,7 +121,7 @@ def test_no_partition_needs_an_election(machine: Machine, kind: int) -> None:
     code, codes, results = elected(machine, {"a": [0, 7], "gone": [0]}, kind=kind)
     unknown = UNKNOWN_TOPIC_OR_PARTITION
     assert (code, codes) == (NONE, {("a", 0): ELECTION_NOT_NEEDED, ("a", 7): unknown, ("gone", 0): unknown})
-    assert results["gone", 0].error_message == "No such partition as gone-0: refresh the metadata."
+    assert results["gone", 0].error_message == "No such topic as gone: refresh the metadata."
     assert results["a", 7].error_message == "No such partition as a-7: refresh the metadata."
     assert elected(machine, None, version=0) == (NONE, {}, {})
 

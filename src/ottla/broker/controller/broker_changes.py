@@ -140,9 +140,11 @@ class BrokerChanges:
         if epoch not in (UNKNOWN_EPOCH, broker.epoch):
             return STALE_BROKER_EPOCH, []
         log.info("broker %d is about to stop", node_id)
-        context.shutting_down.add(node_id)
         held = yield from chosen(context.held_by([node_id]), self._can_be_left)
         led = yield from chosen(held, lambda one: context.leaders[one].leader == node_id)
+        if not context.brokers.keys() - context.shutting_down - {node_id}:
+            return NONE, led  # no other broker could lead: as long as this one runs, new topics need it as their leader
+        context.shutting_down.add(node_id)
         followed = yield from chosen(held, lambda one: context.leaders[one].leader != node_id)
         yield from self._leaders.tell((yield from self._term.states.change(led, elections.leader_instead)))
         yield from self._term.send()

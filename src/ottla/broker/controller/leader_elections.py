@@ -63,6 +63,8 @@ class AskedElections:
 
     def _refusal(self, partition: TopicPartition, *, is_unclean: bool) -> Fault | None:
         replicas, state = self._context.assignment(partition).replicas, self._context.leaders.get(partition)
+        if partition[0] not in self._context.topics:
+            return UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {partition[0]}: refresh the metadata."
         if not replicas:
             return UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {partition[0]}-{partition[1]}: refresh the metadata."
         if partition[0] in self._term.deletions:
