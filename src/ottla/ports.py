@@ -267,7 +267,8 @@ class Change(NamedTuple):
 
     `version` is the version that the entry must have: a number from `Entry.version`, `NEW`, or None for any version. An `ephemeral`
     entry is removed when the session that created it ends. The path of a `sequential` change is a prefix: a shared registry appends
-    ten digits, so that the path is always new.
+    ten digits, so that the path is always new. `may_use_spare`: deletions depend on the change, so a full disk refuses it
+    as late as possible.
     """
 
     path: str
@@ -275,6 +276,7 @@ class Change(NamedTuple):
     version: int | None = None
     ephemeral: bool = False
     sequential: bool = False
+    may_use_spare: bool = False
 
 
 class Condition(NamedTuple):

@@ -129,8 +129,7 @@ class JournalRegistry:
         undo = self._tree.commit(changes)
         try:
             line, chain = lines.write(lines.commit(number, changes), self._chain)
-            is_modest = any(change.value is None or change.ephemeral for change in changes)
-            self._pair.write(line, may_use_spare=is_modest)
+            self._pair.write(line, may_use_spare=_spare_for(changes))
         except BaseException:
             self._tree.undo(undo)
             raise
@@ -188,6 +187,13 @@ class _Written:
     failure: StorageFailed | None = None
 
 
+def _spare_for(changes: Sequence[Change]) -> int:
+    """Return how much of the spare room a commit may use: all to remove entries or begin a session, half if it only asks to."""
+    if any(change.value is None or change.ephemeral for change in changes):
+        return SPARE_BYTES
+    return SPARE_BYTES // 2 if any(change.may_use_spare for change in changes) else 0
+
+
 def _outcome(sync: Callable[[], None]) -> StorageFailed | None:
     try:
         sync()
@@ -221,7 +227,7 @@ class _Pair:
             self.first.sync()
             self._count.note(commits)
 
-    def write(self, line: bytes, *, may_use_spare: bool) -> None:
+    def write(self, line: bytes, *, may_use_spare: int) -> None:
         """Write a commit to the first journal, without the sync that must precede `finish`.
 
         Raises `StorageFailed` if the commit is in neither journal.
@@ -291,10 +297,10 @@ class _Pair:
                 if (yield partial(self._disk.sync_soon, [self.first, self._copy])) is None:
                     self._room = max(self._room, sizes)
 
-    def _make_room(self, size: int, *, may_use_spare: bool) -> None:
+    def _make_room(self, size: int, *, may_use_spare: int) -> None:
         """Extend the files before the room is needed.
 
-        On a full disk, changes that make the registry larger fail. Changes that remove entries or begin a session can use the spare
+        On a full disk, changes that make the registry larger fail. Other changes can use up to `may_use_spare` bytes of the spare
         room. Raises `StorageFailed`.
         """
         if self._room >= self._end + size + SPARE_BYTES:
@@ -305,7 +311,7 @@ class _Pair:
                 file.sync()  # a journal without zeros at its end counts as truncated
             self._room = sizes
         except StorageFailed:
-            if not may_use_spare or self._room <= self._end + size:
+            if self._room <= self._end + size + SPARE_BYTES - may_use_spare:
                 raise
 
     def _extend(self, size: int) -> int:

@@ -184,7 +184,7 @@ class Tree:
         return way, name
 
     def _apply(self, change: Change, undo: Undo) -> None:
-        path, value, version, ephemeral, _ = change
+        path, value, version, ephemeral, *_ = change
         found = self._find(path)
         present = None if found is None else found.entry
         _check(path, present, version)

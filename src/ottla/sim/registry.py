@@ -77,7 +77,7 @@ class MemoryRegistry:
 
 
 def _apply(nodes: dict[str, _Node], change: Change, session: int) -> None:
-    path, value, version, ephemeral, _ = change
+    path, value, version, ephemeral, *_ = change
     node = nodes.get(path)
     check_version(path, None if node is None else node.version, version)
     if value is None:

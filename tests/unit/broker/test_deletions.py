@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import collections
+import itertools
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from ottla.broker.broker import BrokerMachine
 from ottla.broker.coordination.groups import GroupCoordinators
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.log.log import Log
-from ottla.ports import StorageFailed, TryAgain
+from ottla.ports import Change, CommitSteps, Condition, StorageFailed, TryAgain
+from ottla.registry.journal import JournalRegistry
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.delete_topics import DeleteTopicsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
-from ottla.wire.errors import NONE, TOPIC_ALREADY_EXISTS
+from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE, TOPIC_ALREADY_EXISTS
 from tests.support.coordinator_records import everything
 from tests.support.machine import Machine
 from tests.support.producing import create, delete, produce, values
@@ -279,3 +284,99 @@ def test_the_name_of_a_deleted_topic_is_not_given_again_while_the_disk_cannot_ke
     assert created.error_code == TOPIC_ALREADY_EXISTS
     pass_seconds(machine, 15)
     create(machine, "t")
+
+
+class WithJournal(Machine):
+    """A machine whose registry is on its disk."""
+
+    def _start(self, *, clean: bool) -> BrokerMachine:
+        self.registry = JournalRegistry.open(self.disk)  # type: ignore[assignment]
+        return super()._start(clean=clean)
+
+
+@pytest.fixture
+def journaled() -> Machine:
+    machine = WithJournal(offsets_topic_num_partitions=1)
+    create(machine, "t")
+    create(machine, "other")
+    return machine
+
+
+def fill(machine: Machine) -> None:
+    """Leave no room on the disk, nor in the registry but for what a full disk must not refuse."""
+    machine.disk.capacity_bytes = machine.disk.used_bytes
+    for size in (8_000, 100):
+        fillers = itertools.repeat([Change("/filler", b"x" * size)], 1_000)
+        with pytest.raises(StorageFailed):
+            collections.deque(map(machine.broker.registry.commit, fillers), maxlen=0)
+
+
+def created(machine: Machine, name: str, partitions: int = 1) -> int:
+    response = machine.ask(CREATE, 5, wanted(name, partitions))
+    return int(response.topics[0].error_code)
+
+
+def wanted(name: str, partitions: int) -> CreateTopicsRequest:
+    topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+    return CreateTopicsRequest(topics=[topic], timeout_ms=1_000)
+
+
+@pytest.mark.expects_errors("No space left on device")
+def test_a_full_disk_takes_deletions_which_make_room_and_its_broker_stays_the_controller(journaled: Machine) -> None:
+    machine = journaled
+    fill(machine)
+    assert created(machine, "more") == KAFKA_STORAGE_ERROR
+    for name in ("other", "t"):
+        delete(machine, name)
+    assert not machine.broker.image.topics
+    assert machine.broker.controller.is_active
+    machine.disk.capacity_bytes = None
+    assert created(machine, "t") == NONE
+
+
+@pytest.mark.expects_errors("No space left on device")
+def test_a_topic_whose_leaders_a_full_disk_could_refuse_to_note_can_be_deleted(journaled: Machine) -> None:
+    """Its own entry is the last that has room; its leaders take some of the room that is spared for deletions."""
+    machine = journaled
+    commit = machine.broker.shared.commit
+
+    def commit_and_fill(changes: Sequence[Change | Condition]) -> CommitSteps:
+        yield from commit(changes)
+        if any(one.path == "/brokers/topics/new" for one in changes):
+            fill(machine)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine.broker.shared, "commit", commit_and_fill)
+        machine.begin(CREATE, 5, wanted("new", 20))
+        for _ in range(50):
+            machine.pass_time(100)
+        machine.pass_time(1_000)
+    delete(machine, "new")
+    assert machine.broker.controller.is_active
+    machine.disk.capacity_bytes = None
+    assert created(machine, "new", 20) == NONE
+
+
+@pytest.mark.expects_errors("No space left on device")
+def test_leaders_that_a_full_disk_refused_to_note_are_noted_when_there_is_room_and_hinder_no_deletion(journaled: Machine) -> None:
+    machine = journaled
+    commit = machine.broker.shared.commit
+
+    def commit_and_fill(changes: Sequence[Change | Condition]) -> CommitSteps:
+        yield from commit(changes)
+        if any(one.path == "/brokers/topics/new" for one in changes):
+            fill(machine)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine.broker.shared, "commit", commit_and_fill)
+        pending = machine.begin(CREATE, 5, wanted("new", 600))
+        for _ in range(50):
+            machine.pass_time(100)
+        machine.pass_time(1_000)
+        delete(machine, "other")
+        assert machine.broker.controller.is_active
+        machine.disk.capacity_bytes = None
+        for _ in range(50):
+            machine.pass_time(100)
+    assert machine.finish(CREATE, 5, pending).topics[0].error_code == NONE
+    assert all(one.leader >= 0 for one in machine.broker.image.topics["new"].partitions)

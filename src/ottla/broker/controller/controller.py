@@ -38,7 +38,7 @@ from ottla.cluster.controller_rules.context import LiveBroker, ReplicaAssignment
 from ottla.cluster.controller_rules.entries import DELETIONS, ISR_CHANGES, LOG_DIR_EVENTS
 from ottla.cluster.controller_rules.requests import ControlRequest
 from ottla.cluster.features import Feature
-from ottla.ports import NEW, Change, Now, SharedRegistry, Steps
+from ottla.ports import NEW, Change, Now, SharedRegistry, Steps, StorageFailed
 from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
@@ -60,6 +60,7 @@ BALANCE: Final = "balance of leaders"
 BALANCED_FIRST_MS: Final = 5_000
 """Delay between an election and the first check of the leader imbalance, in ms."""
 DELETIONS_AGAIN: Final = "deletions again"
+LEADERS_AGAIN: Final = "leaders again"
 STALE: Final = frozenset((STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH))
 """Error codes of a broker that registered again or follows a later controller. It receives the current requests anyway."""
 PIECE: Final = 500
@@ -190,6 +191,12 @@ class Controller:
         yield from reign.leaders.settle((yield from reign.leaders.without_leader()))
         yield from reign.term.send()
 
+    def _states_refused(self, failure: StorageFailed) -> None:
+        """Elect leaders again later: a deletion, which needs this controller at work, may make room on the disk."""
+        self._repeats.tell(log, logging.ERROR, "the registry refused the leaders of partitions; it is retried: %s", failure)
+        at_ms = self._scheduler.now().mono_ms + MOST_RETRY_MS
+        self._scheduler.at(LEADERS_AGAIN, at_ms, lambda now: self.settings_changed())
+
     # Elections
 
     def _may_have_moved(self, path: str) -> None:
@@ -220,12 +227,14 @@ class Controller:
         if reign is not None:
             self._scheduler.cancel(BALANCE)
             self._scheduler.cancel(DELETIONS_AGAIN)
+            self._scheduler.cancel(LEADERS_AGAIN)
             reign.term.close()
 
     def _take_office(self, elected: Elected) -> Steps[None]:
         """Load and watch all entries, elect missing leaders, and send all brokers their state."""
         node_id, registry, settings = self._node_id, self._registry, self._settings
-        term = ControllerTerm(elected, node_id, registry, self._channels, settings, self._scheduler, self._answered)
+        told = self._answered, self._states_refused
+        term = ControllerTerm(elected, node_id, registry, self._channels, settings, self._scheduler, *told)
         watches = Watches(self._topic_changed, self._reassignments_wanted, self._elections_wanted, self._isrs_altered)
         reign = self._reign = Reign(term, self._new_id, watches)
         yield from self._forget(reign, LOG_DIR_EVENTS, self._log_dir_failed)

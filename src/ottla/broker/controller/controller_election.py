@@ -70,7 +70,7 @@ class ControllerElection:
             yield from self._registry.commit([Change(layout.CONTROLLER_EPOCH, FIRST_EPOCH, NEW)])
             return None
         begun = Elected(_number(epoch) + 1, epoch.version + 1)
-        changes = [Change(layout.CONTROLLER_EPOCH, b"%d" % begun.epoch, epoch.version)]
+        changes = [Change(layout.CONTROLLER_EPOCH, b"%d" % begun.epoch, epoch.version, may_use_spare=True)]
         if not is_elected:
             self._claim = layout.controller_json(self._node_id, self._scheduler.now().wall_ms)
             changes.insert(0, Change(layout.CONTROLLER, self._claim, NEW, ephemeral=True))

@@ -18,7 +18,7 @@ from ottla.broker.failures import CONFLICTS, MOST_RACES
 from ottla.cluster import layout
 from ottla.cluster.controller_rules import entries
 from ottla.cluster.controller_rules.context import ControllerContext, LeaderAndIsr, TopicPartition
-from ottla.ports import NEW, Change, Condition, RegistryAway, SharedRegistry, Steps
+from ottla.ports import NEW, Change, Condition, RegistryAway, RegistryRefused, SharedRegistry, Steps, StorageFailed
 
 log = logging.getLogger("ottla.broker")
 
@@ -33,8 +33,15 @@ class PartitionStates:
     """The writes of one term. Committed states are in the context when the steps end."""
 
     def __init__(
-        self, registry: SharedRegistry, reader: ControllerReader, context: ControllerContext, patience: RegistryPatience
+        self,
+        registry: SharedRegistry,
+        reader: ControllerReader,
+        context: ControllerContext,
+        patience: RegistryPatience,
+        refused: Callable[[StorageFailed], None],
     ) -> None:
+        """Create the writes. `refused` is called when this broker's own disk refuses states: nothing else is given up for them."""
+        self._refused = refused
         self._patience = patience
         self._registry = registry
         self._reader = reader
@@ -66,7 +73,13 @@ class PartitionStates:
             yield None
             if not wanted:
                 continue
-            missed = yield from self._missed(wanted)
+            try:
+                missed = yield from self._missed(wanted)
+            except (RegistryAway, RegistryRefused):
+                raise
+            except StorageFailed as failure:
+                self._refused(failure)
+                continue
             changed += (one for one in wanted if one not in missed)
             if missed and races == MOST_RACES:
                 log.error("the states of %s and %d more change all the time: they stay as they are", missed[0], len(missed) - 1)
@@ -102,7 +115,7 @@ class PartitionStates:
     def _change(self, partition: TopicPartition, state: LeaderAndIsr) -> Change:
         written = state._replace(controller_epoch=self._context.epoch)
         expected = NEW if partition not in self._context.leaders else state.partition_epoch
-        return Change(layout.state_path(*partition), entries.state_value(written), expected)
+        return Change(layout.state_path(*partition), entries.state_value(written), expected, may_use_spare=True)
 
     def _written(self, partition: TopicPartition, state: LeaderAndIsr) -> LeaderAndIsr:
         """Return the state that the registry has after the commit."""

@@ -20,7 +20,7 @@ from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster.controller_rules.context import ControllerContext
 from ottla.cluster.controller_rules.deletions import TopicDeletions
 from ottla.cluster.controller_rules.requests import ControlRequest, ControlRequests, ControlVersions
-from ottla.ports import Change, SharedRegistry, Steps
+from ottla.ports import Change, SharedRegistry, Steps, StorageFailed
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.api.stop_replica import StopReplicaRequest
 from ottla.wire.api.update_metadata import UpdateMetadataRequest
@@ -29,7 +29,7 @@ from ottla.wire.api.update_metadata import UpdateMetadataRequest
 class ControllerTerm:
     """The context of one term, with its reader, writer and requests. Only controller events may use it.
 
-    `answered` is called with each request and its response.
+    `answered` is called with each request and its response, and `refused` when the disk refuses partition states.
     """
 
     def __init__(
@@ -41,13 +41,14 @@ class ControllerTerm:
         settings: SettingsInForce,
         scheduler: Scheduler,
         answered: Callable[[ControlRequest, Any], None],
+        refused: Callable[[StorageFailed], None],
     ) -> None:
         self.elected = elected
         self.node_id = node_id
         self.context = ControllerContext(elected.epoch, elected.epoch_version)
         self.patience = RegistryPatience(registry, scheduler)
         self.reader = ControllerReader(registry, self.patience)
-        self.states = PartitionStates(registry, self.reader, self.context, self.patience)
+        self.states = PartitionStates(registry, self.reader, self.context, self.patience, refused)
         self.deletions = TopicDeletions(self.context)
         self.requests = ControlRequests(self.context, node_id, _versions(settings.value))
         self._settings = settings

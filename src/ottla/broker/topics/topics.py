@@ -117,7 +117,7 @@ class Topics:
         topic = self._image.topics.get(name)
         if topic is None:
             return Decision(name, UNKNOWN_TOPIC_OR_PARTITION, f"Topic {name!r} no longer exists: it was deleted.")
-        return Decision(name, changes=(Change(f"{DELETIONS}/{name}", b""),), topic_id=topic.topic_id)
+        return Decision(name, changes=(Change(f"{DELETIONS}/{name}", b"", may_use_spare=True),), topic_id=topic.topic_id)
 
     def add_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool = False
