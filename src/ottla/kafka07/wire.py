@@ -1,8 +1,8 @@
 """The messages of Kafka 0.7, which has no versions, client ids or correlation ids; responses come in the order of requests.
 
 A request is its type (int16) and a body, a response an error code and a body. The int32 size before both is read and written
-elsewhere. Messages are plain classes with their fields in the order of the wire. A set of messages is not opened here
-(`kafka07.records` does that). The rest of 0.7's metadata is in ZooKeeper, which this module does not use.
+elsewhere. Messages are plain classes with their fields in the order of the wire. Message sets are opened in `kafka07.records`. The
+metadata of 0.7 is in ZooKeeper, which this module does not use.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ i16: TypeAlias = int
 i32: TypeAlias = int
 i64: TypeAlias = int
 Messages: TypeAlias = bytes | memoryview
-"""A message set, not decoded, after its size (int32); a view of the input after decoding."""
+"""The bytes of a message set, which follow its size (int32) on the wire. A decoded one is a view of the input."""
 Rest: TypeAlias = bytes | memoryview
-"""A message set that extends to the end of the frame, without a size."""
+"""The bytes of a message set without a size on the wire: it extends to the end of the frame."""
 Buffer: TypeAlias = bytes | bytearray | memoryview
 R = TypeVar("R")
 
@@ -40,7 +40,7 @@ ERRORS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ProduceRequest07:
-    """A request to append messages to a partition; -1 lets the broker choose one.
+    """A request to append messages to a partition. With partition -1 the broker chooses one.
 
     There is no response: a fault closes the connection.
     """
@@ -54,7 +54,7 @@ class ProduceRequest07:
 class FetchRequest07:
     """A request to read at most `max_bytes` from `offset`, a position in bytes.
 
-    The broker answers at once, with no messages if there are none.
+    The broker answers at once, even if it has no messages.
     """
 
     topic: str
@@ -92,7 +92,7 @@ class OffsetsRequest07:
 
 @dataclass(frozen=True, slots=True)
 class FetchResponse07:
-    """Bytes of the log. The last message may be cut anywhere, even within its size."""
+    """Bytes of the log. The last message can be cut anywhere, even within its size."""
 
     error_code: i16
     messages: Rest
@@ -108,7 +108,7 @@ class MultiFetchResponse07:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsResponse07:
-    """Offsets, the newest first. For an unknown topic it is [0] at the beginning or end of the log, and empty at a timestamp."""
+    """Offsets, the newest first. For an unknown topic they are [0] if the time is -1 or -2, and empty for a timestamp."""
 
     error_code: i16
     offsets: list[i64]
@@ -124,7 +124,7 @@ REQUESTS: Final[tuple[type[Request], ...]] = (
     MultiProduceRequest07,
     OffsetsRequest07,
 )
-"""Request classes, at the index that is their type, the first field of a request."""
+"""The request classes. The index of a class is its type, the first field of a request."""
 RESPONSES: Final[dict[type[Request], type[Response]]] = {
     FetchRequest07: FetchResponse07,
     MultiFetchRequest07: MultiFetchResponse07,
@@ -135,7 +135,7 @@ RESPONSES: Final[dict[type[Request], type[Response]]] = {
 _NUMBERS: Final = {"i16": Struct(">h"), "i32": Struct(">i"), "i64": Struct(">q")}
 _SIZE, _TYPE, _COUNT, _LENGTH = Struct(">i"), Struct(">h"), Struct(">h"), Struct(">h")
 _LEAST_BYTES: Final = {FetchRequest07: 18, ProduceRequest07: 10, FetchResponse07: 6}
-"""The fewest bytes of an item in a list, its size included: this bounds the number of items."""
+"""The fewest bytes of an item in a list, including its size. They bound the number of items that a frame can contain."""
 
 
 def decode_request(frame: Buffer) -> Request:
@@ -150,7 +150,7 @@ def kind_of(frame: Buffer) -> type[Request]:
 
 
 def named_in(frame: Buffer) -> Iterator[FetchRequest07] | Iterator[ProduceRequest07]:
-    """Iterate over the requests in a `MultiFetchRequest07` or `MultiProduceRequest07`, each read on demand. Raises `Malformed`."""
+    """Yield the requests in a `MultiFetchRequest07` or `MultiProduceRequest07`, each decoded on demand. Raises `Malformed`."""
     reader = _Reader(frame, "a request")
     ((name, kind),) = layout(reader.kind())
     return reader.each(kind[5:-1], name)
@@ -165,7 +165,7 @@ def decode_response(of: type[R], frame: Buffer) -> R:
 
 
 class Seen07(NamedTuple):
-    """The values of a frame up to a fault: its class if it is known, the values, and the fault or None."""
+    """The values of a frame up to its first fault: the message's class or None, the values, and the fault or None."""
 
     message: type[Request] | type[Response] | None
     leaves: list[Leaf]
@@ -241,7 +241,7 @@ class _Reader:
         return Malformed(f"{self.message} of Kafka 0.7", NO_VERSION, path, position, reason)
 
     def kind(self) -> type[Request]:
-        """Return the class of a request, by the type at its beginning."""
+        """Read the type at the beginning of a request, and return the request's class. Raises `Malformed`."""
         kind: int = self.field("i16", "type")
         if not 0 <= kind < len(REQUESTS):
             raise self.fault("type", 0, f"there is no request of type {kind}: 0 to {len(REQUESTS) - 1} are known")
@@ -297,7 +297,7 @@ class _Reader:
         return self.to_the_end(path) if cls is FetchResponse07 else list(self.each(item, path))
 
     def each(self, item: str, path: str) -> Iterator[Any]:
-        """Iterate over the structs of a list, whose count precedes them."""
+        """Iterate over the structs of a list. Their count precedes them."""
         cls = _NAMED[item]
         for index in range(self.count(path, _COUNT, _LEAST_BYTES[cls])):
             yield self.struct(cls, f"{path}[{index}]")

@@ -1,6 +1,6 @@
 """The reader of a log for clients of Kafka 0.7: bytes from a position on, and the positions at which segments begin.
 
-It uses shown positions and the rendering of batches; clients are unknown here. Long work has pauses.
+It uses shown positions and the rendering of batches; clients are unknown here. Long work is done in steps with pauses.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ LEAST_READ_BYTES: Final = 16 * 1024
 """The least bytes of the log read at once, even for a small request."""
 
 FIRST_PAGE: Final = 8
-"""The number of entries in the first read; it doubles for a reader that continues."""
+"""The number of entries in the first read of a sidecar. Each further read of the same walk has twice as many."""
 
 CURSORS: Final = 16
 NEAR_BYTES: Final = 4 << 20
-"""The most places cached for readers that continue, and the greatest distance from one at which it is used."""
+"""The most cached places where reads ended, and the greatest distance in bytes from a place at which a read can begin there."""
 
 LATEST, EARLIEST = -1, -2
 
@@ -55,14 +55,14 @@ class OpenedBatches07:
         self._opened: dict[tuple[object, int], Rendering07] = {}
 
     def take(self, reader: object, position: int) -> Rendering07 | None:
-        """Return the batch that a reader left at a position, and remove it."""
+        """Return the batch that `reader` left at `position`, or None, and remove it from the cache."""
         found = self._opened.pop((reader, position), None)
         if found is not None:
             self._bytes -= found.size
         return found
 
     def leave(self, reader: object, position: int, rendering: Rendering07) -> None:
-        """Add a batch."""
+        """Add a batch, which `reader` has read in part. It begins at `position`."""
         self.take(reader, position)
         if rendering.size > self._most_bytes:
             return
@@ -74,7 +74,7 @@ class OpenedBatches07:
 
 
 class Reader07:
-    """The reader of one log by `positions`: only the shown ones, which never change."""
+    """The reader of one log by position. It uses only the shown part of `positions`, which never changes."""
 
     def __init__(self, positions: Positions07, readable: ReadableLog, disk: Disk, opened: OpenedBatches07) -> None:
         self._positions = positions
@@ -85,7 +85,7 @@ class Reader07:
         self._start: tuple[int, int] | None = None
 
     def start(self) -> Pauses[int]:
-        """Return the position of the first readable message; a batch that begins before the log's start is included.
+        """Return the position of the first readable message, which can be within a batch that contains the log's start.
 
         Everything up to the log's start must be shown. Raises `StorageFailed`.
         """
@@ -97,7 +97,7 @@ class Reader07:
     def read(self, position: int, max_bytes: int, limit_bytes: int) -> Pauses[bytearray | None]:
         """Return up to `max_bytes` from a position on, not beyond its segment; None if no byte has this position.
 
-        A batch may take `limit_bytes` when opened. Raises `StorageFailed`, `CodecFailed` and `BadBatch`.
+        An opened batch may take `limit_bytes` of memory. Raises `StorageFailed`, `CodecFailed` and `BadBatch`.
         """
         positions = self._positions
         if position > positions.shown.position or position < (yield from self.start()):
@@ -118,7 +118,7 @@ class Reader07:
         return out
 
     def elements(self, time_ms: int, most: int, now_ms: int) -> Pauses[list[int]]:
-        """Return the positions for the answer to OFFSETS: of segments last written at `time_ms` or before, the newest first."""
+        """Return at most `most` first positions of segments last written at `time_ms` or before, the newest first (OFFSETS)."""
         lowest = yield from self.start()
         marks: list[tuple[int, int]] = []  # (position, offset)
         for number, sidecar in enumerate(self._positions.sidecars):
@@ -141,7 +141,7 @@ class Reader07:
         return found[::-1][:most]
 
     def _drop_newer(self, found: list[int], marks: list[tuple[int, int]], time_ms: int) -> Pauses[None]:
-        """Remove the newest elements that were written after a time."""
+        """Remove the positions of segments that were written after `time_ms` from the end of `found`."""
         while found and len(found) <= len(marks):
             segment = self._log.segments[self._number(max(marks[len(found) - 1][1], self._log.log_start_offset))]
             if not self._disk.exists(segment.path(LOG)) or self._disk.modified_ms(segment.path(LOG)) <= time_ms:
@@ -155,7 +155,7 @@ class Reader07:
     # Positions
 
     def _part(self, position: int) -> tuple[Sidecar07, int, int]:
-        """Return (the sidecar of a position, the position at which its part ends, the base offset of the next one)."""
+        """Return (the sidecar that contains a position, its end position, the base offset of the next sidecar)."""
         sidecars, shown = self._positions.sidecars, self._positions.shown
         number = bisect_right(sidecars, position, key=lambda sidecar: sidecar.begin.position) - 1
         following = self._positions.following(number)
@@ -164,7 +164,7 @@ class Reader07:
         return sidecars[number], shown.position, shown.offset
 
     def _cursor(self, sidecar: Sidecar07, position: int) -> Cursor07:
-        """Return where to begin reading for a position: at a batch that begins there or before."""
+        """Return the known place nearest to a position at which a batch begins, at the position or before it."""
         best = None
         for cursor in self._cursors:
             is_near = cursor.sidecar is sidecar and 0 <= position - cursor.position <= NEAR_BYTES
@@ -186,7 +186,7 @@ class Reader07:
         self._cursors.append(cursor)
 
     def _position_of(self, offset: int) -> Pauses[int]:
-        """Return the position of the first message of `offset` or later. Messages compressed together are seen only as a whole."""
+        """Return the position of the first message of `offset` or later. For messages compressed together it is their batch's."""
         sidecars, shown = self._positions.sidecars, self._positions.shown
         number = bisect_right(sidecars, offset, key=lambda sidecar: sidecar.base_offset) - 1
         if offset >= shown.offset:
@@ -197,7 +197,7 @@ class Reader07:
         following = self._positions.following(number)
         until_offset = shown.offset if following is None else following.base_offset
         cursor = self._entry_cursor(sidecar, sidecar.before_offset(offset) - 1)
-        if cursor.offset < self._log.segments[0].base_offset:  # the entry is of a segment that is gone
+        if cursor.offset < self._log.segments[0].base_offset:  # the entry's segment is deleted
             cursor = self._entry_cursor(sidecar, min(cursor.number + 1, sidecar.count - 1))
         walk = Walk07(self._log, cursor, until_offset)
         for view, header in walk.batches():
@@ -218,7 +218,7 @@ class Reader07:
     # Rendering
 
     def _fill(self, cursor: Cursor07, position: int, out: memoryview, until_offset: int, limit_bytes: int) -> Pauses[int]:
-        """Fill `out` with the bytes from `position` on; return how many: fewer if the segment is deleted meanwhile."""
+        """Fill `out` with the bytes from `position` on. Return the bytes written: fewer if the segment is deleted meanwhile."""
         walk = Walk07(self._log, cursor, until_offset)
         written = paused_at = batch_count = 0
         walk.wanted_bytes = len(out)
@@ -252,7 +252,7 @@ class Reader07:
     def _render(
         self, walk: Walk07, view: memoryview, header: BatchHeader, skipped: int, out: memoryview, limit_bytes: int
     ) -> Pauses[tuple[int, int]]:
-        """Write the part of a batch that fits, without its first bytes; return (the size of the whole, bytes written)."""
+        """Write a batch to `out` without its first `skipped` bytes, as far as it fits. Return (whole size, bytes written)."""
         rendering = self._opened.take(self, walk.position)
         if rendering is None:
             rendering = yield from open_batch(view, header, MAGICS[walk.kind], limit_bytes)
@@ -268,14 +268,14 @@ class Reader07:
 
 
 def _records_before(offset: int, view: memoryview, header: BatchHeader) -> int:
-    """Return how many records of a batch come before an offset in it: compaction may have taken some."""
+    """Return the number of a batch's records before `offset`. Compaction may have removed some records."""
     if header.record_count == header.next_offset - header.base_offset:
         return offset - header.base_offset
     return header.record_count - open_batches(view, from_offset=offset).record_count
 
 
 def _copied(walk: Walk07, skipped: int, out: memoryview) -> int:
-    """Write the part of a kept message that fits, without its first bytes; return the bytes written."""
+    """Write a kept message to `out` without its first `skipped` bytes, as far as it fits. Return the bytes written."""
     if skipped >= walk.kept_size:
         return 0
     part = walk.kept()[skipped : skipped + len(out)]
@@ -284,7 +284,7 @@ def _copied(walk: Walk07, skipped: int, out: memoryview) -> int:
 
 
 class Walk07:
-    """Successive batches, each with its kind and position. Raises `Damaged07` if they do not match their entries."""
+    """A walk over successive batches, each with its form and position. Raises `Damaged07` if batches do not match entries."""
 
     def __init__(self, readable: ReadableLog, cursor: Cursor07, until_offset: int) -> None:
         self._log = readable
@@ -302,22 +302,22 @@ class Walk07:
         self.kind = Kind07.PLAIN1
         self.cursor = cursor
         self.wanted_bytes = 0
-        """The bytes wanted of the following batches, as messages: they determine how much of the log is read at once."""
+        """The bytes of messages still wanted by the caller, which determine how much of the log is read at once."""
 
     @property
     def kept_size(self) -> int:
-        """Return the size of the kept message of the batch; 0 if there is none."""
+        """Return the size of the message kept for the present batch; 0 if none is kept."""
         return self._entry.kept_size if self._entry is not None and self.kind == Kind07.KEPT else 0
 
     def kept(self) -> bytes:
-        """Return the message from which the batch was produced."""
+        """Return the compressed message from which the present batch was produced."""
         assert self._entry is not None, "what is kept has an entry"
         return self._sidecar.kept(self._entry)
 
     def batches(self) -> Generator[tuple[memoryview, BatchHeader | None], None, None]:
-        """Yield (view, header) of each batch, and (empty, None) for a pause. Call `passed` before the next one.
+        """Yield (view, header) of each batch, and (empty, None) for a pause. Call `passed` before the next batch.
 
-        It ends early if the segment is deleted meanwhile.
+        The iteration ends early if the segment is deleted meanwhile.
         """
         nothing = memoryview(b"")
         while self.offset < self._until_offset:
@@ -342,9 +342,9 @@ class Walk07:
         self.offset, self.position = header.next_offset, self.position + size
 
     def render_plain(self, out: memoryview) -> int:
-        """Pass the batches in memory without an entry, and write whole ones to `out` as far as they fit; return the bytes written.
+        """Write the batches in memory that have no entry to `out`, as far as whole batches fit, and advance over them.
 
-        Batches may be small: one by one, each would take longer than its messages.
+        Return the bytes written. One call for many batches saves time if batches are small.
         """
         entry = self._next_entry()
         until_offset = self._until_offset if entry is None else min(entry.offset, self._until_offset)
@@ -361,7 +361,7 @@ class Walk07:
         return Cursor07(self._sidecar, self._index, self.offset, self.position)
 
     def _look_up(self, header: BatchHeader) -> None:
-        """Set the kind of a batch from its entry; without one it is plain."""
+        """Set `kind` and the entry for a batch. A batch without an entry is plain."""
         self.cursor = self.here
         self.kind, self._entry = Kind07.NOTHING if header.is_control else Kind07.PLAIN1, None
         while (entry := self._next_entry()) is not None and entry.offset <= self.offset:

@@ -16,8 +16,8 @@ log = logging.getLogger("ottla.log")
 def recover(disk: Disk, path: str, bases: Iterable[int], log_end_offset: int) -> list[int]:
     """Cut off, durably, torn entries and entries of batches that the log has lost; return the bases of the remaining sidecars.
 
-    Clients have seen none of them. Records before a known sync are not changed, even if damaged: their readers report it. If the
-    log has lost synced batches, all positions become invalid. Raises `StorageFailed`.
+    Clients have seen no positions of these entries. Synced records are not changed, even if they are damaged: reads report the
+    damage. If the log has lost synced batches, all positions become invalid. Raises `StorageFailed`.
     """
     sidecars = [Sidecar07(disk, path, base) for base in sorted(bases)]
     lost: list[Sidecar07] = []
@@ -26,13 +26,13 @@ def recover(disk: Disk, path: str, bases: Iterable[int], log_end_offset: int) ->
         begin = _begin(sidecar)
         is_torn = begin is None and sidecar is newest and not last_sound(sidecar)[1]
         if is_torn or sidecar.base_offset > log_end_offset or (begin is not None and begin.position < highest):
-            sidecar.remove()  # it is torn, its batches are lost, or it was invalidated
+            sidecar.remove()  # the sidecar is torn, its batches are lost, or it was invalidated
             sidecars.remove(sidecar)
             lost.append(sidecar)
         elif begin is not None:
             highest = begin.position
     if sidecars and _begin(sidecars[-1]) is not None:
-        with suppress(Damaged07):  # its readers report the damage
+        with suppress(Damaged07):  # reads report the damage
             sidecars = _cut(disk, path, sidecars, log_end_offset)
     disk.sync_dir(path)
     for sidecar in lost:
@@ -43,21 +43,21 @@ def recover(disk: Disk, path: str, bases: Iterable[int], log_end_offset: int) ->
 
 
 def give_up(disk: Disk, path: str, sidecars: Sequence[Sidecar07], offset: int) -> Sidecar07:
-    """Replace all sidecars by one that begins with `offset`, behind every position that was given out.
+    """Replace all sidecars by a new one that begins with `offset`, at a position beyond all positions that clients have.
 
-    Raises `StorageFailed`, also as its subclass `Damaged07`.
+    Raises `StorageFailed`, or its subclass `Damaged07`.
     """
     newest = sidecars[-1]
     last = newest.last()
     end = newest.begin.position if last is None else last.position
     for sidecar in sidecars:
-        sidecar.close()  # one of them may have the name of the new one
+        sidecar.close()  # one of them can have the name of the new sidecar
     fresh = Sidecar07(disk, path, offset)
     disk.write_file(fresh.path, encode_header(offset, Begin07(end + 1, end)))
     given_up = [sidecar for sidecar in sidecars if sidecar.base_offset != offset]
     for sidecar in given_up:
         sidecar.remove()
-    disk.sync_dir(path)  # or a power cut could bring one back that looks newer, or without its kept messages
+    disk.sync_dir(path)  # otherwise a power cut could bring an old sidecar back: one that looks newer, or lacks its kept messages
     for sidecar in given_up:
         sidecar.remove_kept()
     fresh.synced = 1
@@ -88,7 +88,7 @@ def _cut(disk: Disk, path: str, sidecars: list[Sidecar07], log_end_offset: int) 
 
 
 def _is_within(sidecar: Sidecar07, index: int, log_end_offset: int) -> bool:
-    """Return whether the log still has the batch of an entry. A damaged entry is left to its readers."""
+    """Return whether the log still has the batch of an entry. Return True for a damaged entry, so that reads report it."""
     try:
         entry = sidecar.entry(index)
     except Damaged07:
@@ -97,7 +97,7 @@ def _is_within(sidecar: Sidecar07, index: int, log_end_offset: int) -> bool:
 
 
 def _sound(sidecar: Sidecar07) -> tuple[int, int]:
-    """Return (the number of whole entries, the number of records that were certainly synced)."""
+    """Return (number of entries before the first invalid one, number of records that were certainly synced)."""
     last, synced = last_sound(sidecar)
     before = -1
     for index in range(max(synced - 1, 0), last):
@@ -114,7 +114,7 @@ def _sound(sidecar: Sidecar07) -> tuple[int, int]:
 
 
 def last_sound(sidecar: Sidecar07) -> tuple[int, int]:
-    """Return (the number of entries up to the last whole one, the number of synced records that it contains)."""
+    """Return (number of entries up to the last valid one, the number of synced records that the last valid entry states)."""
     for index in range(sidecar.count - 1, -1, -1):
         try:
             return index + 1, sidecar.entry(index).synced

@@ -1,9 +1,9 @@
 """One file of positions of Kafka 0.7, and the compressed messages kept for it. It uses its own records; logs are unknown here.
 
-`<base offset>.positions07` is a header and entries of 48 bytes each, big-endian, in the order of their offsets; each ends with
-its CRC-32C. An entry has the position at which a batch begins, and the batch's kind; `<base offset>.kept07` has the bytes of
-batches of kind `KEPT`. Each record has the number of records that were on stable storage when it was written: bytes behind them
-can be torn by a power cut, bytes among them can only be damaged.
+`<base offset>.positions07` is a header and entries of 48 bytes each, big-endian, in the order of their offsets. Header and
+entries are called records; each ends with its CRC-32C. An entry has the position at which a batch begins, and the batch's form;
+`<base offset>.kept07` has the messages of batches of the form `KEPT`. Each entry has the number of records that were synced when
+it was written: records behind these can be torn by a power cut, but these can only be damaged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.ports import Buffer, Disk, File, StorageFailed
 
 POSITIONS_07: Final = ".positions07"
 KEPT_07: Final = ".kept07"
-"""The suffixes of a sidecar, and of the compressed messages kept for it."""
+"""The suffixes of a sidecar, and of the file of compressed messages kept for the sidecar."""
 
 HEADER: Final = Struct(">4sIqqqq4xI")
 """Magic, version, base offset, its position, the end position of the previous file, its base offset, CRC-32C."""
@@ -30,7 +30,7 @@ ENTRY: Final = Struct(">qqqIIIIII")
 records synced before, kind, CRC-32C."""
 
 END: Final = 15
-"""The kind of an entry without a batch: everything before it was measured when a sync began."""
+"""The kind of an entry without a batch, which marks the end of the measured part when a sync began."""
 
 RECORD_BYTES: Final = 48
 CHECKED_BYTES: Final = RECORD_BYTES - 4
@@ -38,11 +38,11 @@ MAGIC: Final = b"OP07"
 VERSION: Final = 0
 FLUSH_BYTES: Final = 64 * 1024
 PAGE_RECORDS: Final = 256
-"""Records read at once."""
+"""The number of records read at once."""
 
 
 class Damaged07(StorageFailed):
-    """The positions of messages for Kafka 0.7 cannot be used. The log itself can."""
+    """The positions of messages for Kafka 0.7 are unusable. The log itself is usable."""
 
     def __init__(self, path: str, sentence: str) -> None:
         advice = "Restore the file, or remove all *.positions07 and *.kept07 of the partition while the broker is stopped"
@@ -50,14 +50,14 @@ class Damaged07(StorageFailed):
 
 
 def misfit(path: str) -> Damaged07:
-    """Return the error for positions of batches that are not there."""
+    """Return the error for positions that do not match the log's batches."""
     return Damaged07(path, "it does not fit the log, which was changed without it.")
 
 
 class Entry07(NamedTuple):
-    """The batch of `offset`, with `batch_crc` in its header, begins at `position`. `kept_*` are those of the kept message.
+    """An entry: the batch of `offset`, whose header has `batch_crc`, begins at `position`. `kept_*` describe the kept message.
 
-    `synced` is the number of records (the header is the first) that were on stable storage when this one was written.
+    `synced` is the number of records, including the header, that were on stable storage when this entry was written.
     """
 
     offset: int
@@ -71,7 +71,7 @@ class Entry07(NamedTuple):
 
 
 class Begin07(NamedTuple):
-    """The content of a header: `position` is that of the first byte, `end_before` the end position of the previous file.
+    """The content of a header: `position` is where the file's batches begin, `end_before` where the previous file's batches end.
 
     `base_before` is the base offset of the previous file; -1 for the first.
     """
@@ -141,11 +141,11 @@ class Sidecar07:
     # Reading
 
     def entry(self, index: int) -> Entry07:
-        """Return an entry. Raises `Damaged07`."""
+        """Return the entry with number `index`. Raises `Damaged07`."""
         return self.entries(index, 1)[0]
 
     def entries(self, index: int, most: int) -> list[Entry07]:
-        """Return up to `most` entries from one on. Raises `Damaged07`."""
+        """Return up to `most` entries from number `index` on. Raises `Damaged07`."""
         self.flush()
         data = self.file.read((index + 1) * RECORD_BYTES, min(most, self._count - index) * RECORD_BYTES)
         found = []
@@ -179,7 +179,7 @@ class Sidecar07:
     # Writing
 
     def write_header(self, begin: Begin07) -> None:
-        """Create the file, or empty it and begin it again. Raises `StorageFailed`: it is then empty or missing."""
+        """Create the file with only a header, or overwrite an existing one. Raises `StorageFailed`: it is then empty or missing."""
         self._buffer.clear()
         file = self._file = self._disk.open(self.path, create=True)
         file.truncate(0)
@@ -196,7 +196,7 @@ class Sidecar07:
         data = ENTRY.pack(offset, position, place, batch_crc, size, crc, self.synced, kind, 0)[:CHECKED_BYTES]
         self._buffer += data + crc32c(data).to_bytes(4, "big")
         if len(self._buffer) >= FLUSH_BYTES:
-            with suppress(StorageFailed):  # it stays in memory, and is written when there is space
+            with suppress(StorageFailed):  # the entry stays in memory, and is written when there is space
                 self.flush()
 
     def flush(self) -> None:
@@ -208,7 +208,7 @@ class Sidecar07:
             self._buffer = bytearray()
 
     def dirty_files(self) -> list[File]:
-        """Return the files to sync to make all records durable; none if they are. Raises `StorageFailed`."""
+        """Write all entries; return the files that must be synced, or none if all records are synced. Raises `StorageFailed`."""
         if self.synced > self.count:
             return []
         self.flush()
@@ -225,18 +225,18 @@ class Sidecar07:
         self.synced = count + 1
 
     def remove(self) -> None:
-        """Remove the file of positions; the kept messages are removed later. Raises `StorageFailed`."""
+        """Remove the file of positions. The caller removes the kept messages later, by `remove_kept`. Raises `StorageFailed`."""
         self.close()
         if self._disk.exists(self.path):
             self._disk.remove(self.path)
 
     def remove_kept(self) -> None:
-        """Remove the kept messages, when their positions cannot come back. Raises `StorageFailed`."""
+        """Remove the file of kept messages, after the removal of the positions is durable. Raises `StorageFailed`."""
         if self._disk.exists(self.kept_path):
             self._disk.remove(self.kept_path)
 
     def close(self) -> None:
-        """Close the files; they are opened again when they are used."""
+        """Close the files. The next use opens them again."""
         for file in (self._file, self._kept):
             if file is not None:
                 file.close()
@@ -254,7 +254,7 @@ def encode_header(base_offset: int, begin: Begin07) -> bytes:
 
 
 def decode_header(data: bytes, base_offset: int) -> Begin07 | None:
-    """Parse a header; None if it is damaged, or that of another file."""
+    """Parse a header; None if the header is damaged, or belongs to another file."""
     if len(data) < RECORD_BYTES or crc32c(data[:CHECKED_BYTES]) != int.from_bytes(data[CHECKED_BYTES:RECORD_BYTES], "big"):
         return None
     magic, version, base, position, end_before, base_before, _ = HEADER.unpack(data)
@@ -262,6 +262,6 @@ def decode_header(data: bytes, base_offset: int) -> Begin07 | None:
 
 
 def decode_entry(data: Buffer, start: int) -> Entry07 | None:
-    """Parse an entry; None if it is damaged."""
+    """Parse the entry at byte `start` of `data`; None if the entry is damaged."""
     *fields, crc = ENTRY.unpack_from(data, start)
     return Entry07(*fields) if crc == crc32c(data[start : start + CHECKED_BYTES]) else None

@@ -1,1 +1,1 @@
-"""What connects brokers and clients of Kafka 0.7 to the real network and ZooKeeper."""
+"""The connection of brokers and clients of Kafka 0.7 to the real network and ZooKeeper."""

@@ -47,9 +47,9 @@ def check(listen: Sequence[Listen], settings: BrokerSettings) -> None:
 
 
 def registered(server: Server, addresses: Sequence[Listen], posts: Posts) -> SharedRegistry | None:
-    """Register the broker for 0.7 clients if a ZooKeeper is configured: now, or once it is reached. Raises `SettingError`.
+    """Begin a session with the configured ZooKeeper; the started broker registers for 0.7 clients once ZooKeeper is reached.
 
-    Returns None without a configured ZooKeeper.
+    Return the session's registry, or None if no ZooKeeper is configured. Raises `SettingError`.
     """
     broker = server.broker
     connect = broker.settings.ottla_kafka07_zookeeper_connect

@@ -28,18 +28,18 @@ logger = logging.getLogger("ottla.pipelines")
 
 GROUP: Final = "mirror-of-kafka-0.7"
 ALL: Final = 1 << 30
-"""A number of records above any that memory can hold: messages compressed together are handed out together."""
+"""A number of records that no poll reaches, so that messages compressed together are returned together."""
 WAIT_MS: Final = 500
 LOOK_EVERY_S: Final = 30.0
 """The interval, in s, of lookups for new topics and partitions."""
 TELL_EVERY_S: Final = 1.0
 GAP_TRIES: Final = 3
-"""The number of refusals of a position between a log's start and end before it counts as a gap."""
+"""After this number of refusals of the same positions between a log's start and end, they count as a gap."""
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorStep:
-    """The progress since the last step. `lag_bytes` are the unread bytes of the source's logs; None if unknown."""
+    """The progress since the last report. `lag_bytes` is the number of unread bytes in the source's logs; None if unknown."""
 
     messages: int
     total_messages: int
@@ -58,9 +58,9 @@ Tell = Callable[[MirrorStep], None]
 class Mirror07:
     """A mirror from Kafka 0.7. `source` are consumer settings that find the brokers, without `api_version`.
 
-    `group` stores the positions at the target; a second mirror of the group fences the first. `prefix` precedes the names of topics
-    there. With `once` the run ends where the logs ended when it began. `skip_lost`: if the next position was deleted at the source,
-    continue at the start of its log.
+    `group` is the target's group that stores the positions; a second mirror of the group fences the first. `prefix` precedes the
+    names of target topics. With `once` the run ends at the source's log ends as of its start. `skip_lost`: if the next position was
+    deleted at the source, continue at the start of that log.
     """
 
     topics: Sequence[str]
@@ -73,7 +73,7 @@ class Mirror07:
     target_settings: Mapping[str, Any] = field(default_factory=dict)
 
     def run(self, tell: Tell, stop: threading.Event) -> None:
-        """Copy until all is copied (`once`), or until shortly after `stop` is set. Raises `PipelineError` or `KafkaError`."""
+        """Copy until all is copied (only with `once`) or `stop` is set. Raises `PipelineError` or `KafkaError`."""
         given: dict[str, Any] = {"client_id": self.group, **self.target_settings}
         with (
             Consumer(api_version="0.7", auto_offset_reset="none", **self.source) as source,
@@ -108,7 +108,7 @@ class Copying07:
         rate.tell(self._lag())
 
     def _look(self) -> None:
-        """Read all existing partitions; new ones from their position at the target, or else from their start."""
+        """Assign all existing source partitions. Read new ones from the position stored at the target, or else from their start."""
         there = {where for topic in self._wanted.topics for where in self._source.partitions_for(topic)}
         known = self._source.assignment()
         self._look_at_s = time.monotonic() + LOOK_EVERY_S
@@ -176,7 +176,10 @@ class Copying07:
             ) from error
 
     def _wait_for_gap(self) -> None:
-        """Pause at a gap in a log, which an Ottla broker does not report. Raises `PipelineError` if it persists."""
+        """Pause after a refusal of positions that are within their logs. Raises `PipelineError` after `GAP_TRIES` refusals.
+
+        There is a gap at one of the positions; Ottla brokers do not report gaps to clients of 0.7.
+        """
         positions = {where: self._position(where) for where in self._source.assignment()}
         self._refused = self._refused + 1 if positions == self._refused_at else 1
         self._refused_at = positions
@@ -192,9 +195,9 @@ class Copying07:
         )
 
     def _check(self) -> bool:
-        """Seek to the start of logs whose next position was deleted, if `skip_lost`. Raises `PipelineError` if not.
+        """Seek to the start of each log whose next position was deleted at the source. Return whether there was any.
 
-        Return whether any position has moved.
+        Raises `PipelineError` for a deleted position without `skip_lost`, and for a position beyond the log's end.
         """
         moved = False
         assigned = self._source.assignment()
@@ -224,7 +227,7 @@ class Copying07:
     def _lag(self) -> int | None:
         try:
             ends = self._source.end_offsets(self._source.assignment())
-        except KafkaError:  # the broker comes back, or the next request fails for the same reason
+        except KafkaError:  # temporary, or the next request fails for the same reason
             return None
         return sum(max(0, end - self._position(where)) for where, end in ends.items())
 
@@ -247,7 +250,7 @@ class Rate:
         self._bytes += sum(len(record.value or b"") for record in records)
 
     def tell_now_and_then(self, lag: Callable[[], int | None]) -> None:
-        """Report if there is progress, and the last report is a second ago."""
+        """Report if messages were copied, and the last report was at least a second ago."""
         if self._messages and time.monotonic() - self._since_s >= TELL_EVERY_S:
             self.tell(lag())
 

@@ -1,8 +1,8 @@
 """The assignment of Kafka 0.7 partitions to partitions of the target, and their positions there. Pure functions.
 
-A 0.7 partition belongs to a broker ("1-0"), and the target's are numbered throughout: each source partition gets one of its own for
-good, so that its order is kept. Both facts are in the group's committed offset of the target partition: the offset is the byte of
-the 0.7 log up to which it is written, and the metadata names the source partition.
+A 0.7 partition belongs to a broker ("1-0"), but the target's partitions are numbered from 0. Each source partition gets its own
+target partition permanently, so that its order is kept. The group's committed offset of the target partition records this: the
+offset is the byte of the 0.7 log up to which it is copied, and the metadata names the source partition.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MARK: Final = "kafka-0.7 "
 class Places:
     """The source partitions, by their numbers (`BrokerPartition.number`), with their target partitions.
 
-    `committed` are the offsets of the mirror's group at the target. Raises `PipelineError` for offsets that no mirror has
-    committed.
+    `committed` are the offsets of the mirror's group at the target. Raises `PipelineError` if anything but a mirror has committed
+    an offset of the group.
     """
 
     def __init__(self, group: str, prefix: str, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -42,7 +42,7 @@ class Places:
                 self._positions[source] = found.offset
 
     def take(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assign each new source partition the first free target partition, in order."""
+        """Assign the first free target partition to each new source partition, in order."""
         taken = set(self._there.values())
         for source in sorted(partitions):
             if source in self._there:
@@ -58,11 +58,11 @@ class Places:
         return self._there[source]
 
     def position(self, source: TopicPartition) -> int | None:
-        """Return the byte up to which a source partition is written; None for nothing yet."""
+        """Return the byte up to which a source partition is copied; None if nothing is copied yet."""
         return self._positions.get(source)
 
     def reached(self, source: TopicPartition, position: int) -> None:
-        """Store the position up to which a source partition is committed."""
+        """Record that a source partition is copied and committed up to `position`."""
         self._positions[source] = position
 
     def counts(self) -> dict[str, int]:
@@ -73,7 +73,7 @@ class Places:
         return counts
 
     def commits(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit at the target for source positions."""
+        """Return the offsets to commit at the target; `positions` are those of source partitions."""
         return {
             self._there[source]: OffsetAndMetadata(position, f"{MARK}{named(source)}") for source, position in positions.items()
         }

@@ -1,7 +1,7 @@
-"""The conversion of bytes fetched from a broker of Kafka 0.7 to one batch, whose offsets are the messages' positions in the log.
+"""The conversion of bytes fetched from a broker of Kafka 0.7 to one batch, which every reader of batches can read.
 
-So every reader of batches can read them. Messages compressed together have one position, and all of them get it as offset. The
-batch ends where the last whole message ends. Requests are unknown here.
+The offsets in the batch are the messages' positions in the log. Messages compressed together have one position, which is the
+offset of all of them. The batch ends where the last whole message ends. Requests are unknown here.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ REASONS: Final = {
 
 
 class PlainRun(NamedTuple):
-    """`message_count` messages of one magic from `start` to `end` of `data`. `place` is the offset of all of them if compressed."""
+    """Messages of one magic from `start` to `end` of `data`. `place` is the offset of all, if they were compressed together."""
 
     data: memoryview
     start: int
@@ -55,10 +55,10 @@ class PlainRun(NamedTuple):
 
 
 def as_batch(view: Buffer, position: int, *, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> bytearray:
-    """Return the whole messages in `view`, which begins at `position` of the log, as a batch; empty bytes if there is none.
+    """Return the whole messages in `view`, which begins at `position` of the log, as a batch; empty bytes if none is whole.
 
-    Messages before a broken one are returned without it. Raises `BadMessage` or `CodecFailed` if the first one is broken, or
-    decompresses to more than `limit_bytes`.
+    The batch ends before the first broken message. Raises `BadMessage` or `CodecFailed` if the first message in `view` is broken,
+    or decompresses to more than `limit_bytes`.
     """
     data, runs, end, budget = memoryview(view), list[PlainRun](), 0, [limit_bytes]
     try:
@@ -75,9 +75,9 @@ def as_batch(view: Buffer, position: int, *, limit_bytes: int = codecs.DEFAULT_L
 
 
 def _messages(data: memoryview) -> Iterator[tuple[PlainRun, int]]:
-    """Yield messages of one kind with their end; compressed messages are yielded one by one.
+    """Yield (messages of one magic, their end); each compressed message is yielded alone.
 
-    Raises `BadMessage` at a broken one.
+    Raises `BadMessage` at a broken message.
     """
     pos = 0
     while True:
@@ -98,7 +98,7 @@ def _codec(run: PlainRun) -> int:
 
 
 def _opened(run: PlainRun, place: int, budget: list[int], depth: int) -> list[PlainRun]:
-    """Return the messages compressed in one message; `budget[0]` is the number of bytes that may still be decompressed."""
+    """Return the messages in the compressed message `run`; `budget[0]` is the number of bytes that may still be decompressed."""
     codec = _codec(run)
     if codec > codecs.SNAPPY or depth == MOST_NESTED:
         reason = "Kafka 0.7 has no codec 3" if codec > codecs.SNAPPY else f"sets are nested more than {MOST_NESTED} deep"
@@ -131,7 +131,7 @@ def _columns(runs: list[PlainRun], count: int, position: int, end: int) -> Colum
 
 
 def _places(run: PlainRun, sizes: memoryview[int], position: int) -> array[int]:
-    """Return the offset of each message: its own position, or for compressed ones the position of their wrapper."""
+    """Return the offset of each message: its own position, or its wrapper's if it was compressed."""
     if run.place is not None:
         return array("q", [run.place]) * run.message_count
     head = (run.end - run.start - run.payload_bytes) // run.message_count

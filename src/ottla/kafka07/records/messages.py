@@ -22,14 +22,14 @@ CRC: Final = struct.Struct(">I")
 SMALLEST_BYTES: Final = 5
 CODEC_MASK: Final = 0x03
 MOST_NESTED: Final = 8
-"""The most levels of compressed sets within one another. Readers of 0.7 have no limit, and producers nest one level."""
+"""The most levels of compressed sets within one another. Clients of 0.7 read any number of levels, but write only one."""
 
 
 class Message07(NamedTuple):
-    """A payload, and the offset to fetch from after it was processed.
+    """A message's payload, and the offset from which to fetch after it was processed.
 
-    For messages compressed together, `next_offset` is the beginning of their wrapper, because a fetch returns all of them again.
-    For the last of them it is the wrapper's end.
+    For messages compressed together, `next_offset` is the beginning of their wrapper, because a fetch returns all of them. For the
+    last of these messages it is the wrapper's end.
     """
 
     next_offset: int
@@ -48,7 +48,7 @@ class RawMessage07(NamedTuple):
 
 
 def messages(view: Buffer, offset: int = 0, *, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> Iterator[Message07]:
-    """Iterate over the messages in `view`, which begins at `offset` of the log; one torn at the end is left for the next fetch.
+    """Iterate over the messages in `view`, which begins at `offset` of the log. A torn message at the end is left out.
 
     Compressed messages may decompress to `limit_bytes` together. Raises `BadMessage` (INVALID_MESSAGE) for an impossible size or
     magic and a wrong CRC-32, and `CodecFailed` for data that cannot be decompressed.
@@ -62,7 +62,7 @@ def messages(view: Buffer, offset: int = 0, *, limit_bytes: int = codecs.DEFAULT
 
 
 def whole_bytes(view: Buffer) -> int:
-    """Return the number of bytes of `view` that are whole messages. Raises `BadMessage`."""
+    """Return the size in bytes of the whole messages at the beginning of `view`. Raises `BadMessage`."""
     end = 0
     for entry in raw_messages(memoryview(view)):
         end = entry.end
@@ -131,7 +131,7 @@ def _opened(entry: RawMessage07, budget: list[int], depth: int) -> Iterator[tupl
 
 
 def inner_set(entry: RawMessage07, limit_bytes: int, depth: int) -> memoryview:
-    """Return the set in a compressed message, which itself is nested in `depth` others. Raises `BadMessage` and `CodecFailed`."""
+    """Return the set in the compressed message `entry`, which is nested `depth` levels deep. Raises `BadMessage`, `CodecFailed`."""
     if entry.codec > codecs.SNAPPY or depth == MOST_NESTED:
         reason = "Kafka 0.7 has no codec 3" if entry.codec > codecs.SNAPPY else f"sets are nested more than {MOST_NESTED} deep"
         raise BadMessage(entry.start, f"{reason}.", INVALID_MESSAGE)

@@ -32,16 +32,16 @@ from ottla.records.compression.codecs import CodecFailed
 from ottla.records.message_sets.legacy import BadMessage
 
 PIECE_BYTES: Final = 512 * 1024
-"""The bytes checked and written between two pauses, and the most bytes of messages in a batch, unless one message has more."""
+"""The bytes checked and written between two pauses, and the most bytes of messages in a batch, unless it has a single message."""
 
 ANY_SIZE: Final = 0x7FFFFFFF
 MAGIC_POSITION: Final = 4
 
 
 class Terms07(NamedTuple):
-    """The terms for accepting messages: their timestamp, the largest payload, and the newest formats allowed.
+    """The rules for accepting messages: their timestamp, the largest payload, and the newest formats allowed.
 
-    `codec` and `level` are those in which the topic stores batches; None keeps the producer's codec.
+    `codec` and `level` are the topic's for stored batches; a `codec` of None keeps the producer's codec.
     """
 
     now_ms: int
@@ -54,7 +54,7 @@ class Terms07(NamedTuple):
 
 
 class Run07(NamedTuple):
-    """Consecutive messages as one batch with offsets from 0. They take `size` bytes of the log as clients of 0.7 see it.
+    """Consecutive messages as one batch with offsets from 0. For clients of 0.7 the batch takes `size` bytes of the log.
 
     `kept` is the compressed message as the client sent it, or None.
     """
@@ -74,7 +74,7 @@ class Arrived07(NamedTuple):
 
 
 class Span07(NamedTuple):
-    """Plain `messages` of one format from `start` to `end`, with `payload_bytes` together; or one compressed message."""
+    """Plain messages of one format from `start` to `end` of a set, or one compressed message. `messages` is their number."""
 
     start: int
     end: int
@@ -87,9 +87,9 @@ class Span07(NamedTuple):
 def arrive(view: Buffer, terms: Terms07) -> Pauses[Arrived07]:
     """Convert a message set that a client produced to one partition; pause after each piece of the work.
 
-    A message torn at the end is cut off, unless it is the first. A compressed message that contains no message is left out. Raises
-    `BadMessage` for an impossible size, format or codec and a wrong CRC-32, in a compressed message too, and for one that cannot be
-    decompressed. A message that decompresses to more than the terms allow counts as too large.
+    A message torn at the end is cut off, unless it is the first. A compressed message that contains no message is left out. A
+    message that decompresses to more than the terms allow counts as too large. Raises `BadMessage` for an impossible size, format
+    or codec, for a wrong CRC-32, also within a compressed message, and for data that cannot be decompressed.
     """
     say_once()
     view = memoryview(view)
@@ -112,7 +112,7 @@ def arrive(view: Buffer, terms: Terms07) -> Pauses[Arrived07]:
 
 
 def _looked(view: memoryview, most_bytes: int) -> Pauses[list[Span07] | Arrived07]:
-    """Return the outer messages, with checked CRCs; or the result for one that is too large."""
+    """Check the CRCs of the outer messages, and return them. If a message is too large, return the result that says so."""
     spans: list[Span07] = []
     pos = 0
     while True:
@@ -130,7 +130,7 @@ def _looked(view: memoryview, most_bytes: int) -> Pauses[list[Span07] | Arrived0
 
 
 def _span(view: memoryview, pos: int, most_bytes: int) -> Span07 | None:
-    """Return messages from `pos`; None at the end and for a torn message. Raises `BadMessage`."""
+    """Return the messages of one format from `pos` on; None at the end of `view` and for a torn message. Raises `BadMessage`."""
     size = len(view)
     count, end, payload_bytes = kernel_07.look(view, pos, min(size, pos + PIECE_BYTES), most_bytes)
     if count == 0 and size - pos >= SIZE.size:
@@ -155,7 +155,7 @@ REASONS: Final = {
 
 
 def _made(view: memoryview, span: Span07, terms: Terms07, budget: list[int]) -> Pauses[Run07 | None]:
-    """Return one batch of the messages; None for a compressed message that contains none."""
+    """Convert the messages of `span` to one batch. Return None for a compressed message that contains no messages."""
     kept = view[span.start : span.end] if span.codec else None
     codec = span.codec if terms.codec is None else terms.codec
     out = bytearray(HEADER_BYTES)
@@ -188,7 +188,7 @@ def _made(view: memoryview, span: Span07, terms: Terms07, budget: list[int]) -> 
 def _written(
     out: bytearray, view: memoryview, span: Span07, count: int, terms: Terms07, budget: list[int], depth: int
 ) -> Pauses[int]:
-    """Append the messages, or those in a compressed one, to the `count` records in `out`; return the new count.
+    """Append the messages of `span`, decompressed, as records to `out`, which has `count` records. Return the new count.
 
     `budget[0]` is the number of bytes that may still be decompressed.
     """

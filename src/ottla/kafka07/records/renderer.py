@@ -19,7 +19,7 @@ from ottla.records.compression import codecs
 from ottla.records.compression.limits import room_slowly
 
 PIECE_RECORDS: Final = 65_536
-"""The records measured between two pauses."""
+"""The number of records measured between two pauses."""
 
 PIECE_BYTES: Final = 512 * 1024
 """The bytes rendered between two pauses."""
@@ -39,20 +39,20 @@ class Kind07(IntEnum):
 
 
 def message_bytes(magic: int) -> int:
-    """Return the bytes of a message besides its payload, its size field included: 9 or 10."""
+    """Return the bytes of a message besides its payload, including its size field: 9 or 10."""
     return 10 if magic else 9
 
 
 class Rendering07:
     """One decompressed batch, rendered as messages of format `magic` from any position on.
 
-    It remembers the end of the last rendered bytes, so that sequential reads skip no records. `size` is the bytes of all messages.
+    It stores where the last rendered bytes end, so that sequential reads skip no records. `size` is the size of all messages.
     """
 
     __slots__ = ("_at", "_data", "_head", "_index", "_pos", "_start", "count", "magic", "size")
 
     def __init__(self, data: memoryview, start: int, count: int, magic: int, size: int) -> None:
-        """Take `data` that contains `count` records from `start` to its end, as `open_batch` measured them."""
+        """Render `data`, which contains `count` records from `start` to its end. `open_batch` has computed the `size`."""
         self._data = data
         self._start = start
         self.count = count
@@ -65,7 +65,7 @@ class Rendering07:
         self._head = b""
 
     def record_at(self, position: int) -> tuple[int, int]:
-        """Return (record index, position) of the message that contains the byte `position`; (count, size) from `size` on."""
+        """Return (index, position) of the message that contains the byte `position`, or (count, size) beyond the last message."""
         if position < self._at:
             self._rewind()
         data = self._data
@@ -77,14 +77,14 @@ class Rendering07:
         return self._index, self._at
 
     def position_of(self, index: int) -> int:
-        """Return the position of the message of the record `index`; with `index` equal to `count` the end of the last one."""
+        """Return the position of the message of record `index`. For `count` it is the end of the last message."""
         values, pos = kernel_07.measure(self._data, self._start, len(self._data), index)
         if pos < 0:
             raise _broken()
         return values + index * message_bytes(self.magic)
 
     def into(self, position: int, out: memoryview) -> int:
-        """Write the bytes from `position` on to `out`, as many as fit; return their number.
+        """Write the bytes from `position` on to `out`, as many as fit. Return the number of bytes written.
 
         The work grows with `out`, and with the records to skip unless the last call ended at `position`. Raises `BadBatch`.
         """
@@ -98,7 +98,7 @@ class Rendering07:
         return written
 
     def _whole(self, out: memoryview) -> int:
-        """Write whole messages while they fit; return their bytes."""
+        """Write whole messages to `out` while they fit. Return the number of bytes written."""
         data = self._data
         records, pos, end = kernel_07.render(data, self._pos, len(data), self.count - self._index, self.magic, out, 0)
         if pos < 0:
@@ -108,7 +108,7 @@ class Rendering07:
         return end
 
     def _part(self, skipped: int, out: memoryview) -> int:
-        """Write the next message without its first `skipped` bytes, as far as it fits; advance once its end is written."""
+        """Write the next message without its first `skipped` bytes, as far as it fits. Return the number of bytes written."""
         value, size, stop = kernel_07.value_at(self._data, self._pos, len(self._data))
         payload = self._data[value : value + size]
         if not self._head:
@@ -152,12 +152,12 @@ def open_batch(
 
 
 def size_of(batch: memoryview, header: BatchHeader, magic: int, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> Pauses[int]:
-    """Return the bytes of the batch as messages. Raises and pauses as `open_batch` does."""
+    """Return the size in bytes of the batch as messages. The exceptions and pauses are those of `open_batch`."""
     return (yield from open_batch(batch, header, magic, limit_bytes)).size
 
 
 def render(batch: memoryview, header: BatchHeader, magic: int, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> Pauses[bytearray]:
-    """Return the whole batch as messages. Raises and pauses as `open_batch` does."""
+    """Return the whole batch as messages. The exceptions are those of `open_batch`; there are more pauses."""
     rendering = yield from open_batch(batch, header, magic, limit_bytes)
     out = yield from room_slowly(rendering.size)
     view = memoryview(out)

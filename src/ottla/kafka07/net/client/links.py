@@ -1,7 +1,7 @@
 """A Kafka 0.7 cluster: its brokers and their partitions, from a list or from ZooKeeper.
 
-A 0.7 broker describes neither. With a static list, the client probes partitions 0, 1, 2 … of a topic with empty fetches: a broker
-refuses the ones that it does not have.
+0.7 brokers have no request for metadata. With a static list, the client probes partitions 0, 1, 2 … of a topic with empty fetches:
+a broker refuses partitions that it does not have.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ClusterLinks07(ClusterLinks):
         return Link.open(host, port, None, self.settings.request_timeout_ms, KAFKA07, self._security, connection)
 
     async def registry(self) -> SharedRegistry:
-        """Return the ZooKeeper session, begun at the first call. Raises `ConnectionFailed`, `Closed`."""
+        """Return the ZooKeeper session. The first call begins the session. Raises `ConnectionFailed`, `Closed`."""
         self._check_open()
         if self._opening is None or (self._opening.done() and (self._opening.cancelled() or self._opening.exception())):
             self._opening = asyncio.ensure_future(opened(self._zookeeper or "", self._session_timeout_ms))
@@ -66,7 +66,7 @@ class ClusterLinks07(ClusterLinks):
         await asyncio.gather(self._opening, return_exceptions=True)
 
     async def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> None:
-        """Find the partitions of these topics, or all topics if None. Raises `ConnectionFailed`."""
+        """Find the partitions of `topics`, or of all topics if None, and update the metadata. Raises `ConnectionFailed`."""
         if self._zookeeper is not None:
             await self._look_up(topics, create=create)
         elif topics is not None:
@@ -90,12 +90,12 @@ class ClusterLinks07(ClusterLinks):
         self.is_stale = True
 
     def learned(self, brokers: Sequence[Node], counts: Mapping[str, Mapping[int, int]], *, whole: bool = False) -> None:
-        """Replace the metadata by these brokers and the partition counts of these topics."""
+        """Replace the brokers in the metadata, and the partitions of the topics in `counts`; `whole`: of all topics."""
         self.metadata.nodes = {}
         self.metadata.update(described(brokers, counts, {}), whole=whole)
 
     async def _ask_all(self, topics: Collection[str]) -> None:
-        """Probe each broker of the list for partitions of these topics."""
+        """Probe each broker of the static list for partitions of these topics, and update the metadata."""
         self.metadata.nodes = {broker.node_id: broker for broker in self._brokers}
         found: dict[str, dict[int, int]] = {topic: {} for topic in topics}
         refused: dict[str, int] = {}
@@ -116,13 +116,13 @@ class ClusterLinks07(ClusterLinks):
         self.metadata.update(described(self._brokers, found, refused))
 
     def _keep(self, found: dict[str, dict[int, int]], broker: Node) -> None:
-        """Keep the known partitions of a broker that is unreachable."""
+        """Set the counts of an unreachable broker to those of its partitions in the metadata."""
         for topic, counts in found.items():
             known = [where for where in self.metadata.partitions(topic) if self.metadata.leader(*where) == broker.node_id]
             counts[broker.node_id] = len(known)
 
     async def _probed(self, broker: Node, topics: list[str]) -> list[tuple[str, int, int]]:
-        """Return (topic, number of the broker's partitions, error code of a topic that is not served) for each topic."""
+        """Return, for each topic, (topic, number of the broker's partitions, error code of a refused topic or 0)."""
         link = await self.link(broker.node_id)
         counts = dict.fromkeys(topics, 0)
         refused = dict.fromkeys(topics, 0)

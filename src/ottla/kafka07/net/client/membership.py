@@ -29,9 +29,10 @@ Handed = Callable[[list[TopicPartition]], Awaitable[None]]
 
 
 class MembershipDriver07:
-    """A member. `revoke`, `lose` and `adopt` are called as partitions change; `failed` with an error that ends the membership.
+    """The driver of one member. It calls `adopt` with new partitions, `revoke` with released ones and `lose` with lost ones.
 
-    `free(partitions, timeout_ms)` waits until the user has processed their records.
+    `free(partitions, timeout_ms)` must wait until the user has processed their records. `failed` is called with an error that ends
+    the membership.
     """
 
     def __init__(
@@ -60,21 +61,24 @@ class MembershipDriver07:
         self._again = asyncio.Event()
 
     def subscribe(self, topics: list[str], pattern: str | None = None) -> None:
-        """Read these topics, or with `pattern` all that match it. The first call starts the membership."""
+        """Subscribe to these topics, or to all topics that match `pattern`. The first call starts the membership."""
         self._subscription = Subscription({}, pattern) if pattern is not None else Subscription(dict.fromkeys(topics, 1))
         if self._task is None or self._task.done():
             self._task = self._tasks.spawn(self._run())
         self._again.set()
 
     def rejoin(self) -> None:
-        """Rebalance, because the partitions have changed."""
+        """Request a rebalance, because the partitions have changed."""
         self._again.set()
 
     def user_is_busy(self, busy: bool) -> None:
         """Do nothing: a 0.7 member stays in the group while its session lives, even if the user polls late."""
 
     async def lapse(self) -> None:
-        """Drop partitions that others may own because ZooKeeper was silent too long. Called before records are handed out."""
+        """Drop all partitions if ZooKeeper may have ended the session, so that other members may own them.
+
+        Called before records are returned to the user.
+        """
         if self._group is not None:
             self._group.lapsed(now_ms())
             await self._lose_what_is_gone(self._group)
@@ -104,7 +108,7 @@ class MembershipDriver07:
             self._failed(error)
 
     async def _round(self, group: Group07) -> int | None:
-        """Rebalance once. Return the ms until the next rebalance is needed; None: only after a change."""
+        """Rebalance once. Return the ms until the next rebalance is needed, or None if only a change requires one."""
         await self._lose_what_is_gone(group)
         backoff_ms = self._settings.rebalance_backoff_ms
         try:
@@ -124,7 +128,10 @@ class MembershipDriver07:
         return backoff_ms if found.awaited else None
 
     async def _begin_anew(self, group: Group07, subscription: Subscription) -> None:
-        """Register with a new subscription: the other members read each registration only once, when it appears."""
+        """Leave the group, and set a new subscription for a new registration.
+
+        The registration cannot be updated, because other members read each registration only once, when it appears.
+        """
         if self._registered is not None:
             await self._stopped(sorted(self._adopted))
             await walked(group.leave())
@@ -132,7 +139,7 @@ class MembershipDriver07:
         self._registered = subscription
 
     async def _wait(self, group: Group07, pause_ms: int | None) -> None:
-        """Wait for a change or the end of the pause; meanwhile drop partitions that the session no longer covers."""
+        """Wait for a change or the end of the pause. Meanwhile drop all partitions if the session may have ended."""
         deadline_ms = None if pause_ms is None else now_ms() + pause_ms
         while not self._again.is_set() and (deadline_ms is None or now_ms() < deadline_ms):
             times = [self._registry.lives_until_ms()] if self._registry is not None and group.owned else []
@@ -168,7 +175,7 @@ class MembershipDriver07:
         self._tasks.spawn(give_up())
 
     async def _stopped(self, partitions: list[TopicPartition]) -> None:
-        """Wait a limited time until the user has processed the records in hand, then commit and revoke."""
+        """Wait a limited time until the user has processed the records that it has of these partitions, then revoke them."""
         read = [where for where in partitions if where in self._adopted]
         if read:
             await self._free(read, self._settings.rebalance_backoff_ms)
@@ -198,7 +205,7 @@ class MembershipDriver07:
         return await walked(group.commit(places, as_member=self._task is not None))
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the committed offsets of the partitions that have one."""
+        """Return the group's committed offsets. Partitions without a committed offset are left out."""
         wanted = list(partitions)
         return await self._cluster.retried(lambda: self._committed(wanted)) if wanted else {}
 
@@ -208,7 +215,7 @@ class MembershipDriver07:
         return {where: OffsetAndMetadata(offset) for where, offset in found.items()}
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Raise `NotSupported`."""
+        """Raise `NotSupported`, because the offsets of 0.7 groups cannot be part of a transaction."""
         raise NotSupported("Kafka 0.7 keeps the offsets of groups in ZooKeeper, outside of transactions: call commit().")
 
     async def leave(self) -> None:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def opened(servers: str, timeout_ms: int) -> SharedRegistry:
-    """Return a session begun within `timeout_ms`. Raises `ConnectionFailed`, `SettingError`; `ImportError` without kazoo."""
+    """Return a new session. Raises `ConnectionFailed` after `timeout_ms`, `SettingError`, and `ImportError` if kazoo is missing."""
     try:
         from ottla.net.zookeeper.address import ZooKeeperAddress
         from ottla.net.zookeeper.client import Access
@@ -28,7 +28,7 @@ async def opened(servers: str, timeout_ms: int) -> SharedRegistry:
     begun = asyncio.Event()
 
     def post(call: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the loop and the client have ended
+        with suppress(RuntimeError):  # the event loop is closed, and the client with it
             loop.call_soon_threadsafe(call)
 
     def told(event: SessionEvent) -> None:
