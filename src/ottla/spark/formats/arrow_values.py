@@ -1,6 +1,6 @@
 """Values that are streams of Arrow's IPC format with many rows each: the cheapest format to decode and encode.
 
-A record becomes as many rows as its value has. Fields are matched by name: unknown ones are ignored, missing ones are null.
+A record becomes as many rows as its value has. Fields are matched by name. Unknown fields are ignored, and missing fields are null.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ottla.spark.errors import OptionError
 from ottla.spark.formats.bulk import Decoded, Misfit
 
 RECORD_BYTES = 256 * 1024
-"""The most bytes of a written value, unless one row is larger."""
+"""The maximum size of a written value, in bytes, unless one row alone is larger."""
 _FAILURES = (pa.ArrowException, ValueError, OSError)
 
 
 class ArrowDecoder:
-    """A `Decoder` of streams. A value that does not fit, or is null, is one row that is null."""
+    """A `Decoder` of streams. A value that is null or malformed becomes one null row."""
 
     def __init__(self, kind: pa.StructType) -> None:
         self._kind = kind
@@ -69,7 +69,10 @@ def _column(table: pa.Table, field: pa.Field) -> pa.Array:
 
 
 def packed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Pack rows into records of many rows, by topic and partition if these columns exist. Raises `OptionError`."""
+    """Pack rows into records of many rows. Each record has rows of one topic and partition, if the rows have these columns.
+
+    Raises `OptionError`.
+    """
     value = batch.column("value")
     if value.null_count:
         raise OptionError("A row's value is null, and valueFormat arrow packs rows that have one: filter such rows out.")
@@ -84,7 +87,7 @@ def packed(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _alike(batch: pa.RecordBatch, names: list[str]) -> Iterator[tuple[pa.RecordBatch, dict[str, object]]]:
-    """Yield the rows of each topic and partition, and their topic and partition."""
+    """Yield the rows of each topic and partition, together with the topic and partition."""
     if not names:
         yield batch, {}
         return

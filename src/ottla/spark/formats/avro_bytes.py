@@ -23,10 +23,10 @@ _END = b"\x00"
 
 
 class AvroEncoder:
-    """An `Encoder` by one schema."""
+    """An `Encoder` that writes values in one schema."""
 
     def __init__(self, schema: Avro, name: str) -> None:
-        """Create the encoder of a column with this name, for messages."""
+        """Create the encoder of a column. `name` is the column's name in messages."""
         self._schema = schema
         self._name = name
 
@@ -40,7 +40,7 @@ class AvroEncoder:
 
 
 def _written(node: Avro, column: pa.Array, path: str) -> pa.Array:
-    """Return the bytes of each row. Raises `OptionError` if the schema cannot contain a value."""
+    """Return the bytes of each row. Raises `OptionError` if the schema cannot represent a value."""
     if node.kind == "union":
         return _union(node, column, path)
     if column.null_count:
@@ -79,7 +79,7 @@ def _record(node: Avro, column: pa.Array, path: str) -> pa.Array:
 
 
 def _listed(node: Avro, items: pa.Array, keys: pa.Array | None, counts: pa.Array, path: str) -> pa.Array:
-    """Encode arrays: one block with all items, if there are any, and the end."""
+    """Encode arrays: one block with all items, if there are any, and then the empty block that ends an array."""
     assert node.inner is not None
     made = _written(node.inner, items, f"{path}.element")
     if keys is not None:
@@ -131,7 +131,7 @@ def _floating(node: Avro, column: pa.Array, path: str) -> pa.Array:
 def _at_time(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast a column of times to milliseconds or microseconds.
 
-    Like Spark's to_avro it rounds down, before 1970 too.
+    Times are rounded down, also before 1970, as by Spark's to_avro.
     """
     if pa.types.is_timestamp(kind) and kind.unit == "ms" and pa.types.is_timestamp(column.type) and column.type.unit == "us":
         zone = column.type.tz
@@ -144,7 +144,7 @@ def _with_length(column: pa.Array) -> pa.Array:
 
 
 def _decimal(node: Avro, column: pa.Array, path: str) -> pa.Array:
-    """Encode decimals row by row: no columnar conversion exists for them."""
+    """Encode decimals one by one, because there is no columnar conversion for them."""
     numbers = [unscaled(each, node.scale) for each in column.cast(pa.decimal128(38, node.scale)).to_pylist()]
     size, limit = node.size, 10**node.precision
     if any(abs(number) >= limit for number in numbers):

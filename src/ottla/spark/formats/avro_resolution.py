@@ -26,11 +26,11 @@ _WIDER: Final[Mapping[str, Sequence[str]]] = {
     "string": ("bytes",),
     "bytes": ("string",),
 }
-"""The types to which a writer's type is promoted for a reader, the nearest first."""
+"""The types to which a writer's type can be promoted for a reader, the nearest first."""
 
 
 def names_of(written: Avro, wanted: Iterable[str], rules: Mapping[str, FieldRules]) -> dict[str, str]:
-    """Return the reader's name of each field of the writer: its own, or the one with that alias."""
+    """Return the reader's name of each field of the writer: the same name, or the name of the field with this alias."""
     there = {name for name, _ in written.fields}
     found = {name: name for name in wanted if name in there}
     for name in wanted:
@@ -42,7 +42,7 @@ def names_of(written: Avro, wanted: Iterable[str], rules: Mapping[str, FieldRule
 
 
 def branch_for(node: Avro, branches: Sequence[Avro]) -> int | None:
-    """Return the index of the union's branch for a type: the same type, or else the nearest promotion."""
+    """Return the index of the union's branch for a type: the branch of the same type, else the nearest type to promote to."""
     kinds = [each.kind for each in branches]
     same = next((at for at, each in enumerate(branches) if (each.kind, each.logical) == (node.kind, node.logical)), None)
     if same is not None:
@@ -51,7 +51,7 @@ def branch_for(node: Avro, branches: Sequence[Avro]) -> int | None:
 
 
 def filled(node: Avro | None, rules: FieldRules | None, kind: pa.DataType, count: int) -> pa.Array:
-    """Return an array of the default of a field that the writer lacks, or of nulls without a default. Raises `Misfit`."""
+    """Return `count` values of a field that the writer lacks: its default, or null without a default. Raises `Misfit`."""
     if node is None or rules is None or not rules.has_default:
         return pa.nulls(count, kind)
     try:
@@ -62,7 +62,7 @@ def filled(node: Avro | None, rules: FieldRules | None, kind: pa.DataType, count
 
 
 def _default(node: Avro, given: Any, kind: pa.DataType) -> Any:
-    """Return a default of a schema as a Python value. The default of a union is of its first branch."""
+    """Return the default `given` in a schema as a Python value. The default of a union belongs to its first branch."""
     if node.kind == "union":
         made = _default(node.branches[0], given, kind.field(0).type if node.members() else kind)
         return {f"{MEMBER}0": made} if node.members() and node.branches[0].kind != "null" else made
@@ -80,7 +80,7 @@ def _default(node: Avro, given: Any, kind: pa.DataType) -> Any:
 
 def _scalar(node: Avro, given: Any) -> Any:
     if node.kind in ("bytes", "fixed"):
-        raw = str(given).encode("latin-1")  # Avro's JSON form of bytes
+        raw = str(given).encode("latin-1")  # the form of bytes in Avro's JSON
         return of_unscaled(int.from_bytes(raw, "big", signed=True), node.scale) if node.logical == "decimal" else raw
     if node.logical == "date":
         return date(1970, 1, 1) + timedelta(days=given)

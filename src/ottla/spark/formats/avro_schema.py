@@ -1,4 +1,4 @@
-"""Schemas of Avro: read from their JSON, made from Spark's types, and the types that their values have in Spark. Pure."""
+"""Avro schemas: parsed from JSON, made from Spark's types, and converted to the types of their values in Spark. Pure."""
 
 from __future__ import annotations
 
@@ -33,12 +33,15 @@ TEXT_TYPES = {"int": ("date",), "long": tuple(_TIMES)[1:], "bytes": ("decimal",)
 
 
 MEMBER = "member"
-"""A union of several types is a STRUCT with a field for each of them, as Spark's from_avro has it: member0, member1, …"""
+"""The prefix of fields for a union of several types.
+
+In Spark it is a STRUCT with a field for each type, as from Spark's from_avro: member0, member1, …
+"""
 _WIDEST = ({"int", "long"}, "long"), ({"float", "double"}, "double")
 
 
 class FieldRules(NamedTuple):
-    """The resolution of a reader's field that the writer does not have by name: by its `aliases`, or its `default`."""
+    """The rules for a reader's field whose name the writer's schema lacks: other names (`aliases`), or a `default`."""
 
     aliases: tuple[str, ...] = ()
     has_default: bool = False
@@ -47,9 +50,11 @@ class FieldRules(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Avro:
-    """One type of a schema. Only attributes of its `kind` are set: `branches` for a union, `inner` for an array or a map.
+    """One type of a schema.
 
-    `rules` has one element for each of the `fields`; `default_symbol` is for an enum.
+    Only attributes that apply to its `kind` are set: `branches` for a union, `inner` for an array or a map.
+
+    `rules` has one element for each of `fields`. `default_symbol` is for an enum.
     """
 
     kind: str
@@ -65,14 +70,14 @@ class Avro:
     scale: int = 0
 
     def optional(self) -> tuple[int, Avro] | None:
-        """Return, for a union of null and one other type, the index of null and the other type."""
+        """Return the index of null and the other type, if the type is a union of null and one other type; else None."""
         nulls = [place for place, each in enumerate(self.branches) if each.kind == "null"]
         if self.kind != "union" or len(self.branches) != 2 or len(nulls) != 1:
             return None
         return nulls[0], self.branches[1 - nulls[0]]
 
     def members(self) -> tuple[Avro, ...]:
-        """Return the types of a union that needs several columns, without null."""
+        """Return the types of a union, without null, if the union needs several columns; else nothing."""
         types_left = tuple(each for each in self.branches if each.kind != "null")
         return () if len(types_left) < 2 or _widest(types_left) else types_left
 
@@ -88,7 +93,7 @@ class _NoAvro(Exception):
 
 
 def read(text: str, option: str) -> Avro:
-    """Parse a schema from its JSON. Raises `OptionError`, which names the option."""
+    """Parse a schema from JSON. Raises `OptionError`, which names the option `option`."""
     try:
         return _node(json.loads(text), {}, "")
     except (_NoAvro, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -141,7 +146,7 @@ def _rules(field: dict[str, Any]) -> FieldRules:
 
 
 def _logical(plain: Avro, given: dict[str, Any]) -> Avro:
-    """Return the logical type; one that does not fit its type is ignored, as Avro requires."""
+    """Return the logical type. A logical type that does not fit its type is ignored, as Avro requires."""
     logical = given.get("logicalType", "")
     if logical not in TEXT_TYPES.get(plain.kind, ()):
         return plain
@@ -187,7 +192,10 @@ _FROM_SPARK: dict[type[types.DataType], Any] = {
 
 
 def from_spark(kind: types.DataType, name: str = "topLevelRecord", namespace: str = "") -> Any:
-    """Return the schema of Spark's `to_avro` for a type, as an argument of `json.dumps`; a nullable type is a union with null."""
+    """Return the schema that Spark's `to_avro` uses for a type, as an argument of `json.dumps`.
+
+    A nullable type becomes a union with null.
+    """
     if isinstance(kind, types.StructType):
         inner = f"{namespace}.{name}" if namespace else name
         fields = [{"name": field.name, "type": [from_spark(field.dataType, field.name, inner), "null"]} for field in kind.fields]

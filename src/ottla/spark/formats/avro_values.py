@@ -1,7 +1,8 @@
-"""The decoder of Avro's binary encoding, column by column over all records: none becomes a Python object.
+"""The decoder of Avro's binary encoding. It decodes one column of all records at a time, and no record becomes a Python object.
 
-Values are read by the writer's schema; the query's fields are resolved in it as Avro does (`avro_resolution`), by name or
-alias. A missing field is its default, or null. Other fields are skipped, and numbers are widened or narrowed where they fit.
+Values are decoded by the writer's schema. The query's fields are found in it by name or alias, as Avro specifies
+(`avro_resolution`). A field that the writer lacks gets its default, or null. Fields that the query lacks are skipped. Numbers are
+converted if they fit the query's type.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ TOO_LARGE = "a decimal in it does not fit into its column"
 
 
 class AvroDecoder(CursorDecoder):
-    """A `Decoder` of values that were all written with `written`."""
+    """A `Decoder` of values that were all written with the schema `written`."""
 
     def __init__(self, kind: pa.DataType, written: Avro, asked: Avro | None = None) -> None:
-        """Create the decoder. `asked` is the reader's schema for names, aliases and defaults; None means the writer's."""
+        """Create the decoder. `asked` is the reader's schema, with names, aliases and defaults; None means the writer's schema."""
         super().__init__(kind)
         self._written, self._asked = written, asked or written
 
@@ -36,9 +37,9 @@ class AvroDecoder(CursorDecoder):
 
 
 def _read(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) -> pa.Array:
-    """Read the next value of each cursor into an array of `kind`; None skips the values, and the array is meaningless.
+    """Read the next value of each cursor into an array of `kind`.
 
-    `asked` is the reader's schema of the value.
+    With `kind` None, skip the values; the returned array is meaningless. `asked` is the reader's schema of the value.
     """
     if node.kind == "union":
         return _union(node, kind, cursors, asked)
@@ -87,7 +88,7 @@ def _record(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro)
 
 
 def _union(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) -> pa.Array:
-    """Read unions: each branch for the rows that have it."""
+    """Read unions. Each branch is read for the rows that have it."""
     branches = cursors.zigzags()
     if ((branches < 0) | (branches >= len(node.branches))).any():
         raise Misfit("it names a branch that its union does not have")
@@ -107,7 +108,7 @@ def _union(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) 
 
 
 def _member(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) -> pa.Array:
-    """Read values of one type where the reader's schema has a union."""
+    """Read values of one type for which the reader's schema has a union."""
     members = asked.members() if kind is not None and _has_members(kind) else ()
     place = branch_for(node, members or asked.branches)
     if not members or kind is None:
@@ -127,7 +128,10 @@ def _has_members(kind: pa.DataType) -> bool:
 
 
 def _items(node: Avro, inner: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) -> pa.Array:
-    """Read arrays and maps: blocks of items, up to an empty one. The first items of all rows are read together, then the second."""
+    """Read arrays and maps, which consist of blocks of items and end with an empty block.
+
+    The first items of all rows are read together, then all second items, and so on.
+    """
     maps = node.kind == "map"
     if kind is not None and not (pa.types.is_map(kind) if maps else pa.types.is_list(kind)):
         raise Misfit(f"{'a map' if maps else 'an array'} stands where none is asked for")
@@ -163,10 +167,10 @@ def _block_counts(block: Cursors) -> Ints:
     counts = block.zigzags()
     (sized,) = numpy.nonzero(counts < 0)
     some = block.of(sized)
-    some.zigzags()  # the size of the block in bytes, for skipping it
+    some.zigzags()  # skip the size of the block in bytes
     block.moved(sized, some)
     counts = numpy.abs(counts)
-    if ((counts < 0) | (counts > block.end - block.at)).any():  # the absolute value of -2^63 is -2^63
+    if ((counts < 0) | (counts > block.end - block.at)).any():  # numpy's absolute value of -2^63 is negative
         raise Misfit(TOO_SHORT)  # an item has at least one byte
     return counts
 

@@ -1,7 +1,7 @@
-"""Decoding of many values at once, which finds the few malformed ones and keeps the others.
+"""The decoding of many values at once. It finds the few malformed values, and decodes all others.
 
-A run with a malformed value is halved until few values are left, which are decoded one by one. A malformed value thus costs some
-repeated decoding, and does not affect its neighbours. Formats are unknown here.
+A run with a malformed value is halved until few values are left, which are decoded one by one. So a malformed value costs some
+repeated decoding, and does not affect its neighbours. The module depends on no format.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 FEW = 64
-"""The number of values that are decoded one by one, not halved again."""
+"""The number of values up to which a run is decoded one by one, not halved again."""
 
 
 class Misfit(ValueError):
-    """The exception for a value that does not fit its format or schema; the message is the end of a sentence."""
+    """A value does not fit its format or schema. The message is the end of a sentence."""
 
 
 @dataclass(slots=True)
 class Decoded:
-    """Typed values, null for malformed ones, and the reasons by row.
+    """Decoded values, null for malformed ones, and by row the reasons why values are malformed.
 
-    `records` is the record of each row, for formats with many rows in a record.
+    `records` is the index of each row's record, for formats with many rows in a record.
     """
 
     values: pa.Array
@@ -36,24 +36,27 @@ class Decoder(Protocol):
     """A converter of the bytes of keys or values into a column of one type."""
 
     def decode(self, values: pa.Array) -> Decoded:
-        """Decode binary values; null ones stay null."""
+        """Decode binary values. A null value stays null."""
 
 
 class Encoder(Protocol):
     """A converter of a column into the bytes of keys or values."""
 
     def encode(self, column: pa.Array) -> pa.Array:
-        """Return a binary array of the same length. Raises `OptionError` for a value that the format cannot contain."""
+        """Return a binary array of the same length. Raises `OptionError` for a value that the format cannot represent."""
 
 
 Few = Callable[[pa.Array, int, dict[int, str]], pa.Array]
-"""A function that decodes few values one by one, given the first row, and stores the reasons of malformed ones: null rows."""
+"""Decodes a few values one by one, and adds the reasons of malformed ones, which become null, to the mapping.
+
+The number is the row of the first value.
+"""
 
 
 def decode_many(values: pa.Array, kind: pa.DataType, many: Callable[[pa.Array], pa.Array | None], few: Few) -> Decoded:
     """Decode `values` into an array of `kind`.
 
-    `many` decodes a whole run, or returns None if any value is malformed. `few` may accept values that `many` does not.
+    `many` decodes a whole run, or returns None if it cannot decode a value. `few` can accept values that `many` cannot decode.
     """
     made: list[pa.Array] = []
     wrong: dict[int, str] = {}
@@ -73,14 +76,14 @@ def decode_many(values: pa.Array, kind: pa.DataType, many: Callable[[pa.Array], 
 
 
 def as_objects(kind: pa.DataType, one: Callable[[bytes], Any]) -> Few:
-    """Decode by `one`, which returns an element for `pyarrow.array`, or raises `Misfit`."""
+    """Return a `Few` that decodes by `one`. `one` returns an element for `pyarrow.array`, or raises `Misfit`."""
     return lambda run, start, wrong: pa.array(_singly(run, start, one, None, wrong), kind)
 
 
 def as_rows(kind: pa.DataType, one: Callable[[bytes], pa.Array]) -> Few:
-    """Decode by `one`, which returns an array of one row, or raises `Misfit`.
+    """Return a `Few` that decodes by `one`. `one` returns an array of one row, or raises `Misfit`.
 
-    No value becomes a Python object: Python has no date before year 1 or after 9999.
+    The values become no Python objects, because Python has no date before year 1 or after 9999.
     """
     absent = pa.nulls(1, kind)
     return lambda run, start, wrong: pa.concat_arrays([pa.array([], kind), *_singly(run, start, one, absent, wrong)])

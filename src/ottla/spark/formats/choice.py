@@ -13,12 +13,12 @@ REGISTERED = ("avro", "json", "protobuf")
 PERMISSIVE, DROP, FAIL = "PERMISSIVE", "DROPMALFORMED", "FAILFAST"
 MODES = (PERMISSIVE, DROP, FAIL)
 CORRUPT = {"key": "corruptKey", "value": "corruptValue"}
-"""The column with malformed bytes of each typed column; null in rows that are well-formed."""
+"""The columns of the source that have the malformed bytes of typed columns. They are null in rows whose values are well-formed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The encoding of keys or values. `schema` is the text of the option, `registry` a URL or a directory."""
+    """The format of keys or values. `schema` is the text of the option, `registry` a URL or a directory."""
 
     name: str
     schema: str | None = None
@@ -28,7 +28,7 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class Formats:
-    """The formats of a source or a sink, and the treatment of malformed values. None means unchanged bytes."""
+    """The formats of a source or a sink, and what happens to malformed values. A format of None means unchanged bytes."""
 
     key: Format | None = None
     value: Format | None = None
@@ -40,15 +40,15 @@ class Formats:
         return {column: each for column, each in (("key", self.key), ("value", self.value)) if each is not None}
 
     def needs_topic(self) -> bool:
-        """Return whether a sink must know its topic beforehand: a registry has schemas by topic."""
+        """Return whether a sink must know its topic before it writes, because a registry has schemas by topic."""
         return any(each.registry is not None for each in self.given().values())
 
     def packs_rows(self) -> bool:
-        """Return whether a record contains many rows, and has no key of its own."""
+        """Return whether each record contains many rows, so that it has no key of its own."""
         return self.value is not None and self.value.name == "arrow"
 
     def corrupt_columns(self) -> dict[str, str]:
-        """Return, by typed column, the source's column with malformed values, so that none is lost."""
+        """Return, by typed column, the column of the source with the bytes of malformed values, so that no value is lost."""
         return {column: CORRUPT[column] for column in self.given()} if self.mode == PERMISSIVE else {}
 
 
@@ -95,7 +95,7 @@ def _one(values: Mapping[str, object], column: str) -> Format | None:
 
 
 def formats_of(values: Mapping[str, object]) -> Formats:
-    """Return the formats of a source's or a sink's options. Raises `OptionError` if they conflict."""
+    """Return the formats that the options of a source or a sink specify. Raises `OptionError` if options conflict."""
     key, value = _one(values, "key"), _one(values, "value")
     dead = values.get("deadLetterTopic")
     if key is None and value is None:

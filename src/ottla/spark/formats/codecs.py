@@ -1,4 +1,4 @@
-"""The decoder and the encoder of each format, imported when used, so that no job pays for others."""
+"""The decoder and the encoder of each format. Formats are imported when used, so that no job loads others."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _spark_type(kind: pa.DataType) -> DataType:
 
 
 def encoder_of(column: str, chosen: Format, kind: pa.DataType, topic: str | None) -> Encoder:
-    """Return the encoder of a column of `kind` for a topic, and register its schema if there is a registry."""
+    """Return the encoder of a column of `kind` for a topic. If there is a registry, register the schema in it."""
     if chosen.registry is not None and topic is not None and chosen.name == "protobuf":
         return _registered_protobuf(column, chosen, chosen.registry, topic)
     if chosen.registry is not None and topic is not None:
@@ -107,7 +107,10 @@ def encoder_of(column: str, chosen: Format, kind: pa.DataType, topic: str | None
 
 
 def _registered_protobuf(column: str, chosen: Format, place: str, topic: str) -> Encoder:
-    """Return the encoder of option keySchema or valueSchema, which is registered, or of the topic's newest schema."""
+    """Return an encoder for the schema in option keySchema or valueSchema, which is registered.
+
+    Without the option, use the topic's newest schema.
+    """
     from ottla.spark.formats.protobuf_bytes import ProtobufEncoder
     from ottla.spark.formats.protobuf_schema import place_bytes, places, read
     from ottla.spark.formats.registry import registry_of, subject_of
@@ -133,7 +136,7 @@ def _registered_protobuf(column: str, chosen: Format, place: str, topic: str) ->
 
 
 class EncodedColumns:
-    """The encoder of a task's rows with typed keys and values. `topic` is the topic of all rows."""
+    """The encoder of a task's typed keys and values. All rows are for `topic`."""
 
     def __init__(self, formats: Formats, topic: str | None) -> None:
         self._formats = formats
@@ -141,7 +144,7 @@ class EncodedColumns:
         self._encoders: dict[str, Encoder] = {}
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return rows with encoded keys and values. Raises `OptionError` for a value that its format cannot contain."""
+        """Return rows with encoded keys and values. Raises `OptionError` for a value that its format cannot represent."""
         if self._formats.packs_rows():
             from ottla.spark.formats.arrow_values import packed
 

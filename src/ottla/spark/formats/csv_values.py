@@ -1,7 +1,8 @@
 """Values that are rows of CSV, joined into one text and decoded by Arrow's reader: no record becomes a Python object.
 
-Each value gets one more field, a random mark, so that a value cannot end its neighbour's row or begin another. If rows and values
-differ in number, or a mark is missing, the run has a malformed value. An empty field is null; an empty text is in quotes.
+Each value gets one more field, a random mark, so that a quotation mark or line break in a value cannot merge or split rows
+unnoticed. If the numbers of rows and values differ, or a mark is missing, the run has a malformed value. An empty field is null; an
+empty text is in quotes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ottla.spark.formats.scalars import as_text, bytes_of, joined
 _CONVERSION = re.compile(r"In CSV column #(\d+): ")
 
 PLAIN = string.ascii_letters + string.digits + "+-.: "
-"""The characters of numbers and times: with a delimiter among these, such fields are quoted."""
+"""The characters that numbers and times consist of. If the delimiter is one of them, fields with numbers or times are quoted."""
 _VALUE = re.compile(r"'(.*)'", re.DOTALL)
 
 
@@ -33,9 +34,9 @@ class CsvDecoder:
     def __init__(self, kind: pa.StructType, delimiter: str) -> None:
         self._kind = kind
         self._delimiter = delimiter
-        self._mark = secrets.token_hex(16).replace(delimiter, "")  # any digit may be the delimiter
+        self._mark = secrets.token_hex(16).replace(delimiter, "")  # because any digit can be the delimiter
         self._parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=False)
-        # Arrow's reader parses times with a zone or without, never both: both are tried, the last successful one first.
+        # Arrow's reader parses either times with a zone or times without one. Both are tried, first the one that succeeded last.
         self._ways = [self._converting(zoned) for zoned in (True, False)]
 
     def _converting(self, zoned: bool) -> pyarrow.csv.ConvertOptions:
@@ -66,7 +67,7 @@ class CsvDecoder:
         return found
 
     def _rows(self, values: pa.Array) -> pa.Array | None:
-        """Parse values; None if the rows do not match them. Raises Arrow's errors."""
+        """Parse values. Return None if the rows do not correspond to the values. Raises Arrow's errors."""
         text = values.cast(pa.string())
         nulls = text.is_null() if text.null_count else None
         if nulls is not None:
@@ -106,9 +107,9 @@ class CsvDecoder:
 
 
 def _read_as(kind: pa.DataType, zoned: bool) -> pa.DataType:
-    """Return the type that Arrow's reader parses before the cast to `kind`. Times without a zone are in UTC.
+    """Return the type that Arrow's reader parses, before the cast to `kind`. Times without a zone are in UTC.
 
-    Decimals are cast separately: Arrow's reader wraps too large ones.
+    Decimals are read as text, because Arrow's reader does not detect that one is too large.
     """
     if pa.types.is_decimal(kind):
         return pa.string()
@@ -116,7 +117,7 @@ def _read_as(kind: pa.DataType, zoned: bool) -> pa.DataType:
 
 
 def _column(at: int, found: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast a column. Raises `ArrowInvalid`, like Arrow's reader, for a number that does not fit."""
+    """Cast a column to `kind`. Raises `ArrowInvalid`, like Arrow's reader, for a number that does not fit."""
     if not pa.types.is_decimal(kind):
         return found.cast(kind)
     try:
@@ -126,7 +127,7 @@ def _column(at: int, found: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 class CsvEncoder:
-    """An `Encoder` of CSV: texts are quoted if necessary, a null field is empty."""
+    """An `Encoder` of CSV. Texts are quoted if necessary, and null becomes an empty field."""
 
     def __init__(self, delimiter: str) -> None:
         self._delimiter = delimiter

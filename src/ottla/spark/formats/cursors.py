@@ -1,7 +1,7 @@
 """Parallel reading of many byte strings: the next number, or the next bytes, of all of them at once.
 
-Avro and Protobuf consist of these. No byte string becomes a Python object; a step costs a few operations of numpy for each byte
-of a number. A malformed string raises `Misfit` for all: `bulk` finds which one it is.
+Avro and Protobuf consist of numbers and bytes. No byte string becomes a Python object, and a step costs a few numpy operations for
+each byte of a number. One malformed string raises `Misfit` for all strings, and `bulk` finds out which string it is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError)
 
 
 class Cursors:
-    """The positions `at` in many byte strings of one buffer, and their ends."""
+    """A cursor for each of many byte strings in one buffer: its position (`at`), and the end of its string."""
 
     def __init__(self, data: npt.NDArray[numpy.uint8], at: Ints, end: Ints) -> None:
         self.data = data
@@ -41,14 +41,14 @@ class Cursors:
         return len(self.at)
 
     def of(self, rows: Ints) -> Cursors:
-        """Return the cursors of some rows; `moved` copies their positions back."""
+        """Return cursors for some rows. `moved` copies their new positions back."""
         return Cursors(self.data, self.at[rows], self.end[rows])
 
     def moved(self, rows: Ints, others: Cursors) -> None:
         self.at[rows] = others.at
 
     def bytes(self) -> npt.NDArray[numpy.uint8]:
-        """Return the next byte of each."""
+        """Return the next byte of each string."""
         if (self.at >= self.end).any():
             raise Misfit(TOO_SHORT)
         found: npt.NDArray[numpy.uint8] = self.data[self.at]
@@ -56,7 +56,7 @@ class Cursors:
         return found
 
     def varints(self) -> npt.NDArray[numpy.uint64]:
-        """Return the next varint of each: seven bits to a byte, the least significant first."""
+        """Return the next varint of each string: seven bits to a byte, the least significant first."""
         first = self.bytes()
         values = (first & 0x7F).astype(numpy.uint64)
         (rows,) = numpy.nonzero(first & 0x80)
@@ -73,18 +73,18 @@ class Cursors:
         return values
 
     def zigzags(self) -> Ints:
-        """Return the next zigzag varint of each, as in Avro and Protobuf's sint64."""
+        """Return the next zigzag varint of each string. Avro and Protobuf's sint64 have this encoding."""
         values = self.varints()
         return (values >> numpy.uint64(1)).astype(numpy.int64) ^ -(values & numpy.uint64(1)).astype(numpy.int64)
 
     def fixed(self, kind: str, size: int) -> npt.NDArray[numpy.generic]:
-        """Return the next `size` bytes of each, as a number of numpy's `kind`."""
+        """Return the next `size` bytes of each string, as a number of numpy's type `kind`."""
         starts = self.skip(numpy.full(len(self), size, dtype=numpy.int64))
         wide = self.data[starts[:, None] + numpy.arange(size)]
         return numpy.ascontiguousarray(wide).view(kind).reshape(-1)
 
     def skip(self, sizes: Ints) -> Ints:
-        """Skip bytes of each; return where they began."""
+        """Skip `sizes` bytes. Return the positions before them."""
         if ((sizes < 0) | (sizes > self.end - self.at)).any():
             raise Misfit(TOO_SHORT)
         starts = self.at.copy()
@@ -92,7 +92,7 @@ class Cursors:
         return starts
 
     def gather(self, starts: Ints, sizes: Ints) -> pa.Array:
-        """Return the bytes at `starts`, as a binary array."""
+        """Return the `sizes` bytes at positions `starts`, as a binary array."""
         count = len(starts)
         room = pa.allocate_buffer(int(sizes.sum()))
         offsets = numpy.zeros(count + 1, dtype=numpy.int32)
@@ -102,7 +102,7 @@ class Cursors:
         return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), room], null_count=0)
 
     def texts(self) -> pa.Array:
-        """Return the next length-prefixed bytes of each, as a binary array."""
+        """Return the next length-prefixed bytes of each string, as a binary array."""
         sizes = self.zigzags()
         return self.gather(self.skip(sizes), sizes)
 
@@ -112,7 +112,7 @@ class Cursors:
 
 
 def scattered(made: pa.Array, rows: Ints, count: int) -> pa.Array:
-    """Return an array of `count` rows with `made` at its `rows`, in any order, and null in all others."""
+    """Return an array of `count` rows: the values of `made` at `rows`, which can be in any order, and null elsewhere."""
     if len(rows) == count and (rows[:-1] < rows[1:]).all():
         return made
     where = numpy.full(count, -1, dtype=numpy.int64)
@@ -121,7 +121,10 @@ def scattered(made: pa.Array, rows: Ints, count: int) -> pa.Array:
 
 
 def listed(items: list[pa.Array], rows: list[Ints], count: int, kind: pa.DataType) -> tuple[pa.Array, Ints]:
-    """Return items in the order of their rows, and the index of each row's first item (one more than rows)."""
+    """Return items in the order of their rows, and for each row the index of its first item.
+
+    The indexes have one element more than there are rows: the number of items.
+    """
     owners = numpy.concatenate([numpy.empty(0, dtype=numpy.int64), *rows])
     offsets = numpy.zeros(count + 1, dtype=numpy.int64)
     numpy.cumsum(numpy.bincount(owners, minlength=count), out=offsets[1:])
@@ -131,14 +134,14 @@ def listed(items: list[pa.Array], rows: list[Ints], count: int, kind: pa.DataTyp
 
 
 class CursorDecoder(ABC):
-    """A `Decoder` of values that are read in parallel into an array of `kind`."""
+    """A `Decoder` that reads all values in parallel into an array of `kind`."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
 
     @abstractmethod
     def _made(self, cursors: Cursors) -> pa.Array:
-        """Read all cursors to their ends. Raises `Misfit`, and Arrow's errors for malformed values."""
+        """Read all strings to their ends. For malformed values, raises `Misfit` or Arrow's errors."""
 
     def decode(self, values: pa.Array) -> Decoded:
         return decode_many(values, self._kind, self._many, as_rows(self._kind, self._one))

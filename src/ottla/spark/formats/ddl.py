@@ -1,6 +1,6 @@
 """A parser of Spark's DDL, such as `carrier STRING, delay INT`. Pure.
 
-Spark's own parser is in the JVM, which the Python process of a data source cannot call.
+Spark's own parser runs in the JVM, which the Python process of a data source cannot call.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_NESTED = 100
 
 
 class _Misread(Exception):
-    """The exception for an unexpected word, with the expected one."""
+    """The DDL has an unexpected word. The message says what was expected."""
 
 
 class _DdlReader:
@@ -66,14 +66,14 @@ class _DdlReader:
         return word
 
     def taken(self, word: str) -> bool:
-        """Skip `word` if it is next, in upper or lower case; return whether it was."""
+        """Skip `word` if it comes next, in upper or lower case. Return whether it did."""
         if self.peek().lower() != word:
             return False
         self._at += 1
         return True
 
     def fields(self, end: str) -> types.StructType:
-        """Parse columns up to `end`, and skip that."""
+        """Parse columns until `end`, and skip `end`."""
         found: list[types.StructField] = []
         while self.peek() != end or not found:
             if found:
@@ -141,7 +141,7 @@ class _DdlReader:
 
 
 def text_of(columns: types.StructType) -> str:
-    """Return columns as a text that `columns_of` parses."""
+    """Return columns as DDL that `columns_of` can parse."""
     return ", ".join(f"{quoted(field.name)} {_type_text(field.dataType)}" for field in columns)
 
 
@@ -156,7 +156,7 @@ def _type_text(kind: types.DataType) -> str:
 
 
 def quoted(name: str) -> str:
-    """Return a name as in DDL, quoted if necessary."""
+    """Return a name as it is written in DDL, quoted if necessary."""
     return name if name.isidentifier() and name.isascii() else f"`{name.replace('`', '``')}`"
 
 

@@ -1,6 +1,6 @@
 """Exact arithmetic on decimals of up to 38 digits, as in Spark and Avro.
 
-Python's default context silently rounds results to 28 digits, so it is not used here.
+The module does not use Python's default context, which silently rounds results to 28 digits.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import pyarrow.compute as compute
 
 MOST_DIGITS = 38
 LONGEST_BYTES = 32
-"""The most bytes of an unscaled number: longer ones have too many digits, and take long to parse."""
+"""The maximum size of an unscaled number, in bytes. A longer one has too many digits, and would take long to parse."""
 
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
-"""A decimal number, stricter than Python's: no NaN, no underscores, no digits of other scripts."""
+"""A decimal number. Unlike Python's, it has no NaN, no underscores, and no digits of other scripts."""
 
 WIDE = Context(prec=4 * MOST_DIGITS, rounding=ROUND_HALF_UP, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[InvalidOperation])
 
 
 def of_unscaled(number: int, scale: int) -> Decimal:
-    """Return `number` with its last `scale` digits behind the point."""
+    """Return `number` with the decimal point before its last `scale` digits."""
     return Decimal(number).scaleb(-scale, WIDE)
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """Return a decimal without its point, moved by `scale` digits. Raises `ValueError` if digits are left behind it."""
+    """Return a decimal multiplied by 10 to the power of `scale`, as an integer. Raises `ValueError` for more decimal places."""
     scaled = value.scaleb(scale, WIDE)
     if scaled != scaled.to_integral_value(context=WIDE):
         raise ValueError(f"{value} has more than {scale} digits behind the point")
@@ -35,22 +35,25 @@ def unscaled(value: Decimal, scale: int) -> int:
 
 
 def rounded(text: str, scale: int) -> Decimal:
-    """Read a decimal, rounded half up to `scale` digits behind the point. Raises `InvalidOperation` if it is none, or too large."""
+    """Parse a decimal, and round it half up to `scale` decimal places.
+
+    Raises `InvalidOperation` if the text is not a decimal, or is too large.
+    """
     if not _NUMBER.fullmatch(text):
         raise InvalidOperation(f"{text!r} is no number")
     return Decimal(text).quantize(Decimal(1).scaleb(-scale, WIDE), ROUND_HALF_UP, WIDE)
 
 
 def wide(kind: pa.Decimal128Type) -> pa.Decimal256Type:
-    """Return a type for all numbers of up to 38 digits with the scale of `kind`, for Arrow's readers.
+    """Return the decimal type with the scale of `kind` and the most digits, for Arrow's readers.
 
-    They rescale numbers without a check; the cast to `kind` checks.
+    Arrow's readers do not check the number of digits. The cast to `kind` does.
     """
     return pa.decimal256(2 * MOST_DIGITS - kind.scale, kind.scale)
 
 
 def of_texts(texts: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
-    """Parse decimals, with spaces around them. Raises `ArrowInvalid` for other texts, and for more digits than `kind` has."""
+    """Parse decimals, which can have spaces around them. Raises `ArrowInvalid` for other texts and for too many digits."""
     trimmed = compute.utf8_trim(texts, " \t")
     longest = compute.max(compute.binary_length(trimmed)).as_py() or 0
     if longest <= MOST_DIGITS and not compute.any(compute.match_substring_regex(trimmed, "[eE]"), min_count=0).as_py():

@@ -1,4 +1,4 @@
-"""The conversion between JSON Schema and Spark's types, as far as columns need it. Pure."""
+"""The conversion between JSON Schema and Spark's types. It covers only what columns need. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIMPLE: dict[str, types.DataType] = {
 
 
 def spark_type(text: str, option: str) -> types.DataType:
-    """Return Spark's type of the values; one without a type is a text with its JSON. Raises `OptionError`."""
+    """Return Spark's type of the values. A schema without a type becomes STRING, with the value's JSON. Raises `OptionError`."""
     try:
         found = _type(json.loads(text))
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -47,7 +47,7 @@ def _type(schema: Any) -> types.DataType:
 
 
 def from_spark(kind: types.DataType) -> dict[str, Any]:
-    """Return a schema for values of a type, as an argument of `json.dumps`."""
+    """Return a JSON Schema for values of a type, as an argument of `json.dumps`."""
     return {"$schema": DRAFT, **_schema(kind)}
 
 

@@ -1,7 +1,7 @@
-"""The encoder of JSON, column by column, with a text for each row: no row becomes a Python object.
+"""The encoder of JSON. It encodes one column of all rows at a time, and no row becomes a Python object.
 
-The output is that of Spark's `to_json`: null fields are left out, times are in ISO 8601, bytes in base64, and numbers that JSON
-does not have are texts.
+The output equals the output of Spark's `to_json`. Null fields are left out, times are in ISO 8601, and bytes are in base64. NaN and
+the infinities are texts, because JSON does not have these numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.spark.formats.scalars import all_finite, as_text, bytes_of, joined
 
 _SPECIAL = re.compile(rb'[\x00-\x1f"\\]')
 _ESCAPES = {chr(code): json.dumps(chr(code))[1:-1] for code in (0x5C, 0x22, *range(0x20))}
-"""The escapes of JSON's texts. The backslash is first, because all other escapes contain one."""
+"""The characters that JSON escapes in texts. The backslash is first, because all other escapes contain a backslash."""
 
 
 class JsonEncoder:
@@ -28,7 +28,7 @@ class JsonEncoder:
 
 
 def json_text(column: pa.Array) -> pa.Array:
-    """Return the JSON of every row; null for a null row."""
+    """Return the JSON of each row. A null row stays null."""
     kind = column.type
     if pa.types.is_map(kind):
         column = column.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
@@ -42,7 +42,10 @@ def json_text(column: pa.Array) -> pa.Array:
 
 
 def _parts(column: pa.Array) -> list[pa.Array | str]:
-    """Return the parts of every row's JSON in order. They are joined once, because that takes most of the time."""
+    """Return the parts of the rows' JSON, in order.
+
+    The caller joins them all at once, because joining takes most of the time.
+    """
     kind = column.type
     if pa.types.is_nested(kind):
         return [json_text(column)]
@@ -68,12 +71,12 @@ def _object(column: pa.StructArray) -> list[pa.Array | str]:
         parts += [joined(name, *_parts(values)).fill_null("")] if values.null_count else [name, *_parts(values)]
     if isinstance(parts[0], str):
         return ["{" + parts[0].removeprefix(","), *parts[1:], "}"]
-    # The comma before the first field of each row is removed; it is the only comma before a quoted name at the start.
+    # Remove the comma before the first field of each row: only this comma comes first before a quoted name.
     return ["{", compute.utf8_ltrim(joined(*parts), ","), "}"]
 
 
 def _rejoined(column: pa.Array, items: pa.Array) -> pa.Array:
-    """Join the texts of a flattened column's items by commas, for each row; empty for a null row."""
+    """Join the texts of all items in each row by commas. A null row becomes an empty text."""
     lengths = compute.list_value_length(column).fill_null(0)
     ends = compute.cumulative_sum(lengths.cast(pa.int32()))
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])

@@ -1,7 +1,7 @@
 """Values that are JSON objects, joined into one text and decoded by Arrow's reader: no record becomes a Python object.
 
-Each value is wrapped in an object, `{"v": VALUE, MARK: 0}`, whose last field has a random name, so that a value cannot end its
-neighbour's row or begin another. If rows and values differ in number, or a mark is missing, the run has a malformed value.
+Each value is wrapped in an object, `{"v": VALUE, MARK: 0}`, whose last field has a random name. So a brace in a malformed value
+cannot merge or split rows unnoticed. If the numbers of rows and values differ, or a mark is missing, the run has a malformed value.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class JsonDecoder:
             return None
 
     def _rows(self, text: memoryview) -> pa.Table:
-        """Return the rows with "v" and the mark."""
+        """Return the rows that Arrow's reader parses, with the fields "v" and the mark."""
         schema = pa.schema([("v", self._read_as), (self._mark, pa.int8())])
         return pyarrow.json.read_json(
             pa.BufferReader(text),
@@ -59,7 +59,7 @@ class JsonDecoder:
 
 
 def parsed(raw: bytes) -> Any:
-    """Parse a value, with numbers as their texts. Raises `Misfit`."""
+    """Parse a value. Its numbers stay texts. Raises `Misfit`."""
     try:
         return json.loads(raw.decode(), parse_int=Number, parse_float=Number, parse_constant=Number)
     except UnicodeDecodeError:
@@ -71,7 +71,7 @@ def parsed(raw: bytes) -> Any:
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type that Arrow's reader parses before the cast to `kind`; None if it has none."""
+    """Return the type that Arrow's reader parses, before the cast to `kind`. Return None if it cannot parse the type."""
     if pa.types.is_struct(kind):
         fields = [(field.name, _read_as(field.type)) for field in kind]
         return None if any(each is None for _, each in fields) else pa.struct(fields)
@@ -86,7 +86,7 @@ def _read_as(kind: pa.DataType) -> pa.DataType | None:
 
 
 def _wrapped(values: pa.Array, mark: str) -> pa.Array:
-    """Wrap values. Raises `ArrowInvalid` for a value that is not UTF-8, which Arrow's reader does not check."""
+    """Wrap values. Raises `ArrowInvalid` for a value that is not UTF-8, because Arrow's reader does not check that."""
     text = values.cast(pa.string())
     if text.null_count:
         text = text.fill_null("null")

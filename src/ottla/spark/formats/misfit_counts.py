@@ -1,4 +1,4 @@
-"""Counts of malformed values in the progress of a stream, or in an observation."""
+"""Counts of malformed values, which a stream's progress or an `Observation` shows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MISFITS: Final = "misfits"
 def count_misfits(frame: DataFrame, into: str | Observation = MISFITS) -> DataFrame:
     """Return the same rows, with the number of malformed keys and values as the metric `misfits`.
 
-    A stream's progress has it for each micro-batch: `query.lastProgress.observedMetrics[into].misfits`; for a batch give an
-    `Observation`. Raises `OptionError` for rows without the columns corruptKey and corruptValue.
+    A stream's progress has the metric for each micro-batch: `query.lastProgress.observedMetrics[into].misfits`. For a batch, `into`
+    must be an `Observation`. Raises `OptionError` for rows without the columns corruptKey and corruptValue.
     """
     from pyspark.sql import functions as f
 

@@ -1,6 +1,7 @@
-"""The treatment of malformed records: an error, a dead letter, and a log line with their number.
+"""The treatment of malformed records: an error, or a dead letter for each, and a log line with their number.
 
-A dead letter has the record's key and value unchanged, and headers with its origin and the reason, named as by Kafka Connect.
+A dead letter has the record's key and value unchanged. Its headers say where the record comes from, and what is wrong. Their names
+are those of Kafka Connect.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ logger = logging.getLogger("ottla.spark")
 HELD_BYTES = 1024 * 1024
 HEADER = "__connect.errors."
 Put = Callable[[pa.RecordBatch], object]
-"""A function that writes rows with key, value and headers, and waits until they are acknowledged."""
+"""Writes rows with key, value and headers, and waits until brokers have acknowledged them."""
 LETTER = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 class Misfits:
-    """The malformed records of one task. `put`, if given, writes dead letters."""
+    """The malformed records of one task. `put` writes dead letters; None means that there are none."""
 
     def __init__(self, formats: Formats, where: str, put: Put | None) -> None:
         self._formats = formats
@@ -35,7 +36,7 @@ class Misfits:
         self._seen = 0
 
     def meet(self, opened: pa.RecordBatch, wrong: Mapping[int, str]) -> None:
-        """Collect the malformed rows of `opened` with their reasons. Raises `MalformedRecord` in mode FAILFAST."""
+        """Collect the malformed rows of `opened`. `wrong` has the reasons by row. Raises `MalformedRecord` in mode FAILFAST."""
         self._seen += opened.num_rows
         if not wrong:
             return

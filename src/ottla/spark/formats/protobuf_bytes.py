@@ -1,4 +1,4 @@
-"""The encoder of Protobuf messages, column by column: no row becomes a Python object. Null fields are left out."""
+"""The encoder of Protobuf messages. It encodes one column of all rows at a time. Null fields are left out."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _sized(column: pa.Array) -> pa.Array:
 
 
 def _value(schema: ProtobufSchema, field: ProtobufField, column: pa.Array, path: str) -> pa.Array:
-    """Return the bytes after the tag, for values without nulls."""
+    """Return the bytes of each value, without the field's tag. No value may be null."""
     if field.kind == MESSAGE:
         return _sized(_message(schema, schema.messages[field.type_name], column, path))
     if WIRE_TYPES[field.kind] == LENGTH:

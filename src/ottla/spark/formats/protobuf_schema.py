@@ -1,6 +1,6 @@
 """Protobuf schemas, parsed from descriptors of `protoc --descriptor_set_out`, and their types in Spark. Pure.
 
-A descriptor is itself a Protobuf message; only the fields that columns need are read.
+A descriptor is itself a Protobuf message. The module reads only those of its fields that columns need.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WIRE_TYPES = {
     1: FIXED64, 2: FIXED32, 3: VARINT, 4: VARINT, 5: VARINT, 6: FIXED64, 7: FIXED32, 8: VARINT, STRING: LENGTH, MESSAGE: LENGTH,
     BYTES: LENGTH, 13: VARINT, ENUM: VARINT, 15: FIXED32, 16: FIXED64, 17: VARINT, 18: VARINT,
 }  # fmt: skip
-"""The wire type of each type of field; groups are deprecated and not supported."""
+"""The wire type of each field type. Groups, which are deprecated, are not supported."""
 _SPARK: dict[int, types.DataType] = {
     1: types.DoubleType(), 2: types.FloatType(), 3: types.LongType(), 4: types.DecimalType(20, 0), 5: types.IntegerType(),
     6: types.DecimalType(20, 0), 7: types.LongType(), 8: types.BooleanType(), STRING: types.StringType(), BYTES: types.BinaryType(),
@@ -30,7 +30,7 @@ _SPARK: dict[int, types.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class ProtobufField:
-    """A field of a message; `names` are an enum's, by number, `type_name` is that of a message or an enum."""
+    """A field of a message. `names` are an enum's names by number. `type_name` is the name of a message or an enum."""
 
     number: int
     name: str
@@ -53,20 +53,20 @@ class ProtobufMessage:
 
 @dataclass(frozen=True, slots=True)
 class ProtobufSchema:
-    """All messages and enums of a descriptor by their full names, and the message of the values."""
+    """All messages and enums of a descriptor by their full names. `message` is the one that values have."""
 
     messages: Mapping[str, ProtobufMessage]
     enums: Mapping[str, Mapping[int, str]]
     root: ProtobufMessage
 
     def entry(self, field: ProtobufField) -> ProtobufMessage | None:
-        """Return the entry message of a map; None for other fields."""
+        """Return the entry message if the field is a map; else None."""
         found = self.messages.get(field.type_name) if field.kind == MESSAGE else None
         return found if found is not None and found.is_map_entry and field.repeated else None
 
 
 def _well_known() -> dict[str, ProtobufMessage]:
-    """Return the descriptors of Protobuf's well-known types, which registries do not store."""
+    """Return the descriptors of Protobuf's well-known types. Registries do not store them."""
     instant = (ProtobufField(1, "seconds", 3, repeated=False), ProtobufField(2, "nanos", 5, repeated=False))
     wrapped = {"Double": 1, "Float": 2, "Int64": 3, "UInt64": 4, "Int32": 5, "UInt32": 13, "Bool": 8, "String": 9, "Bytes": 12}
     shapes = {"Timestamp": instant, "Duration": instant, "Empty": ()}
@@ -75,7 +75,7 @@ def _well_known() -> dict[str, ProtobufMessage]:
 
 
 class _NoDescriptors(Exception):
-    """The exception for an invalid descriptor, with the reason."""
+    """The descriptor is invalid. The message says why."""
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -122,7 +122,10 @@ def _signed(value: int) -> int:
 
 
 def read(descriptors: bytes, message: str, option: str) -> ProtobufSchema:
-    """Parse a set of descriptors; values are of `message`, by default the last file's first one. Raises `OptionError`."""
+    """Parse a set of descriptors. Raises `OptionError`.
+
+    `message` names the message that values have; by default it is the first message of the last file.
+    """
     messages = _well_known()
     enums: dict[str, dict[int, str]] = {}
     root = ""
@@ -147,7 +150,10 @@ def read(descriptors: bytes, message: str, option: str) -> ProtobufSchema:
 
 
 def places(descriptors: bytes) -> dict[tuple[int, ...], str]:
-    """Return the full name of each message of the last file by its path of indexes: (0, 2) is the third within the first."""
+    """Return the full name of each message in the last file, by its path of indexes.
+
+    (0, 2) is the third message within the file's first message.
+    """
     *_, file = (raw for number, _, raw in _fields(descriptors) if number == 1)
     package = _text(file, 2)
     found: dict[tuple[int, ...], str] = {}
@@ -162,12 +168,12 @@ def places(descriptors: bytes) -> dict[tuple[int, ...], str]:
 
 
 def files_of(descriptors: bytes) -> list[tuple[str, bytes]]:
-    """Return the name and the descriptor of each file in a set, imported ones first."""
+    """Return the name and the descriptor of each file in a set. Imported files come first."""
     return [(_text(raw, 1), raw) for number, _, raw in _fields(descriptors) if number == 1]
 
 
 def joined(files: Iterable[bytes]) -> bytes:
-    """Return a set of the descriptors."""
+    """Return a set with these descriptors."""
     return b"".join(b"\x0a" + _varint_bytes(len(file)) + file for file in files)
 
 
@@ -180,7 +186,7 @@ def _varint_bytes(value: int) -> bytes:
 
 
 def place_bytes(place: tuple[int, ...]) -> bytes:
-    """Encode a message's path of indexes as in a registry's values; the first message's is one zero byte."""
+    """Encode a message's path of indexes as values of a registry have it. The path to the first message is one zero byte."""
     return b"\x00" if place == (0,) else b"".join(_varint_bytes(2 * number) for number in (len(place), *place))
 
 
@@ -191,7 +197,10 @@ def _collect(
     enums: dict[str, dict[int, str]],
     inner: tuple[int, int],
 ) -> None:
-    """Collect the messages and enums of a file, or of a message; `inner` are the field numbers of both."""
+    """Add the messages and enums of a file, or of a message, to the mappings.
+
+    `inner` are the field numbers of messages and of enums in the descriptor.
+    """
     for number, _, raw in _fields(data):
         name = f"{prefix}.{_text(raw, 1)}" if number in inner else ""
         if number == inner[1]:

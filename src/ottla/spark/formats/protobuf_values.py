@@ -1,7 +1,7 @@
-"""The decoder of Protobuf messages, column by column over all records: none becomes a Python object.
+"""The decoder of Protobuf messages. It decodes all records in parallel, and none of them becomes a Python object.
 
-Each step reads the next field of every message. Fields that the query does not name are skipped; fields that a message lacks are
-null, as with Spark's `from_protobuf`.
+Each step reads the next field of every message. Fields that the query does not name are skipped. Fields that a message lacks are
+null, as from Spark's `from_protobuf`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ottla.spark.formats.protobuf_schema import (
 )  # fmt: skip
 
 Found = dict[int, tuple[list[pa.Array], list[Ints]]]
-"""The values found so far and their rows, by field."""
+"""The values found so far by field, and the rows to which they belong."""
 MOST_NESTED = 100
 
 
@@ -48,7 +48,7 @@ class ProtobufDecoder(CursorDecoder):
 
 
 class PlacedProtobufDecoder(CursorDecoder):
-    """A `Decoder` of a registry's values, which begin with the path of their message in its file."""
+    """A `Decoder` of a registry's values. They begin with their message's path of indexes in its file."""
 
     def __init__(self, kind: pa.StructType, descriptors: bytes) -> None:
         super().__init__(kind)
@@ -69,7 +69,7 @@ class PlacedProtobufDecoder(CursorDecoder):
         return pa.concat_arrays(made).take(pa.array(numpy.argsort(numpy.concatenate(rows))))
 
     def _by_place(self, depth: int, part: Cursors) -> Iterator[tuple[tuple[int, ...], Ints]]:
-        """Yield the rows of each path of indexes, and move `part` behind it."""
+        """Yield the rows of each path of indexes, and move `part` to the end of the paths."""
         if not 0 <= depth <= MOST_NESTED:
             raise Misfit("it names no message of its schema")
         if depth == 0:
@@ -115,7 +115,7 @@ def _message(schema: ProtobufSchema, message: ProtobufMessage, kind: pa.DataType
 
 
 def _item_kind(schema: ProtobufSchema, field: ProtobufField, kind: pa.DataType) -> pa.DataType:
-    """Return the type of one value of a field: of an entry for a map, of an item for a repeated field."""
+    """Return the type of one value of a field. For a map this is its entry, for a repeated field its item."""
     if schema.entry(field) is not None:
         if not pa.types.is_map(kind):
             raise Misfit(f"{field.name}: a map stands where none is asked for")
@@ -128,14 +128,14 @@ def _item_kind(schema: ProtobufSchema, field: ProtobufField, kind: pa.DataType) 
 def _take(
     schema: ProtobufSchema, field: ProtobufField, kind: pa.DataType, wire: int, part: Cursors, own: Ints, found: Found
 ) -> None:
-    """Read the next value of each, or all values of a packed field."""
+    """Read the next value of each message. For a packed field, read all its values."""
     values, owners = found[field.number]
     if wire == WIRE_TYPES[field.kind]:
         values.append(_value(schema, field, kind, part))
         owners.append(own)
         return
     if wire != LENGTH or not field.repeated:
-        _skip(wire, part)  # like an unknown field, as all readers do
+        _skip(wire, part)  # skip it like an unknown field, as all readers do
         return
     inner = _within(part)
     (left,) = numpy.nonzero(inner.at < inner.end)
@@ -148,7 +148,7 @@ def _take(
 
 
 def _within(part: Cursors) -> Cursors:
-    """Return cursors over the next length-prefixed bytes of each."""
+    """Return cursors over the next length-prefixed bytes of each string."""
     sizes = _sizes(part)
     starts = part.skip(sizes)
     return Cursors(part.data, starts, starts + sizes)
@@ -185,7 +185,7 @@ def _value(schema: ProtobufSchema, field: ProtobufField, kind: pa.DataType, part
 
 
 def _symbols(names: Any, numbers: Ints) -> pa.Array:
-    """Return the names of an enum's values; a number without a name is itself."""
+    """Return the names of an enum's values. A number without a name becomes a text."""
     found, places = numpy.unique(numbers, return_inverse=True)
     return pa.array([names.get(number, str(number)) for number in found.tolist()], pa.string()).take(pa.array(places))
 
@@ -200,7 +200,7 @@ def _column(schema: ProtobufSchema, message: ProtobufMessage, asked: pa.Field, f
     if not field.repeated:
         where = numpy.full(count, -1, dtype=numpy.int64)
         for rows, start in zip(owners, numpy.cumsum([0, *map(len, owners)]).tolist(), strict=False):
-            where[rows] = numpy.arange(start, start + len(rows))  # the last of several values wins
+            where[rows] = numpy.arange(start, start + len(rows))  # if a field has several values, the last one is valid
         return pa.concat_arrays(values).take(pa.array(where, mask=where < 0))
     items, offsets = listed(values, owners, count, values[0].type)
     starts = pa.array(offsets.astype(numpy.int32), mask=numpy.append(offsets[1:] == offsets[:-1], False))

@@ -1,6 +1,8 @@
-"""The conversion of single values to Python objects of an Arrow type: for values that bulk readers reject, and formats without one.
+"""The conversion of single values to Python objects for an Arrow type.
 
-Numbers are given as `Number`, their text, so that no digit is lost before the type is known.
+It is used for values that bulk readers reject, and for formats without a bulk reader.
+
+Numbers are given as texts (`Number`), so that no digit is lost before the type is known.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ class Number(str):
 
 
 def plain(value: Any) -> Any:
-    """Return an argument of `json.dumps` for a value with numbers as texts."""
+    """Return a value as an argument of `json.dumps`. Its numbers become texts."""
     if isinstance(value, Number):
         return int(value) if re.fullmatch(r"-?\d+", value) else float(value)
     if isinstance(value, dict):
@@ -57,7 +59,7 @@ def _misfit(value: Any, kind: pa.DataType) -> Misfit:
 
 
 def maker(kind: pa.DataType) -> Maker:
-    """Return the converter of values parsed from JSON to `kind`; it raises `Misfit`."""
+    """Return the converter to `kind` for values parsed from JSON. The converter raises `Misfit`."""
     whole = _maker(kind)
 
     def make(value: Any) -> Any:
@@ -138,7 +140,7 @@ def _floating(value: Any) -> float:
 
 
 def _decimal(value: Any, kind: pa.DataType) -> Decimal:
-    """Round to the scale, like Spark. Raises `Misfit` if the precision is too small."""
+    """Round a number to the scale of `kind`, like Spark. Raises `Misfit` if it has too many digits then."""
     if not isinstance(value, str):
         raise TypeError
     made = rounded(value, kind.scale)
@@ -154,9 +156,9 @@ def _boolean(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """Return a text; other values become their JSON, as with Spark's from_json."""
+    """Return a text. A value that is not a text becomes its JSON, as from Spark's from_json."""
     made = str(value) if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
-    made.encode()  # a lone surrogate is no text
+    made.encode()  # a lone surrogate cannot be encoded as UTF-8
     return made
 
 
@@ -176,11 +178,11 @@ def _date(value: Any) -> int:
 def timestamp(text: str) -> int:
     """Return a time in ISO 8601 as microseconds since 1970; one without a zone is in UTC.
 
-    Types of time with and without a zone are treated alike.
+    The result is the same for types with and without a zone.
     """
     if not re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
         raise ValueError
-    # Python has no year 0, and none beyond 9999 in another zone; the calendar is the same every 400 years.
+    # Python has no year 0, and no year after 9999 in another zone. The calendar repeats every 400 years.
     moved = text.startswith("0000")
     found = datetime.fromisoformat("0400" + text[4:] if moved else text)
     since = found.replace(tzinfo=UTC) - _EPOCH - (found.utcoffset() or timedelta(0)) - moved * _CYCLE

@@ -24,7 +24,7 @@ from ottla.spark.formats.protobuf_schema import files_of, joined
 
 TIMEOUT_S = 10
 MOST_SAID = 300
-"""The most bytes that are read of a refusal."""
+"""The number of bytes of a refusal that are shown."""
 PROTOBUF = "protobuf"
 MOST_REFERENCES = 1000
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -41,7 +41,7 @@ class Registered(NamedTuple):
 
 
 class SchemaRegistry(Protocol):
-    """A schema registry. Every method raises `OptionError` if it does not answer."""
+    """A schema registry. Every method raises `OptionError` if the registry does not answer."""
 
     def by_id(self, schema_id: int, format_name: str) -> str | None:
         """Return the text of a schema; None for an unknown id."""
@@ -50,11 +50,11 @@ class SchemaRegistry(Protocol):
         """Return the newest schema of a subject; None if it has none."""
 
     def register(self, subject: str, format_name: str, text: str) -> int:
-        """Return the id of a schema, after adding it to the subject if it is new."""
+        """Add a schema to a subject unless the subject has it. Return the schema's id."""
 
 
 class HttpRegistry:
-    """A registry at a URL, which may contain user and password."""
+    """A registry at a URL. The URL can contain a user and a password."""
 
     def __init__(self, url: str) -> None:
         parts = urllib.parse.urlsplit(url)
@@ -86,10 +86,10 @@ class HttpRegistry:
         return base64.b64encode(joined(files.values())).decode()
 
     def _gather(self, found: dict[str, Any], files: dict[str, bytes], name: str) -> None:
-        """Collect the descriptors of a schema's imports, and then its own. Raises `OptionError`."""
+        """Add the descriptors of a schema's imports to `files`, then its own. Raises `OptionError`."""
         for each in found.get("references") or ():
             if each["name"] not in files and len(files) < MOST_REFERENCES:
-                files[each["name"]] = b""  # a circular import is requested once
+                files[each["name"]] = b""  # so that a circular import is requested once
                 if (other := self._version(each["subject"], each["version"], PROTOBUF)) is not None:
                     self._gather(other, files, each["name"])
         files.pop(name, None)
@@ -128,7 +128,7 @@ class HttpRegistry:
                 found = json.load(answer)
         except urllib.error.HTTPError as error:
             said = _refusal(error)
-            if error.code == 404 and '"error_code"' in said:  # which only a registry answers
+            if error.code == 404 and '"error_code"' in said:  # only a registry answers with this
                 return None
             raise OptionError(f"The schema registry at {self._url} answered {error.code} to {path}: {said}") from None
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
@@ -141,7 +141,7 @@ class HttpRegistry:
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:
-    """Return the beginning of a server's answer, as far as it arrived."""
+    """Return the beginning of a server's answer, or less if the connection breaks."""
     with error:
         try:
             return error.read(MOST_SAID).decode(errors="replace")
@@ -150,18 +150,18 @@ def _refusal(error: urllib.error.HTTPError) -> str:
 
 
 def _query(format_name: str) -> str:
-    """Return the query of a request: a Protobuf schema is requested as a descriptor."""
+    """Return the query string of a request. It requests a Protobuf schema in the form of a descriptor."""
     return "?format=serialized" if format_name == PROTOBUF else ""
 
 
 def _format_of(found: dict[str, Any]) -> str:
-    """Return the format of a schema; one without a type is Avro's."""
+    """Return the format of a schema. A schema without a type is Avro."""
     formats = {type_name: name for name, type_name in TYPES.items()}
     return formats.get(str(found.get("schemaType") or TYPES["avro"]), "")
 
 
 def _one_file(text: str) -> str:
-    """Return the descriptor of the only file in a set, in base64. Raises `OptionError` if it imports others."""
+    """Return the descriptor of the only file in a set, in base64. Raises `OptionError` if the file imports others."""
     *imported, (_, file) = files_of(base64.b64decode(text))
     others = [name for name, _ in imported if not name.startswith("google/protobuf/")]
     if others:
@@ -196,7 +196,7 @@ class DirectoryRegistry:
         for path in own.glob(f"*{SUFFIXES[format_name]}"):
             if _read(path) == text:
                 return int(path.stem)
-        # Two tasks may register at the same time: the one that creates the file of an id has the id.
+        # Two tasks can register at the same time. The task that creates the file of an id gets the id.
         names = (int(path.stem) for path in self._directory.glob("*/*.*") if path.stem.isdecimal())
         for schema_id in itertools.count(1 + max(names, default=0)):
             if self._put(own / f"{schema_id}{SUFFIXES[format_name]}", text):
@@ -204,11 +204,11 @@ class DirectoryRegistry:
         raise AssertionError("there is always another id")
 
     def _put(self, path: Path, text: str) -> bool:
-        """Create a schema's file atomically; return False if another schema has taken its id."""
+        """Create a schema's file atomically. Return False if another schema has its id."""
         draft = path.with_name(f".{uuid.uuid4().hex}")
         draft.write_bytes(base64.b64decode(text) if path.suffix == SUFFIXES[PROTOBUF] else text.encode())
         try:
-            os.link(draft, self._directory / f".{path.stem}")  # one name for each id, in whatever subject
+            os.link(draft, self._directory / f".{path.stem}")  # this file reserves the id in all subjects
             draft.replace(path)
         except FileExistsError:
             draft.unlink()
@@ -230,7 +230,7 @@ def registry_of(place: str) -> SchemaRegistry:
     """Return the registry of option schemaRegistry. Raises `OptionError`."""
     try:
         parts = urllib.parse.urlsplit(place)
-        _ = parts.port  # reading it checks it
+        _ = parts.port  # the property raises for an invalid port
     except ValueError as error:
         raise OptionError(f"Option schemaRegistry is not a URL ({error}): give one such as http://127.0.0.1:8081.") from None
     if parts.scheme in ("http", "https"):

@@ -1,4 +1,4 @@
-"""Values in the frame of schema registries: a zero byte, the schema's id in four bytes, and the value.
+"""Values as clients of schema registries write them: a zero byte, the schema's id in four bytes, and the encoded value.
 
 All values with the same schema id are decoded together.
 """
@@ -19,7 +19,7 @@ _UNFRAMED = "it does not begin with a zero byte and the id of its schema, as val
 
 
 class FramedDecoder:
-    """A `Decoder` that calls the decoder of each schema. `find` returns None for an id that the registry does not have."""
+    """A `Decoder` that uses another decoder for each schema. `find` returns None for an id that the registry does not have."""
 
     def __init__(self, kind: pa.DataType, find: Callable[[int], Decoder | None]) -> None:
         self._kind = kind
@@ -54,7 +54,7 @@ class FramedDecoder:
 
 
 def _ids(cursors: Cursors) -> Ints:
-    """Return the schema id of each value; -1 without one."""
+    """Return the schema id of each value, or -1 if it has none."""
     near = numpy.minimum(cursors.at[:, None] + numpy.arange(PREFIX_BYTES), len(cursors.data) - 1)
     prefixes = cursors.data[near]
     ids = numpy.ascontiguousarray(prefixes[:, 1:]).view(">u4").reshape(-1).astype(numpy.int64)
@@ -63,7 +63,7 @@ def _ids(cursors: Cursors) -> Ints:
 
 
 class FramedEncoder:
-    """An `Encoder` that writes the schema id, and the index of a message in it, before the bytes of another encoder."""
+    """An `Encoder` that writes the schema id, and for Protobuf the message's path, before the bytes of another encoder."""
 
     def __init__(self, schema_id: int, inner: Encoder, place: bytes = b"") -> None:
         self._prefix = b"\x00" + schema_id.to_bytes(4, "big") + place

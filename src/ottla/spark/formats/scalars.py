@@ -1,6 +1,6 @@
 """The conversion of columns of numbers, times and texts to texts. No row becomes a Python object.
 
-Times are written in ISO 8601, those with a zone in UTC.
+Times are in ISO 8601. Times with a zone are converted to UTC.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 BOUNDLESS = (("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity"))
-"""Arrow's and Spark's texts of NaN and the infinities."""
+"""The texts of NaN and the infinities: Arrow's and Spark's."""
 
 
 def as_text(column: pa.Array) -> pa.Array:
-    """Return the texts of a column of booleans, numbers, dates, times or texts; null for null."""
+    """Return booleans, numbers, dates, times or texts as texts. A null stays null."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        # Arrow converts a time without a zone twenty times as fast as one with a zone, which it finds for each row.
+        # Arrow formats a time without a zone twenty times as fast, because it looks up a zone for each row.
         plain = column.cast(pa.timestamp("us", tz=kind.tz)).view(pa.timestamp("us"))
         text = compute.utf8_replace_slice(plain.cast(pa.string()), 10, 11, "T")
         return joined(text, "Z") if kind.tz else text
@@ -37,12 +37,12 @@ def bytes_of(text: pa.Array) -> memoryview:
 
 
 def all_finite(column: pa.Array) -> bool:
-    """Return whether a column of floats has neither NaN nor infinities."""
+    """Return whether no float of a column is NaN or infinite."""
     return bool(compute.all(compute.is_finite(column), skip_nulls=True, min_count=0).as_py())
 
 
 def joined(*parts: pa.Array | str) -> pa.Array:
-    """Concatenate texts row by row; null if one of them is null. At least one of them is a column."""
+    """Concatenate texts in each row. The result is null if a text is null. At least one of the texts is a column."""
     merged: list[pa.Array | str] = []
     for part in parts:
         if isinstance(part, str) and merged and isinstance(merged[-1], str):

@@ -1,7 +1,7 @@
-"""The columns of a format's values, and the schema by which they are written.
+"""The columns of a format's values, and the schema for writing them.
 
-A schema is DDL, Spark's JSON, or in the format's own language (Avro, JSON Schema). It is in the option, in a file that the option
-names, or in a registry.
+A schema is DDL, Spark's JSON, or a text in the format's own language (Avro, JSON Schema). The option contains it or names a file
+with it, or a registry has it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _file(path: str, option: str) -> bytes:
 
 
 def loaded(options: Options) -> Options:
-    """Return options with the schemas in place of file names: executors may not have the files."""
+    """Return options in which the contents of schemas replace their file names, because executors may not have the files."""
     given: dict[str, Any] = {}
     for column, chosen in options.formats.given().items():
         text, option = chosen.schema, f"{column}Schema"
@@ -64,21 +64,21 @@ def loaded(options: Options) -> Options:
 
 
 def _newest_text(place: str, column: str, chosen: Format, topics: Sequence[str]) -> str | None:
-    """Return the first topic's newest schema, by which values are resolved; None if the registry has none."""
-    from ottla.spark.formats.registry import registry_of, subject_of  # as in `newest`
+    """Return the newest schema of the first topic, by which values are resolved; None if the registry has none."""
+    from ottla.spark.formats.registry import registry_of, subject_of  # imported when needed, as in `newest`
 
     found = registry_of(place).latest(subject_of(topics[0], column), chosen.name) if topics else None
     return found.text if found is not None and found.text.startswith("{") else None
 
 
 def protobuf_of(column: str, chosen: Format) -> protobuf_schema.ProtobufSchema:
-    """Return the schema of option keySchema or valueSchema. Raises `OptionError`."""
+    """Return the Protobuf schema that option keySchema or valueSchema names. Raises `OptionError`."""
     held, message = descriptors_of(column, chosen)
     return protobuf_schema.read(held, message, f"{column}Schema")
 
 
 def descriptors_of(column: str, chosen: Format) -> tuple[bytes, str]:
-    """Return the descriptors of option keySchema or valueSchema, and the message's name. Raises `OptionError`."""
+    """Return the descriptors in option keySchema or valueSchema, and the name of the message. Raises `OptionError`."""
     option = f"{column}Schema"
     if chosen.schema is None:
         raise OptionError(f"Option {option} is missing: name a file that protoc --include_imports --descriptor_set_out made.")
@@ -88,7 +88,10 @@ def descriptors_of(column: str, chosen: Format) -> tuple[bytes, str]:
 
 
 def values_type(column: str, chosen: Format, topics: Sequence[str]) -> DataType:
-    """Return the type of decoded keys or values; from a registry that of the first topic. Raises `OptionError`."""
+    """Return the type of decoded keys or values. A registry's type is that of the first topic's newest schema.
+
+    Raises `OptionError`.
+    """
     option = f"{column}Schema"
     if chosen.name == "protobuf" and (chosen.schema is not None or chosen.registry is None):
         return protobuf_schema.spark_type(protobuf_of(column, chosen))
@@ -105,7 +108,7 @@ def values_type(column: str, chosen: Format, topics: Sequence[str]) -> DataType:
 
 
 def newest(place: str, column: str, chosen: Format, topic: str) -> Registered:
-    """Return the registry's newest schema of a topic's keys or values. Raises `OptionError`."""
+    """Return the newest schema of a topic's keys or values in the registry. Raises `OptionError`."""
     from ottla.spark.formats.registry import registry_of, subject_of  # importing an HTTP client takes long, and few jobs need one
 
     subject = subject_of(topic, column)
@@ -130,7 +133,7 @@ def _type(text: str, chosen: Format, option: str) -> DataType:
 
 
 def _spark_schema(text: str, option: str) -> StructType | None:
-    """Parse Spark's JSON of a schema; None for another kind of JSON."""
+    """Parse a schema in Spark's JSON. Return None if the text is another kind of JSON."""
     try:
         found = json.loads(text)
         return StructType.fromJson(found) if found.get("type") == "struct" else None
@@ -139,7 +142,7 @@ def _spark_schema(text: str, option: str) -> StructType | None:
 
 
 def readers_schema(column: str, chosen: Format) -> str | None:
-    """Return the Avro schema by which a registry's values are resolved; None if the query has columns only."""
+    """Return the Avro schema by which values of a registry are resolved; None if the query only has columns."""
     if chosen.schema is None:
         return None
     text = schema_text(chosen.schema, f"{column}Schema")
@@ -147,7 +150,7 @@ def readers_schema(column: str, chosen: Format) -> str | None:
 
 
 def written_schema(column: str, chosen: Format, kind: DataType) -> str:
-    """Return the schema for writing values of `kind`, in the format's own language. Raises `OptionError`."""
+    """Return the schema for writing values of `kind`, as a text in the format's own language. Raises `OptionError`."""
     given = kind
     if chosen.schema is not None:
         text = schema_text(chosen.schema, f"{column}Schema")

@@ -33,13 +33,13 @@ _SCALARS = (
     TimestampType, TimestampNTZType,
 )  # fmt: skip
 NAMED = ("avro", "protobuf")
-"""Formats whose fields have names of letters, digits and underscores."""
+"""Formats whose field names can only have letters, digits and underscores."""
 _TEXT = {"csv": _SCALARS}
 _NESTED = (*_SCALARS, BinaryType, ArrayType, MapType, StructType)
 
 
 def _inner(kind: DataType, path: str) -> Iterator[tuple[str, DataType]]:
-    """Yield a type and all types within it, with their names."""
+    """Yield a type and all types within it, each with its path of names."""
     yield path, kind
     if isinstance(kind, StructType):
         for field in kind.fields:

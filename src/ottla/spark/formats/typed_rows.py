@@ -1,4 +1,4 @@
-"""The rows of a task with typed keys and values: the columns to open, and their conversion. Brokers are unknown here."""
+"""The conversion of a task's columns to rows with typed keys and values. It uses no brokers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ottla.spark.formats.codecs import decoder_of
 from ottla.spark.formats.misfits import Misfits, Put
 
 OPENED = {"key": pa.binary(), "value": pa.binary(), "offset": pa.int64()}
-"""The columns of malformed values and dead letters."""
+"""The columns, before decoding, that malformed values and dead letters need."""
 _SOURCES = {corrupt: column for column, corrupt in CORRUPT.items()}
 
 
 class TypedRows:
-    """A converter of opened columns to those of `schema`. Call `finish` after the last of them."""
+    """A converter of columns before decoding (`opened`) to the columns of `schema`. Call `finish` after the last batch."""
 
     def __init__(self, formats: Formats, schema: pa.Schema, where: str, put: Put | None) -> None:
         """Create the converter of a task. `where` names the partition in messages, `put` writes dead letters."""
@@ -28,15 +28,15 @@ class TypedRows:
         self._formats = formats.given()
         kinds = {name: schema.field(name).type for name in self._formats if name in schema.names}
         if formats.packs_rows():
-            kinds.setdefault("value", pa.struct([]))  # decoded nevertheless, for the number of rows
+            kinds.setdefault("value", pa.struct([]))  # decoded even if it is not selected, because it determines the number of rows
         self._decoders = {name: decoder_of(name, self._formats[name], kind) for name, kind in kinds.items()}
         self._misfits = Misfits(formats, where, put)
         names = dict.fromkeys([*(_SOURCES.get(name, name) for name in schema.names), *OPENED])
         self.opened = pa.schema([(name, OPENED[name] if name in OPENED else schema.field(name).type) for name in names])
-        """The schema of the argument of `rows`."""
+        """The schema of the batches that `rows` accepts."""
 
     def rows(self, opened: pa.RecordBatch) -> pa.RecordBatch:
-        """Convert opened columns. Raises `MalformedRecord` in mode FAILFAST."""
+        """Convert a batch. Raises `MalformedRecord` in mode FAILFAST."""
         decoded = {name: each.decode(opened.column(name)) for name, each in self._decoders.items()}
         wrong = {
             row: f"its {name} does not fit {name}Format {self._formats[name].name}: {why}"
@@ -69,7 +69,7 @@ class TypedRows:
 
 
 def _corrupt(column: pa.Array, wrong: Mapping[int, str]) -> pa.Array:
-    """Return the malformed bytes, null in all other rows."""
+    """Return the bytes of malformed values, and null in all other rows."""
     if not wrong:
         return pa.nulls(len(column), column.type)
     misfit = numpy.zeros(len(column), dtype=bool)
@@ -78,6 +78,6 @@ def _corrupt(column: pa.Array, wrong: Mapping[int, str]) -> pa.Array:
 
 
 def _without(rows: pa.RecordBatch, wrong: Mapping[int, str], records: pa.Array | None) -> pa.RecordBatch:
-    """Return the rows of all well-formed records."""
+    """Return the rows that do not come from malformed records."""
     origin = numpy.arange(rows.num_rows) if records is None else records.to_numpy()
     return rows.filter(pa.array(~numpy.isin(origin, list(wrong))))
