@@ -19,6 +19,10 @@ def test_followers_have_what_their_leaders_have_whatever_happens(share: int) -> 
         assert followers.live(seed).settled > 0  # it raises what was violated
 
 
+def test_a_compaction_keeps_what_a_marker_ended_that_was_lost_above_the_high_watermark() -> None:
+    assert followers.live(41).settled > 0
+
+
 def test_a_seed_of_a_follower_is_lived_the_same_way_every_time() -> None:
     assert followers.live(3) == followers.live(3)
 

@@ -134,7 +134,7 @@ class Cleaner:
         while partition.offline is None:
             try:
                 roll_if_overdue(partition.log, now)
-                dirt = dirtiness(partition.log, self.cleaned_offset(partition), now, partition.last_stable_offset)
+                dirt = dirtiness(partition.log, self.cleaned_offset(partition), now, partition.compactable_offset)
             except Unfinished:
                 yield None
                 continue

@@ -207,6 +207,12 @@ class Partition:
         return min(self.log.last_stable_offset, self.high_watermark)
 
     @property
+    def compactable_offset(self) -> int:
+        """Return the offset below which no transaction is open, even if markers above the high watermark are lost."""
+        unreplicated = self.log.producers.first_unreplicated_offset(self.high_watermark)
+        return self.last_stable_offset if unreplicated is None else min(self.last_stable_offset, unreplicated)
+
+    @property
     def low_watermark(self) -> int:
         """Return the low watermark: no live replica has records below it."""
         start = self.log.log_start_offset

@@ -35,6 +35,8 @@ FORGOTTEN_SHARE = 16
 REMEMBERED = 5
 NO_SEQUENCE = -1
 NO_OFFSET = -1
+MOST_ENDED = 16
+"""How many ended transactions are remembered one by one; older ones are remembered as one."""
 LARGEST_SEQUENCE = 2**31 - 1
 
 SNAPSHOT_VERSION = 1
@@ -114,7 +116,7 @@ class Producers:
     were removed to make room, until the caller has reported them.
     """
 
-    __slots__ = ("_tokens", "by_id", "forgotten", "most", "open_transactions", "shares")
+    __slots__ = ("_ended", "_tokens", "by_id", "forgotten", "most", "open_transactions", "shares")
 
     def __init__(self, most: int = ANY_NUMBER) -> None:
         self.most = most
@@ -122,6 +124,7 @@ class Producers:
         self.forgotten = 0
         self.by_id: dict[int, ProducerState] = {}
         self.open_transactions: dict[int, int] = {}
+        self._ended: tuple[tuple[int, int], ...] = ()
         self._tokens: WeakValueDictionary[int, TransactionToken] | None = None  # made for the first one: it is 800 bytes
 
     def is_open(self, producer_id: int, producer_epoch: int) -> bool:
@@ -233,15 +236,31 @@ class Producers:
         first_offset = self.open_transactions.get(header.producer_id)
         self.note(header, base_offset, now_ms)
         self.by_id[header.producer_id].coordinator_epoch = marker.coordinator_epoch
-        if first_offset is None or marker.type != ABORT:
+        if first_offset is None:
             return None
         last_offset = base_offset + header.last_offset_delta
+        self._note_end(first_offset, last_offset)
+        if marker.type != ABORT:
+            return None
         unstable = self.first_unstable_offset()
         return Aborted(header.producer_id, first_offset, last_offset, last_offset + 1 if unstable is None else unstable)
 
     def first_unstable_offset(self) -> int | None:
         """Return the first offset of the oldest open transaction; None if none is open."""
         return next(iter(self.open_transactions.values()), None)
+
+    def _note_end(self, first_offset: int, last_offset: int) -> None:
+        """Remember an ended transaction, as its marker may be lost while it is above the high watermark."""
+        ended = self._ended
+        if len(ended) >= MOST_ENDED:
+            (oldest, _), (following, last) = ended[:2]
+            ended = ((min(oldest, following), last), *ended[2:])
+        self._ended = (*ended, (first_offset, last_offset))
+
+    def first_unreplicated_offset(self, high_watermark: int) -> int | None:
+        """Return the first offset of the transactions whose markers are not below `high_watermark`; None if all are below."""
+        self._ended = tuple(each for each in self._ended if each[1] >= high_watermark)
+        return min((first for first, _ in self._ended), default=None)
 
     def expire(self, before_ms: int) -> None:
         """Remove producers without an open transaction whose last batch is older than `before_ms`."""
