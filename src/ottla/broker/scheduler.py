@@ -186,7 +186,7 @@ class Scheduler:
         return True
 
     def drop(self, name: Hashable) -> None:
-        """Close the generator of a job, if one has this name; neither `done` nor `failed` is called."""
+        """Close the generator of the job with this name, if any. Neither `done` nor `failed` is called."""
         job = self._jobs.pop(name, None)
         if job is None:
             return

@@ -55,7 +55,7 @@ class BrokerChanges:
         return joined
 
     def begun_anew(self) -> Steps[set[int]]:
-        """Return the ids of brokers that registered again while no controller was active: they may have lost records."""
+        """Return the ids of brokers that registered again while no controller was active, and may have lost records."""
         value = yield from self._term.reader.value(layout.SEEN_BROKERS)
         try:
             seen = {} if value is None else entries.broker_epochs(value)
@@ -106,7 +106,7 @@ class BrokerChanges:
         yield from self._term.send()
 
     def _welcome(self, joined: set[int]) -> Steps[None]:
-        """Send metadata to other brokers and to the new ones, elect leaders, then send the new brokers their replicas.
+        """Send metadata to all brokers, elect leaders, then send the new brokers their replicas.
 
         The first metadata for a new broker contains all topics, because the broker serves clients from it. One LeaderAndIsr
         request names all replicas of the new broker, because the broker treats the request as complete.

@@ -105,7 +105,7 @@ class Controller:
         *,
         is_alone: bool = False,
     ) -> None:
-        """Create a controller. `is_alone`: the cluster never has another broker, so a restart of this one can't lose records."""
+        """Create a controller. `is_alone`: the cluster never has another broker, so a restart of this broker can't lose records."""
         self._is_alone = is_alone
         self._registry = registry
         self._channels = channels
@@ -132,12 +132,12 @@ class Controller:
         return None if self._reign is None else self._reign.term.context.epoch
 
     def stand(self, now: Now) -> None:
-        """Become a candidate: this broker is registered."""
+        """Become a candidate, because this broker is registered."""
         self._is_candidate = True
         self._events.soon("election", self._elect)
 
     def leave(self, now: Now) -> None:
-        """Resign and end the candidature: this broker's registration is over."""
+        """Resign and end the candidature, because this broker's registration is over."""
         self._is_candidate = False
         self._election.session_over()
         self._resign()

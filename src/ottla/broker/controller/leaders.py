@@ -74,7 +74,7 @@ class LeaderChanges:
         return partition[0] not in self._term.deletions or partition in self._context.reassigning
 
     def without_leader(self) -> Steps[list[TopicPartition]]:
-        """Return the partitions without a leader, except those of topics under deletion."""
+        """Return the partitions without a leader, except partitions of topics under deletion."""
         context = self._context
         return chosen(context.partitions(), lambda one: self._is_to_stay(one) and context.needs_leader(one))
 

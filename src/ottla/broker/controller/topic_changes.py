@@ -51,7 +51,7 @@ class TopicChanges:
         self._repeats = Repeats(DELETED_AGAIN_MS, MOST_DELETED_AGAIN_MS)
 
     def there(self, names: Collection[str]) -> Steps[None]:
-        """Apply the names of all topics with an entry: elect leaders for new topics, and forget missing ones."""
+        """Apply the names of all topics with an entry: elect leaders for new topics, and forget missing topics."""
         for name in self._context.topics.keys() - names:
             yield from self._forget(name)
         new = [name for name in names if name not in self._context.topics]

@@ -1,4 +1,4 @@
-"""Waits of requests that begin a transaction for the end of the previous one.
+"""Waits of requests that begin a transaction for the end of the previous transaction.
 
 Depends on the transaction coordinators, and neither on requests nor on logs. The reply to EndTxn is sent before the markers are
 written, so a producer's next records can arrive before the markers. Kafka's brokers also delay them, because a refused
@@ -37,7 +37,7 @@ class Endings:
         request.now = self._scheduler.now()
 
     def completed(self, transactional_id: str) -> None:
-        """Resume the waits for this transactional id: its transaction has ended."""
+        """Resume the waits for this transactional id, because its transaction has ended."""
         waiting = self._waiting.pop(transactional_id, None)
         if waiting is not None:
             self._scheduler.cancel((self, transactional_id))

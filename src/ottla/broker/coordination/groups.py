@@ -109,7 +109,7 @@ class GroupCoordinators:
             self._forget(shard, index, gone, now)
 
     def transaction_ended(self, partition: Partition, producer_id: int, committed: bool, now: Now) -> None:
-        """Apply a marker in a partition of `__consumer_offsets`: it commits or aborts the producer's offsets there."""
+        """Apply a marker in a partition of `__consumer_offsets`, which commits or aborts the producer's offsets in it."""
         shard = self.coordinators.of(partition)
         if shard is not None:
             shard.tell(TransactionEnded(producer_id, committed), now)

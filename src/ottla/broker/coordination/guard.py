@@ -175,7 +175,7 @@ class TransactionGuard:
 
 
 def _header(records: Any) -> BatchHeader | None:
-    """Return the header of a transactional batch; None for other records, which need no transaction or are refused elsewhere."""
+    """Return the header of a transactional batch; None for other records, which need no transaction or are refused later."""
     if records is None or len(records) < HEADER_BYTES:
         return None
     header = read_header(records)

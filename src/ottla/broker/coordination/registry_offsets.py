@@ -40,7 +40,7 @@ class RegistryOffsets:
         self._purgatory = purgatory
 
     def commit(self, request: Request[OffsetCommitRequest]) -> Reply:
-        """Store each offset as a decimal number; its metadata is checked and dropped, as in Kafka."""
+        """Store each offset as a decimal number. Its metadata is checked and dropped, as in Kafka."""
         return self._purgatory.run(self._commit(request), to_the_end=True)
 
     def _commit(self, request: Request[OffsetCommitRequest]) -> Steps[Reply]:

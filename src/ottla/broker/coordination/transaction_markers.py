@@ -90,7 +90,7 @@ Queue = dict[PendingMarkers, list[TopicPartition]]
 
 
 class TransactionMarkers:
-    """The writer of each transaction's markers: directly where this broker leads, in requests with many transactions elsewhere.
+    """The writer of each transaction's markers: directly where this broker leads, else in requests that contain many transactions.
 
     A failed partition is retried while it exists and this broker coordinates the transaction. The writer gives up a transaction
     that a newer coordinator or producer has taken over.
@@ -153,7 +153,7 @@ class TransactionMarkers:
             yield None
 
     def _leader_of(self, place: TopicPartition) -> int | None:
-        """Return the leader of a partition; a negative number if it is unknown, None if there is no such partition."""
+        """Return the leader of a partition; a negative number if it is unknown, None if the partition does not exist."""
         name, index = place
         topics = self._image.topics
         topic = topics.get(name)

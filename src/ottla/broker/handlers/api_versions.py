@@ -90,8 +90,8 @@ def _told(served: Served, name: str) -> list[ApiVersionsResponse.ApiVersion]:
     then find a common version; newer clients use the highest.
     """
     release = find(name) if name else TODAY
-    # librdkafka treats a broker whose Produce does not begin at version 0 as one without codecs, and disables compression. That is
-    # why Kafka 4 announces versions it does not support.
+    # If Produce does not begin at version 0, librdkafka assumes that the broker has no codecs, and disables compression. Kafka 4
+    # therefore announces versions that it does not support.
     return [
         ApiVersionsResponse.ApiVersion(
             api_key=key, min_version=0 if key == PRODUCE else versions.start, max_version=versions.stop - 1

@@ -24,7 +24,7 @@ KINDS = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
 class ConfigRefused(Exception):
-    """Raised for a resource that can't be described or changed, with Kafka's error code and a sentence."""
+    """Raised for a resource that can't be described or changed, with Kafka's error code and a message."""
 
     def __init__(self, error_code: int, message: str) -> None:
         super().__init__(message)

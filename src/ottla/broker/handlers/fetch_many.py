@@ -33,7 +33,7 @@ def fetch_many(context: FetchContext, request: Request[FetchRequest], whole: Who
 
 
 class LargeFetch(Fetch):
-    """A fetch with so many partitions that they are read, and the response is written, in blocks."""
+    """A fetch with many partitions, which are read, and whose response is written, in blocks."""
 
     __slots__ = ("_head", "_in_all", "_is_answered", "_session")
 

@@ -78,7 +78,7 @@ def _split_known(
     known: list[CommitTopic],
     unknown: list[CommittedTopic],
 ) -> None:
-    """Find a topic by its id or name, and split its partitions into existing and missing ones."""
+    """Find a topic by its id or name, and add its existing partitions to `known` and the others to `unknown`."""
     version = request.version
     missing = UNKNOWN_TOPIC_OR_PARTITION
     if version >= TOPIC_IDS_FROM:

@@ -235,7 +235,7 @@ class SlowProduce:
                 yield None
 
     def append(self) -> Steps[Reply]:
-        """Append the checked records; check a part again if its partition or config has changed since."""
+        """Append the checked records; a part whose partition or config has changed since its check is checked once more."""
         self._request.now = self._checks.now()
         unsynced: Unsynced = []
         parts: list[PartitionResponse] = []

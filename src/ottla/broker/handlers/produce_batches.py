@@ -79,7 +79,7 @@ def _arrived(partition: Partition, index: int, arrived: Arrived) -> Looked:
     """Return the result for converted messages."""
     if arrived.error_code:
         return failed(index, arrived.error_code, arrived.sentence)
-    if not arrived.headers:  # there was only one truncated message
+    if not arrived.headers:  # there was only a truncated message
         return PartitionResponse(index=index, base_offset=-1)
     return index, partition, partition.config, arrived.view, arrived.headers
 

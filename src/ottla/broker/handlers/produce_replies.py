@@ -1,6 +1,6 @@
 """The reply to a produce request: at once, when records are on stable storage, or when all in-sync replicas have them.
 
-Error codes are those of the request's version: KAFKA_STORAGE_ERROR from version 4 on, INVALID_RECORD from 3 on.
+Error codes depend on the request's version: KAFKA_STORAGE_ERROR from version 4 on, INVALID_RECORD from 3 on.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Channels:
             self._link(node_id, lane, found, receive_buffer_bytes).send(parts, timeout_ms, heard)
 
     def address(self, node_id: int) -> tuple[str, int] | None:
-        """Return the (host, port) of a broker's inter-broker listener; None if it is not registered or has no such listener."""
+        """Return the (host, port) of a broker's inter-broker listener; None if the broker is unregistered or lacks the listener."""
         known = self._image.brokers.get(node_id)
         wanted = self._settings.value.inter_broker_listener
         for name, host, port in () if known is None else known.endpoints:

@@ -1,1 +1,1 @@
-"""A broker's membership in its cluster: its session with the shared registry, and its own entries there."""
+"""A broker's membership in its cluster: its session with the shared registry, and its own entries in the registry."""

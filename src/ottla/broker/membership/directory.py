@@ -1,4 +1,4 @@
-"""The check that this broker's data directory is the one the cluster counts on, before the broker registers.
+"""The check, before a broker registers, that its data directory has the records that the cluster expects.
 
 The directory contains the broker epoch of its last registration, and the registry the newest epoch of each broker. A directory
 that is empty, or has an older epoch, may lack records. Its broker registers once the broker is in no ISR, or once an operator has
@@ -92,7 +92,7 @@ class DirectoryEpoch:
         (entry,) = yield from self._registry.read([layout.broker_epoch_path(self._node_id)])
         newest = int(entry.value) if entry is not None and entry.value.isdigit() else NO_EPOCH
         own = int(noted) if noted.isdigit() else NO_EPOCH
-        self.newest_epoch = newest  # the directory's own epoch may come from another registry that this one was copied from
+        self.newest_epoch = newest  # the directory's own epoch may come from another registry, from which this registry was copied
         return own == NO_EPOCH or own < newest
 
     def _alone(self, counted: Mapping[TopicPartition, LeaderAndIsr]) -> list[TopicPartition]:

@@ -132,7 +132,7 @@ class BrokerMembership:
                 tell(now)
 
     def look(self) -> None:
-        """Check that the registration's entry exists: an operator may have removed it during the session."""
+        """Check that the registration's entry exists, because an operator may have removed the entry during the session."""
         self._must_look = True
         self._scheduler.begin(LOOK, self._looked(), failed=self._could_not_look)
 
@@ -257,7 +257,7 @@ class BrokerMembership:
         return entry
 
     def _made(self) -> Steps[Entry]:
-        """Create the entry. An existing one is probably from this broker's previous process, whose session is about to expire."""
+        """Create the entry. An existing entry is probably from this broker's previous process, whose session will soon expire."""
         deadline_ms = self._scheduler.now().mono_ms + self._registry.timeout_ms * 5 // 4
         path = layout.broker_path(self._identity.node_id)
         while True:

@@ -35,7 +35,7 @@ Follow = Callable[[Collection[str]], Steps[None]]
 
 
 class Notifications:
-    """The updates of the image. One job at a time reads; further notifications make it read again."""
+    """The updates of the image. One job at a time reads changed entries, and continues if notifications arrive meanwhile."""
 
     def __init__(
         self, registry: SharedRegistry, image: ClusterImage, scheduler: Scheduler, follow: Follow, known: set[str]

@@ -355,5 +355,5 @@ def _inner_start(partition: Partition) -> int:
 
 
 def _what_comes_of(failure: StorageFailed) -> str:
-    """Return a sentence about what follows a failed write. A failed sync of names is never retried."""
+    """Return a message about what follows a failed write. A failed sync of names is never retried."""
     return "none is until the broker restarts" if isinstance(failure, SyncFailed) else "it is written with the next one"

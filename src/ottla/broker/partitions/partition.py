@@ -37,7 +37,7 @@ log = logging.getLogger("ottla.broker")
 NO_TIMESTAMP = -1
 NO_LEADER_EPOCH = -1
 RECOMPRESSED_AT_ONCE_BYTES = 16 * 1024
-"""Upper limit of a batch, in bytes, that is recompressed in one step: strong codecs take milliseconds for it."""
+"""Upper limit of a batch, in bytes, that is recompressed in one step, because strong codecs take milliseconds for it."""
 
 TOO_LARGE = Refused(MESSAGE_TOO_LARGE, "The batch is larger than the topic's max.message.bytes.")
 
@@ -305,7 +305,7 @@ class Partition:
         return appended
 
     def _raise_high_watermark(self, now: Now) -> None:
-        """Advance the high watermark of a partition with other replicas to the end that is on all in-sync ones."""
+        """Advance the high watermark of a partition with other replicas to the end that all in-sync replicas have."""
         raise NotImplementedError
 
     def acks_error(self) -> int:

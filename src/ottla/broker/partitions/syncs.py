@@ -25,9 +25,9 @@ AGAIN_MS = 100
 class Syncs:
     """The pending and running syncs of partitions.
 
-    A partition has at most one running sync; later appends share the next one. A failed sync is never retried: the kernel's cache
-    is then in an unknown state, and the partition is offline (KAFKA_STORAGE_ERROR) until the broker restarts. A sync that could
-    not begin is retried: nothing was lost, and its waits continue.
+    A partition has at most one running sync; later appends share the next sync. A failed sync is never retried, because the
+    kernel's cache is then in an unknown state, and the partition is offline (KAFKA_STORAGE_ERROR) until the broker restarts. A
+    sync that could not begin is retried: nothing was lost, and its waits continue.
     """
 
     def __init__(self, disk: Disk, clock: Clock, scheduler: Scheduler, vanished: Callable[[Partition, Vanished], None]) -> None:

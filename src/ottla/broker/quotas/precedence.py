@@ -1,4 +1,4 @@
-"""The precedence of quotas: of all quotas that match a user and a client id, the most specific one applies (KIP-55).
+"""The precedence of quotas: of all quotas that match a user and a client id, the most specific quota applies (KIP-55).
 
 Depends on entities and numbers, and not on time.
 """

@@ -48,7 +48,7 @@ _SPOKEN: Final = {
 }  # fmt: skip
 """API key -> for each API version from 0 on, the protocol version that introduced it between brokers; None if brokers skip it.
 
-Fetch begins with version 4, the first one with batches of magic 2: logs contain no other format.
+Fetch begins with version 4, the first one with batches of magic 2, because logs contain no other format.
 """
 
 
@@ -72,7 +72,7 @@ class Switch(Enum):
     LEADER_RECOVERY = "3.2-IV0"
     """A partition's state records that its leader was elected uncleanly (KIP-704)."""
     FLEXIBLE_OFFSETS = "3.5-IV0"
-    """Coordinators can read stored offsets with tagged fields, such as a topic id; earlier ones cannot (KIP-915)."""
+    """Coordinators can read stored offsets with tagged fields, such as a topic id; earlier coordinators cannot (KIP-915)."""
 
 
 class ProtocolVersion:

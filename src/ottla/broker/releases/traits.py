@@ -33,7 +33,7 @@ class Dialect(IntEnum):
 
 
 class Unreadable(Enum):
-    """The fate of a connection after a request with an unknown API or version, or a malformed one."""
+    """The fate of a connection after a request with an unknown API or version, or after a malformed request."""
 
     CLOSED = "closed"
     SILENCE = "no answer, and the connection stays open"

@@ -1,7 +1,7 @@
 """ISR changes by a leader: requests to the controller (AlterPartition, KIP-497), or writes to the registry before 2.7.
 
 Depends on the channels to brokers and the shared registry, and does not decide who is in sync. One request is in flight at a time,
-and later changes wait for the next one. Failures are retried with growing pauses until the partition has newer state.
+and later changes wait for the next request. Failures are retried with growing pauses until the partition has newer state.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ class IsrsByRegistry:
                     replica.isr_changed(change, change.isr, change.leader_epoch, version, now)
 
     def _written_as(self, replica: Replica, change: IsrChange) -> Steps[int | None]:
-        """Return the version of the written state; None if another broker has written a different one."""
+        """Return the version of the written state; None if another broker has written a different state."""
         path = layout.state_path(replica.topic, replica.index)
         value = layout.state_json(change.controller_epoch, self._node_id, change.leader_epoch, change.isr)
         try:

@@ -59,7 +59,7 @@ class FollowerSession:
         return (followed.topic_id if self.uses_ids else followed.replica.topic), followed.replica.index
 
     def name(self, named: Iterable[Followed], request: FetchRequest, max_bytes: int, *, by_epoch: bool) -> None:
-        """Set the session, new or changed partitions, and removed ones in a request."""
+        """Set the session, new or changed partitions, and removed partitions in a request."""
         request.session_id, request.session_epoch = self.id, self.epoch
         if self.is_full:
             self.held.clear()

@@ -99,7 +99,7 @@ class Replica(Partition):
         return self.is_sole or self.replicas is not None
 
     def opened(self, log: Log) -> None:
-        """Take over the recovered log; the high watermark is the last checkpointed one."""
+        """Take over the recovered log; the high watermark is the last one in the checkpoint."""
         self.log = log
         self.offline = None
         self.high_watermark = min(
@@ -116,7 +116,7 @@ class Replica(Partition):
             # Other brokers wrote this log. It has no followers, and epochs only increase.
             assigned = assigned._replace(leader_epoch=self.log.leader_epoch)
         if assigned.leader_epoch > self.leader_epoch and len(assigned.replicas) > 1:
-            # Recorded even without any record in it: followers may have records of later epochs than any in this log.
+            # Recorded even without any record in this epoch: followers can have records of later epochs than any in this log.
             self.log.assign_leader_epoch(assigned.leader_epoch)
         self.is_sole = not isinstance(self.replicas, LeaderState) and assigned.replicas == (self._ports.node_id,)
         if self.is_sole:
@@ -272,7 +272,7 @@ class Replica(Partition):
         leader = self.replicas
         if isinstance(leader, LeaderState) and node_id in leader.followers:
             return NONE
-        # The follower may have a newer assignment than this broker: with either error it retries.
+        # The follower can have a newer assignment than this broker. It retries after either error.
         return NOT_LEADER_OR_FOLLOWER if current_leader_epoch == NO_LEADER_EPOCH else UNKNOWN_LEADER_EPOCH
 
     def follower_fetched(self, node_id: int, offset: int, log_start_offset: int, now: Now, broker_epoch: int = -1) -> None:

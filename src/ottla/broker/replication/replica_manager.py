@@ -119,12 +119,12 @@ class ReplicaManager:
             self._ports.terms.broker_epoch = broker_epoch
 
     def left(self) -> None:
-        """Drop all roles: the session with the registry has ended."""
+        """Drop all roles, because the session with the registry has ended."""
         self._ports.may_lead = False
         self._stop_all()
 
     def fall_silent(self) -> None:
-        """Suspend all leaders: the session may have expired, and other brokers may lead."""
+        """Suspend all leaders, because the session may have expired and other brokers may lead."""
         self._ports.may_lead = False
         for replica in self._replicas():
             if replica.leads:
@@ -132,7 +132,7 @@ class ReplicaManager:
                 self._tell_led(replica)
 
     def wake_up(self, now: Now) -> None:
-        """Resume all leaders: the session is still alive."""
+        """Resume all leaders, because the session is still alive."""
         self._ports.may_lead = True
         for replica in self._replicas():
             if replica.leads:

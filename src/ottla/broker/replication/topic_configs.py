@@ -44,7 +44,7 @@ class TopicConfigs:
         return [name for name in names if name in self._owed]
 
     def forget(self, names: Iterable[str]) -> None:
-        """Remove deleted topics from the pending ones."""
+        """Remove deleted topics from the pending topics."""
         self._owed.difference_update(names)
 
     def _understood(self, name: str, value: bytes | None) -> dict[str, str]:

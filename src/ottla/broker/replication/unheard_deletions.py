@@ -61,7 +61,7 @@ class UnheardDeletions:
 
     def _look(self, life: tuple[int, int]) -> Steps[None]:
         (names,) = yield from self._registry.list([layout.TOPICS])
-        if life != self._life:  # another controller sends everything again
+        if life != self._life:  # another controller sends all topics
             return
         gone = self._untold.difference(names or ())
         self._untold = set()

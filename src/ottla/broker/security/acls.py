@@ -22,7 +22,7 @@ IMPLIED_BY: Final = {
     Operation.DESCRIBE: frozenset({Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
 }
-"""The allowed operations that imply another one. Denied operations imply nothing."""
+"""Operation -> the operations that imply it when they are allowed. Denied operations imply nothing."""
 
 Kind = tuple[str, str, Operation, Resource]
 """(principal, host, operation, resource type): the key of an answer, apart from the resource name."""

@@ -17,7 +17,7 @@ OPTION = "unsecuredValidator"
 
 
 def oauthbearer(at: OfferedAt, means: Means) -> Begin:
-    """Return the mechanism for signed tokens, or for unsigned ones if configured. Raise `SettingError`."""
+    """Return the mechanism for signed tokens, or for unsigned tokens if configured. Raise `SettingError`."""
     settings = at.settings
     handler = settings.sasl_server_callback_handler_class
     if handler == UNSECURED:

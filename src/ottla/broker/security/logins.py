@@ -68,7 +68,7 @@ class Logins:
             self._offer(wanted, listener)
 
     def _renew(self, listener: str) -> None:
-        """Apply changed settings to a listener's mechanisms; keep the former ones if the settings are invalid."""
+        """Apply changed settings to a listener's mechanisms. If the settings are invalid, keep the former mechanisms."""
         try:
             self.open(listener)
         except SettingError as error:

@@ -67,7 +67,7 @@ class DelegationTokens:
         return bool(self._settings.value.delegation_token_secret_key)
 
     def proof(self, token_id: str) -> bytes:
-        """Return the HMAC of a token: its secret."""
+        """Return the HMAC of a token, which is the token's secret."""
         found = self._proofs.get(token_id)
         if found is None:
             found = hmac.digest((self._settings.value.delegation_token_secret_key or "").encode(), token_id.encode(), "sha512")

@@ -27,14 +27,14 @@ class Addresses:
         self._cluster = cluster
 
     def own(self, peer: Peer) -> tuple[str, int]:
-        """Return this broker's address: the advertised one, else the local address of this peer's connection."""
+        """Return this broker's address: the advertised address, else the local address of this peer's connection."""
         for listener in self._settings.value.advertised_listeners or ():
             if listener.name == peer.listener:
                 return listener.host, listener.port
         return peer.local_host, peer.local_port
 
     def of(self, node_id: int, peer: Peer) -> tuple[str, int] | None:
-        """Return a broker's address at the peer's listener; None if it is not registered or has no such listener."""
+        """Return a broker's address at the peer's listener; None if the broker is unregistered or lacks the listener."""
         if node_id == self._identity.node_id:
             return self.own(peer)
         known = self._cluster.brokers.get(node_id)

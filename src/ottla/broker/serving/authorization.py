@@ -152,7 +152,7 @@ class Guard:
         return resource, getattr(item, need.by) or self._name(item, need.by)
 
     def _name(self, item: Any, by: str) -> str | None:
-        """Return the name of an item; for an item without one, the name by its topic id, or None."""
+        """Return the name of an item; for an item without a name, the name of its topic id, or None."""
         name: str | None = self._name_of(item.topic_id) if hasattr(item, "topic_id") else getattr(item, by)
         return name
 

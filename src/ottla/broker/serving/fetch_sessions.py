@@ -23,7 +23,7 @@ NO_EPOCH: Final = -1
 LAST_EPOCH: Final = (1 << 31) - 1
 NEVER_TOLD: Final = -1
 SAFE_MS: Final = 120_000
-"""Time after its beginning, and again after its last use, in which a session is not evicted, in ms."""
+"""Time, in ms, after a session's beginning and after each use in which the session is not evicted."""
 
 MOST_HELD: Final = 100_000
 """Upper limit of partitions in all sessions together. Beyond the limit, no session can begin."""

@@ -23,7 +23,7 @@ from ottla.wire.errors import NONE
 from ottla.wire.schema import Message, Struct
 
 MOST_RESPONSE_BYTES: Final = 100 * 1024 * 1024
-"""Upper limit of a response in bytes: clients refuse larger ones."""
+"""Upper limit of a response, in bytes, because clients refuse larger responses."""
 NEVER: Final = sys.maxsize
 SORTED_AT_ONCE: Final = 500
 """Names sorted between two pauses."""

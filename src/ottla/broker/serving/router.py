@@ -190,7 +190,7 @@ class Router:
         return self._failed(request, UNKNOWN_SERVER_ERROR, f"Another broker changed {failure} meanwhile: try again.")
 
     def refuse(self, error_code: int, sentence: str) -> Answer:
-        """Answer the last received request with an error, or close its connection if its API has no field for one."""
+        """Answer the last received request with an error, or close its connection if its API has no field for an error."""
         request = self._at_hand
         if request is None:
             return Close(sentence)

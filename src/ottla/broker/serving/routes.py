@@ -127,7 +127,7 @@ def serves(
 
 
 class Served:
-    """The APIs that a broker serves, by key. Routes in `instead` replace those of the same API in `routes`.
+    """The APIs that a broker serves, by key. Routes in `instead` replace the routes of the same API in `routes`.
 
     `is_on` returns whether the setting of a `switch` is true.
     """

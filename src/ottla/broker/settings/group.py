@@ -156,7 +156,7 @@ def in_force(settings: SettingsOf, overrides: Mapping[str, str]) -> dict[str, in
 
 
 def group_config_error(settings: SettingsOf, texts: Mapping[str, str]) -> str | None:
-    """Return why these group configs are refused (INVALID_CONFIG), as a sentence; None if they are accepted."""
+    """Return why these group configs are refused (INVALID_CONFIG), as a message; None if they are accepted."""
     for name, text in texts.items():
         try:
             value = GroupConfigs.find(name).parse(text)
@@ -169,7 +169,7 @@ def group_config_error(settings: SettingsOf, texts: Mapping[str, str]) -> str | 
 
 
 def _outside(settings: SettingsOf, name: str, told_as: str, value: object, text: object) -> str | None:
-    """Return a sentence about the setting `told_as` if the value of a group setting is out of bounds; None otherwise."""
+    """Return a message about the setting `told_as` if the value of a group setting is out of bounds; None otherwise."""
     least, most = bounds(settings, name)
     if least is not None and _whole(value) < _whole(settings.value(least)):
         return f"{told_as} must be greater than or equal to {least}, which is {settings.value(least)}: {text} is refused."
@@ -194,7 +194,7 @@ def _too_short(settings: SettingsOf, texts: Mapping[str, str]) -> str | None:
 
 
 def broker_bounds_error(settings: SettingsOf) -> str | None:
-    """Return a sentence if a broker default for groups is out of its bounds; None otherwise."""
+    """Return a message if a broker default for groups is out of its bounds; None otherwise."""
     for name, setting in GroupConfigs.DECLARED.items():
         if setting.broker is not None:
             value = settings.value(setting.broker)

@@ -96,7 +96,7 @@ PASSWORD: Kind[str] = Kind("password", 9, str, str)
 
 @dataclass(frozen=True, slots=True)
 class Check(Generic[T_contra]):
-    """The allowed values: `holds` tests a value, `sentence` says why it is refused, `short` is for the table of settings.
+    """The allowed values: `holds` tests a value, `sentence` is the error message, and `short` is for the table of settings.
 
     `culprit` returns the invalid part of a compound value.
     """

@@ -213,7 +213,7 @@ def _scaled(value: int, unit_ms: int) -> int:
 
 
 def refused_topic_values(configs: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for each stored value that is invalid and replaced by the default. Unknown settings are skipped."""
+    """Yield a message for each stored value that is invalid and replaced by the default. Unknown settings are skipped."""
     for name in configs.keys() & TopicSettings.DECLARED.keys():
         try:
             TopicSettings.DECLARED[name].parse(configs[name])
@@ -222,7 +222,7 @@ def refused_topic_values(configs: Mapping[str, str]) -> Iterator[str]:
 
 
 def topic_config_error(configs: Mapping[str, str | None]) -> str | None:
-    """Return why these topic configs are refused (INVALID_CONFIG), as a sentence; None if they are accepted."""
+    """Return why these topic configs are refused (INVALID_CONFIG), as a message; None if they are accepted."""
     for name, text in configs.items():
         if text is None:
             return f"Null value not supported for topic configs: {name}; give one, or leave it out for the default."

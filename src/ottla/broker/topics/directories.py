@@ -46,7 +46,7 @@ class PartitionDirectories:
     def clear(self, held: Collection[str], deleted: Collection[str], new: Collection[str]) -> None:
         """Delete the remaining directories of topics in `deleted`, at startup. Raise `StorageFailed`.
 
-        Directories in `held` that are missing and not `new` are logged; unrelated ones are left unchanged.
+        Directories in `held` that are missing and not `new` are logged; unrelated directories are left unchanged.
         """
         for name in self._disk.list(""):
             if _DELETED.fullmatch(name):

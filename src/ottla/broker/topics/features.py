@@ -22,7 +22,7 @@ class Features:
     """Lookup and changes of feature levels. The callbacks in `told` are called after each change."""
 
     def __init__(self, epoch: Callable[[], int], image: ClusterImage, commits: Commits) -> None:
-        """Create the lookup. `epoch` returns the number of changes, 0 before the first one."""
+        """Create the lookup. `epoch` returns the number of changes, 0 before the first change."""
         self.told: list[Callable[[], None]] = []
         self._epoch = epoch
         self._image = image
@@ -34,7 +34,7 @@ class Features:
 
     @property
     def epoch(self) -> int:
-        """Return the epoch, which increases with each change; 0 before the first one."""
+        """Return the epoch, which increases with each change; 0 before the first change."""
         return self._epoch()
 
     def update(self, offered: Mapping[str, Feature], updates: Sequence[FeatureUpdate], *, validate_only: bool) -> Steps[Decision]:

@@ -122,7 +122,7 @@ class Topics:
     def add_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool = False
     ) -> Steps[Decision]:
-        """Increase the partitions of a topic to `count`; the new ones are empty."""
+        """Increase the partitions of a topic to `count`; the new partitions are empty."""
 
         path = layout.topic_path(name)
 
