@@ -123,7 +123,10 @@ class TopicChanges:
         may = self._term.settings.delete_topic_enable
         void = [name for name in noted if not may or name not in self._context.topics]
         for name in void:
-            log.warning("topic %s is not deleted: %s", name, "there is none" if may else "delete.topic.enable is false")
+            if name in self._context.topics:
+                log.warning("topic %s is not deleted: set delete.topic.enable=true, and delete it again", name)
+            else:
+                log.info("removed the request to delete topic %s, which does not exist", name)
             yield from self._term.commit([Change(f"{DELETIONS}/{name}", None)])
         wanted = [name for name in noted if name not in void]
         self._tell_deleted([name for name in wanted if name not in self._term.deletions])

@@ -50,7 +50,7 @@ class ReplicaSpread:
             self._resize(where, sizes[where])
 
     def level(self) -> None:
-        """Spread the replicas evenly over the brokers, with as few moves as possible."""
+        """Distribute the replicas evenly over the brokers, with as few moves as possible."""
         while self._move_directly():
             pass  # each move is a step towards even brokers
         brokers, replicas = len(self._brokers), sum(map(len, self.now.values()))

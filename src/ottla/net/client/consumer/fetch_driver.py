@@ -131,7 +131,7 @@ class FetchDriver:
             self.nudge()
 
     async def _reset(self, wanted: Mapping[TopicPartition, int]) -> None:
-        """Look up the positions of partitions that have none, and set each as soon as it is found.
+        """Find the positions of partitions that have none, and set each as soon as it is found.
 
         The next poll raises the error of a lookup that failed.
         """
