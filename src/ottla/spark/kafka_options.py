@@ -1,7 +1,7 @@
 """The `kafka.*` options of a job: names, effects, and replacements. Pure.
 
-A setting of Kafka's clients without an effect here is accepted and logged once, so that a job can move over unchanged. One that
-would change the job's behaviour, and cannot, is an error.
+A setting of Kafka's clients that has no effect here is accepted and logged once, so that jobs can move to Ottla unchanged. A
+setting that would have to change the job's behaviour, and does not here, is an error.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Parsed = TypeVar("Parsed", ConsumerSettings, ProducerSettings)
 REQUEST_TIMEOUT_MS = 30_000
 MAX_PARTITION_FETCH_BYTES = 4 * 1024 * 1024
 BATCH_SIZE = 1_000_000
-"""Larger than a client's default, in bytes: a task reads or writes much at once."""
+"""The size of a batch in bytes. It is larger than a client's default, because a task writes many records at once."""
 
 SECURED = set(names_of(SecureSettings))
-"""The security settings of the driver's and the executors' connections."""
+"""The security settings, which apply to the connections of the driver and of executors."""
 USED = {
     SOURCE: SECURED | {
         "bootstrap.servers", "client.id", "fetch.max.bytes", "fetch.max.wait.ms", "group.id", "isolation.level",
@@ -41,7 +41,7 @@ USED = {
         "max.request.size", "request.timeout.ms",
     },
 }  # fmt: skip
-"""The settings of Kafka's clients that have their effect here too."""
+"""The settings of Kafka's clients that have the same effect here, for the source and the sink."""
 WITHOUT_EFFECT = {
     "allow.auto.create.topics", "api.version.request", "auto.commit.interval.ms", "auto.include.jmx.reporter", "buffer.memory",
     "check.crcs", "client.dns.lookup", "client.rack", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level",
@@ -60,7 +60,7 @@ WITHOUT_EFFECT = {
     "ssl.keymanager.algorithm", "ssl.protocol", "ssl.provider", "ssl.secure.random.implementation", "ssl.trustmanager.algorithm",
     "transaction.timeout.ms", "transaction.two.phase.commit.enable",
 }  # fmt: skip
-"""The settings that do not change a job's behaviour: how a client waits, measures or divides its work."""
+"""The settings that have no effect here. They only change how a client waits, measures or divides its work."""
 _CAST = "keys and values arrive as binary; cast them in the query, such as col('value').cast('string')"
 _GIVEN = "the sink takes binary or string columns; cast or encode them in the query"
 _TRANSFORM = "transform the records in the query"
@@ -69,7 +69,7 @@ _JAVA = "it names a class of Java, and there is none here: leave it out"
 LOGIN_CALLBACK = "sasl.login.callback.handler.class"
 _PACKAGE = "org.apache.kafka.common.security.oauthbearer"
 OWN_CALLBACKS = {f"{_PACKAGE}.OAuthBearerLoginCallbackHandler", f"{_PACKAGE}.secured.OAuthBearerLoginCallbackHandler"}
-"""Kafka's class that requests tokens of an issuer; OAUTHBEARER with a URL does the same here (KIP-768)."""
+"""Kafka's classes that request tokens from an issuer. OAUTHBEARER with a URL does this here (KIP-768)."""
 _CLASSES = dict.fromkeys(
     (
         "sasl.client.callback.handler.class",
@@ -101,7 +101,7 @@ REJECTED = {
         "config.providers": "give the values themselves",
     },
 }
-"""The settings that would change a job's behaviour, with their replacements."""
+"""The settings that would change a job's behaviour and are not supported, with what to do instead."""
 _KNOWN = USED[SOURCE] | USED[SINK] | WITHOUT_EFFECT | REJECTED[SOURCE].keys() | REJECTED[SINK].keys()
 
 
@@ -150,11 +150,11 @@ _READ: dict[str, Callable[[str, str], Value]] = {
     "compression.type": lambda name, text: _one_of(name, text, *COMPRESSIONS),
     "enable.idempotence": lambda name, text: _one_of(name, text, "true", "false") == "true",
 }
-"""The parser of each option's text; all others are numbers."""
+"""The parser of each option's text. Options that are not here are numbers."""
 
 
 def _values(options: Mapping[str, str], side: str, client_id: str) -> dict[str, Value]:
-    """Return a client's keyword arguments. Calls end within the timeout of one request. Raises `OptionError`."""
+    """Return a client's keyword arguments. The timeout of a call is the timeout of one request. Raises `OptionError`."""
     for name, text in options.items():
         _check_name(name, text, side)
     if not options.get("bootstrap.servers", "").strip():
@@ -174,7 +174,10 @@ def _values(options: Mapping[str, str], side: str, client_id: str) -> dict[str, 
 
 
 def security(options: Mapping[str, str]) -> dict[str, Any]:
-    """Return a client's security settings as keyword arguments, from options without the prefix `kafka.`. Raises `OptionError`."""
+    """Return a client's security settings, as keyword arguments, from options whose prefix `kafka.` was removed.
+
+    Raises `OptionError`.
+    """
     given = {
         name: text.strip().upper() if name == "security.protocol" else text for name, text in options.items() if name in SECURED
     }
@@ -195,7 +198,7 @@ def secured(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def spelled(sentence: str) -> str:
-    """Return a sentence about client settings with the names of options."""
+    """Return a sentence about client settings in which the names of options replace the names of settings."""
     return re.sub(r"\b(security|ssl|sasl)_[a-z_]+", lambda name: "kafka." + name[0].replace("_", "."), sentence)
 
 
@@ -207,15 +210,15 @@ def _parsed(kind: type[Parsed], values: Mapping[str, object]) -> Parsed:
 
 
 def consumer_settings(options: Mapping[str, str], *, group_id_prefix: str | None = None) -> ConsumerSettings:
-    """Parse the `kafka.*` options of a source, without the prefix. Raises `OptionError`."""
+    """Parse the `kafka.*` options of a source, whose prefix was removed. Raises `OptionError`."""
     values = _values(options, SOURCE, options.get("group.id") or group_id_prefix or "ottla-spark-source")
     return _parsed(ConsumerSettings, {"max_partition_fetch_bytes": MAX_PARTITION_FETCH_BYTES, **values})
 
 
 def producer_settings(options: Mapping[str, str]) -> ProducerSettings:
-    """Parse the `kafka.*` options of a sink, without the prefix. Raises `OptionError`."""
+    """Parse the `kafka.*` options of a sink, whose prefix was removed. Raises `OptionError`."""
     values = _values(options, SINK, "ottla-spark-sink")
-    # Idempotence needs acks=all: with fewer it is switched off, even if it was requested.
+    # Idempotence needs acks=all. With fewer acks it is off, even if an option requests it.
     wanted = values.pop("enable_idempotence", True) and ACKS[str(values.get("acks", "all"))] == -1
     batch_size = min(int(values.pop("batch_size", BATCH_SIZE)), int(values.get("max_request_size", sys.maxsize)))
     return _parsed(ProducerSettings, {**values, "batch_size": batch_size, "enable_idempotence": wanted})

@@ -1,7 +1,7 @@
 """The options of the source and the sink, checked once; tasks get plain frozen values. Pure.
 
-Names and meanings are those of Spark's Kafka connector; a few are Ottla's own, such as `columns`. Spark does not preserve the case
-of option names, so it is ignored.
+The options have the names and meanings of Spark's Kafka connector; a few are Ottla's own, such as `columns`. Upper and lower case
+of names are equal, because Spark does not preserve them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DEFAULT_COLUMNS = texts.COLUMNS[:-1]
 
 @dataclass(frozen=True, slots=True)
 class TopicSelection:
-    """The partitions to read: exactly one of the three attributes is set."""
+    """The partitions to read. Exactly one of the three attributes is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -44,7 +44,7 @@ def named_topics(selection: TopicSelection) -> list[str]:
 
 
 def asks_for(selection: TopicSelection, where: TopicPartition) -> bool:
-    """Return whether a selection contains a partition, if it exists."""
+    """Return whether a selection contains the partition `where`, which need not exist."""
     if selection.pattern is not None:
         return re.fullmatch(selection.pattern, where.topic) is not None
     return where.topic in selection.topics or where in selection.partitions
@@ -52,7 +52,7 @@ def asks_for(selection: TopicSelection, where: TopicPartition) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """The options of a reader. Counts are records; `max_bytes_per_trigger` is their stored size."""
+    """The options of a reader. Limits are numbers of records, except `max_bytes_per_trigger`, which is the stored size in bytes."""
 
     selection: TopicSelection
     client: ConsumerSettings
@@ -80,9 +80,10 @@ class WriteOptions:
 
     With `include_timestamp`, records have the times of the column `timestamp`, otherwise the time of writing. A record of more than
     `max_request_size` bytes stops the job; None leaves the check to the brokers. A job that runs again with the same `job_id` and
-    `batch_id` writes once, like the micro-batches of a stream, unless `exactly_once` is off: `decision_topic` stores what is
-    written. Without `transaction_timeout_ms`, transactions have the brokers' longest timeout. With `two_phase_commit` (KIP-939) the
-    timeout is removed before the decision; None does that if brokers allow it.
+    `batch_id` writes only once, as a stream writes each micro-batch. `decision_topic` stores which batches are written. Without
+    `exactly_once`, rows can be written again. If `transaction_timeout_ms` is None, transactions have the longest timeout that
+    brokers allow. With `two_phase_commit` (KIP-939), the timeout is removed before the decision. None means that it is removed if
+    brokers allow that.
     """
 
     client: ProducerSettings
@@ -102,7 +103,7 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: source or sink, and the parser of its text."""
+    """One option: whether the source or the sink has it, and the parser of its text."""
 
     name: str
     parse: Callable[[str, str], Any]
@@ -151,11 +152,11 @@ _ALL = (
     Option("delimiter", choice.delimiter, (SOURCE, SINK)),
     Option("mode", choice.mode),
     Option("deadLetterTopic", texts.text),
-    # Tuning of the JVM connector's own loops; parsed and checked so that a job moves over unchanged.
+    # Settings of loops that only the JVM connector has. They are parsed and checked, so that a job can move to Ottla unchanged.
     Option("kafkaConsumer.pollTimeoutMs", texts.integer),
     Option("fetchOffset.numRetries", texts.integer),
     Option("fetchOffset.retryIntervalMs", texts.integer),
-    # Spark also passes these, its own options, to every streaming source and sink.
+    # Spark also passes these options of its own to every streaming source and sink.
     Option("checkpointLocation", texts.text, (SOURCE, SINK)),
     Option("queryName", texts.text, (SOURCE, SINK)),
     Option("outputMode", texts.text, (SOURCE, SINK)),
@@ -170,7 +171,7 @@ REFUSED = {
     (SOURCE, "path"): "records come from topics; name them with option subscribe, and call load() without a path.",
     (SINK, "path"): "records go to topics; name one with option topic, and call save() or start() without a path.",
 }
-"""The options of other sources and sinks that have no meaning here, with their replacements."""
+"""Options of other sources and sinks that have no meaning here, with what to do instead."""
 ALIASES = {
     "topics": "subscribe",
     "offsets": "startingOffsets",
@@ -237,7 +238,10 @@ def _selection(parsed: _Parsed) -> TopicSelection:
 
 
 def _bound(parsed: _Parsed, edge: str, default: int) -> Bound:
-    """Return the bound: a time takes precedence over times for each partition, and these over offsets, as in Spark's connector."""
+    """Return the start or the end.
+
+    A time for all partitions has priority over times for each partition, and times over offsets, as in Spark's connector.
+    """
     for name in (f"{edge}Timestamp", f"{edge}OffsetsByTimestamp", f"{edge}Offsets"):
         if name in parsed.values:
             bound: Bound = parsed.values[name]
@@ -280,7 +284,7 @@ def _chosen_columns(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The columns of a source's rows, before a batch or a stream is chosen."""
+    """The columns of a source's rows, which are known before Spark chooses a batch or a stream."""
 
     columns: tuple[str, ...]
     formats: Formats
@@ -288,7 +292,7 @@ class Shape:
 
 
 def shape_asked_for(options: Mapping[str, str]) -> Shape:
-    """Return the columns of a source by its options alone. Raises `OptionError`."""
+    """Return the columns of a source, from its options only. Raises `OptionError`."""
     parsed = _parse(options, SOURCE)
     selection = _selection(parsed)
     topics = selection.topics or tuple(dict.fromkeys(where.topic for where in selection.partitions))
@@ -296,7 +300,7 @@ def shape_asked_for(options: Mapping[str, str]) -> Shape:
 
 
 def _dead_letters(parsed: _Parsed) -> ProducerSettings | None:
-    """Return the options of a writer of dead letters to the source's brokers."""
+    """Return the settings of a producer of dead letters, which writes to the source's brokers."""
     if "deadLetterTopic" not in parsed.values:
         return None
     shared = SECURED | {"bootstrap.servers", "client.id", "request.timeout.ms"}
@@ -344,9 +348,9 @@ def _read_options(parsed: _Parsed, *, streaming: bool) -> ReadOptions:
 
 
 def check_either_way(options: Mapping[str, str]) -> None:
-    """Check the options that neither a batch nor a stream accepts, before one is chosen. Raises `OptionError`.
+    """Raise `OptionError` for options that neither a batch nor a stream accepts. Called before Spark chooses one of them.
 
-    The reader later logs options without an effect.
+    Options without an effect are not logged here, because the reader logs them.
     """
     parsed = _parse(options, SOURCE)
     try:
@@ -380,7 +384,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
 
 
 def _is_exactly_once(parsed: _Parsed) -> bool:
-    """Return whether to write exactly once: by default, unless the job's client settings exclude it. Raises `OptionError`."""
+    """Return whether a job writes exactly once. It does by default, unless client settings exclude it. Raises `OptionError`."""
     wanted = parsed.values.get("deliveryGuarantee")
     against = [
         f"kafka.{name}" for name in ("acks", "enable.idempotence") if parsed.client.get(name) not in (None, "all", "-1", "true")

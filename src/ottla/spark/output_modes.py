@@ -1,6 +1,7 @@
-"""The early refusal of the output mode that no Python sink supports, before the query begins.
+"""The early refusal of output mode "update", which no Python sink supports. It is refused before the query begins.
 
-Spark refuses it in the first micro-batch, without a remedy: "requirement failed: ottla does not support Update mode".
+Without it, Spark fails in the first micro-batch, with a message that names no remedy: "requirement failed: ottla does not support
+Update mode".
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _CHOSEN = "_chosen_before_start"
 
 
 def refuse_update() -> None:
-    """Let stream writers of this process refuse `outputMode("update")` with `ottla`. A repeated call does nothing."""
+    """Make stream writers of this process refuse `outputMode("update")` with `ottla`. Later calls do nothing."""
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     for choice in ("format", "outputMode"):

@@ -1,7 +1,8 @@
 """An archive of Ottla for Spark's executors, which then need only PySpark, pyarrow and numpy.
 
-`python -m ottla.spark.packing ottla.tar.gz` writes an archive for `--archives` (`spark.archives`), which Spark unpacks beside each
-executor; `spark.executorEnv.PYTHONPATH` then names that folder. Python loads no compiled module from a file of `--py-files`.
+`python -m ottla.spark.packing ottla.tar.gz` writes an archive for `--archives` (`spark.archives`). Spark unpacks it beside each
+executor, and `spark.executorEnv.PYTHONPATH` must name its folder. `--py-files` will not do, because Python cannot load compiled
+modules from its zip files.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from pathlib import Path
 
 PACKAGES = ("ottla", "pyspark_ottla")
 NEEDED = ("cramjam", "crc32c")
-"""The distributions that Ottla itself needs to read and write; crc32c reads its own metadata."""
+"""The distributions that Ottla needs to read and write. Their metadata is packed too, because crc32c reads its own."""
 
 
 def pack(target: Path) -> Path:
-    """Write the archive, named `*.tar.gz` or `*.tgz`, for machines with this system and version of Python; return its path."""
+    """Write the archive, named `*.tar.gz` or `*.tgz`. Return its path.
+
+    The archive is for machines with this operating system and this version of Python.
+    """
     if not target.name.endswith((".tar.gz", ".tgz")):
         raise ValueError(f"Spark unpacks an archive by the end of its name: call it {target.stem}.tar.gz, not {target.name}.")
     with tarfile.open(target, "w:gz") as archive:
@@ -40,7 +44,7 @@ def _directory(package: str) -> Path:
 
 
 def _wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Return whether a file is packed: byte code, C sources and declarations are not."""
+    """Return whether a file is packed. Byte code, C sources and Cython declarations are not."""
     if member.name.endswith(("__pycache__", ".pyi", ".pxd", ".c")):
         return None
     member.uid = member.gid = 0

@@ -1,6 +1,6 @@
 """The plan of a read, from offsets to tasks: its start and end, its ranges, and lost records. Pure.
 
-Brokers are queried through `Lookup`. Offsets are Kafka's: `end` is the offset after the last record to read.
+The module queries brokers through `Lookup`. As in Kafka, `end` is the offset after the last record to read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PartitionOffsets = dict[TopicPartition, int]
 
 
 def names(partitions: Iterable[TopicPartition]) -> str:
-    """Return partitions in the form of Kafka's tools: flights-0, flights-1."""
+    """Return the names of partitions in the form that Kafka's tools use: flights-0, flights-1."""
     return ", ".join(f"{topic}-{partition}" for topic, partition in partitions)
 
 
@@ -35,7 +35,7 @@ class Everywhere:
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """An offset, `EARLIEST` or `LATEST` for each partition."""
+    """An offset for each partition. It can be `EARLIEST` or `LATEST`."""
 
     offsets: Mapping[TopicPartition, int]
 
@@ -56,14 +56,14 @@ class AtTimes:
 
 @dataclass(frozen=True, slots=True)
 class AtGroup:
-    """The committed offsets of a consumer group; the first record of partitions without one."""
+    """The committed offsets of a consumer group. A partition without one is read from its first record."""
 
 
 Bound = AtGroup | Everywhere | AtOffsets | AtTime | AtTimes
 
 
 class Range(NamedTuple):
-    """Records `start` to `end` (not included) of one partition: the work of one task."""
+    """Records of one partition from `start` up to, not including, `end`: the work of one task."""
 
     topic: str
     partition: int
@@ -76,21 +76,21 @@ class Range(NamedTuple):
 
 
 class Lookup(Protocol):
-    """The queries of planning to the brokers."""
+    """The queries that planning sends to brokers."""
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
 
     def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
 
     def at_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """Return the first offset at or after each time; None without such a record."""
+        """Return the first offset at or after a time for each partition; None if there is no such record."""
 
     def committed(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
-        """Return the committed offsets of the query's group; partitions without one are left out."""
+        """Return the offsets that the query's group has committed, without partitions that have none."""
 
 
 def _named(option: str, named: Iterable[TopicPartition], partitions: Sequence[TopicPartition]) -> None:
-    """Raise `OptionError` unless the partitions named are exactly those to be read."""
+    """Raise `OptionError` unless an option names exactly the partitions to be read."""
     named = set(named)
     missing = names(each for each in partitions if each not in named)
     strange = names(sorted(named.difference(partitions)))
@@ -117,9 +117,10 @@ def _from_times(
 def resolve(
     bound: Bound, partitions: Sequence[TopicPartition], lookup: Lookup, *, edge: str, latest_otherwise: bool
 ) -> PartitionOffsets:
-    """Return the offset at which reading starts or ends in every partition; `edge` is "starting" or "ending".
+    """Return the offset in every partition at which reading starts or ends. `edge` is "starting" or "ending".
 
-    A time after the last record means the latest offset if `latest_otherwise`, else an `OptionError`.
+    If a partition has no record at or after a time, use its latest offset with `latest_otherwise`, or raise `OptionError` without
+    it.
     """
     match bound:
         case AtTime(timestamp_ms):
@@ -144,9 +145,9 @@ def resolve(
 
 
 def ranges(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[Range]:
-    """Return the ranges between two sets of offsets, without empty ones.
+    """Return the ranges between two sets of offsets, without empty ranges.
 
-    A range that ends before it starts is kept: the partition was created again, and `lost` reports it.
+    A range whose end is before its start is kept, because its partition was recreated: `lost` reports it.
     """
     return [Range(*each, start[each], end[each]) for each in sorted(end) if end[each] != start[each]]
 
@@ -157,10 +158,10 @@ def _cut(whole: Range, parts: int) -> list[Range]:
 
 
 def split(wholes: Sequence[Range], *, min_partitions: int | None = None, max_records: int | None = None) -> list[Range]:
-    """Split ranges, the largest first, until none has more than `max_records` and there are `min_partitions`."""
+    """Split ranges until each has at most `max_records`, and there are at least `min_partitions`. The largest are split first."""
     parts = {each: -(-each.size // max_records) if max_records else 1 for each in wholes}
     total = sum(each.size for each in wholes)
-    wanted = min(min_partitions or 0, total)  # a piece has at least one record
+    wanted = min(min_partitions or 0, total)  # because each piece has at least one record
     if sum(parts.values()) < wanted:
         for each in wholes:
             parts[each] = max(parts[each], each.size * wanted // total)
@@ -173,7 +174,7 @@ def split(wholes: Sequence[Range], *, min_partitions: int | None = None, max_rec
 def lost(
     start: Mapping[TopicPartition, int], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> list[str]:
-    """Return one clause for each partition whose next record to read is deleted."""
+    """Return one clause of a message for each partition whose next record to read is deleted."""
     clauses = []
     for each, offset in sorted(start.items()):
         name = names([each])
@@ -187,7 +188,7 @@ def lost(
 
 
 def lost_ends(wholes: Sequence[Range], latest: Mapping[TopicPartition, int]) -> list[str]:
-    """Return one clause for each range that ends after its partition."""
+    """Return one clause of a message for each range whose end is after the end of its partition."""
     return [
         f"{names([where])} was to be read to offset {each.end} and ends at {latest[where]} now"
         for each in wholes
@@ -196,7 +197,7 @@ def lost_ends(wholes: Sequence[Range], latest: Mapping[TopicPartition, int]) -> 
 
 
 def accept_losses(clauses: Sequence[str], *, fail: bool) -> None:
-    """Raise `DataLoss` for the clauses of `lost` and `lost_ends`; without `fail`, log them instead."""
+    """Raise `DataLoss` for clauses of `lost` and `lost_ends`. If `fail` is False, log the clauses instead."""
     if clauses and fail:
         raise data_loss(clauses)
     if clauses:
@@ -211,7 +212,10 @@ def data_loss(clauses: Sequence[str]) -> DataLoss:
 
 
 def trimmed(wholes: Sequence[Range], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> list[Range]:
-    """Return the remaining ranges if losses are accepted. A partition that was created again is read from its start."""
+    """Return the parts of the ranges that can still be read, for a query that accepts losses.
+
+    A partition that was recreated is read from its start.
+    """
     left = []
     for each in wholes:
         where = TopicPartition(each.topic, each.partition)

@@ -1,4 +1,4 @@
-"""The writer of a task's rows: Arrow batches become record batches, and no row becomes an object."""
+"""The writer of a task's rows. Arrow batches become record batches, and no row becomes a Python object."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ from ottla.spark.errors import OptionError
 from ottla.spark.options import WriteOptions
 
 GATHERED_BYTES = 4 * 1024 * 1024
-"""The bytes that a task collects before it writes, so that many partitions do not cause many small batches."""
+"""The bytes that a task collects before it writes them, so that rows for many partitions do not become many small batches."""
 MIN_KEYLESS_ROWS = 1000
 HANDED_OVER = 4
 
 
 class TaskProducer:
-    """A `BatchProducer` for the thread of a task. Its loop has its own thread: batches are sent while the task builds the next.
+    """A `BatchProducer` for the thread of a task.
 
-    Batches are handed over in groups: a change of threads costs as much as copying a batch.
+    Its event loop runs on its own thread, so that it sends while the task builds batches.
+
+    Batches are passed to the loop in groups, because each change of threads costs as much as copying a batch.
     """
 
     def __init__(self, producer: BatchProducer, loop: BackgroundLoop) -> None:
@@ -41,19 +43,19 @@ class TaskProducer:
 
     @classmethod
     def start(cls, settings: ProducerSettings) -> Self:
-        """Return a producer with its own loop and connections; `close` it."""
+        """Return a producer with its own event loop and connections. The caller must `close` it."""
         producer = BatchProducer(settings)
         return cls(producer, BackgroundLoop.begin("ottla-spark-writer", producer.start))
 
     def close(self) -> None:
-        """Close all connections; unacknowledged batches are given up, so call `flush` before."""
+        """Close all connections. Call `flush` before, because unacknowledged batches are dropped."""
         try:
             self._loop.run(self._producer.close())
         finally:
             self._loop.stop()
 
     def flush(self) -> None:
-        """Wait until every batch is acknowledged. Raises the `KafkaError` of one that is not."""
+        """Wait until every batch is acknowledged. Raises the `KafkaError` of a batch that failed."""
         self.hand_over()
         self._loop.run(self._producer.flush())
 
@@ -62,19 +64,19 @@ class TaskProducer:
         return self._loop.run(self._producer.partition_count(topic))
 
     def send(self, where: TopicPartition, batch: bytearray) -> None:
-        """Queue one batch; wait while many are unacknowledged. Raises the `KafkaError` of an earlier batch."""
+        """Queue one batch; wait while many batches are unacknowledged. Raises the `KafkaError` of an earlier batch."""
         self._made.append((where, batch))
         if len(self._made) >= HANDED_OVER:
             self.hand_over()
 
     def hand_over(self) -> None:
-        """Hand over the queued batches. Raises what `send` raises."""
+        """Pass the queued batches to the event loop. Raises what `send` raises."""
         made, self._made = self._made, []
         self._loop.run(self._producer.send(made))
 
 
 _KEPT: dict[ProducerSettings, TaskProducer] = {}
-"""The producers of this process, kept from task to task; one with an error is dropped."""
+"""The producers of this process, which are kept for later tasks. A producer that had an error is removed."""
 
 
 def write_rows(options: WriteOptions, arrived: Iterable[pa.RecordBatch]) -> int:
@@ -98,22 +100,22 @@ def write_rows(options: WriteOptions, arrived: Iterable[pa.RecordBatch]) -> int:
 
 
 def send_rows(producer: TaskProducer, batch: pa.RecordBatch, options: WriteOptions) -> None:
-    """Send rows to the topics that they name. Raises what `write_rows` raises."""
+    """Send rows to the topics in their column, or in the options. Raises what `write_rows` raises."""
     for topic, own in by_topic(batch, options.topic):
         _send(producer, topic, own, options)
 
 
 def encoding(options: WriteOptions) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """Return the encoder of rows with typed keys or values."""
+    """Return the function that encodes typed keys and values. It returns rows unchanged if both are bytes."""
     if not options.formats.given():
         return lambda batch: batch
-    from ottla.spark.formats.codecs import EncodedColumns  # writing bytes needs no formats
+    from ottla.spark.formats.codecs import EncodedColumns  # imported when needed: writing bytes uses no formats
 
     return EncodedColumns(options.formats, options.topic).rows
 
 
 def gathered(arrived: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield Arrow batches joined to the size of a request; large ones are not copied."""
+    """Yield Arrow batches. Small ones are joined until they have the size of a request; large ones are not copied."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in arrived:
@@ -134,7 +136,7 @@ def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the rows of each topic, in their order. Raises `OptionError` for a row without a topic."""
+    """Yield the rows of each topic, in their order. Raises `OptionError` for a row that names no topic."""
     if topic is not None:
         yield topic, batch
         return
@@ -167,14 +169,14 @@ def _send(producer: TaskProducer, topic: str, batch: pa.RecordBatch, options: Wr
 
 
 def check_headers(headers: pa.Array) -> None:
-    """Check that no header or header key is null, which Kafka does not have. Raises `OptionError`."""
+    """Raise `OptionError` if a header or a header's key is null, because Kafka has no such headers."""
     held = compute.list_flatten(headers)
     if held.null_count or held.field(0).null_count:
         raise OptionError("A header of a row, or its key, is null, and Kafka has no such header: leave it out, or name it.")
 
 
 def check_sizes(rows: Rows, max_request_size: int, topic: str) -> None:
-    """Check that no record alone exceeds `max_request_size` bytes before compression, as Kafka counts. Raises `OptionError`."""
+    """Raise `OptionError` if a record alone exceeds `max_request_size` bytes. As in Kafka, this is its size before compression."""
     columns = (kernel.KEY_SIZE, kernel.VALUE_SIZE, kernel.HEADERS_SIZE)
     sizes = sum(numpy.maximum(numpy.frombuffer(rows.column(each), dtype=numpy.int32), 0).astype(numpy.int64) for each in columns)
     largest = int(numpy.max(sizes, initial=0)) + HEADER_BYTES + MOST_OVERHEAD_BYTES
@@ -186,7 +188,7 @@ def check_sizes(rows: Rows, max_request_size: int, topic: str) -> None:
 
 
 def timestamps_of(batch: pa.RecordBatch, options: WriteOptions, now_ms: int) -> pa.Array | int:
-    """Return the times of a batch's records in ms: the column's with option includeTimestamp, otherwise now."""
+    """Return the timestamps of a batch's records in ms: with option includeTimestamp from their column, otherwise `now_ms`."""
     if not options.include_timestamp:
         return now_ms
     named = batch.column("timestamp")
@@ -195,10 +197,10 @@ def timestamps_of(batch: pa.RecordBatch, options: WriteOptions, now_ms: int) -> 
 
 
 def choose_partitions(by_key: array[int], named: pa.Array | None, count: int, topic: str) -> array[int]:
-    """Return the partition of every row: the one that it names, else its key's (`by_key`, -1 without a key), else one in turn.
+    """Return the partition of each row: the one in its column, else the one of its key (`by_key`, -1 without a key).
 
-    Rows without a key are sent in runs, so that each partition gets few large batches. Raises `OptionError` for a partition that
-    the topic does not have.
+    Rows with neither are spread over all partitions, in runs, so that each partition gets few large batches. Raises `OptionError`
+    for a partition that the topic does not have.
     """
     chosen = numpy.frombuffer(by_key, dtype=numpy.int32)
     if named is not None:

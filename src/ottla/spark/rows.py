@@ -1,4 +1,4 @@
-"""The rows of a task's range as Arrow record batches: fetched or stored batches are opened into columns; no record is an object."""
+"""The rows of a task's range as Arrow record batches. Batches are decoded into columns, and no record becomes an object."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ logger = logging.getLogger("ottla.spark")
 
 MAX_ROWS = 50_000
 MAX_BYTES = 8 * 1024 * 1024
-"""The most bytes of an Arrow batch. The JVM is fastest with batches of 1 to 10 MB."""
+"""The maximum size of an Arrow batch, in bytes. The JVM is fastest with batches of 1 to 10 MB."""
 TOGETHER_BYTES = 16 * 1024 * 1024
-"""The most bytes of compressed batches that are opened together; a larger batch is opened alone."""
+"""The maximum size of compressed batches that are decoded together, in bytes. A larger batch is decoded alone."""
 
 
 def rows_of(options: ReadOptions, schema: StructType, work: Range) -> Iterator[pa.RecordBatch]:
     """Yield the records of a range in the columns of `schema`.
 
-    Raises `DataLoss` for deleted records, `MalformedRecord` for one that does not fit its format, and the client's errors.
+    Raises `DataLoss` for deleted records, `MalformedRecord` for a record that does not fit its format, and the client's errors.
     """
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
     if not options.formats.given():
@@ -60,13 +60,13 @@ def rows_of(options: ReadOptions, schema: StructType, work: Range) -> Iterator[p
 
 
 def _typed(options: ReadOptions, schema: pa.Schema, work: Range) -> TypedRows:
-    from ottla.spark.formats.typed_rows import TypedRows  # reading bytes needs no formats
+    from ottla.spark.formats.typed_rows import TypedRows  # imported when needed: reading bytes uses no formats
 
     return TypedRows(options.formats, schema, f"{work.topic}-{work.partition}", _dead_letters(options))
 
 
 def _dead_letters(options: ReadOptions) -> Put | None:
-    """Return the function that writes dead letters and waits for them; None if there is no topic for them."""
+    """Return the function that writes dead letters and waits until they are written. Return None without a dead letter topic."""
     if options.dead_letters is None:
         return None
     from ottla.spark.options import WriteOptions
@@ -77,7 +77,7 @@ def _dead_letters(options: ReadOptions) -> Put | None:
 
 
 def _all_columns(options: ReadOptions, work: Range) -> Iterator[Columns]:
-    """Yield all records of a range, even if its first ones are deleted meanwhile. Raises `DataLoss`."""
+    """Yield all records of a range. If its first records are deleted during the read, continue after them. Raises `DataLoss`."""
     start = work.start
     try:
         for columns in _columns_of(options, work):
@@ -88,7 +88,7 @@ def _all_columns(options: ReadOptions, work: Range) -> Iterator[Columns]:
 
 
 def _what_is_left(options: ReadOptions, work: Range) -> Range:
-    """Return the remaining part of a range that lost records after planning. Raises `DataLoss`."""
+    """Return the part of a range that still exists, after records were deleted since planning. Raises `DataLoss`."""
     where = TopicPartition(work.topic, work.partition)
     try:
         with Brokers(options.client) as brokers:
@@ -111,12 +111,12 @@ def _columns_of(options: ReadOptions, work: Range) -> Iterator[Columns]:
 
 
 def _opened(part: memoryview, work: Range, limit_bytes: int, *, check_crcs: bool) -> Iterator[Columns]:
-    """Open the batches of `part` as columns, together if possible. Raises `UnreadableBatch`."""
+    """Decode the batches in `part` into columns, together if possible. Raises `UnreadableBatch`."""
     open_part = partial(open_batches, from_offset=work.start, until_offset=work.end, limit_bytes=limit_bytes, check_crcs=check_crcs)
     try:
         yield open_part(part)
     except (BadBatch, CodecFailed):
-        # Sound batches before the one that cannot be opened are read, and the error names that one.
+        # Yield the undamaged batches first; then the error names the damaged one.
         for position, header in batches(part):
             batch = part[position : position + header.size]
             try:
@@ -126,14 +126,14 @@ def _opened(part: memoryview, work: Range, limit_bytes: int, *, check_crcs: bool
 
 
 class FoundBatches(NamedTuple):
-    """A run of whole batches. The broker has checked batches that were fetched."""
+    """A run of whole batches. A broker has checked fetched batches, but not batches from files."""
 
     records: memoryview
     check_crcs: bool
 
 
 def _fetched(options: ReadOptions, work: Range) -> Iterator[FoundBatches]:
-    """Yield batches from the files of the partition's leader if possible, and the rest from brokers."""
+    """Yield batches from files of the partition's leader if possible, and fetch the rest from brokers."""
     if options.directories:
         stored = StoredBatches(options.directories, options.client, work)
         try:
@@ -176,6 +176,6 @@ def _arrow(columns: Columns, schema: pa.Schema, work: Range) -> pa.RecordBatch:
         timestamp_type=pa.timestamp("us", tz="UTC"),
         **({"headers_type": schema.field("headers").type} if "headers" in schema.names else {}),
     )
-    # A key or value as text is the same bytes under another type: Spark's cast from BINARY checks no more.
+    # A STRING column has the same bytes as a BINARY one. Spark's cast from BINARY checks no more.
     arrays = [each if each.type == field.type else each.view(field.type) for each, field in zip(made.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,7 +1,6 @@
 """The columns of rows in Spark: those of Spark's Kafka connector, and a query's choice of them.
 
-A query may select columns (option `columns`, or `.schema(...)`), and read keys and values that are text as STRING. Brokers are
-unknown here.
+A query can select columns (option `columns`, or `.schema(...)`), and read keys and values as STRING if they are text.
 """
 
 from __future__ import annotations
@@ -39,17 +38,17 @@ TYPES: dict[str, tuple[DataType, ...]] = {
     "headers": (HEADERS,),
     **{corrupt: (BinaryType(),) for corrupt in CORRUPT.values()},
 }
-"""The types that each column of the source can have; the first is the default."""
+"""The possible types of each column of the source. The first is the default."""
 _SOURCES = {corrupt: column for column, corrupt in CORRUPT.items()}
 NO_TYPES: Mapping[str, DataType] = {}
 
 SINK_TYPES: dict[str, tuple[DataType, ...]] = {name: TYPES[name] for name in ("key", "value", "headers", "topic", "partition")}
 TIMESTAMP = "timestamp"
-"""The sink's further column with option includeTimestamp."""
+"""The column that the sink also accepts with option includeTimestamp."""
 
 
 def source_schema(columns: Iterable[str], typed: Mapping[str, DataType] = NO_TYPES) -> StructType:
-    """Return the schema of the selected columns; `typed` are the types of columns with a format. Raises `OptionError`."""
+    """Return the schema of the selected columns. `typed` has the types of columns with a format. Raises `OptionError`."""
     for corrupt in set(columns) & _SOURCES.keys() - {CORRUPT[column] for column in typed}:
         raise _without_format(corrupt)
     return StructType([StructField(name, typed.get(name) or TYPES[name][0]) for name in columns])
@@ -66,12 +65,12 @@ def _name(kind: DataType) -> str:
 
 
 def _shape(kind: DataType) -> str:
-    """Return a type with everything nullable: Spark narrows nullability by itself, and it does not describe values."""
+    """Return a type as text without nullability, which Spark changes by itself and which does not describe values."""
     return kind.simpleString()
 
 
 def check_read_schema(schema: StructType, formats: Formats = BYTES) -> None:
-    """Check that a query's schema consists of the source's columns, and that formats support typed ones. Raises `OptionError`."""
+    """Check that the schema of a query has only columns of the source, and types that formats support. Raises `OptionError`."""
     names = set(schema.fieldNames())
     for column in schema.fields:
         kinds = TYPES.get(column.name)
@@ -91,7 +90,7 @@ def check_read_schema(schema: StructType, formats: Formats = BYTES) -> None:
 def check_write_schema(schema: StructType, topic: str | None, *, include_timestamp: bool = False, formats: Formats = BYTES) -> None:
     """Check that rows have a value, a topic, and columns of the sink's types. Raises `OptionError`.
 
-    Other columns are left out, as in the JVM connector, and logged.
+    Other columns are ignored, as in the JVM connector, and logged.
     """
     names = schema.fieldNames()
     if "value" not in names:

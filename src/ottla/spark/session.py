@@ -1,7 +1,7 @@
 """The preparation of a process for Spark: Spark finds Java, the right Python and Ottla, and starts quickly.
 
-Spark puts its own `pyspark.zip` first on its workers' path. Importing from it takes six times as long as from the installed
-package, because it has no byte code; so the workers' Python is a small script that removes it from the path.
+Spark puts its own `pyspark.zip` first on its workers' path. Imports from the zip file take six times as long as from the installed
+package, because it has no byte code. Therefore the workers' Python is a small script that removes the zip file from the path.
 """
 
 from __future__ import annotations
@@ -36,43 +36,43 @@ QUICK: Mapping[str, str] = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-"""Settings for one machine: no web page, as many shuffle partitions as cores, sockets without TCP.
+"""Settings for one machine: no web page, as many shuffle partitions as cores, and Unix sockets in place of TCP.
 
-Checkpoints use Hadoop's `FileSystem`: its `FileContext`, Spark's default, starts twenty programs (readlink, chmod) for each
-micro-batch on a local disk, and this one four. Both write a temporary file and rename it.
+Checkpoints use Hadoop's `FileSystem`, which starts four programs for each micro-batch on a local disk. Its `FileContext`, Spark's
+default, starts twenty (readlink, chmod). Both write a temporary file and rename it.
 """
 QUICK_JAVA = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 """Options of the Java that reads Arrow's rows. Spark checks for null and stays within a batch, so that Arrow's own checks are not
 needed."""
 COLLECTOR = "-XX:+UseParallelGC"
-"""Rows are garbage at once, and pauses do not matter: this collector takes the least processor time."""
+"""The garbage collector that takes the least processor time. Rows are garbage at once, and pauses do not matter."""
 HERE: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-"""Settings beside `QUICK` for a session of this machine alone: without name servers, and not reachable from outside."""
+"""Further settings for a session that uses only this machine: no name servers, and no connections from outside."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _EXECUTORS_JAVA_OPTIONS = "spark.executor.extraJavaOptions"
 _OUTSIDE_JAVA_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 
 
 def worker_python() -> Path:
-    """Return a Python for Spark's workers: this one, without `pyspark.zip` before the installed package."""
+    """Return a Python for Spark's workers. It is this Python, with the installed package before `pyspark.zip` on its path."""
     name = hashlib.sha256(sys.executable.encode()).hexdigest()[:12]
     return write_script(cache_directory() / f"python-{name}", _WORKER.format(python=sys.executable))
 
 
 def prepare_environment() -> None:
-    """Set JAVA_HOME, PYSPARK_PYTHON and PYTHONPATH for the Spark that this process starts. Raises `NoJava`.
+    """Set JAVA_HOME, PYSPARK_PYTHON and PYTHONPATH for the Spark that this process will start. Raises `NoJava`.
 
-    Variables that are already set are kept. From then on every thread of this process can write.
+    Variables that are set already are kept. From now on, every thread of this process can write with `ottla`.
     """
     serve_all_threads()
     refuse_update()
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("PYSPARK_PYTHON", str(worker_python()))
-    # Planning runs in workers too, started with this program: one program for both means one pool of workers.
+    # Spark plans in workers, too. If their program is the same, planning and tasks share one pool of workers.
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
     source = str(Path(__file__).parents[2])
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -81,11 +81,11 @@ def prepare_environment() -> None:
 
 
 def local(master: str = "local[*]", settings: Mapping[str, str] | None = None, *, keep_classes: bool = True) -> SparkSession:
-    """Return a session on this machine that starts in half the time of a plain one; `settings` of Spark override the ones here.
+    """Return a session on this machine that starts in half the time of Spark's own.
 
-    `master` is `local[N]` or `local-cluster[workers,cores,memory_mb]`. With `keep_classes`, the first session's Java writes its
-    classes to a file of some 160 MB in the user's cache when its process ends, and later sessions load it. If this process has a
-    session, that one is returned. Raises `NoJava`.
+    `master` is `local[N]` or `local-cluster[workers,cores,memory_mb]`. Entries of `settings` replace the settings made here. With
+    `keep_classes`, the first session's Java writes its classes to a file of some 160 MB in the user's cache when its process ends,
+    and later sessions load the file. If this process has a session already, return that session. Raises `NoJava`.
     """
     prepare_environment()
     from pyspark.sql import SparkSession
@@ -93,7 +93,7 @@ def local(master: str = "local[*]", settings: Mapping[str, str] | None = None, *
     chosen = {**QUICK, **HERE, **(settings or {})}
     if cluster := re.fullmatch(r"local-cluster\[.*,\s*(\d+)\s*\]", master):
         chosen.setdefault("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
-        chosen.setdefault("spark.executor.memory", f"{cluster[1]}m")  # Spark's default may be more than a worker has
+        chosen.setdefault("spark.executor.memory", f"{cluster[1]}m")  # Spark's default can exceed the memory of a worker
         chosen[_EXECUTORS_JAVA_OPTIONS] = quick_java_options(chosen.get(_EXECUTORS_JAVA_OPTIONS, ""))
     chosen[_JAVA_OPTIONS] = quick_java_options(chosen.get(_JAVA_OPTIONS, ""))
     if keep_classes:
@@ -105,7 +105,10 @@ def local(master: str = "local[*]", settings: Mapping[str, str] | None = None, *
 
 
 def quick_java_options(own: str = "") -> str:
-    """Return Java's options for Spark, the user's last: they take precedence, and Java refuses two collectors."""
+    """Return Java's options for Spark. The user's own options come last, so that they have priority.
+
+    If they choose a garbage collector, `COLLECTOR` is left out, because Java refuses two.
+    """
     said = " ".join([own, *(os.environ.get(name, "") for name in _OUTSIDE_JAVA_OPTIONS)])
     has_collector = re.search(r"-XX:\+Use\w*GC\b", said) is not None
     return " ".join(filter(None, [QUICK_JAVA, "" if has_collector else COLLECTOR, own]))

@@ -42,9 +42,9 @@ class OttlaDataSource(DataSource):
 
     Rows read have key, value (BINARY), topic, partition, offset, timestamp, timestampType, and headers with `includeHeaders`;
     `.schema("key STRING, value STRING")` reads fewer columns, and text as text; `valueFormat` and `keyFormat` read and write typed
-    columns, see `ottla.spark.formats`. Rows written have value and may have key,
-    headers, topic, partition, and with `includeTimestamp` timestamp. The sink writes exactly once: see `ottla.spark.writers`.
-    `kafka.group.id` and `groupIdPrefix` name the client in the brokers' logs; a stream commits its progress to `groupId`.
+    columns, see `ottla.spark.formats`. Rows written have value and may have key, headers, topic, partition, and with
+    `includeTimestamp` timestamp. The sink writes exactly once: see `ottla.spark.writers`. `kafka.group.id` and `groupIdPrefix` set
+    the client's name in the brokers' logs. A stream commits its progress for group `groupId`.
     """
 
     @classmethod

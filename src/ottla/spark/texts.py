@@ -1,4 +1,4 @@
-"""The parsers of options' texts, which raise `OptionError` with the name of the option. Pure."""
+"""The parsers of the texts of options. They raise `OptionError`, which names the option. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def boolean(name: str, text: str) -> bool:
 
 
 def boolean_or_auto(name: str, text: str) -> bool | None:
-    """Parse a boolean, or None for auto."""
+    """Parse a boolean. The text "auto" gives None."""
     if text.lower() not in ("auto", "true", "false"):
         raise OptionError(f"Option {name} must be auto, true or false, not {text!r}.")
     return None if text.lower() == "auto" else text.lower() == "true"
@@ -97,7 +97,7 @@ def directories(name: str, text: str) -> tuple[str, ...]:
 
 
 def pattern(name: str, text: str) -> str:
-    """Parse a regular expression of Java, and return Python's."""
+    """Parse a regular expression of Java. Return the equivalent one of Python."""
     try:
         return translate(text.strip())
     except NotJava as error:

@@ -1,7 +1,7 @@
 """The activation of Spark's session in each thread of the driver, so that Spark finds the data source.
 
-Spark finds a Python source by the active session of the writing Java thread, and only the thread that created the session has one:
-in any other, `DataFrame.write.format("ottla")` raises DATA_SOURCE_NOT_FOUND.
+Spark looks up a Python source in the active session of the Java thread that writes. Only the thread that created the session has an
+active one. In any other thread, `DataFrame.write.format("ottla")` would raise DATA_SOURCE_NOT_FOUND.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NAME = "ottla"
 
 
 def activate(session: SparkSession) -> None:
-    """Activate a session in this thread if it has none. A session of Spark Connect needs nothing."""
+    """Activate `session` in this thread if the thread has no active session. Do nothing for a session of Spark Connect."""
     java = getattr(session, "_jvm", None)
     if java is None or java.SparkSession.getActiveSession().isDefined():
         return
@@ -24,7 +24,7 @@ def activate(session: SparkSession) -> None:
 
 
 def serve_all_threads() -> None:
-    """Let writers of this process activate their session for the format `ottla`. A repeated call does nothing."""
+    """Make writers of this process activate their session in their thread, for the format `ottla`. Later calls do nothing."""
     from pyspark.sql.readwriter import DataFrameWriter
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 

@@ -36,7 +36,7 @@ _BLOCKS = {"basiclatin", "basic_latin", "basic latin"}
 
 
 def _category(name: str) -> Letters | None:
-    """Return the letters of a general category such as Lu, or of a group such as L."""
+    """Return the letters of a Unicode category such as Lu, or of a group of categories such as L."""
     known = {"LC": LETTERS, "L1": ALL, "LD": LETTERS | _DIGITS, "all": ALL}
     if name in known:
         return known[name]

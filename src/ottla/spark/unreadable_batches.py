@@ -1,4 +1,4 @@
-"""The error message for a batch that cannot be opened. Pure."""
+"""The text of the error for a batch that cannot be decoded. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.spark.errors import UnreadableBatch
 
 
 def unreadable(topic: str, partition: int, header: BatchHeader, error: BadBatch | CodecFailed, limit_bytes: int) -> UnreadableBatch:
-    """Return the sentence: the batch, its fault, and what to do."""
+    """Return a sentence that names the batch, what is wrong with it, and what to do."""
     which = f"The batch of topic {topic}, partition {partition}, offsets {header.base_offset} to {header.last_offset}"
     past = f'start behind it with startingOffsets = {{"{topic}": {{"{partition}": {header.next_offset}}}}}'
     if isinstance(error, CodecFailed) and error.over_limit:

@@ -1,7 +1,8 @@
-"""The reuse of Spark's Python workers without long garbage collections.
+"""Shorter garbage collections in Spark's Python workers, which run many tasks each.
 
-After each task, and each call of the planner, Spark's worker collects garbage, and Python traverses the contents of all modules: 15
-to 25 ms, as long as a small task. Objects that exist when the first task begins stay anyway, so they are excluded.
+Spark's worker collects garbage after each task and each call of the planner. Python then traverses the contents of all modules,
+which takes 15 to 25 ms, as long as a small task. Objects that exist when the first task begins are kept anyway, so this module
+excludes them from collections.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ import gc
 import sys
 
 DAEMON = "pyspark.daemon"
-"""The program from which Spark forks its workers."""
+"""The program that Spark starts to fork its workers."""
 
 
 def set_modules_aside() -> None:
-    """Exclude existing objects from garbage collections, in Spark's workers only, once in each."""
+    """Exclude all existing objects from garbage collections. It does so only in Spark's workers, and once in each."""
     if not gc.get_freeze_count() and _program() == DAEMON:
         gc.freeze()
 
 
 def _program() -> str:
-    """Return the module with which this process was started; empty for a file."""
+    """Return the name of the module with which this process was started; empty if it was started with a file."""
     return getattr(getattr(sys.modules["__main__"], "__spec__", None), "name", "")

@@ -1,11 +1,11 @@
-"""Writers: what Spark calls to write a batch or a stream. The work itself is in `ottla.spark.row_sender` and `.exactly_once`.
+"""The writers that Spark calls to write a batch or a stream. `ottla.spark.row_sender` and `.exactly_once` do the work.
 
-**Exactly once**, unless `deliveryGuarantee` says otherwise: a reader with read_committed sees each row of a micro-batch once, and
-so those of a batch job, whatever Spark repeats; a job that names itself by `jobId` writes once even if it is started again.
-Until a batch is committed nothing of it is visible.
+**Exactly once** is the default of `deliveryGuarantee`. A reader with read_committed sees each row of a micro-batch or of a batch
+job once, whatever Spark repeats. A job with a `jobId` writes its rows once, even if the job is started again. Nothing of a batch is
+visible until it is committed.
 
-**At least once**: a task that Spark runs again, or a micro-batch that it repeats after a failure, writes its rows again: readers
-may see a row twice, never too few. Within one task rows are idempotent: a request repeated on the wire writes nothing twice.
+**At least once**: if Spark runs a task again, or repeats a micro-batch after a failure, its rows are written again. Readers can see
+a row twice, but miss none. Within one task, producers are idempotent, so that a request that is sent twice writes its rows once.
 
 Rows with the same key keep their order within a task.
 """
@@ -37,7 +37,7 @@ logger = logging.getLogger("ottla.spark")
 
 @dataclass(frozen=True)
 class TaskWritten(WriterCommitMessage):
-    """The message of a task to the driver about its rows. `work` is None for at least once."""
+    """A task's message to the driver about the rows that it wrote. `work` is None with at least once."""
 
     rows: int
     work: Work | None = None
@@ -46,7 +46,7 @@ class TaskWritten(WriterCommitMessage):
 
 
 def _write(options: WriteOptions, iterator: Iterator[pa.RecordBatch], own: Work | None, *, recorded: bool) -> TaskWritten:
-    # Spark creates writers in its own processes for planning and committing; only tasks need Arrow, and few need the network.
+    # imported when needed: Spark plans and commits in other processes, which need no Arrow and mostly no network
     if own is None:
         from ottla.spark.row_sender import write_rows
 
@@ -79,7 +79,10 @@ def _commit(options: WriteOptions, messages: Sequence[WriterCommitMessage | None
 def _abort(
     options: WriteOptions, messages: Sequence[WriterCommitMessage | None], *, recorded: bool, known: Work | None = None
 ) -> None:
-    """Abort the handed-over transactions, and for a job without an id (`known`) those that killed tasks left open."""
+    """Abort the transactions that tasks have handed over.
+
+    Unless the job has an id (`known`), also abort the ones that killed tasks left open.
+    """
     warn_of_leftovers(messages)
     written = [each for each in messages if isinstance(each, TaskWritten) and each.work is not None]
     own = next((each.work for each in written), known)
@@ -91,7 +94,7 @@ def _abort(
     try:
         committer_for(options, own.name).abort(own, handed, recorded=recorded)
     except KafkaError as error:
-        # The first failure is the one to report.
+        # raise the first failure
         logger.warning("transactions of a failed write were left to the next run, or to their timeouts: %s", error)
     finally:
         drop_committer(options, own.name)
@@ -138,7 +141,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def warn_of_leftovers(messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Warn that rows of a failed write stay visible if they were written at least once."""
+    """Warn that rows of a failed write stay visible, if tasks wrote them at least once."""
     rows = sum(message.rows for message in messages if isinstance(message, TaskWritten) and message.work is None)
     if rows:
         logger.warning(

@@ -21,18 +21,18 @@ def is_limited(options: ReadOptions) -> bool:
 
 
 def held(start: Offsets, end: Offsets) -> dict[TopicPartition, int]:
-    """Return the number of offsets of each partition, without empty partitions."""
+    """Return the number of offsets to read in each partition, without partitions that have none."""
     return {where: end[where] - start[where] for where in end if end[where] > start[where]}
 
 
 def enough(count: int, waited_ms: float, options: ReadOptions) -> bool:
-    """Return whether `count` records may begin a micro-batch, `waited_ms` after the start of the one before."""
+    """Return whether `count` records are enough for a micro-batch, `waited_ms` after the last one began."""
     least = options.min_offsets_per_trigger
     return least is None or count >= least or count == 0 or waited_ms >= options.max_trigger_delay_ms
 
 
 def admitted(start: Offsets, end: Offsets, options: ReadOptions, record_bytes: Mapping[TopicPartition, float]) -> PartitionOffsets:
-    """Return the end of a micro-batch within all limits; `record_bytes` is the mean record size of each partition.
+    """Return the end of a micro-batch within all limits. `record_bytes` is the mean size of a record in each partition.
 
     Every partition with records contributes at least one, so that none starves.
     """
@@ -47,9 +47,9 @@ def admitted(start: Offsets, end: Offsets, options: ReadOptions, record_bytes: M
 
 
 def within_bytes(start: Offsets, end: Offsets, max_bytes: int, record_bytes: Mapping[TopicPartition, float]) -> PartitionOffsets:
-    """Return an end with about `max_bytes`, in proportion to each partition's records.
+    """Return the end of a micro-batch of about `max_bytes`. Each partition contributes in proportion to its records.
 
-    A partition of unknown record size gets the mean of the others.
+    If the record size of a partition is unknown, the mean of the other partitions is used.
     """
     sizes = held(start, end)
     known = [record_bytes[where] for where in sizes if where in record_bytes]
@@ -62,9 +62,9 @@ def within_bytes(start: Offsets, end: Offsets, max_bytes: int, record_bytes: Map
 
 
 def limited(start: Offsets, end: Offsets, max_rows: int) -> PartitionOffsets:
-    """Return an end with `max_rows` records, in proportion to each partition's records.
+    """Return the end of a micro-batch of `max_rows` records. Each partition contributes in proportion to its records.
 
-    Each partition with records contributes at least one: only for that reason can the sum exceed `max_rows`.
+    Each partition with records contributes at least one. Only for this reason can the sum exceed `max_rows`.
     """
     sizes = held(start, end)
     total = sum(sizes.values())

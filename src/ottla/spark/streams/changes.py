@@ -1,4 +1,4 @@
-"""The changes of a stream's topics since the last read: deleted, created again, or no longer selected. Pure."""
+"""The changes of a stream's topics since the last read: deleted, recreated, or no longer selected. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ottla.spark.streams.stream_position import Position
 
 
 def gone(begin: Position, now: Position, selected: Collection[TopicPartition]) -> tuple[list[str], Position]:
-    """Return one clause for each topic or partition that cannot be continued from `begin`, and the rest of `begin`.
+    """Return one clause for each topic or partition that cannot be continued, and `begin` without them.
 
-    `now` has the query's existing partitions, `selected` the partitions of `begin` that the query still selects.
+    `now` has the partitions that exist. `selected` are the partitions of `begin` that the query still selects.
     """
     anew = begin.anew(now.topic_ids)
     left = begin.without(anew)
@@ -43,6 +43,6 @@ def _first(begin: Position, topic: str) -> str:
 
 
 def unknown_topics(wanted: Iterable[str], begin: Position, now: Position) -> list[str]:
-    """Return the topics that a query names, which were never read and do not exist."""
+    """Return the topics that a query names, that do not exist, and of which nothing was ever read."""
     seen = {where.topic for where in (*begin.offsets, *now.offsets)}
     return sorted(set(wanted) - seen)

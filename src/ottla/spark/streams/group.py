@@ -1,4 +1,4 @@
-"""The committed offsets of a consumer group that follow a stream, so that tools show its lag.
+"""The committed offsets of a consumer group, which follow a stream so that tools show its lag.
 
 The group has no members. The query's checkpoint decides what is read next, so a failed commit is logged and the query continues.
 """
@@ -22,7 +22,10 @@ from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 logger = logging.getLogger("ottla.spark")
 
 REPEAT_S, REPEAT_FAILED_S = 3600.0, 60.0
-"""The time in s after which the same offsets are committed again: brokers expire the offsets of a silent group."""
+"""The times, in s, after which the same offsets are committed again, after a success and after a failure.
+
+Brokers delete the offsets of a group that does not commit for long.
+"""
 
 
 class GroupOffsets:
@@ -37,10 +40,10 @@ class GroupOffsets:
         self._task: asyncio.Task[None] | None = None
 
     async def tell(self, offsets: PartitionOffsets, *, wait: bool) -> None:
-        """Commit `offsets` if they are new; return at once, except with `wait` or for the first commit.
+        """Commit `offsets` if they are new. Return at once, unless `wait` is set or this is the first commit.
 
-        While a commit is in flight no other begins: the next call commits the newest offsets. Raises `OptionError` if the first
-        commit fails permanently.
+        Only one commit is in flight: a later call commits the newest offsets. Raises `OptionError` if the first commit fails with
+        an error that is not retriable.
         """
         first = self._told is None
         if self._task is not None and (wait or self._task.done()):
@@ -68,5 +71,5 @@ class GroupOffsets:
         request = commit_request(ConsumerGroupMetadata(self._group_id), offsets)
         answer: OffsetCommitResponse = await self._coordinator.ask(OFFSET_COMMIT, request)
         for where, code in read_commit(answer):
-            if code != UNKNOWN_TOPIC_OR_PARTITION:  # the stream itself handles a deleted topic
+            if code != UNKNOWN_TOPIC_OR_PARTITION:  # the stream itself handles topics that are deleted
                 self._coordinator.check(code, f"Committing {where.topic}-{where.partition} for group {self._group_id}")

@@ -1,4 +1,4 @@
-"""Waiting for records as consumers do: each broker holds one Fetch until it has records, over several calls."""
+"""Waiting for records, as consumers wait: each broker holds a Fetch until it has records. The Fetch can last for several calls."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ottla.wire.api.fetch import FetchResponse
 logger = logging.getLogger("ottla.spark")
 
 WAIT_MS = 5_000
-"""The longest time in ms that a broker holds a Fetch; without records new partitions are searched after it."""
+"""The longest time, in ms, that a broker holds a Fetch. A stream without records then searches for new partitions."""
 _SHORTEST_WAIT_S = 0.001
 Positions = dict[TopicPartition, FetchPosition]
 
 
 class Poll(NamedTuple):
-    """A Fetch in flight at one broker. The task's result is whether it returned records, or lasted its whole time."""
+    """A Fetch in flight at one broker. The task returns whether the answer had records, or the Fetch lasted its whole time."""
 
     positions: Positions
     begun_s: float
@@ -32,7 +32,7 @@ class Poll(NamedTuple):
 
 
 class Polls:
-    """One `Poll` for each broker that leads partitions, on its own connection: other requests would wait behind it."""
+    """A `Poll` for each broker that leads partitions. Polls have their own connections, so that no request waits behind them."""
 
     def __init__(self, cluster: ClusterLinks, *, read_committed: bool) -> None:
         self._cluster = cluster
@@ -46,9 +46,9 @@ class Polls:
             await self._drop(node_id)
 
     async def wait(self, ends: PartitionOffsets, wait_s: float) -> bool:
-        """Return whether a broker has answered within `wait_s`: with records after `ends`, without, or with an error.
+        """Return whether a broker has answered within `wait_s`: with records after `ends`, without records, or with an error.
 
-        An answer without records returns only after `wait_s`, so that a failing broker is not queried more often.
+        After an answer without records, return only when `wait_s` is over, so that brokers with errors get no more queries.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + wait_s
@@ -63,7 +63,7 @@ class Polls:
         return bool(done) or not complete
 
     async def _begin(self, ends: PartitionOffsets) -> bool:
-        """Begin a poll for each leader of partitions; return False if any leader is unknown."""
+        """Begin a poll at each leader of partitions. Return False if a partition has no known leader."""
         cluster = self._cluster
         grouped, leaderless = cluster.metadata.by_leader(ends)
         now = asyncio.get_running_loop().time()
@@ -81,7 +81,7 @@ class Polls:
         return not leaderless
 
     async def _drop(self, node_id: int) -> None:
-        """End a poll. Without an answer its connection is closed: the broker would answer nothing else on it before."""
+        """End a poll. If it is not answered, close its connection, on which the broker would answer nothing else before."""
         task = self._polls.pop(node_id).task
         if task.done():
             return

@@ -1,7 +1,7 @@
 """The lag of a query behind its topics, from Spark's progress reports. Pure.
 
-Spark accepts no metrics from a Python source, and describes it by the address of a Java object. So the metrics and the description
-of the JVM connector are derived here from `query.lastProgress`.
+Spark accepts no metrics from a Python source, and describes it by the address of a Java object. Therefore this module derives the
+metrics and the description that the JVM connector has from `query.lastProgress`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from ottla.spark.streams.stream_position import Position, from_json
 
 
 class SourceProgress(NamedTuple):
-    """One source of a query. `topics` are the sorted names; the figures are offsets: of one partition, and of all together."""
+    """One source of a query. `topics` are its topics, sorted.
+
+    The figures are offsets: one for a partition, and one for all together.
+    """
 
     topics: tuple[str, ...]
     min_offsets_behind_latest: int
@@ -45,9 +48,9 @@ def _source(told: Mapping[str, Any]) -> SourceProgress:
 
 
 def offsets_behind_latest(progress: Any) -> list[SourceProgress]:
-    """Return the lag of each of a query's sources: `progress` is `query.lastProgress`, or the same as a dictionary.
+    """Return the lag of each source of a query. `progress` is `query.lastProgress`, as an object or a dictionary.
 
-    Sources of another kind have no topics and no lag. Raises `ValueError` for another object.
+    A source of another kind has no topics and no lag. Raises `ValueError` for other objects.
     """
     try:
         told = json.loads(progress.json) if hasattr(progress, "json") else progress

@@ -1,6 +1,6 @@
-"""The stream reader of topics: each call makes a few requests to brokers, and a pure module decides.
+"""The stream reader of topics. Each call sends a few requests to brokers, and pure modules decide.
 
-Spark keeps one `StreamReader` in its own process while a query runs; tasks get copies, which only `read`.
+Spark keeps one `StreamReader` in a process of its own while a query runs. Tasks get copies, of which they call only `read`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.spark")
 
 IDLE_WAIT_MS = 100
-"""The time in ms that an idle stream waits for records before it returns none; Spark calls again at once.
+"""The time, in ms, that a stream waits for records before it returns none. Spark calls it again at once.
 
-Another source of the query is delayed as long, so the stream does not wait while another source has records.
+The wait delays other sources of the query. Therefore the stream does not wait while another source has records.
 """
 SAMPLE_BYTES = 64 * 1024
 _NO_LIMIT = (1 << 63) - 1
@@ -41,7 +41,7 @@ _NO_LIMIT = (1 << 63) - 1
 
 @telling
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The reader that continues from the query's checkpoint. Offsets have the form of `streams.stored`."""
+    """The reader that continues from the query's checkpoint. Its offsets have the form of `streams.stream_position`."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
@@ -62,13 +62,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _watch(self) -> Watch:
         if self._opened is None:
-            from ottla.spark.streams.watch import Watch  # importing asyncio takes long, and tasks need none
+            from ottla.spark.streams.watch import Watch  # imported when needed: importing asyncio takes long, and tasks use none
 
             self._opened = Watch(self._options.client, self._options.selection)
         return self._opened
 
     def initialOffset(self) -> StoredOffsets:
-        """Return the start of a query without a checkpoint. Spark calls it repeatedly and needs the same result."""
+        """Return the start of a query without a checkpoint.
+
+        Spark calls this method several times, and needs the same result each time.
+        """
         if self._initial is None:
             self._initial = self._start()
         return self._initial
@@ -81,13 +84,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(Position(start, watch.topic_ids(start)))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit that Spark passes to `latestOffset`; a trigger that reads everything passes `ReadAllAvailable`."""
+        """Return the limit that Spark passes to `latestOffset`. A trigger that reads everything passes `ReadAllAvailable`."""
         return ReadMaxRows(_NO_LIMIT) if admission.is_limited(self._options) else ReadAllAvailable()
 
     def latestOffset(self, start: StoredOffsets, limit: ReadLimit) -> StoredOffsets:
-        """Return the end of the next micro-batch; `start` if there are no records, or not yet enough. Raises `DataLoss`.
+        """Return the end of the next micro-batch, or `start` if there are too few records for one. Raises `DataLoss`.
 
-        Spark calls it after the micro-batch that ended at `start`.
+        Spark calls this method after the micro-batch that ended at `start`.
         """
         begin = from_json(start)
         self._watch().tell(begin.offsets, wait=self._target is not None)
@@ -110,14 +113,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _is_idle(self, begin: PartitionOffsets) -> bool:
-        """Return whether the last call found too few records and none have arrived since; wait a little for some."""
+        """Return whether there are still too few records, after the last call found too few. Wait a short time for records.
+
+        Return False if the last call found enough.
+        """
         if self._idle_at is None:
             return False
         others_read, self._others_read = self._others_read, False
         wait_ms = 0.0 if others_read else float(IDLE_WAIT_MS)
         if self._idle_at == begin:
             return not self._watch().wait_for_records(begin, wait_ms)
-        # Some records are known: brokers are not queried for each record of a slow stream.
+        # Some records have arrived. Brokers are not queried for each further record of a slow stream.
         left_ms = max(0.0, self._options.max_trigger_delay_ms - self._since_last_batch_ms())
         until = time.monotonic() + min(wait_ms, left_ms) / 1000
         has_come = self._watch().wait_for_records(self._idle_at, min(wait_ms, left_ms))
@@ -129,7 +135,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return (time.monotonic() - self._last_batch_s) * 1000
 
     def _readable_from(self, begin: Position, latest: Position) -> PartitionOffsets:
-        """Return the offset at which each partition of `latest` is continued. Raises `DataLoss`."""
+        """Return the offset from which each partition of `latest` is read. Raises `DataLoss`."""
         selection = self._options.selection
         selected = {where for where in begin.offsets if asks_for(selection, where)}
         clauses, left = changes.gone(begin, latest, selected)
@@ -143,13 +149,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return left.offsets | self._starts_of_new(left.offsets, latest.offsets)
 
     def _accept(self, clauses: Sequence[str]) -> None:
-        """Raise `DataLoss`, or log each clause once if losses are accepted."""
+        """Raise `DataLoss` for clauses about lost records. If the query accepts losses, log each clause once instead."""
         news = [clause for clause in clauses if clause not in self._told or self._options.fail_on_data_loss]
         self._told.update(news)
         read_plan.accept_losses(news, fail=self._options.fail_on_data_loss)
 
     def _starts_of_new(self, begin: PartitionOffsets, end: PartitionOffsets) -> PartitionOffsets:
-        """Return the starts of partitions that are new since the query began: their first records. Raises `DataLoss` if deleted."""
+        """Return the starts of partitions that did not exist when the query began.
+
+        A new partition is read from offset 0. Raises `DataLoss` if its first records are deleted.
+        """
         new = dict.fromkeys((where for where in end if where not in begin), 0)
         if not new:
             return {}
@@ -166,7 +175,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return admission.admitted(begin, end, self._options, self._record_bytes)
 
     def _measure(self, begin: PartitionOffsets, end: PartitionOffsets, max_bytes: int) -> None:
-        """Measure record sizes if the micro-batch may exceed its limit by the known sizes."""
+        """Measure record sizes, unless the sizes measured before show that the micro-batch is far below its limit."""
         sizes = admission.held(begin, end)
         expected = sum(count * self._record_bytes.get(where, max_bytes) for where, count in sizes.items())
         if 2 * expected < max_bytes:
@@ -192,7 +201,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         wholes = read_plan.ranges(offsets, left.offsets)
         starts = {where: offsets[where] for where in (TopicPartition(each.topic, each.partition) for each in wholes)}
         latest = left.offsets
-        if end != self._planned:  # an earlier run planned this micro-batch: its records may be deleted
+        if end != self._planned:  # an earlier run planned this micro-batch, so its records may be deleted by now
             ends = self._watch().ends(finish.offsets).offsets
             latest = {where: ends[where] for where in left.offsets if where in ends}
         clauses += read_plan.lost(starts, now.offsets, latest) + read_plan.lost_ends(wholes, latest)
@@ -200,7 +209,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return pieces_of(self._options, read_plan.trimmed(wholes, now.offsets, latest))
 
     def commit(self, end: StoredOffsets) -> None:
-        """Commit the group's offsets. Spark calls it for all sources of a query when it plans a micro-batch."""
+        """Commit the group's offsets. Spark calls this method of all sources when it plans the query's next micro-batch."""
         self._others_read = self._idle_at is not None
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:

@@ -1,6 +1,7 @@
 """The reader of a stream whose options were refused.
 
-In Spark an exception in `streamReader` ends as `UnboundLocalError`; an exception of the reader is reported unchanged.
+Spark reports an exception in `streamReader` as `UnboundLocalError`, but an exception of the reader unchanged. Therefore the reader
+raises it.
 """
 
 from __future__ import annotations

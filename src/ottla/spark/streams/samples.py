@@ -1,4 +1,4 @@
-"""Samples of a topic's record sizes: the first batches of each partition are fetched, and their headers read."""
+"""Samples of the record sizes in topics: fetch the first batches of each partition, and read their headers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ottla.records.batches.header import batches
 async def record_bytes(
     cluster: ClusterLinks, settings: ConsumerSettings, begin: Mapping[TopicPartition, int], bytes_each: int
 ) -> dict[TopicPartition, float]:
-    """Return the stored bytes for each offset, in the first `bytes_each` bytes of each partition from `begin` on.
+    """Return the stored bytes per offset in each partition, from a sample of `bytes_each` bytes after `begin`.
 
-    A partition without records in its answer is left out. Raises `KafkaError`.
+    A partition without records in its sample is left out. Raises `KafkaError`.
     """
     limits = FetchLimits(bytes_each * len(begin), bytes_each, fetch_max_wait_ms=0, read_committed=settings.read_committed)
     grouped, _ = cluster.metadata.by_leader(begin)

@@ -20,14 +20,14 @@ from ottla.spark.read_plan import PartitionOffsets
 
 TOPIC_IDS, STARTING_OFFSETS = "topic ids", "starting offsets"
 StoredOffsets = dict[str, dict[str, Any]]
-"""The result of `to_json`, which can be written as JSON."""
+"""The result of `to_json`, which can be encoded as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """The offset of the next record of each partition, and the ids of their topics as far as they are known.
 
-    `starting_offsets`: the start of a query's first micro-batch, if this is its end.
+    `starting_offsets` is set for the end of a query's first micro-batch, and has the micro-batch's start.
     """
 
     offsets: PartitionOffsets
@@ -35,7 +35,7 @@ class Position:
     starting_offsets: PartitionOffsets | None = None
 
     def anew(self, later: Mapping[str, str]) -> list[str]:
-        """Return the topics that have another id in `later`: they were deleted and created again."""
+        """Return the topics whose id differs in `later`, because they were deleted and recreated."""
         return sorted(topic for topic, known in self.topic_ids.items() if later.get(topic, known) != known)
 
     def without(self, topics: list[str]) -> Position:
@@ -47,7 +47,7 @@ class Position:
 
 
 def id_text(topic_id: bytes) -> str:
-    """Return a topic's id in the form of Kafka's tools; empty from brokers without topic ids."""
+    """Return a topic's id in the form that Kafka's tools use; empty if brokers have no topic ids."""
     return urlsafe_b64encode(topic_id).rstrip(b"=").decode() if any(topic_id) else ""
 
 
@@ -77,7 +77,7 @@ def _offsets(stored: Mapping[str, Mapping[str, Any]]) -> PartitionOffsets:
 
 
 def from_json(stored: Mapping[str, Mapping[str, Any]]) -> Position:
-    """Parse a position. Raises `OptionError` for another form: another source wrote the checkpoint."""
+    """Parse a position. Raises `OptionError` for another form, which another source wrote."""
     try:
         return _position(stored)
     except (AttributeError, TypeError, ValueError):

@@ -1,7 +1,7 @@
 """The repeated queries of a stream to brokers: existing partitions, their ends, and new records. Blocking.
 
-Topics may be deleted and created again at any time. Each attempt of a query reads the metadata again, so that a deleted topic
-delays nothing. `reader` and the pure modules interpret the answers.
+Topics can be deleted and recreated at any time. Each attempt reads the metadata again, so that a deleted topic causes no delay.
+`reader` and the pure modules interpret the answers.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ottla.spark.streams.samples import record_bytes
 from ottla.spark.streams.stream_position import Position, id_text
 
 KEPT_S = 5.0
-"""The longest age in s of the list of partitions: new ones are found within this time."""
+"""The time, in s, for which the list of partitions is used. After it, new partitions are found."""
 LOOKS = 3
-"""The number of reads that must miss a known topic before it counts as deleted: a starting broker may not have it yet."""
+"""The number of metadata reads that must miss a topic before it counts as deleted. A starting broker may not have it yet."""
 
 
 class Watch(Brokers):
-    """The `Brokers` of a stream. With a group in the settings, `tell` commits its offsets."""
+    """A stream's queries to brokers. If the settings have a group, `tell` commits its offsets."""
 
     def __init__(self, settings: ConsumerSettings, selection: TopicSelection) -> None:
         super().__init__(settings)
@@ -43,7 +43,7 @@ class Watch(Brokers):
         super().close()
 
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, str]:
-        """Return the topic ids of partitions, as far as brokers return them."""
+        """Return the topic ids of partitions, without topics for which brokers return no id."""
         topics = self._cluster.metadata.topics
         found = {name: id_text(topics[name].topic_id) for name in {where.topic for where in partitions}}
         return {name: topic_id for name, topic_id in found.items() if topic_id}
@@ -51,12 +51,12 @@ class Watch(Brokers):
     def ends(self, before: Collection[TopicPartition] = (), *, fresh: bool = False) -> Position:
         """Return the ends of the selected partitions that exist.
 
-        A topic of the former partitions `before` counts as deleted when several reads have missed it. Raises `KafkaError`.
+        A topic of `before`, the former partitions, counts as deleted after several reads have missed it. Raises `KafkaError`.
         """
         return self._retried(lambda: self._now(LATEST_TIMESTAMP, before, fresh=fresh))
 
     def begins(self, before: Collection[TopicPartition]) -> Position:
-        """Return the starts of the partitions that exist; otherwise like `ends`."""
+        """Return the starts of the selected partitions that exist. Topics count as deleted, and errors are raised, as by `ends`."""
         return self._retried(lambda: self._now(EARLIEST_TIMESTAMP, before, fresh=True))
 
     async def _now(self, timestamp: int, before: Collection[TopicPartition], *, fresh: bool) -> Position:
@@ -65,7 +65,7 @@ class Watch(Brokers):
         try:
             offsets = await self._listed(dict.fromkeys(self._partitions, timestamp), timeout_ms=0)
         except KafkaError:
-            self._seen_s = -KEPT_S  # the next attempt begins with a read
+            self._seen_s = -KEPT_S  # the next attempt begins with a read of metadata
             raise
         return Position(offsets, self.topic_ids(offsets))
 
@@ -81,14 +81,14 @@ class Watch(Brokers):
         self._seen_s = time.monotonic()
 
     def wait_for_records(self, ends: PartitionOffsets, wait_ms: float) -> bool:
-        """Return whether to query `ends` again, since there may be records after them; within `wait_ms`."""
+        """Wait up to `wait_ms` for records after `ends`. Return whether there may be some, so that `ends` must be queried again."""
         return self._runner.run(self._polls.wait(ends, wait_ms / 1000))
 
     def record_bytes(self, begin: Mapping[TopicPartition, int], bytes_each: int) -> dict[TopicPartition, float]:
-        """Return the mean size of records from `begin` on, from a sample of each partition. Raises `KafkaError`."""
+        """Return the mean record size in each partition, from a sample of `bytes_each` bytes after `begin`. Raises `KafkaError`."""
         return self._retried(lambda: record_bytes(self._cluster, self._settings, begin, bytes_each))
 
     def tell(self, offsets: PartitionOffsets, *, wait: bool = False) -> None:
-        """Commit `offsets` for the group; without `wait` in the background. Raises `OptionError`."""
+        """Commit `offsets` for the group. Without `wait`, the commit runs in the background. Raises `OptionError`."""
         if self._group is not None:
             self._runner.run(self._group.tell(offsets, wait=wait))
