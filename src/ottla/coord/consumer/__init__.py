@@ -1,1 +1,1 @@
-"""Groups of the consumer protocol (KIP-848): members send heartbeats, the coordinator assigns."""
+"""Groups of the consumer protocol (KIP-848): members send heartbeats, and the coordinator assigns partitions."""

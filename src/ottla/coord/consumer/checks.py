@@ -23,13 +23,13 @@ OWN_MEMBER_ID_FROM = 1
 """The first version in which clients choose their member id (KIP-1082)."""
 
 Owned = Mapping[Uuid, Collection[int]]
-"""The partitions that a member reports as its own, by topic id."""
+"""The partitions that a member reports as owned, by topic id."""
 
 _BLANKS = "".join(map(chr, range(33)))
 
 
 def request_error(body: ConsumerGroupHeartbeatRequest, version: int, assignors: Collection[str]) -> Refusal | None:
-    """Return what is wrong with the request itself."""
+    """Return the refusal of an invalid request, whatever the state of its group; None if it is valid."""
     epoch = body.member_epoch
     needs_id = version >= OWN_MEMBER_ID_FROM or epoch > 0 or epoch == LEAVING_EPOCH
     for name, text in (
@@ -75,17 +75,17 @@ def _assignor_error(name: str | None, assignors: Collection[str]) -> Refusal | N
 
 
 def room_error(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> Refusal | None:
-    """Return a refusal if the group is full. Members, and static members that join again, need no room."""
+    """Return a refusal if the group is full. Present members, and static members that join again, are never refused."""
     if len(group.members) < max_size or member_id in group.members or instance_id in group.static:
         return None
     return Refusal(GROUP_MAX_SIZE_REACHED, f"The group has {len(group.members)} members, which is its maximum.")
 
 
 def epoch_error(member: ConsumerMember, epoch: int, owned: Owned | None) -> Refusal | None:
-    """Return a refusal unless a member sends its epoch, or 0 to join again.
+    """Return a refusal unless a member sends its present epoch, or 0 to join again.
 
-    A member that sends its previous epoch may have lost the reply with the new one. It is accepted if it owns no partition that
-    is not assigned to it.
+    A member that sends its previous epoch can have missed the reply with the present one. It is accepted if it reports only
+    owned partitions that are assigned to it.
     """
     if epoch in (JOINING_EPOCH, member.epoch):
         return None
@@ -108,7 +108,7 @@ def unknown_member(group: ConsumerGroup, member_id: str) -> Refusal:
 
 
 def static_error(group: ConsumerGroup, member_id: str, instance_id: str) -> Refusal | None:
-    """Return a refusal unless the instance id exists and belongs to this member id."""
+    """Return a refusal unless the group's static member with this instance id has this member id."""
     holder = group.static.get(instance_id)
     if holder is None:
         return Refusal(UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown: join first.")

@@ -1,8 +1,8 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup of members of a consumer group that use the classic protocol.
 
-A group has both kinds of members while it migrates between the protocols. Classic members reach their targets by the rules of
-the consumer protocol. A heartbeat makes them rejoin; a join reports revoked partitions and is answered at once; SyncGroup
-returns the assignment.
+A group has members of both protocols while it migrates between them. Classic members reach their target assignments by the rules
+of the consumer protocol. The reply to a heartbeat requests a rejoin. A join reports revoked partitions and is answered at once.
+SyncGroup returns the assignment.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Identity = LeaveGroupRequest.MemberIdentity
 
 
 def join(draft: ConsumerDraft, ask: Asked[JoinGroupRequest]) -> Refusal | None:
-    """Decide a JoinGroup to a consumer group that has members. It is answered at once: there is no generation to wait for."""
+    """Decide a JoinGroup to a consumer group that has members. The reply comes at once, because no join phase exists."""
     body = ask.body
     refused = _join_error(draft, ask)
     if refused is not None:
@@ -61,7 +61,7 @@ def join(draft: ConsumerDraft, ask: Asked[JoinGroupRequest]) -> Refusal | None:
     if isinstance(member, Refusal):
         return member
     if subscription.owned and member.member_id not in draft.group.members and draft.replaced is None:
-        # The member was removed and does not know it: it must first learn that its partitions belong to others.
+        # The member was removed without noticing. Its partitions can belong to other members, so it must revoke them first.
         return Refusal(UNKNOWN_MEMBER_ID, "The member owns partitions, but is unknown to the coordinator: revoke them and rejoin.")
     updated = _reported(member, ask, subscription)
     refused = crowd_error(draft, member, updated)
@@ -91,7 +91,7 @@ def _supports(group: ConsumerGroup, body: JoinGroupRequest) -> bool:
 
 
 def _joining_member(draft: ConsumerDraft, body: JoinGroupRequest) -> ConsumerMember | Refusal:
-    """Return the member that joins. Any member id is accepted, because the coordinator gave it out."""
+    """Return the member that joins. An unknown member id is accepted, because only the coordinator creates member ids."""
     group, instance_id = draft.group, body.group_instance_id
     if instance_id is None:
         member_id = body.member_id or draft.context.new_id()
@@ -126,7 +126,7 @@ def _reconcile(
     looked: Outlook,
     subscription: EmbeddedSubscription,
 ) -> Refusal | None:
-    """Reconcile the member, or turn the group into a classic one if no member of the consumer protocol is left."""
+    """Reconcile the member; if no member of the consumer protocol is left, convert the group into a classic group instead."""
     group = draft.group
     holder = None if draft.replaced is None else group.members[draft.replaced]
     if holder is not None and holder.classic is None and _leaves_only_classic(draft, holder):
@@ -137,7 +137,7 @@ def _reconcile(
             return led
         downgrade_with(draft, led, settled=settled)
         if not settled:
-            return None  # the reply comes when all have joined
+            return None  # the reply comes when all members have joined
     else:
         led = lead(draft, looked, updated, target(draft, looked, member, updated), subscription.owned)
         if isinstance(led, Refusal):
@@ -150,7 +150,7 @@ def _reconcile(
 
 
 def _leaves_only_classic(draft: ConsumerDraft, holder: ConsumerMember) -> bool:
-    """Return whether the group becomes classic when the joining member replaces this one."""
+    """Return whether the group becomes a classic group when the joining member replaces `holder`."""
     alone = len(draft.group.members) == 1
     return may_be_classic(draft, 1) if alone else can_downgrade(draft, [holder])
 
@@ -162,7 +162,7 @@ def _seen(draft: ConsumerDraft, member_id: str) -> None:
 
 
 def _joined(member: ConsumerMember) -> JoinGroupResponse:
-    """Return the reply to a join. It has no leader: the coordinator assigns."""
+    """Return the reply to a join. It names no leader, because the coordinator computes the assignment."""
     return JoinGroupResponse(
         member_id=member.member_id, generation_id=member.epoch, protocol_type=PROTOCOL_TYPE, protocol_name=_protocol(member)
     )
@@ -174,7 +174,7 @@ def _protocol(member: ConsumerMember) -> str:
 
 
 def sync_group(draft: ConsumerDraft, ask: Asked[SyncGroupRequest]) -> Refusal | None:
-    """Decide a SyncGroup: return the member's assignment, unless it has to rejoin for a newer target."""
+    """Decide a SyncGroup: reply with the member's assignment, unless the member must rejoin for a newer target."""
     body = ask.body
     member = _known(draft, body.member_id, body.group_instance_id, body.generation_id)
     if isinstance(member, Refusal):
@@ -198,7 +198,7 @@ def _differs(said: str | None, known: str) -> bool:
 
 
 def _known(draft: ConsumerDraft, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember | Refusal:
-    """Return the member of the request, if it uses the classic protocol and sends its generation."""
+    """Return the member of a request, or a refusal unless it uses the classic protocol and sends its present generation."""
     group = draft.group
     if instance_id is not None:
         refused = static_error(group, member_id, instance_id)
@@ -213,7 +213,7 @@ def _known(draft: ConsumerDraft, member_id: str, instance_id: str | None, genera
 
 
 def heartbeat(draft: ConsumerDraft, ask: Asked[HeartbeatRequest]) -> Refusal | None:
-    """Decide a Heartbeat: the member must rejoin if it has to revoke partitions or can get some."""
+    """Decide a Heartbeat. The reply requests a rejoin if the member must revoke partitions or can get new ones."""
     body = ask.body
     member = _known(draft, body.member_id, body.group_instance_id, body.generation_id)
     if isinstance(member, Refusal):
@@ -233,7 +233,7 @@ def _must_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Return whether another member still has a partition of its target."""
+    """Return whether another member still has a partition of this member's target."""
     return any(
         partition not in member.assigned.get(topic_id, {}) and group.owner(topic_id, partition) is not None
         for topic_id, partitions in group.targets.get(member.member_id, NO_TARGET).items()
@@ -242,14 +242,14 @@ def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _await_rejoin(draft: ConsumerDraft, member: ConsumerMember) -> None:
-    """Give a member its rebalance timeout to rejoin, counted from the first reply that requests it."""
+    """Start the deadline for a member to rejoin: its rebalance timeout, from the first reply that requests a rejoin."""
     if member.member_id not in draft.group.rejoining:
         draft.store(RejoinAwaited(draft.group_id, member.member_id))
         draft.after(RejoinKey(draft.group_id, member.member_id), member.rebalance_timeout_ms)
 
 
 def leave(draft: ConsumerDraft, ask: Asked[LeaveGroupRequest]) -> None:
-    """Decide a LeaveGroup. Each member gets an error code of its own; members of both protocols can be removed by it."""
+    """Decide a LeaveGroup, which can remove members of both protocols. Each member gets its own error code."""
     leaving = ask.body.members if ask.version >= MANY_MEMBERS_FROM else [Identity(member_id=ask.body.member_id)]
     going: dict[str, ConsumerMember] = {}
     results = []
@@ -271,7 +271,7 @@ def leave(draft: ConsumerDraft, ask: Asked[LeaveGroupRequest]) -> None:
 
 
 def _leaving(group: ConsumerGroup, identity: Identity) -> ConsumerMember | Refusal:
-    """Return the member that leaves. An operator removes a static one by its instance id alone, with an empty member id."""
+    """Return the member that leaves, or a refusal. An operator removes a static member by its instance id, without a member id."""
     instance_id = identity.group_instance_id
     if instance_id is None:
         return group.members.get(identity.member_id) or unknown_member(group, identity.member_id)

@@ -17,14 +17,14 @@ from ottla.wire.errors import (
 from ottla.wire.schema import Uuid
 
 MEMBER_EPOCH_FROM = 9
-"""The first version of OffsetCommit whose response has an error for members of the consumer protocol."""
+"""The first version of OffsetCommit whose response can contain STALE_MEMBER_EPOCH, for members of the consumer protocol."""
 
 Place = tuple[Uuid, int]
 Members = Mapping[str, ConsumerMember]
 
 
 def commit_error(members: Members, body: OffsetCommitRequest, version: int) -> int:
-    """Return why a commit is refused. One without an epoch comes from outside the group, and needs a group without members."""
+    """Return the error of a commit. A commit without an epoch comes from outside the group, which must be empty then."""
     epoch = body.generation_id_or_member_epoch
     if epoch < 0 and not members:
         return NONE
@@ -42,7 +42,7 @@ def commit_error(members: Members, body: OffsetCommitRequest, version: int) -> i
 
 
 def _had_all(member: ConsumerMember, epoch: int, places: Iterable[Place]) -> bool:
-    """Return whether a member with an old epoch had all these partitions at that epoch."""
+    """Return whether a member already had all these partitions at `epoch`, which is older than its present epoch."""
     for topic_id, partition in places:
         given_at = member.given_at(topic_id, partition)
         if given_at is None or epoch < given_at:
@@ -55,7 +55,7 @@ def _stale(member: ConsumerMember) -> int:
 
 
 def fetch_error(members: Members, wanted: OffsetFetchRequest.OffsetFetchRequestGroup) -> int:
-    """Return why a fetch is refused. One without member and epoch is allowed; a member must send its epoch."""
+    """Return the error of a fetch. A fetch without member id and epoch is allowed. A member must send its present epoch."""
     if wanted.member_id is None and wanted.member_epoch < 0:
         return NONE
     member = members.get(wanted.member_id or "")

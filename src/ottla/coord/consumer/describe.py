@@ -35,7 +35,7 @@ def not_found(group_id: str, message: str) -> Described:
 
 
 def _member(group: ConsumerGroup, member: ConsumerMember, topics: KnownTopics) -> DescribedMember:
-    """Return a member. Its assignment includes the partitions to revoke, because it reads them until it has revoked them."""
+    """Return a member's description. Its assignment includes the partitions to revoke, which the member still reads."""
     held: dict[Uuid, set[int]] = {}
     for part in (member.assigned, member.revoking):
         for topic_id, partitions in part.items():
@@ -56,7 +56,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, topics: KnownTopics) -
 
 
 def _assignment(partitions: Mapping[Uuid, Iterable[int]], topics: KnownTopics) -> Assignment:
-    """Return partitions with topic names. Deleted topics are left out: they have none."""
+    """Return an assignment with topic names. Deleted topics are left out, because their names are unknown."""
     named = ((topics.with_id(topic_id), indexes) for topic_id, indexes in partitions.items())
     return Assignment(
         topic_partitions=[

@@ -1,6 +1,7 @@
 """The draft of a decision about one consumer group: it collects records, replies and timers, and changes nothing.
 
-Rules are elsewhere, and work on the draft. Members and targets are values, so rules return new ones and do not change the group.
+The rules of the protocol are elsewhere, as functions of a draft. Members and targets are immutable values, so rules return new
+values and do not change the group.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 
 
 class Refusal(NamedTuple):
-    """The refusal of a request, which voids the draft. `message` is one sentence for the client's log."""
+    """The refusal of a request. The draft must be discarded then. `message` is one sentence for the client's log."""
 
     error_code: int
     message: str
@@ -33,8 +34,8 @@ class Refusal(NamedTuple):
 class ConsumerDraft:
     """The collected records, replies and timers of a decision.
 
-    `group` is the present group, which must not be changed. `replaced` is the static member that another one replaces.
-    `unsettled` is whether the group needs a new assignment in any case. `shown` keeps the topics that the sender may see.
+    `group` is the present group, which must not be changed. `replaced` is the id of the static member that is being replaced.
+    `unsettled` says whether the group needs a new assignment in any case. `shown` filters the topics that the sender can see.
     """
 
     __slots__ = (
@@ -72,18 +73,18 @@ class ConsumerDraft:
         self._records.append(record)
 
     def found(self, group: ConsumerGroup, records: Iterable[ConsumerStored]) -> None:
-        """Replace the group by a new one that begins with these records."""
+        """Replace the group by a new group that begins with these records."""
         for record in records:
             apply(group, record)
             self._records.append(record)
         self.group = group
 
     def answer(self, message: Message, token: int | None = None) -> None:
-        """Reply to the present input, or to the one with this `token`."""
+        """Reply to the present input, or to the input with this `token`."""
         self._replies.append(Reply(self.token if token is None else token, message))
 
     def take_over(self, outcome: Outcome[ClassicEvent | GroupStored]) -> None:
-        """Add another decision to this one."""
+        """Add the records, replies and timers of another decision to this draft."""
         self._records += outcome.records
         self._replies += outcome.replies
         self._timers |= {timer.key: timer.deadline_ms for timer in outcome.timers}
@@ -95,13 +96,13 @@ class ConsumerDraft:
         self._timers[key] = None
 
     def setting(self, name: str, otherwise: int) -> int:
-        """Return the setting of this group alone, or else `otherwise`."""
+        """Return the group's own value of a setting; `otherwise` if the group has none."""
         if self._of_group is None:
             self._of_group = self.context.of_group(self.group_id)
         return self._of_group.get(name, otherwise)
 
     def expect(self, member: ConsumerMember) -> None:
-        """Restart a member's session timeout. Members that use the classic protocol send their own."""
+        """Restart a member's session timeout. Members that use the classic protocol have requested their own timeout."""
         timeout_ms = self.context.settings.group_consumer_session_timeout_ms
         timeout_ms = self.setting(SESSION_TIMEOUT, timeout_ms) if member.classic is None else member.classic.session_timeout_ms
         self.after(SessionKey(self.group_id, member.member_id), timeout_ms)
@@ -117,7 +118,7 @@ class ConsumerDraft:
 
 
 def member_record(group_id: str, member: ConsumerMember) -> MemberStored:
-    """Return the record of a member's own report."""
+    """Return the record of the data that a member reports about itself."""
     return MemberStored(
         group_id,
         member.member_id,
@@ -134,7 +135,7 @@ def member_record(group_id: str, member: ConsumerMember) -> MemberStored:
 
 
 def current_record(group_id: str, member: ConsumerMember) -> CurrentStored:
-    """Return the record of a member's assignment and state."""
+    """Return the record of a member's present assignment and state."""
     return CurrentStored(
         group_id, member.member_id, member.epoch, member.previous_epoch, member.state, member.assigned, member.revoking
     )

@@ -1,4 +1,4 @@
-"""Subscriptions and assignments of the classic protocol as bytes, which the coordinator of a mixed group reads and writes."""
+"""The encoded subscriptions and assignments of consumers in the classic protocol, for groups with members of both protocols."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEWEST = 3
 
 
 class EmbeddedSubscription(NamedTuple):
-    """A member's subscription. `owned`, by topic id, was assigned in `generation` (-1: unknown)."""
+    """A member's subscription. `owned` are its partitions by topic id, assigned in `generation` (-1 if unknown)."""
 
     topics: frozenset[str]
     rack_id: str | None
@@ -26,18 +26,18 @@ class EmbeddedSubscription(NamedTuple):
 
 
 class UnreadableAssignment(ValueError):
-    """An assignment of the classic protocol that the coordinator cannot use: one sentence that says why."""
+    """The coordinator cannot use an assignment of the classic protocol. The text says why, in one sentence."""
 
 
 def read_subscription(metadata: bytes, topics: KnownTopics) -> EmbeddedSubscription:
-    """Parse a subscription. Raises `Malformed`."""
+    """Parse a subscription. Raises `Malformed` if it cannot be parsed."""
     _, held = decode_from_member(ConsumerProtocolSubscription, metadata)
     owned = topics.by_id({each.topic: each.partitions for each in held.owned_partitions})
     return EmbeddedSubscription(frozenset(held.topics), held.rack_id or None, owned, held.generation_id)
 
 
 def read_assignment(assignment: bytes, topics: KnownTopics) -> Partitions:
-    """Return the assigned partitions of a member; none before its first. Raises `Malformed` and `UnreadableAssignment`."""
+    """Parse a member's assignment; empty bytes mean that it has none yet. Raises `Malformed` or `UnreadableAssignment`."""
     if not assignment:
         return {}
     _, held = decode_from_member(ConsumerProtocolAssignment, assignment)
@@ -47,7 +47,7 @@ def read_assignment(assignment: bytes, topics: KnownTopics) -> Partitions:
 
 
 def write_assignment(partitions: Mapping[Uuid, Iterable[int]], topics: KnownTopics, metadata: bytes) -> bytes:
-    """Return an assignment in the version of the member's own subscription, without deleted topics."""
+    """Encode an assignment in the version of the member's subscription `metadata`. Deleted topics are left out."""
     named = ((topics.with_id(topic_id), indexes) for topic_id, indexes in partitions.items())
     held = ConsumerProtocolAssignment.TopicPartition
     assigned = [held(topic=topic.name, partitions=sorted(indexes)) for topic, indexes in named if topic is not None]

@@ -1,4 +1,4 @@
-"""Volatile events of consumer groups: a restart of the coordinator drops them. Values only."""
+"""Volatile events of consumer groups: they are lost when the coordinator restarts. Values only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.coord.consumer.topics import KnownTopics
 
 
 class TopicsSeen(NamedTuple):
-    """The present topics; `names` were created, changed or deleted, and `new` is whether any were created."""
+    """The present topics. `names` were created, changed or deleted; `new` says whether any of them were created."""
 
     topics: KnownTopics
     names: frozenset[str]
@@ -54,7 +54,7 @@ class RejoinAwaited(NamedTuple):
 
 
 class RejoinSeen(NamedTuple):
-    """A member that had to rejoin did."""
+    """A member has rejoined before its deadline."""
 
     group_id: str
     member_id: str

@@ -1,7 +1,7 @@
-"""The state of one consumer group (KIP-848), its answers as a `Group` (`ottla.coord.groups`), and `apply`, which alone changes it.
+"""The state of one consumer group (KIP-848), its methods as a `Group` (`ottla.coord.groups`), and `apply`, which changes it.
 
-Requests to its members and decisions are elsewhere. The state follows from epochs and members, and its events are records: those
-of one decision are applied one after the other, so that some states here are never seen from outside.
+Decisions about requests are elsewhere. The state follows from epochs and members, and its events are records. The records of one
+decision are applied one after the other, so clients never see some of these states.
 
 | state | event | next state |
 |---|---|---|
@@ -74,7 +74,7 @@ TARGET_TOPIC_BYTES: Final = 350
 TARGET_BYTES: Final = 30
 HELD_TOPIC_BYTES: Final = 700
 HELD_BYTES: Final = 50
-"""The memory in bytes of each topic and each partition: of a member's target, and of its assignment."""
+"""The memory in bytes of each topic and of each partition in a member's target, and in its assignment."""
 
 
 class Resolved(NamedTuple):
@@ -87,12 +87,12 @@ class Resolved(NamedTuple):
 class ConsumerGroup:
     """One consumer group.
 
-    Members and targets are immutable values. `subscriptions` counts the members with the same topic names; `patterns` counts the
-    members of each regular expression, `assignors` of each assignor, and `protocols` of each classic protocol. `owners` is the
-    member that has a partition, or has yet to revoke it. `stale` and `stale_patterns`: topics may have changed since the group
-    used them. `seeking`: patterns are being matched. `assigning` is the token of the input that began the present long
-    assignment. `rejoining` are classic members that have to rejoin. `weight` is about the memory of the members in bytes,
-    without their topic names.
+    Members and targets are immutable values. `subscriptions` counts the members with the same topic names, `patterns` the members
+    of each regular expression, `assignors` of each assignor, and `protocols` of each classic protocol. `owners` are the members
+    that have a partition or must still revoke it. `stale` and `stale_patterns` say that topics, or the set of topics, can have
+    changed since the group last used them. `seeking` says that patterns are being matched. `assigning` is the token of the input
+    that began the present long assignment. `rejoining` are classic members that must rejoin. `weight` is the estimated memory of
+    the members in bytes, without their topic names.
     """
 
     group_type: ClassVar[str] = "consumer"
@@ -166,14 +166,14 @@ class ConsumerGroup:
         return not self.members
 
     def serves(self, request: type) -> bool:
-        """Return whether it has members of its own that may send this classic request: a join to an empty group is another's."""
+        """Return whether this group decides a classic request: all requests, except a JoinGroup while the group is empty."""
         return request is not JoinGroupRequest or bool(self.members)
 
     def commit_error(self, body: OffsetCommitRequest, version: int) -> int:
         return commit_error(self.members, body, version)
 
     def transactional_commit_error(self, body: TxnOffsetCommitRequest) -> int:
-        """Return why it accepts no offsets of this producer now."""
+        """Return the error of a commit in a producer's transaction. A commit without a member id is allowed."""
         epoch = body.generation_id_or_member_epoch
         if names_nobody(body) or (epoch < 0 and not self.members):
             return NONE
@@ -192,11 +192,11 @@ class ConsumerGroup:
         return None
 
     def expires_from_ms(self) -> int | None:
-        """Return that the retention of each offset begins at its commit: it is not stored when a group became empty (KIP-848)."""
+        """Return -1: retention begins at each commit, because the time when a group became empty is not stored (KIP-848)."""
         return NO_TIMESTAMP
 
     def tombstones(self, replaced: str | None = None, newcomer: str = "") -> Sequence[ConsumerStored]:
-        """Return the records that delete the group, in which a new member may have replaced another."""
+        """Return the records that delete the group, with the member id `newcomer` in place of `replaced`."""
         group_id = self.group_id
         member_ids = [newcomer if member_id == replaced else member_id for member_id in self.members]
         records: list[ConsumerStored] = [CurrentForgotten(group_id, member_id) for member_id in member_ids]
@@ -208,12 +208,12 @@ class ConsumerGroup:
         return records
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
-        """Return the present member with this instance id."""
+        """Return the static member with this instance id; None if it is missing."""
         member_id = self.static.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
     def is_subscribed(self, topic: str) -> bool:
-        """Return whether a member may be reading this topic."""
+        """Return whether a member can be reading this topic."""
         return any(topic in names for names in self.subscribed())
 
     def subscribed(self) -> Iterator[frozenset[str]]:
@@ -223,22 +223,22 @@ class ConsumerGroup:
             yield resolved.topics
 
     def owner(self, topic_id: Uuid, partition: int) -> str | None:
-        """Return the member that has a partition or has yet to revoke it."""
+        """Return the member that has a partition or must still revoke it; None if the partition is free."""
         return self.owners.get(topic_id, {}).get(partition)
 
     def taken(self, topic_id: Uuid) -> AbstractSet[int]:
-        """Return the partitions of a topic that members have or have yet to revoke."""
+        """Return the partitions of a topic that members have or must still revoke."""
         return self.owners.get(topic_id, NOBODYS).keys()
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """Return the topics to which a member subscribes, by name or regular expression; an unmatched expression has none."""
+        """Return the topics to which a member subscribes, by name or by a regular expression that was matched already."""
         resolved = self.resolved.get(member.pattern) if member.pattern else None
         return member.topics if resolved is None else member.topics | resolved.topics
 
 
 def apply(group: ConsumerGroup, event: ConsumerStored | ConsumerEvent) -> None:
     """Apply one record or event to the group."""
-    _APPLY[type(event)](group, event)  # type: ignore[arg-type]  # the table goes by the event's type
+    _APPLY[type(event)](group, event)  # type: ignore[arg-type]  # the table's keys are the events' types
 
 
 def _count(counts: dict[K, int], names: Iterable[K], by: int) -> None:
@@ -251,7 +251,7 @@ def _count(counts: dict[K, int], names: Iterable[K], by: int) -> None:
 
 
 def _count_member(group: ConsumerGroup, member: ConsumerMember, by: int) -> None:
-    """Add a member to the counts, or remove it."""
+    """Add `by` (1 or -1) to the counts for a member's topics, pattern, assignor and protocols."""
     group.weight += by * member.weight
     if member.topics:
         _count(group.subscriptions, (member.topics,), by)
@@ -284,7 +284,7 @@ def _own(group: ConsumerGroup, member_id: str, held: Epochs) -> None:
 
 
 def _disown(group: ConsumerGroup, member_id: str, held: Epochs) -> None:
-    """Remove a member as the owner of partitions, unless another member is the owner by now."""
+    """Remove a member as the owner of partitions, except partitions that another member owns already."""
     for topic_id, partitions in held.items():
         owners = group.owners.get(topic_id, {})
         for partition in partitions:
@@ -311,7 +311,7 @@ def _member_stored(group: ConsumerGroup, event: MemberStored) -> None:
 
 
 def described(member: ConsumerMember, stored: MemberStored) -> ConsumerMember:
-    """Return the member with its stored report, and its assignment unchanged."""
+    """Return the member with the stored report in place of its own. Its assignment stays."""
     return replace(
         member,
         instance_id=stored.instance_id,
@@ -429,7 +429,7 @@ def _rejoin_seen(group: ConsumerGroup, event: RejoinSeen) -> None:
 
 
 def _gone(group: ConsumerGroup, event: EpochForgotten) -> None:
-    """Change nothing: the coordinator drops the group."""
+    """Change nothing, because the coordinator removes the group."""
 
 
 _APPLY: dict[type, Callable[[ConsumerGroup, Never], None]] = {

@@ -1,4 +1,4 @@
-"""The consumer groups of one coordinator: the rule that decides each request, and the group that each record changes."""
+"""The consumer groups of one coordinator. Each request is passed to the rule that decides it, each record to its group."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ class ConsumerGroups:
         return group.weight - before
 
     def prepare(self, group_id: str, member_id: str, names: frozenset[str]) -> Pauses[None]:
-        """Compute in advance, with pauses, what the decision about a heartbeat with thousands of topic names needs."""
+        """Compute in advance, with pauses, the data for the decision about a heartbeat with thousands of topic names."""
         group = self.groups.get(group_id) or ConsumerGroup(group_id)
         member = group.members.get(member_id) or ConsumerMember(member_id)
         yield from self._context.topics.hash_slowly(*subscribed_with(group, member, names, group.resolved))
 
     def recall(self, now: Now) -> list[GroupOutcome]:
-        """Restart all deadlines after a restart of the broker: of sessions, and of revocations."""
+        """Restart all deadlines of sessions and revocations, after the stored records were loaded."""
         outcomes: list[GroupOutcome] = []
         for group in self.groups.values():
             draft = self._draft(group, now)
@@ -99,7 +99,7 @@ class ConsumerGroups:
         return outcomes
 
     def see(self, event: TopicsSeen) -> None:
-        """Note in each group that reads one of these topics that it has to look again."""
+        """Mark each group that subscribes to one of the changed topics as stale, so that its next heartbeat checks the topics."""
         for group in self.groups.values():
             group.stale_patterns = group.stale_patterns or event.new
             group.stale = group.stale or any(not names.isdisjoint(event.names) for names in group.subscribed())
@@ -119,7 +119,7 @@ class ConsumerGroups:
         return draft.outcome() if refused is None else _answered(asked, heartbeats.refusal(refused))
 
     def _begin(self, draft: ConsumerDraft, epoch: int, known: Group | None) -> Refusal | None:
-        """Create a group by a join, in place of an empty one of another kind, or turn a classic one into a consumer group."""
+        """Create the group of a joining member. It replaces an empty classic group; a classic group with members is migrated."""
         if epoch != JOINING_EPOCH:
             return Refusal(GROUP_ID_NOT_FOUND, f"Consumer group {draft.group_id} does not exist: join first.")
         if known is None:
@@ -145,7 +145,7 @@ class ConsumerGroups:
         return describe.not_found(group_id, f"Group {group_id} not found.")
 
     def _classic(self, asked: Asked[ClassicRequest], now: Now) -> GroupOutcome:
-        """Decide a classic request to a consumer group, which is asked first whether it `serves` the request."""
+        """Decide a classic request to a consumer group. The caller has checked that the group `serves` the request."""
         body = asked.body
         draft = self._draft(self.groups[body.group_id], now, asked.token, asked.shown)
         refused = _CLASSIC[type(body)](self, draft, asked)  # type: ignore[arg-type]  # the table goes by the body's type
@@ -190,7 +190,7 @@ class ConsumerGroups:
         return draft.outcome()
 
     def _assign(self, asked: Asked[Due], now: Now) -> GroupOutcome:
-        """Do the next slice of an assignment, or refuse the heartbeat that waits for it if the group is no more."""
+        """Run the next step of an assignment. If the group no longer exists, refuse the heartbeat that waits for the assignment."""
         key = asked.body.key
         assert isinstance(key, AssignmentKey), "the table goes by the key's type"
         draft = self._draft(self.groups.get(key.group_id) or ConsumerGroup(key.group_id), now, asked.token)

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (KIP-848): a member joins, stays alive, changes its subscription, and reaches its assignment."""
+"""ConsumerGroupHeartbeat (KIP-848), by which a member joins, stays alive, changes its subscription, and gets its assignment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def refusal(refused: Refusal) -> ConsumerGroupHeartbeatResponse:
 
 
 def heartbeat(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
-    """Decide the heartbeat of a present or joining member. The draft's group may be a new one."""
+    """Decide the heartbeat of a present or joining member. The draft's group can be new."""
     body = ask.body
     refused = room_error(draft.group, body.member_id, body.instance_id, draft.context.settings.group_consumer_max_size)
     if refused is not None:
@@ -62,12 +62,12 @@ def heartbeat(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
 
 
 def owned_of(body: ConsumerGroupHeartbeatRequest) -> Owned | None:
-    """Return the partitions that a member reports; None if it reports none."""
+    """Return the partitions that a member reports as owned; None if the request has no such report."""
     return None if body.topic_partitions is None else {bytes(held.topic_id): held.partitions for held in body.topic_partitions}
 
 
 def _member(draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, owned: Owned | None) -> ConsumerMember | Refusal:
-    """Return the member of the request: a present or a new one."""
+    """Return the member of the request, which is present or new; or a refusal."""
     if body.instance_id is not None:
         return _static_member(draft, body, body.instance_id, owned)
     member_id = body.member_id or draft.context.new_id()
@@ -80,7 +80,7 @@ def _member(draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, owned: Ow
 def _static_member(
     draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, instance_id: str, owned: Owned | None
 ) -> ConsumerMember | Refusal:
-    """Return a static member by its instance id. One that joins replaces the member that had the id and left (KIP-345)."""
+    """Return a static member by its instance id. A joining member replaces the member that left with this id (KIP-345)."""
     member_id = body.member_id or draft.context.new_id()
     holder = draft.group.static_member(instance_id)
     if body.member_epoch != JOINING_EPOCH:
@@ -96,7 +96,7 @@ def _static_member(
 
 
 def replace_member(draft: ConsumerDraft, holder: ConsumerMember, member_id: str) -> ConsumerMember:
-    """Replace a static member by one with a new member id, which takes over its target and partitions."""
+    """Replace a static member by a member with a new member id, which takes over its target and partitions."""
     newcomer = replace(holder, member_id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
     remove_member(draft, holder)
     draft.store(member_record(draft.group_id, newcomer))
@@ -115,7 +115,7 @@ def remove_member(draft: ConsumerDraft, member: ConsumerMember) -> None:
 
 
 def reported(member: ConsumerMember, ask: Ask, names: SharedNames) -> ConsumerMember:
-    """Return the member with its present report, and the rest unchanged; the same object if nothing changes."""
+    """Return the member with the values from this request; the same object if nothing changes."""
     body = ask.body
     says: dict[str, object] = {
         "instance_id": body.instance_id,
@@ -130,15 +130,15 @@ def reported(member: ConsumerMember, ask: Ask, names: SharedNames) -> ConsumerMe
     news = {name: value for name, value in says.items() if value is not None and _differs(value, getattr(member, name))}
     if member.classic is not None:
         news["classic"] = None
-    return replace(member, **news) if news or member.classic is not None else member  # type: ignore[arg-type]  # of its field's type
+    return replace(member, **news) if news or member.classic is not None else member  # type: ignore[arg-type]  # types as in the fields
 
 
 def _differs(value: object, known: object) -> bool:
-    return value is not known and value != known  # sets of thousands of names are compared only if they are not the same object
+    return value is not known and value != known  # equal objects need no comparison of thousands of names
 
 
 def crowd_error(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Refusal | None:
-    """Return a refusal if the broker has no memory left for a member, or for its new subscription."""
+    """Return a refusal if the memory limit leaves no room for a member, or for its new subscription."""
     is_new = member.member_id not in draft.group.members and draft.replaced is None
     growth = updated.weight + weight_of(updated.topics) - (0 if is_new else member.weight + weight_of(member.topics))
     if not draft.context.memory.lacks(growth, draft.context.settings.ottla_max_group_bytes, draft.group_id):
@@ -158,7 +158,7 @@ def _end_classic(draft: ConsumerDraft, member: ConsumerMember) -> None:
 def lead(
     draft: ConsumerDraft, looked: Outlook, member: ConsumerMember, aim: Target, owned: Owned | None
 ) -> ConsumerMember | Refusal:
-    """Bring a member as close to its target as possible now, and set the timeout of its revocation."""
+    """Bring a member as close to its target as possible now. Set a timeout if it must revoke partitions."""
     if not looked.changed and member.is_reconciled_to(aim.epoch):
         return member
     wanted = looked.topics_of(member)
@@ -180,7 +180,7 @@ def lead(
 
 
 def _time_revocation(draft: ConsumerDraft, member: ConsumerMember, led: ConsumerMember) -> None:
-    """Set the timeout of a revocation. Members of the classic protocol have timeouts of JoinGroup and SyncGroup instead."""
+    """Set the timeout of a revocation. Members of the classic protocol have timeouts for JoinGroup and SyncGroup instead."""
     key = RebalanceKey(draft.group_id, led.member_id)
     if led.state is MemberState.UNREVOKED_PARTITIONS:
         draft.after(key, led.rebalance_timeout_ms)
@@ -191,7 +191,7 @@ def _time_revocation(draft: ConsumerDraft, member: ConsumerMember, led: Consumer
 def response_to(
     draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, before: Epochs, settled: ConsumerMember
 ) -> ConsumerGroupHeartbeatResponse:
-    """Return the response. It has the assignment after a join, after a full request, and if it differs from `before`."""
+    """Return the response. It contains the assignment after a join, after a full request, or if it differs from `before`."""
     interval_ms = draft.context.settings.group_consumer_heartbeat_interval_ms
     subscribes = body.subscribed_topic_names is not None or body.subscribed_topic_regex is not None
     is_full = body.rebalance_timeout_ms != -1 and subscribes and body.topic_partitions is not None

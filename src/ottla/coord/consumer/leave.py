@@ -1,4 +1,4 @@
-"""Departures from a consumer group: by request, by timeout, or temporary (KIP-848, KIP-345)."""
+"""The removal of members from a consumer group: by request, after a timeout, or temporarily (KIP-848, KIP-345)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ K = TypeVar("K")
 
 
 def leave(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
-    """Decide a heartbeat that leaves: for good (-1), or as a static member that will join again (-2)."""
+    """Decide a heartbeat by which a member leaves: for good (epoch -1), or as a static member that will join again (-2)."""
     body = ask.body
     group = draft.group
     refused = _leaving_error(group, body.member_id, body.instance_id)
@@ -34,7 +34,7 @@ def leave(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
     member = group.members[body.member_id]
     draft.answer(ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=body.member_epoch))
     if body.member_epoch == STATIC_LEAVING_EPOCH:
-        # It has revoked all that it had to: a deadline for that no longer applies.
+        # The member has revoked all its partitions, so the deadline of its revocation no longer applies.
         state = MemberState.STABLE if member.state is MemberState.UNREVOKED_PARTITIONS else member.state
         held = _as_of_epoch_0(member.assigned)
         away = replace(member, epoch=STATIC_LEAVING_EPOCH, state=state, assigned=held, revoking={})
@@ -51,7 +51,7 @@ def _leaving_error(group: ConsumerGroup, member_id: str, instance_id: str | None
 
 
 def _as_of_epoch_0(held: Epochs) -> Epochs:
-    """Return the partitions as assigned at epoch 0: commits of the static member are then valid with any epoch."""
+    """Return the partitions as assigned at epoch 0, so that commits of the static member are valid with every epoch."""
     nothing: Mapping[int, int]
     since = {}
     for topic_id, partitions in held.items():
@@ -61,7 +61,7 @@ def _as_of_epoch_0(held: Epochs) -> Epochs:
 
 
 def timed_out(draft: ConsumerDraft, key: SessionKey | RebalanceKey | RejoinKey | MemberSyncGroupKey) -> None:
-    """Remove a member whose deadline has passed. The deadline of a revocation only applies while there is one."""
+    """Remove a member whose deadline has passed. A revocation's deadline applies only while the member must revoke partitions."""
     member = draft.group.members.get(key.member_id)
     if member is None:
         return
@@ -79,7 +79,7 @@ _REASONS = {
 
 
 def fence(draft: ConsumerDraft, members: Sequence[ConsumerMember], reason: str) -> None:
-    """Remove members, which raises the group's epoch; if only classic members are left, the group becomes classic."""
+    """Remove members, and raise the group's epoch. If only classic members are left, convert the group into a classic group."""
     if not members:
         return
     group = draft.group
@@ -104,7 +104,7 @@ def _counts(names: Iterable[K]) -> dict[K, int]:
 
 
 def _subscribed_without(group: ConsumerGroup, members: Sequence[ConsumerMember]) -> Iterator[frozenset[str]]:
-    """Yield the topics that still have subscribers without these members."""
+    """Yield the topics to which members other than `members` subscribe."""
     gone = _counts(member.topics for member in members)
     yield from (names for names, count in group.subscriptions.items() if count > gone.get(names, 0))
     gone_with = _counts(member.pattern for member in members if member.pattern)

@@ -1,4 +1,4 @@
-"""One member of a consumer group as a value (KIP-848). Groups are unknown here."""
+"""One member of a consumer group, as an immutable value (KIP-848)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ottla.coord.consumer.states import MemberState
 from ottla.wire.schema import Uuid
 
 Epochs = Mapping[Uuid, Mapping[int, int]]
-"""Topic id -> partition -> epoch at which the member got it; commits with an older epoch are refused (KIP-1251)."""
+"""The epoch at which a member got each partition, by topic id and partition. Commits with older epochs are refused (KIP-1251)."""
 
 MEMBER_BYTES: Final = 4_000
-"""The least memory of a member in bytes, in a group of its own: its values, the group's tables, and its deadlines."""
+"""The memory in bytes of a member without texts and protocols, if it is alone in its group: values, tables and deadlines."""
 PROTOCOL_BYTES: Final = 100
-"""The memory of a classic member's protocol in bytes, besides its metadata."""
+"""The memory in bytes of a classic member's protocol without its metadata."""
 
 JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH = 0, -1, -2
-"""The special values of a member's epoch. A static member that is temporarily away has the last one stored."""
+"""The special values of a member's epoch. `STATIC_LEAVING_EPOCH` is stored for a static member that is temporarily absent."""
 
 
 class Classic(NamedTuple):
-    """The report of a member that uses the classic protocol: protocols are (name, metadata) in its order of preference."""
+    """The report of a member that uses the classic protocol. `protocols` are (name, metadata) in its order of preference."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -31,7 +31,7 @@ class Classic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """One member. It may read `assigned` and must revoke `revoking`; no other member may have either.
+    """One member. It reads `assigned` and must revoke `revoking`. No other member can get these partitions meanwhile.
 
     `pattern` is a regular expression for topics, or empty. `classic` is None if the member uses the consumer protocol.
     """
@@ -54,7 +54,7 @@ class ConsumerMember:
 
     @property
     def weight(self) -> int:
-        """Return its memory in bytes, without its topics, which others may share, and without its assignment."""
+        """Return the member's memory in bytes, without its assignment, and without topic names, which members share."""
         texts = self.member_id, self.instance_id, self.rack_id, self.client_id, self.client_host, self.pattern, self.assignor
         weight = MEMBER_BYTES + sum(map(getsizeof, texts))
         if self.classic is not None:
@@ -65,7 +65,7 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     def given_at(self, topic_id: Uuid, partition: int) -> int | None:
-        """Return the epoch at which it got a partition; None if it does not have it."""
+        """Return the epoch at which the member got a partition; None if the member does not have the partition."""
         for held in (self.assigned, self.revoking):
             epoch = held.get(topic_id, {}).get(partition)
             if epoch is not None:

@@ -1,7 +1,7 @@
 """The live migration of a group (KIP-848) to the consumer protocol and back.
 
-A group changes to the consumer protocol when its first member of it joins, and back when the last one leaves. Members of the
-other protocol keep their partitions and their protocol.
+A classic group becomes a consumer group when the first member with the consumer protocol joins. It becomes a classic group again
+when the last such member leaves. Members of the other protocol keep their partitions and their protocol.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ UPGRADES, DOWNGRADES = ("bidirectional", "upgrade"), ("bidirectional", "downgrad
 
 
 def upgrade(draft: ConsumerDraft, classic: Group) -> Refusal | None:
-    """Turn a classic group with members into a consumer group, in which all keep their assigned partitions; refuse any other.
+    """Convert a classic group with members into a consumer group, whose members keep their partitions. Refuse any other group.
 
-    This ends a rebalance in progress: the consumer group's first assignment replaces it.
+    A rebalance in progress ends; the first assignment of the consumer group replaces it.
     """
     if not isinstance(classic, ClassicGroup):
         return Refusal(GROUP_ID_NOT_FOUND, f"Group {classic.group_id} is not a consumer group.")
@@ -91,15 +91,15 @@ def _upgrade_error(draft: ConsumerDraft, classic: ClassicGroup) -> Refusal | Non
 
 
 def _not_a_consumer_group(classic: ClassicGroup, why: str) -> Refusal:
-    """Return a refusal. Kafka's own tests match the beginning of the sentence."""
+    """Return a refusal of the migration. Kafka's own tests compare the beginning of its message."""
     return Refusal(GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}.")
 
 
 def _taken_over(classic: ClassicGroup, topics: KnownTopics) -> list[ConsumerMember]:
-    """Return the members as consumer group members, with their assigned partitions and others that they still own.
+    """Return the members as members of a consumer group, with their assigned partitions and the partitions that they still own.
 
-    During a rebalance there may be no assignments yet, while cooperative members still read. If two members report the same
-    partition, it goes to the one with the later assignment. Raises `Malformed` and `UnreadableAssignment`.
+    In a rebalance there can be no assignments yet, while cooperative members still read. If two members report a partition, it
+    goes to the member with the later assignment. Raises `Malformed` or `UnreadableAssignment` if a member's bytes are invalid.
     """
     subscriptions = {member_id: _subscription(member, classic, topics) for member_id, member in classic.members.items()}
     held = {member_id: read_assignment(member.assignment, topics) for member_id, member in classic.members.items()}
@@ -139,7 +139,7 @@ def _as_member(
 
 
 def _answer_waiting(draft: ConsumerDraft, classic: ClassicGroup) -> None:
-    """Refuse the joins and syncs that wait in a rebalance of the classic group, so that their members rejoin."""
+    """Refuse the JoinGroup and SyncGroup requests that wait in the classic group, so that their members rejoin."""
     waiting = ClassicDraft(classic, classic.group_id, draft.context.settings, draft.now, draft.token)
     for member_id, token in classic.joining.items():
         waiting.answer_to(token, rebalance.join_error(REBALANCE_IN_PROGRESS, member_id))
@@ -151,7 +151,7 @@ def _answer_waiting(draft: ConsumerDraft, classic: ClassicGroup) -> None:
 
 
 def _beginning(draft: ConsumerDraft, classic: ClassicGroup, members: Sequence[ConsumerMember]) -> list[ConsumerStored]:
-    """Return the records of the consumer group that replaces a classic one."""
+    """Return the first records of the consumer group that replaces a classic group."""
     group_id, epoch = classic.group_id, classic.generation
     subscribed = {member.topics for member in members}
     records: list[ConsumerStored] = [member_record(group_id, member) for member in members]
@@ -165,20 +165,20 @@ def _beginning(draft: ConsumerDraft, classic: ClassicGroup, members: Sequence[Co
 
 
 def can_downgrade(draft: ConsumerDraft, leaving: Sequence[ConsumerMember]) -> bool:
-    """Return whether only members of the classic protocol, and not too many, are left without these."""
+    """Return whether the group can become a classic group without `leaving`: it has only classic members then, and not too many."""
     left = len(draft.group.members) - len(leaving)
     classic_left = draft.group.classic_count - sum(member.classic is not None for member in leaving)
     return 0 < left == classic_left and may_be_classic(draft, left)
 
 
 def may_be_classic(draft: ConsumerDraft, members: int) -> bool:
-    """Return whether a consumer group of so many members may become a classic one."""
+    """Return whether settings allow that a consumer group of this number of members becomes a classic group."""
     settings = draft.context.settings
     return settings.group_consumer_migration_policy in DOWNGRADES and members <= settings.group_max_size
 
 
 def downgrade(draft: ConsumerDraft, leaving: Sequence[ConsumerMember], reason: str) -> None:
-    """Turn a consumer group into a classic one without these members, and rebalance it."""
+    """Convert a consumer group into a classic group without `leaving`, and start a rebalance."""
     gone = {member.member_id for member in leaving}
     members = [member for member_id, member in draft.group.members.items() if member_id not in gone]
     for member in draft.group.members.values():
@@ -189,10 +189,10 @@ def downgrade(draft: ConsumerDraft, leaving: Sequence[ConsumerMember], reason: s
 
 
 def downgrade_with(draft: ConsumerDraft, joined: ConsumerMember, *, settled: bool) -> None:
-    """Turn a consumer group into a classic one when its last consumer member joins again with the classic protocol.
+    """Convert a consumer group into a classic group, because its last consumer member joined again with the classic protocol.
 
-    The draft already has the records that replace it by `joined`. If the assignment is `settled` no member has to rejoin. If
-    not, the group rebalances with `joined` as the first member to join: its reply has the following generation.
+    The draft already has the records that replace this member by `joined`. If the assignment is `settled`, no member must
+    rejoin. If not, a rebalance starts with `joined` as the first member, whose reply then has the next generation.
     """
     group = draft.group
     members = [joined if member_id == draft.replaced else member for member_id, member in group.members.items()]
@@ -212,10 +212,10 @@ def _begin_classic(
     reason: str | None,
     joined: ConsumerMember | None = None,
 ) -> None:
-    """Store the classic group with its members' targets, or, with a `reason` to rebalance, with their present partitions.
+    """Store the classic group with its members' targets. With a `reason` to rebalance, store their present partitions instead.
 
-    Present partitions matter if the group becomes a consumer group again before they have rejoined. A member that has `joined`
-    is the first in the rebalance.
+    Present partitions matter if the group becomes a consumer group again before all members have rejoined. A `joined` member is
+    the first member of the rebalance.
     """
     if reason is not None:
         targets = {member.member_id: _held(member) for member in members}
@@ -232,14 +232,14 @@ def _begin_classic(
 
 
 def _rejoined(draft: ConsumerDraft, member: ConsumerMember) -> MemberRejoined:
-    """Return the event that the present input is this member's join."""
+    """Return the event that makes the present input a waiting JoinGroup of this member."""
     assert member.classic is not None, "it joined with the classic protocol"
     timeout_ms, session_timeout_ms = member.rebalance_timeout_ms, member.classic.session_timeout_ms
     return MemberRejoined(draft.group_id, member.member_id, member.classic.protocols, timeout_ms, session_timeout_ms, draft.token)
 
 
 def _held(member: ConsumerMember) -> Partitions:
-    """Return the partitions that a member reads or has yet to revoke."""
+    """Return the partitions that a member has or must still revoke."""
     held = {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()}
     for topic_id, partitions in member.revoking.items():
         held[topic_id] = held.get(topic_id, frozenset()) | frozenset(partitions)
@@ -249,9 +249,9 @@ def _held(member: ConsumerMember) -> Partitions:
 def _at_rest(
     draft: ConsumerDraft, members: Sequence[ConsumerMember], targets: Mapping[str, Partitions], *, is_settled: bool
 ) -> GroupStored:
-    """Return the record of the classic group: the protocol that its members elect, and their assignments as bytes.
+    """Return the record of the classic group, with the protocol that its members elect and their encoded assignments.
 
-    A group that is not settled is stored without a leader: a later coordinator sees that its members have to rejoin.
+    A group that is not settled is stored without a leader, so that a coordinator that loads it makes the members rejoin.
     """
     twin = ClassicGroup(draft.group_id)
     for member in members:

@@ -1,6 +1,6 @@
-"""The topic names to which members of groups subscribe, stored once for equal subscriptions.
+"""The topic names to which members of groups subscribe, stored only once for equal subscriptions.
 
-Groups are unknown here. Names without a subscriber are freed by the garbage collector, and no longer count.
+Names without a subscriber are freed by the garbage collector, and no longer count.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from weakref import ref
 from ottla.ports import Pauses
 
 AT_ONCE: Final = 2_000
-"""Names sorted between two pauses."""
+"""The number of names that are sorted between two pauses."""
 
 
 TEXT_BYTES: Final = 56
-"""The memory of a string in bytes besides its characters."""
+"""The memory in bytes of a string without its characters."""
 
 
 class TopicNames(frozenset[str]):
-    """A set of topic names, also as a sorted tuple `ordered`. `weight` is their memory in bytes."""
+    """A set of topic names, and the same names as the sorted tuple `ordered`. `weight` is their memory in bytes."""
 
     __slots__ = ("ordered", "weight")
 
@@ -34,7 +34,7 @@ class TopicNames(frozenset[str]):
 
     @classmethod
     def slowly(cls, names: Sequence[str]) -> Pauses[TopicNames]:
-        """Return the names of a very long subscription, with pauses in which other work runs."""
+        """Create the set for a very long subscription, with pauses in which other work runs."""
         unique: set[str] = set()
         ordered: list[str] = []
         for at in range(0, len(names), AT_ONCE):
@@ -42,7 +42,7 @@ class TopicNames(frozenset[str]):
             unique |= part
             ordered += sorted(part)
             yield None
-        ordered.sort()  # the sort merges runs that are in order already
+        ordered.sort()  # Python's sort merges the runs that are already sorted
         yield None
         return cls._made(unique, ordered)
 
@@ -55,7 +55,7 @@ class TopicNames(frozenset[str]):
 
 
 class SharedNames:
-    """All names with subscribers. `weight` is their memory in bytes."""
+    """All sets of topic names that have subscribers. `weight` is their memory in bytes."""
 
     __slots__ = ("__weakref__", "_known", "weight")
 
@@ -64,14 +64,14 @@ class SharedNames:
         self._known: dict[ref[TopicNames], tuple[ref[TopicNames], int]] = {}
 
     def shared(self, names: Iterable[str]) -> TopicNames:
-        """Return these names as the one value that all their subscribers share."""
+        """Return the shared set that is equal to these names; create it if it is new."""
         made = names if isinstance(names, TopicNames) else TopicNames(names)
         known = self._known.get(ref(made))
         found = None if known is None else known[0]()
         return self._taken_in(made) if found is None else found
 
     def _taken_in(self, made: TopicNames) -> TopicNames:
-        own = ref(self)  # names must not hold a reference to this table
+        own = ref(self)  # a weak reference, so that names do not keep this table alive
 
         def gone(dead: ref[TopicNames]) -> None:
             table = own()
@@ -85,10 +85,10 @@ class SharedNames:
 
 
 def in_order(names: frozenset[str]) -> list[str]:
-    """Return the names in their order."""
+    """Return the names as a sorted list."""
     return list(names.ordered) if isinstance(names, TopicNames) else sorted(names)
 
 
 def weight_of(names: frozenset[str]) -> int:
-    """Return the memory of names in bytes."""
+    """Return the estimated memory of a set of names, in bytes."""
     return names.weight if isinstance(names, TopicNames) else getsizeof(names) + sum(map(getsizeof, names))

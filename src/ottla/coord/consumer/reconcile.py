@@ -1,6 +1,6 @@
-"""The reconciliation of a member with its target: it first revokes partitions, then gets those that are free (KIP-848).
+"""The reconciliation of a member with its target: it first revokes partitions, then gets free partitions (KIP-848).
 
-Pure functions of one member; its state machine is in `states`.
+Pure functions of one member. The tables of its states are in `states`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Target(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """The inputs of a member's reconciliation besides the member.
+    """The inputs of a member's reconciliation, except the member and its target.
 
-    `taken` returns the partitions of a topic that members have or have yet to revoke. `subscribes` is whether the member
-    subscribes to a topic. `owned` is the member's report, or None without one. `changed` is whether its subscription has just
-    changed.
+    `taken` returns the partitions of a topic that members have or must still revoke. `subscribes` returns whether the member
+    subscribes to a topic. `owned` are the partitions that the member reports, or None without a report. `changed` says whether
+    this request changes the member's subscription.
     """
 
     taken: Callable[[Uuid], AbstractSet[int]]
@@ -41,12 +41,12 @@ class Surroundings(NamedTuple):
 
 
 def must_begin_anew(member: ConsumerMember, around: Surroundings) -> bool:
-    """Return whether a member in an unknown stored state owns, or may own, partitions: it then has to rejoin."""
+    """Return whether a member must rejoin, because its stored state is unknown and it owns or perhaps owns partitions."""
     return MOVES[member.state] is Move.WHEN_NOTHING_IS_OWNED and (around.owned is None or bool(around.owned))
 
 
 def reconcile(member: ConsumerMember, target: Target, around: Surroundings) -> ConsumerMember:
-    """Return the member one step closer to its target; the same object if it cannot move."""
+    """Return the member one step closer to its target; the same object if no step is possible now."""
     move = MOVES[member.state]
     if move is Move.WHEN_THE_TARGET_IS_NEW and member.epoch == target.epoch:
         return _without_unwanted(member, around) if around.changed else member
@@ -56,14 +56,14 @@ def reconcile(member: ConsumerMember, target: Target, around: Surroundings) -> C
 
 
 def _still_owns(revoking: Epochs, owned: Owned | None) -> bool:
-    """Return whether a member has yet to revoke partitions; True without a report."""
+    """Return whether a member still owns partitions of `revoking`; True if `owned` is unknown (None)."""
     if owned is None:
         return True
     return any(not revoking.get(topic_id, {}).keys().isdisjoint(partitions) for topic_id, partitions in owned.items())
 
 
 def _without_unwanted(member: ConsumerMember, around: Surroundings) -> ConsumerMember:
-    """Revoke topics to which the member no longer subscribes, without a new target."""
+    """Return the member without the topics to which it no longer subscribes. It must revoke them even without a new target."""
     unwanted = {topic_id: held for topic_id, held in member.assigned.items() if not around.subscribes(topic_id)}
     if not unwanted:
         return member

@@ -1,6 +1,6 @@
 """The records of a consumer group in `__consumer_offsets`, as values and as bytes in Kafka's formats (KIP-848).
 
-Their effects are elsewhere. The first field of each is the group id; those named `…Forgotten` are tombstones.
+Their effects are elsewhere. The first field of each record is the group id. Records named `…Forgotten` are tombstones.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class EpochForgotten(NamedTuple):
 
 
 class OldMetadataStored(NamedTuple):
-    """The topics as Kafka 4.0 stored them, replaced by a hash (KIP-1101). Never written here, only deleted."""
+    """The record of the topics in Kafka 4.0, which a hash has replaced (KIP-1101). Ottla only deletes such records."""
 
     group_id: str
 
@@ -74,7 +74,7 @@ class MemberForgotten(NamedTuple):
 
 
 class TargetEpochStored(NamedTuple):
-    """The group epoch of the target assignment, and when it was computed (0: unknown)."""
+    """The group epoch of the target assignment, and the wall time at which it was computed (0 if unknown)."""
 
     group_id: str
     epoch: int
@@ -149,8 +149,8 @@ ConsumerStored = (
 
 
 def encode_record(record: ConsumerStored) -> tuple[bytes, bytes | None]:
-    """Return key and value as they are stored; a tombstone's value is None. Raises `Unencodable`."""
-    if type(record) is TargetStored and not record.partitions:  # thousands of members of one small topic have an empty target
+    """Return a record's stored key and value. The value of a tombstone is None. Raises `Unencodable`."""
+    if type(record) is TargetStored and not record.partitions:  # a fast path: thousands of members can have an empty target
         return encode_key(_target_key(record)), _NOTHING
     key, value = _ENCODE[type(record)](record)  # type: ignore[arg-type]  # the table goes by the record's type
     return encode_key(key), None if value is None else encode_value(value, VERSION)
@@ -290,7 +290,7 @@ def _read_current(
 ) -> CurrentStored:
     """Return a member's assignment.
 
-    An unknown state is UNKNOWN. Before Kafka 4.3 partitions had no epochs: the member's is used.
+    An unknown state becomes UNKNOWN. Before Kafka 4.3 partitions had no epochs, so the member's epoch is used.
     """
     states = MemberState._value2member_map_
     state = MemberState(value.state) if value.state in states else MemberState.UNKNOWN
@@ -345,7 +345,7 @@ _ENCODE: dict[type, Encode] = {
 }
 
 STORED = frozenset(_ENCODE)
-"""The types of all these records."""
+"""The types of all records of consumer groups."""
 
 
 Decoder = Callable[[bytes, bytes | None], ConsumerStored]
@@ -354,7 +354,7 @@ Decoder = Callable[[bytes, bytes | None], ConsumerStored]
 def _decoder(
     key_type: type[K], value_type: type[V], read: Callable[[K, V], ConsumerStored], forgotten: Callable[[K], ConsumerStored]
 ) -> Decoder:
-    """Return a decoder of one kind of record: `read` builds the record of key and value, `forgotten` the tombstone of the key."""
+    """Return a decoder for one type of record. `read` creates a record from key and value, `forgotten` a tombstone from a key."""
 
     def decode(key: bytes, value: bytes | None) -> ConsumerStored:
         names = decode_key(key_type, key)
@@ -407,4 +407,4 @@ DECODE: dict[int, Decoder] = {
         lambda key: PatternForgotten(key.group_id, key.regular_expression),
     ),
 }
-"""The number with which keys begin -> the decoder of key and value, which raises `Malformed`."""
+"""The decoder of key and value, by the number with which the key begins. Decoders raise `Malformed`."""

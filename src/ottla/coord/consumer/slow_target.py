@@ -1,8 +1,8 @@
-"""The slices of a long assignment: the work, then the storing of the result, then the reply to the heartbeat that began it.
+"""A long assignment in steps with pauses between them: compute it, store the targets, and answer the heartbeat that began it.
 
-The group may have changed since the assignment began. The result is stored all the same, for members that are still present:
-this keeps the group working however often members change. Its epoch has grown by then, so another assignment follows. No member
-gets a partition that another one has, whatever the targets are.
+Even if the group has changed since the assignment began, the result is stored for members that are still present. This keeps the
+group working however often members change. The change has raised the group's epoch, so another assignment follows. Whatever the
+targets are, no member gets a partition that another member still has.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ottla.coord.consumer.target import PAUSE_MS
 from ottla.coord.outcome import AssignmentKey, AwaitedTarget, ChangedTarget
 
 STORED_AT_ONCE: Final = 100
-"""The targets stored in one slice: each takes about six microseconds to store and apply."""
+"""The number of targets that are stored in one step. Each takes about six microseconds to store and apply."""
 
 
 def go_on(draft: ConsumerDraft, key: AssignmentKey) -> None:
-    """Do the next slice. If the group has been replaced, a waiting member must join again."""
+    """Run the next step. If the group has been replaced, refuse the waiting heartbeat, so that the member joins again."""
     if draft.group.assigning != key.token:
         give_up(draft, key)
     elif key.found is None:
@@ -44,7 +44,7 @@ def go_on(draft: ConsumerDraft, key: AssignmentKey) -> None:
 
 
 def give_up(draft: ConsumerDraft, key: AssignmentKey) -> None:
-    """Cancel an assignment, and refuse the waiting heartbeat."""
+    """Refuse the heartbeat that waits for an assignment which is cancelled."""
     if key.awaited is not None:
         draft.answer(refusal(unknown_member(draft.group, key.awaited.member_id)), key.token)
 
@@ -58,7 +58,7 @@ def _worked(key: AssignmentKey) -> AssignmentKey:
 
 
 def _holder(group: ConsumerGroup, changed: ChangedTarget) -> str | None:
-    """Return the member itself, or the static one that replaced it; None if both are gone."""
+    """Return the id of the target's member, or of the static member that replaced it; None if both are gone."""
     member_id = changed.record.member_id
     if member_id in group.members or changed.instance_id is None:
         return member_id if member_id in group.members else None
@@ -73,7 +73,7 @@ def _end(draft: ConsumerDraft, key: AssignmentKey, found: tuple[ChangedTarget, .
 
 
 def _answer(draft: ConsumerDraft, key: AssignmentKey, found: tuple[ChangedTarget, ...], awaited: AwaitedTarget) -> None:
-    """Answer the heartbeat that began the assignment, as if it had been made at once."""
+    """Answer the heartbeat that began the assignment, as if the assignment had been computed at once."""
     member = draft.group.members.get(awaited.member_id)
     if member is None:
         give_up(draft, key)

@@ -1,7 +1,7 @@
 """The state machine of a consumer group's member as tables: its states, and the obstacles to its target (KIP-848).
 
-Groups and messages are unknown here. A member must revoke partitions that are not in its target, then wait for those that others
-still have. UNKNOWN was stored by a newer coordinator.
+A member must revoke partitions that are not in its target, then wait for partitions that other members still have. A state that a
+newer coordinator has stored is UNKNOWN.
 
 | state | event | next state |
 |---|---|---|
@@ -16,7 +16,7 @@ from enum import Enum, auto
 
 
 class MemberState(Enum):
-    """The state of a member's reconciliation. The values are those of Kafka's records."""
+    """The state of a member's reconciliation. The values are the numbers in Kafka's records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -25,7 +25,7 @@ class MemberState(Enum):
 
 
 class GroupState(Enum):
-    """The states, as in ListGroups and ConsumerGroupDescribe."""
+    """The states of a consumer group, named as in ListGroups and ConsumerGroupDescribe."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -34,7 +34,7 @@ class GroupState(Enum):
 
 
 class Move(Enum):
-    """The condition on which a member in a state gets its next assignment."""
+    """The condition under which a member gets its next assignment."""
 
     WHEN_THE_TARGET_IS_NEW = auto()
     WHEN_ALL_IS_REVOKED = auto()
@@ -48,11 +48,11 @@ MOVES: dict[MemberState, Move] = {
     MemberState.UNRELEASED_PARTITIONS: Move.ALWAYS,
     MemberState.UNKNOWN: Move.WHEN_NOTHING_IS_OWNED,
 }
-"""The condition by state. UNKNOWN was stored by a newer coordinator: the member must revoke all its partitions and join again."""
+"""The condition for each state. A member in the state UNKNOWN must revoke all its partitions and join again."""
 
 
 class Hindrance(Enum):
-    """The obstacle to a member's target: partitions that it must revoke first, or partitions that others still have."""
+    """The obstacle to a member's target: partitions that it must revoke first, or partitions that other members still have."""
 
     MUST_REVOKE = auto()
     MUST_WAIT = auto()
@@ -64,5 +64,5 @@ NEXT: dict[Hindrance, MemberState] = {
     Hindrance.MUST_WAIT: MemberState.UNRELEASED_PARTITIONS,
     Hindrance.NOTHING: MemberState.STABLE,
 }
-"""The next state, from any state. With partitions to revoke a member keeps its epoch. Otherwise it gets the epoch of its target at
-once, and partitions of others when they are revoked."""
+"""The next state, from any state. A member with partitions to revoke keeps its epoch. Any other member gets the epoch of its target
+at once, and the partitions of other members when these have revoked them."""

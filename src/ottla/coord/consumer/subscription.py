@@ -1,6 +1,6 @@
 """The subscriptions of a group's members: matching of regular expressions, and whether the group needs a new epoch.
 
-The functions work on a draft. A group checks the topics again when a member's subscription or the topics have changed.
+The functions add to a draft. A group checks its topics again after a change of a member's subscription or of the topics.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ottla.wire.errors import INVALID_REGULAR_EXPRESSION
 log = logging.getLogger("ottla.coord")
 
 PAUSE_MS = 10
-"""The pause between two slices of matching in ms. A slice takes some milliseconds, so that other work gets more of the time."""
+"""The pause between two steps of matching, in ms. A step takes some milliseconds, so other work gets most of the time."""
 
 MOST_JUDGED = 1_000
-"""The topics in one slice of matching, if each match is checked for whether the member may see it."""
+"""The most topics in one step of matching, if the member's permission to see each match must be checked."""
 
 NOT_RESOLVED = Resolved(frozenset(), 0)
 
@@ -35,7 +35,7 @@ SHORTEST_PATTERN_REFRESH_MS = 10_000
 
 
 class Outlook(NamedTuple):
-    """The group's coming epoch and regular expressions, and whether the member's subscription has changed."""
+    """The group's epoch and regular expressions after the present decision, and whether it changes the member's subscription."""
 
     epoch: int
     resolved: Mapping[str, Resolved]
@@ -47,7 +47,7 @@ class Outlook(NamedTuple):
 
 
 def look(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Outlook | Refusal:
-    """Return the group's outlook when `member` becomes `updated`: unchanged if no subscription and no topic has changed."""
+    """Return the group's outlook when `member` becomes `updated`. Raise the group's epoch if subscribed topics have changed."""
     resolved = _resolve(draft, member, updated)
     if isinstance(resolved, Refusal):
         return resolved
@@ -64,10 +64,10 @@ def look(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) 
 def _needs_new_epoch(
     draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember, resolved: Mapping[str, Resolved]
 ) -> bool:
-    """Return whether the subscribed topics have changed, or a new assignment is needed anyway.
+    """Return whether the subscribed topics have changed, or the draft needs a new assignment in any case.
 
-    A regular expression that is new to the group and matches no topic changes nothing yet. Another assignor does not either: it
-    makes the next assignment, whenever that is.
+    A new regular expression that matches no topic yet is no change. A change of the assignor is no change either, because the
+    new assignor is used for the next assignment, whenever it is computed.
     """
     if draft.unsettled or member.topics != updated.topics:
         return True
@@ -89,7 +89,7 @@ def bump_epoch(draft: ConsumerDraft, metadata_hash: int) -> int:
 
 
 def preferred(draft: ConsumerDraft, member: ConsumerMember | None = None, updated: ConsumerMember | None = None) -> str:
-    """Return the assignor that most members name. The earliest in the settings wins a tie, and is the default."""
+    """Return the assignor that most members name. The first assignor in the settings wins a tie, and is the default."""
     votes = draft.group.assignors
     if member is not None and updated is not None and member.assignor != updated.assignor:
         votes = dict(votes)
@@ -100,7 +100,7 @@ def preferred(draft: ConsumerDraft, member: ConsumerMember | None = None, update
 
 
 def _resolve(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Mapping[str, Resolved] | Refusal:
-    """Return the group's regular expressions with their topics, matched again if that is due."""
+    """Return the group's regular expressions with their topics. If necessary, match them again or start to match them."""
     group = draft.group
     resolved: Mapping[str, Resolved] = group.resolved
     if member.pattern != updated.pattern:
@@ -114,7 +114,7 @@ def _resolve(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMemb
 
 
 def _with_new(draft: ConsumerDraft, pattern: str, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved] | Refusal:
-    """Return the expressions with a new one, if all topics can be matched at once; otherwise it has none until a later slice."""
+    """Return the expressions with a new expression. If matching takes long, it starts now, and the new expression is missing."""
     try:
         matched, end = _seen(draft.shown, pattern, names := draft.context.topics.names, 0)
     except IllegalPattern as illegal:
@@ -133,10 +133,10 @@ def _found(draft: ConsumerDraft, pattern: str, matched: frozenset[str]) -> Resol
 
 
 def _is_due(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> bool:
-    """Return whether expressions are due for matching: soon after new topics, and periodically. The first expression is the oldest.
+    """Return whether the expressions must be matched again: soon after new topics, and periodically, by the age of the first one.
 
-    An expression that was never matched was waiting for it when the coordinator restarted. One matched in the future was matched
-    before the clock was set back.
+    An expression that was never matched was waiting when the coordinator restarted. If a match has a time in the future, the
+    clock was set back after it.
     """
     if len(resolved) < len(draft.group.patterns) or not resolved:
         return any(pattern not in resolved for pattern in draft.group.patterns)
@@ -149,7 +149,7 @@ def _is_due(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> bool:
 
 
 def _refreshed(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved]:
-    """Match all expressions again: a single one at once if that is quick, others in slices."""
+    """Match all expressions again: a single expression at once if this is quick, else in steps with pauses between them."""
     patterns, names = tuple(draft.group.patterns), draft.context.topics.names
     draft.store(PatternsSought(draft.group_id))
     matched, end = _part(draft, draft.shown, patterns[0], names, 0)
@@ -162,7 +162,7 @@ def _refreshed(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> Mappin
 
 
 def _part(draft: ConsumerDraft, shown: Shown, pattern: str, names: tuple[str, ...], at: int) -> tuple[frozenset[str], int]:
-    """Return some of the topics that match. An expression from another broker that cannot be compiled here matches none."""
+    """Run one step of matching; return matching topics and the next position. An invalid expression matches no topics."""
     try:
         return _seen(shown, pattern, names, at)
     except IllegalPattern as illegal:
@@ -171,16 +171,16 @@ def _part(draft: ConsumerDraft, shown: Shown, pattern: str, names: tuple[str, ..
 
 
 def _seen(shown: Shown, pattern: str, names: tuple[str, ...], at: int) -> tuple[frozenset[str], int]:
-    """Return some of the topics that match, and that a member may see. Raises `IllegalPattern`.
+    """Run one step of matching; return matching topics that the member can see, and the next position. Raises `IllegalPattern`.
 
-    An expression has one set of topics in its group, as in Kafka: those that the member which last matched it may see.
+    As in Kafka, an expression has one set of topics for the whole group: the topics visible to the member that last matched it.
     """
     matched, end = matcher(pattern).part(names, at, None if shown is everything else MOST_JUDGED)
     return shown(matched), end
 
 
 def seek(draft: ConsumerDraft, key: PatternsKey) -> None:
-    """Continue matching regular expressions; when all are done, set the group's topics."""
+    """Run the next step of matching regular expressions. When all are matched, store the topics of each."""
     if not draft.group.seeking:
         return
     if key.at == len(key.names):
@@ -206,7 +206,7 @@ def _take(draft: ConsumerDraft, found: Mapping[str, frozenset[str]]) -> None:
 
 
 def _hash(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember, resolved: Mapping[str, Resolved]) -> int:
-    """Return the metadata hash, computed only if the subscribed topics, or their state, may have changed."""
+    """Return the metadata hash. It is computed again only if the subscribed topics, or their metadata, can have changed."""
     group = draft.group
     if resolved is group.resolved and not group.stale and not _changes(group, member, updated):
         return group.metadata_hash
@@ -214,7 +214,7 @@ def _hash(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember,
 
 
 def _changes(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember) -> bool:
-    """Return whether the subscribed topics may change when `member` becomes `updated`."""
+    """Return whether the group's subscribed topics can change when `member` becomes `updated`."""
     if member.topics is updated.topics or member.topics == updated.topics:
         return False
     came = bool(updated.topics) and updated.topics not in group.subscriptions
@@ -224,7 +224,7 @@ def _changes(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMemb
 def subscribed_with(
     group: ConsumerGroup, member: ConsumerMember, topics: frozenset[str], resolved: Mapping[str, Resolved]
 ) -> Iterator[frozenset[str]]:
-    """Yield all subscribed topics, if `member` subscribes to these."""
+    """Yield all topics to which the group subscribes, if `member` subscribes to `topics`."""
     for names, count in group.subscriptions.items():
         if count > 1 or names != member.topics:
             yield names

@@ -1,7 +1,7 @@
 """The target assignment of a group: computed once per group epoch, and stored only for members whose target changes.
 
-The assignment of a small group is computed by the decision that needs it. That of a large group only begins with it, from the
-group as it is then; `ottla.coord.consumer.slow_target` continues it. The group keeps working meanwhile: if its epoch grows,
+The decision that needs the assignment of a small group also computes it. The assignment of a large group only begins then, from a
+snapshot of the group; `ottla.coord.consumer.slow_target` continues it. The group keeps working meanwhile. If its epoch grows,
 another assignment follows.
 """
 
@@ -27,18 +27,18 @@ from ottla.wire.schema import Uuid
 log = logging.getLogger("ottla.coord")
 
 MOST_AT_ONCE: Final = 500
-"""The most members and partitions assigned at once: each takes about four microseconds, as do ten topic names."""
+"""The most members and partitions that are assigned without pauses. Each takes about four microseconds, as do ten topic names."""
 
 PAUSE_MS: Final = 2
-"""The pause between two slices of a long assignment in ms; each slice takes about a millisecond."""
+"""The pause between two steps of a long assignment, in ms. Each step takes about a millisecond."""
 
-_new_subscriber: Final = tuple.__new__  # the constructor of a NamedTuple is Python and takes three times as long
+_new_subscriber: Final = tuple.__new__  # a NamedTuple's constructor is Python code, and takes three times as long
 
 
 def target(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated: ConsumerMember) -> Target:
-    """Return the member's target: from the current assignment, or from a new one if the group's epoch requires it and it is time.
+    """Return the member's target, from a new assignment if it is due, else from the present assignment.
 
-    A long assignment only begins here.
+    If the new assignment takes long, only begin it, and return the target from the present assignment.
     """
     group = draft.group
     if _is_due(draft, look):
@@ -49,7 +49,7 @@ def target(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated:
 
 
 def is_long(draft: ConsumerDraft, look: Outlook, updated: ConsumerMember) -> bool:
-    """Return whether a new assignment is required, and takes long."""
+    """Return whether a new assignment is required and is so large that it must pause."""
     return _is_due(draft, look) and _is_large(draft, look, updated)
 
 
@@ -71,7 +71,7 @@ def _is_due(draft: ConsumerDraft, look: Outlook) -> bool:
 
 
 def _is_large(draft: ConsumerDraft, look: Outlook, updated: ConsumerMember) -> bool:
-    """Return whether there are many members, topic names, or partitions of these topics. It stops counting at the limit."""
+    """Return whether members, topic names and partitions together exceed `MOST_AT_ONCE`. Counting stops at the limit."""
     left = MOST_AT_ONCE - len(draft.group.members)
     seen: set[str] = set()
     for names in (look.topics_of(updated), *draft.group.subscribed()):
@@ -86,10 +86,10 @@ def _is_large(draft: ConsumerDraft, look: Outlook, updated: ConsumerMember) -> b
 
 
 def _is_time(draft: ConsumerDraft) -> bool:
-    """Return whether the last assignment is old enough: many members that join at once share one assignment (KIP-1263)."""
+    """Return whether the last assignment is old enough. Members that join during the wait share one assignment (KIP-1263)."""
     made_ms = draft.group.assignment_wall_ms
     interval_ms = draft.setting(ASSIGNMENT_INTERVAL, draft.context.settings.group_consumer_assignment_interval_ms)
-    # An assignment in the future was made before the clock was set back.
+    # If the time of the last assignment is in the future, the clock was set back after it.
     return made_ms == 0 or interval_ms == 0 or not 0 <= draft.now.wall_ms - made_ms < interval_ms
 
 
@@ -108,7 +108,7 @@ def _computed(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updat
 def _as_they_become(draft: ConsumerDraft, updated: ConsumerMember) -> tuple[dict[str, ConsumerMember], Mapping[str, Partitions]]:
     """Return the members and their targets after the decision is applied.
 
-    A static member that joins again may have the same member id as before.
+    A static member that joins again can have the same member id as before.
     """
     group = draft.group
     members = {**group.members, updated.member_id: updated}
@@ -126,7 +126,7 @@ def _changes(
     members: Mapping[str, ConsumerMember],
     targets: Mapping[str, Partitions],
 ) -> Pauses[list[ChangedTarget]]:
-    """Return the changed targets."""
+    """Compute the assignment, and return the targets that differ from `targets`."""
     subscribers, shapes = yield from _subscribers(topics, look, members, targets)
     assigned = yield from _assigned(assignor, subscribers, shapes)
     changes = []
@@ -154,7 +154,7 @@ def _subscribers(
 ) -> Pauses[tuple[dict[str, Subscriber], dict[Uuid, TopicShape]]]:
     """Return the assignor's input, and the shapes of all subscribed topics.
 
-    Members with one subscription share one set of topics.
+    Members with equal subscriptions share one set of topics.
     """
     known: dict[tuple[frozenset[str], str], frozenset[Uuid]] = {}
     shapes: dict[Uuid, TopicShape] = {}

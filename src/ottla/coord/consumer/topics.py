@@ -1,4 +1,4 @@
-"""The topics in a group coordinator: names, ids, partitions and racks. A value."""
+"""The topics of the cluster, as a group coordinator uses them: names, ids, partitions and racks. An immutable value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_KEPT: Final = 16
 
 
 class KnownTopic(NamedTuple):
-    """One present topic."""
+    """One existing topic."""
 
     name: str
     topic_id: Uuid
@@ -33,7 +33,7 @@ class KnownTopic(NamedTuple):
 
 
 class KnownTopics:
-    """All topics, by name and by id. Immutable: `changed` returns another value. `version` grows with every change."""
+    """All topics, by name and by id. Immutable: `changed` returns a new value with a higher `version`."""
 
     __slots__ = ("_by_id", "_by_name", "_hashes", "_metadata_hashes", "_names", "version")
 
@@ -42,12 +42,12 @@ class KnownTopics:
         self._by_name = Spread((topic.name, topic) for topic in topics)
         self._by_id = Spread((topic.topic_id, topic) for topic in self._by_name.values())
         self._hashes: dict[str, tuple[KnownTopic, int]] = {}
-        """The hashes of topics, with the topics they were computed from: versions share this table."""
+        """The hash of each topic, with the topic from which it was computed. All versions share this table."""
         self._metadata_hashes: dict[frozenset[ref[frozenset[str]]], int] = {}
         self._names: tuple[str, ...] | None = None
 
     def changed(self, topics: Iterable[KnownTopic], gone: Collection[str] = ()) -> KnownTopics:
-        """Return the topics with these added or replaced, and those in `gone` removed; the work depends only on their number."""
+        """Return a new value with `topics` added or replaced, and `gone` removed. The time depends on the number of changes."""
         news = {topic.name: topic for topic in topics}
         former = [known for name in (*gone, *news) if (known := self._by_name.get(name)) is not None]
         after = KnownTopics.__new__(KnownTopics)
@@ -76,21 +76,21 @@ class KnownTopics:
         return self._by_id.get(topic_id)
 
     def shapes_of(self, names: AbstractSet[str]) -> dict[Uuid, TopicShape]:
-        """Return the shapes of those of these topics that exist, by topic id."""
+        """Return the shapes of the topics in `names` that exist, by topic id."""
         return {topic.topic_id: topic.shape for topic in self._by_name.among(names)}
 
     def by_id(self, partitions: Mapping[str, Iterable[int]]) -> dict[Uuid, frozenset[int]]:
-        """Return partitions by topic id instead of name; unknown topics are left out."""
+        """Return partitions by topic id instead of topic name. Unknown topics are left out."""
         found = ((self._by_name.get(name), indexes) for name, indexes in partitions.items())
         return {topic.topic_id: frozenset(indexes) for topic, indexes in found if topic is not None}
 
     def hash_of(self, *subscriptions: frozenset[str]) -> int:
-        """Return the metadata hash of a group's subscribed topics, as Kafka computes it (KIP-1101): signed; 0 without topics."""
+        """Return the metadata hash of a group's subscribed topics as in Kafka (KIP-1101), a signed number; 0 without topics."""
         known = self._metadata_hashes.get(frozenset(map(ref, subscriptions)))
         return finish(self.hash_slowly(*subscriptions)) if known is None else known
 
     def hash_slowly(self, *subscriptions: frozenset[str]) -> Pauses[int]:
-        """Return `hash_of`, computed with pauses. It is cached as long as the subscriptions exist."""
+        """Return the value of `hash_of`, computed with pauses. It is cached as long as the subscriptions exist."""
         names: set[str] = set()
         ordered: list[str] = []
         for subscription in subscriptions:
@@ -115,7 +115,7 @@ class KnownTopics:
         return hashed
 
     def _perhaps_wanted(self, subscription: frozenset[str]) -> list[str]:
-        """Return the names of a subscription, or those of all topics that are in it, whichever takes fewer comparisons."""
+        """Return the names of a subscription, or only its existing topics, whichever takes fewer comparisons."""
         if len(subscription) <= len(self._by_name):
             return in_order(subscription)
         return [name for name in self._by_name if name in subscription]
@@ -125,14 +125,14 @@ class KnownTopics:
         assert topic is not None, "only topics that exist are hashed"
         known = self._hashes.get(name)
         if known is None or known[0] is not topic:
-            if len(self._hashes) > 2 * len(self._by_name):  # slow work on a former version brings back what is gone
+            if len(self._hashes) > 2 * len(self._by_name):  # slow work on an older version adds hashes of deleted topics again
                 self._hashes.clear()
             known = self._hashes[name] = (topic, xxh3_64_intdigest(_described(topic)))
         return known[1]
 
 
 def _described(topic: KnownTopic) -> bytes:
-    """Return a topic as the bytes that are hashed: numbers little-endian, text in UTF-16 followed by its length."""
+    """Return the bytes of a topic that are hashed: numbers in little-endian, text in UTF-16 followed by its length."""
     racks = topic.shape.racks
     parts = [_HASH_VERSION, topic.topic_id[7::-1], topic.topic_id[:7:-1], _text(topic.name), pack("<i", topic.shape.partitions)]
     for index in range(topic.shape.partitions):

@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 
 BETWEEN_PAUSES: Final = 250
-"""Members or partitions processed between two pauses."""
+"""The number of members or partitions that are processed between two pauses."""
 
 
 class Subscriber(NamedTuple):
-    """A member as the assignor's input. `owned` is its current target assignment, which it should keep where possible."""
+    """A member as the assignor's input. `owned` is its current target assignment; the member should keep these partitions."""
 
     topic_ids: frozenset[Uuid]
     instance_id: str | None = None
@@ -36,14 +36,14 @@ class Subscriber(NamedTuple):
 
 
 class TopicShape(NamedTuple):
-    """A topic's number of partitions, and the racks of each one's replicas (empty: unknown)."""
+    """A topic's number of partitions, and for each partition the racks of its replicas (empty if unknown)."""
 
     partitions: int
     racks: tuple[frozenset[str], ...] = ()
 
 
 class Assignor(Protocol):
-    """The interface of an assignor, built in or a user's own."""
+    """The interface of an assignor, built in or written by a user."""
 
     @property
     def name(self) -> str:
@@ -53,9 +53,9 @@ class Assignor(Protocol):
     def assign(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> Mapping[str, Partitions]:
         """Return the target assignment of every member, by its id.
 
-        Every partition of a subscribed topic is assigned to one of its subscribers. A topic without a shape does not exist and
-        is skipped. The same arguments give the same result. A member that keeps exactly its partitions has the same mapping as
-        in `owned`, so that a caller needs no comparison.
+        Every partition of a subscribed topic is assigned to one subscriber of the topic. A topic that is missing in `topics` does
+        not exist, and is skipped. Equal arguments give equal results. A member with unchanged partitions has the same object as
+        in `owned`, so that callers need not compare the partitions.
         """
         ...
 
@@ -72,7 +72,7 @@ class PatientAssignor(Assignor, Protocol):
 
 
 def finish(work: Pauses[T]) -> T:
-    """Run work without its pauses, and return its result."""
+    """Run `work` to its end without pauses, and return its result."""
     while True:
         try:
             next(work)

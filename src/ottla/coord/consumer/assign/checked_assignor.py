@@ -1,4 +1,4 @@
-"""A user's own assignor with checked results: a mistake in it leaves the group as it is, at worst."""
+"""A wrapper that checks the results of a user's assignor: after a mistake members keep the partitions that they have."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ log = logging.getLogger("ottla.coord")
 
 
 class Checked:
-    """An assignor with checked results. If it raises, or its result is invalid, members keep their valid partitions.
+    """A wrapper that checks an assignor's results. If it raises, or its result is invalid, members keep their valid partitions.
 
-    Partitions without a member then stay unread until the next change of the group, which calls the assignor again. Each fault
-    is logged.
+    The other partitions are not read until the next change of the group, which calls the assignor again. Each fault is logged.
     """
 
     def __init__(self, assignor: Assignor) -> None:
@@ -24,7 +23,7 @@ class Checked:
         self.name = assignor.name
 
     def assign(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> Mapping[str, Partitions]:
-        """Return the checked assignment. Partitions may be in any collection, and members without any may be missing."""
+        """Return the checked assignment. The assignor can use any collection type, and can leave out members without partitions."""
         try:
             found = self._assignor.assign(subscribers, topics)
             assigned = {member_id: _frozen(found.get(member_id, {}), subscribers[member_id].owned) for member_id in subscribers}
@@ -49,7 +48,7 @@ def _frozen(found: Mapping[Uuid, frozenset[int]], owned: Partitions) -> Partitio
 def _fault(
     subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape], assigned: Mapping[str, Partitions]
 ) -> str | None:
-    """Return why this assignment is invalid; None if it is valid."""
+    """Return a message that says why the assignment is invalid; None if it is valid."""
     free = {
         topic_id: set(range(topics[topic_id].partitions))
         for subscriber in subscribers.values()

@@ -1,4 +1,4 @@
-"""A draft of an assignment: the partitions of each member so far, and the free ones."""
+"""A draft of an assignment: the partitions of each member so far, and the free partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class AssignablePartition(NamedTuple):
 class AssignmentDraft:
     """The partitions of each member, and the free partitions.
 
-    Members first `keep` the partitions that they own, if they subscribe to the topic, it exists, and no other member owns them.
+    First `keep` assigns members their owned partitions, if the topic exists, the member subscribes to it, and no other member owns
+    the partition.
     """
 
     def __init__(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> None:
@@ -34,7 +35,7 @@ class AssignmentDraft:
         self._changed: dict[str, dict[Uuid, set[int]]] = {}
 
     def keep(self) -> Pauses[None]:
-        """Assign members the partitions that they own; all others are free."""
+        """Assign to members the partitions that they own. All other partitions are free then."""
         wanted: set[Uuid] = set()
         for topic_ids in {subscriber.topic_ids for subscriber in self.subscribers.values()}:
             wanted |= topic_ids
@@ -64,7 +65,7 @@ class AssignmentDraft:
         self.sizes[member_id] += 1
 
     def take(self, member_id: str, partition: AssignablePartition) -> None:
-        """Take a partition from its member; it is free then."""
+        """Take a partition from its member. The partition is free then."""
         self._own(member_id)[partition.topic_id].remove(partition.number)
         self.free[partition.topic_id].add(partition.number)
         self.sizes[member_id] -= 1
@@ -87,7 +88,7 @@ class AssignmentDraft:
         return self._assigned
 
     def _kept(self, member_id: str, before: Partitions) -> Partitions:
-        """Return the owned partitions that a member keeps, which are no longer free: the same mapping if it keeps all."""
+        """Return the owned partitions that a member keeps, and make them unfree. If it keeps all, return the object `before`."""
         topic_ids = self.subscribers[member_id].topic_ids
         kept: dict[Uuid, frozenset[int]] = {}
         whole = True
@@ -102,7 +103,7 @@ class AssignmentDraft:
         return before if whole else kept
 
     def _own(self, member_id: str) -> dict[Uuid, set[int]]:
-        """Return a member's partitions, for changes."""
+        """Return a member's partitions as a dictionary that can be changed."""
         changed = self._changed.get(member_id)
         if changed is None:
             before = self._assigned[member_id]
@@ -111,7 +112,7 @@ class AssignmentDraft:
 
 
 def spread(held: Mapping[Uuid, Collection[int]]) -> Iterator[AssignablePartition]:
-    """Yield these partitions in an order in which every prefix has about as many of each topic."""
+    """Yield partitions in an order that mixes the topics: every prefix has about equally many partitions of each topic."""
     topics = [(topic_id, sorted(numbers)) for topic_id, numbers in sorted(held.items())]
     rank = 0
     while topics := [(topic_id, numbers) for topic_id, numbers in topics if rank < len(numbers)]:

@@ -1,4 +1,4 @@
-"""Preferences of racks: partitions that change members should go to the rack of a replica, where fetching is cheaper."""
+"""Rack preference: a partition that changes its member should get a member in a replica's rack, where fetching is cheaper."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ottla.coord.consumer.assign.draft import AssignablePartition, AssignmentDra
 from ottla.ports import Pauses
 
 MOST_LOOKS = 64
-"""The most partitions compared with one partition, if members subscribe to different topics, before it stays with its member."""
+"""The most partitions that are tried as partners for a swap with one partition, if members subscribe to different topics."""
 
 BETWEEN_EXCHANGES = 10
-"""Partitions processed between two pauses: each is compared with many."""
+"""The number of partitions between two pauses. It is small, because each partition is compared with many others."""
 
 
 class RackPlace(NamedTuple):
-    """The key of interchangeable partitions: the rack of their member, and the racks of their replicas."""
+    """The key of a set of interchangeable partitions: the rack of their member, and the racks of their replicas."""
 
     rack: str
     replicas: frozenset[str]
@@ -31,7 +31,7 @@ Moved = tuple[str, AssignablePartition]
 
 
 def prefer_racks(draft: AssignmentDraft) -> Pauses[None]:
-    """Let members swap partitions that are new to them, if more of the two then match their member's rack."""
+    """Swap pairs of partitions that are new to their members, if afterwards more of both have a replica in their member's rack."""
     places: dict[RackPlace, list[Moved]] = {}
     for count, (member_id, partition, place) in enumerate(_moved(draft)):
         places.setdefault(place, []).append((member_id, partition))
@@ -50,7 +50,7 @@ def prefer_racks(draft: AssignmentDraft) -> Pauses[None]:
 
 
 def _moved(draft: AssignmentDraft) -> Iterator[tuple[str, AssignablePartition, RackPlace]]:
-    """Yield every partition that is new to its member, if the racks of both are known."""
+    """Yield every partition that is new to its member, if the member's rack and the replicas' racks are known."""
     known = [topic_id for topic_id in draft.free if draft.topics[topic_id].racks]
     for member_id in draft.members if known else ():
         rack = draft.subscribers[member_id].rack_id
@@ -68,7 +68,7 @@ def _moved(draft: AssignmentDraft) -> Iterator[tuple[str, AssignablePartition, R
 
 
 def _exchanged(draft: AssignmentDraft, places: dict[RackPlace, list[Moved]], place: RackPlace, moved: Moved) -> bool:
-    """Swap a partition with a better partner; return whether there was one."""
+    """Swap a partition with another, if this improves the match of racks. Return whether there was such a partition."""
     for other in sorted(places, key=_order):
         if other.rack not in place.replicas or (other.fits and place.rack not in other.replicas):
             continue
@@ -83,7 +83,7 @@ def _exchanged(draft: AssignmentDraft, places: dict[RackPlace, list[Moved]], pla
 
 
 def _partner(draft: AssignmentDraft, candidates: list[Moved], moved: Moved) -> int | None:
-    """Return the position of the last candidate that can swap with the partition; None if there is none."""
+    """Return the index of the last candidate that can be swapped with the partition; None if there is no such candidate."""
     member_id, partition = moved
     for position in range(len(candidates) - 1, max(-1, len(candidates) - 1 - MOST_LOOKS), -1):
         other_id, other = candidates[position]

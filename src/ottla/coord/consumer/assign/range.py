@@ -1,7 +1,8 @@
-"""The assignor `range`: each subscriber gets neighbouring partitions of each topic, in the order of member ids.
+"""The assignor `range`: each subscriber gets consecutive partitions of each topic, in the order of member ids.
 
-Topics with the same number of partitions and the same subscribers are co-partitioned: a member has the same numbers of each.
-Owned partitions are ignored. Static members come first, ordered by instance id, so that their restart changes nothing.
+Topics with the same number of partitions and the same subscribers are co-partitioned: a member gets the same partition numbers of
+all of them. Owned partitions are ignored. Static members come first, ordered by instance id, so that a restart does not change
+their assignments.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class RangeAssignor:
     name = "range"
 
     def assign(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> Mapping[str, Partitions]:
-        """Return the assignment. The first members get the remaining partitions, one each."""
+        """Return the assignment. If a topic does not divide evenly, the first members get one partition more."""
         return finish(self.assign_slowly(subscribers, topics))
 
     def assign_slowly(
@@ -51,7 +52,7 @@ class RangeAssignor:
 
 
 def _rank(member_id: str, subscriber: Subscriber) -> tuple[bool, bytes, bytes]:
-    """Return a member's sort key: static members first. Java, and so Kafka, orders strings by UTF-16 units."""
+    """Return a member's sort key: static members first. Strings are in the order of their UTF-16 units, as in Java."""
     static = subscriber.instance_id is not None
     return not static, _utf16(subscriber.instance_id or ""), _utf16(member_id)
 

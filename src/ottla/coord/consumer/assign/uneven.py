@@ -1,8 +1,8 @@
-"""The balanced shares of `uniform` if members subscribe to different topics: as even as the subscriptions allow.
+"""The assignor `uniform` for members that subscribe to different topics: shares as even as the subscriptions allow.
 
-Free partitions go to the member with the fewest. Then members are relieved by chains, in which each member passes on one
-partition and the last has at least two fewer than the first. When no chain is left, no assignment is more even: it is an optimal
-semi-matching of partitions and members.
+Each free partition goes to the subscriber with the fewest partitions. Then chains relieve the members with the most: each member
+of a chain passes one partition to the next member. The last member has at least two partitions fewer than the first. When no chain
+is left, no assignment is more even: it is an optimal semi-matching of partitions and members.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ottla.ports import Pauses
 from ottla.wire.schema import Uuid
 
 BETWEEN_STEPS = 20
-"""Steps between two pauses: a step compares many members."""
+"""The number of steps between two pauses. A step compares many members."""
 
 
 class SubscriptionClass:
-    """The members with one subscription; `holders` are those with partitions of a topic, in a stable order.
+    """The members with equal subscriptions. `holders` are, for each topic, the members with partitions of it, in a stable order.
 
-    If it is `closed`, none of its members can be relieved, or accept a partition that would relieve others.
+    In a `closed` class no member can be relieved, or can accept a partition that relieves another member.
     """
 
     def __init__(self, number: int, topic_ids: list[Uuid]) -> None:
@@ -35,7 +35,7 @@ class SubscriptionClass:
         self._heap: list[tuple[int, str]] = []
 
     def fill(self, draft: AssignmentDraft) -> Pauses[None]:
-        """Index the partitions of the members."""
+        """Fill the index of the members' partitions."""
         self._heap = [(draft.sizes[member_id], member_id) for member_id in self.members]
         heapify(self._heap)
         yield None
@@ -46,7 +46,7 @@ class SubscriptionClass:
                 yield None
 
     def least(self, sizes: dict[str, int]) -> tuple[int, str]:
-        """Return the fewest partitions of any of its members, and that member."""
+        """Return the member with the fewest partitions, as (number of partitions, member id)."""
         while (size := sizes[self._heap[0][1]]) != self._heap[0][0]:
             heapreplace(self._heap, (size, self._heap[0][1]))
         return self._heap[0]
@@ -57,7 +57,7 @@ class SubscriptionClass:
 
 
 class SharedTopic:
-    """A topic and the classes that subscribe to it."""
+    """A topic, and the subscription classes that include it."""
 
     def __init__(self, topic_id: Uuid, classes: list[SubscriptionClass]) -> None:
         self.topic_id = topic_id
@@ -66,7 +66,7 @@ class SharedTopic:
         self._heap = [(0, each.number) for each in classes]
 
     def least(self, sizes: dict[str, int]) -> tuple[int, SubscriptionClass]:
-        """Return the fewest partitions of any subscriber, and its class."""
+        """Return the smallest number of partitions of a subscriber, and the class of this subscriber."""
         while True:
             size, number = self._heap[0]
             now = self._numbered[number].least(sizes)[0]
@@ -75,12 +75,12 @@ class SharedTopic:
             heapreplace(self._heap, (now, number))
 
     def shrank(self, size: int, number: int) -> None:
-        """Record that a class has a member with fewer partitions than before."""
+        """Record that a member of a class has fewer partitions than before."""
         heappush(self._heap, (size, number))
 
 
 class Leveller:
-    """The draft, with an index that finds the next step quickly."""
+    """The algorithm on a draft, with an index that finds the next step quickly."""
 
     def __init__(self, draft: AssignmentDraft) -> None:
         self.draft = draft
@@ -107,7 +107,7 @@ class Leveller:
         self.topics = {topic_id: SharedTopic(topic_id, classes) for topic_id, classes in subscribed.items()}
 
     def hand_out(self) -> Pauses[None]:
-        """Assign free partitions to the members with the fewest, beginning with the topics that have the fewest candidates."""
+        """Assign free partitions to the members with the fewest partitions. Begin with topics with few subscribers per partition."""
         for topic in sorted(self.topics.values(), key=self._choice):
             for index in sorted(self.draft.free[topic.topic_id]):
                 self._give(topic, AssignablePartition(topic.topic_id, index))
@@ -115,7 +115,7 @@ class Leveller:
                     yield None
 
     def relieve(self) -> Pauses[None]:
-        """Move partitions from the members with the most, while that makes the shares more even."""
+        """Move partitions from the members with the most partitions, as long as this makes the shares more even."""
         sizes = self.draft.sizes
         most = [(-size, member_id) for member_id, size in sizes.items()]
         heapify(most)
@@ -140,14 +140,14 @@ class Leveller:
         return -self.draft.topics[topic.topic_id].partitions / subscribers, subscribers, topic.topic_id
 
     def _give(self, topic: SharedTopic, partition: AssignablePartition) -> str:
-        """Assign a partition to the subscriber with the fewest; return its id."""
+        """Assign a partition to the subscriber with the fewest partitions; return the subscriber's member id."""
         taker = topic.least(self.draft.sizes)[1]
         member_id = taker.least(self.draft.sizes)[1]
         self._enter(member_id, partition)
         return member_id
 
     def _chain(self, member_id: str) -> list[SharedTopic]:
-        """Return the topics of which one partition each is passed on, the first by this member; empty if there is no chain."""
+        """Return a chain from this member: the topic of the partition to pass on at each step; empty if there is no chain."""
         sizes = self.draft.sizes
         enough = sizes[member_id] - 2
         begins = [self.topics[topic_id] for topic_id, indexes in sorted(self.draft.held(member_id).items()) if indexes]
@@ -177,7 +177,7 @@ class Leveller:
         return chain[::-1]
 
     def _pass_on(self, member_id: str, chain: list[SharedTopic]) -> str:
-        """Pass one partition on along the chain; return the member that ends up with one more."""
+        """Pass one partition at each step of the chain. Return the last member, which has one partition more."""
         giver = member_id
         for topic, following in pairwise(chain):
             partition = self._withdraw(giver, topic)
@@ -186,11 +186,11 @@ class Leveller:
         return self._give(chain[-1], self._withdraw(giver, chain[-1]))
 
     def _holder(self, topic: SharedTopic, following: SharedTopic) -> str:
-        """Return a subscriber of one topic that has a partition of the following one to pass on."""
+        """Return a subscriber of `topic` that has a partition of the topic `following`."""
         return next(member_id for each in topic.classes for member_id in each.holders.get(following.topic_id, ()))
 
     def _withdraw(self, member_id: str, topic: SharedTopic) -> AssignablePartition:
-        """Take a partition of a topic from a member, preferably one that it did not own before."""
+        """Take a partition of a topic from a member, if possible a partition that the member did not own before."""
         held = self.draft.held(member_id)[topic.topic_id]
         owned: Iterable[int] = self.draft.subscribers[member_id].owned.get(topic.topic_id, frozenset())
         partition = AssignablePartition(topic.topic_id, max(held - frozenset(owned) or held))
@@ -212,7 +212,7 @@ class Leveller:
 
 
 def level(draft: AssignmentDraft) -> Pauses[None]:
-    """Complete the draft."""
+    """Assign all free partitions of the draft, and make the shares even."""
     leveller = Leveller(draft)
     yield from leveller.index()
     yield from leveller.hand_out()

@@ -1,7 +1,7 @@
-"""The assignor `uniform`: all members have equally many partitions, give or take one; beyond that, nothing moves without need.
+"""The assignor `uniform`: members' numbers of partitions differ by at most one, and as few partitions as possible change members.
 
-If members subscribe to different topics (`ottla.coord.consumer.assign.uneven`), shares are as even as possible. Members get
-partitions with replicas in their own rack if neither rule suffers.
+If members subscribe to different topics (`ottla.coord.consumer.assign.uneven`), shares are as even as possible. Within these two
+rules, members get partitions with replicas in their own rack.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class UniformAssignor:
 
 
 def _claims(draft: AssignmentDraft) -> Pauses[dict[str, int]]:
-    """Return how many more partitions each member gets, after members with too many have given back theirs.
+    """Free the excess partitions of members. Return how many more partitions each of the other members gets.
 
-    Partitions that remain after an even division stay with members that have one more already.
+    If the division leaves a remainder, some members get one partition more, first members that already have one more.
     """
     least, extra = divmod(draft.total, len(draft.members))
     sizes = draft.sizes
@@ -66,7 +66,7 @@ def _claims(draft: AssignmentDraft) -> Pauses[dict[str, int]]:
 
 
 def _give_back(draft: AssignmentDraft, member_id: str, count: int) -> Pauses[None]:
-    """Free a number of a member's partitions, of the topics of which it has the most."""
+    """Free `count` of a member's partitions, from the topics of which the member has the most."""
     if count:
         stays = draft.sizes[member_id] - count
         for position, partition in enumerate(spread(draft.held(member_id))):
@@ -77,7 +77,7 @@ def _give_back(draft: AssignmentDraft, member_id: str, count: int) -> Pauses[Non
 
 
 def _fill(draft: AssignmentDraft, claims: dict[str, int]) -> Pauses[None]:
-    """Assign the free partitions in turns, so that each topic is spread over many members."""
+    """Assign the free partitions round-robin, so that each topic is spread over many members."""
     for given, (member_id, partition) in enumerate(zip(_turns(claims), draft.unassigned(), strict=True)):
         draft.give(member_id, partition)
         if given % BETWEEN_PAUSES == 0:
@@ -85,7 +85,7 @@ def _fill(draft: AssignmentDraft, claims: dict[str, int]) -> Pauses[None]:
 
 
 def _turns(claims: dict[str, int]) -> Iterator[str]:
-    """Yield every member that gets at least one, then every member that gets at least two, and so on."""
+    """Yield each member as often as its claim, round-robin: members with a claim of 1 or more, then of 2 or more, and so on."""
     members = list(claims)
     turn = 0
     while members:
