@@ -107,7 +107,7 @@ class Leveller:
         self.topics = {topic_id: SharedTopic(topic_id, classes) for topic_id, classes in subscribed.items()}
 
     def hand_out(self) -> Pauses[None]:
-        """Assign free partitions to the members with the fewest partitions. Begin with topics with few subscribers per partition."""
+        """Assign free partitions to the members with the fewest partitions. Begin with topics that have few subscribers."""
         for topic in sorted(self.topics.values(), key=self._choice):
             for index in sorted(self.draft.free[topic.topic_id]):
                 self._give(topic, AssignablePartition(topic.topic_id, index))
