@@ -8,8 +8,8 @@ from ottla.ports import StorageFailed
 class Damaged(StorageFailed):
     """Synced data cannot be read any more: the partition goes offline, and its files are left unchanged.
 
-    `path` is the partition's directory, `file` the file in it, `position` the byte at which the damage begins, `sentence`
-    describes it.
+    `path` is the partition's directory, `file` the damaged file in it, `position` the byte at which the damage begins, and
+    `sentence` describes the damage.
     """
 
     def __init__(self, path: str, file: str, position: int, sentence: str) -> None:

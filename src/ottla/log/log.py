@@ -1,7 +1,7 @@
-"""One partition's log: appends to the newest segment, and truncation. Reads are in `readable`, the rest in `upkeep`.
+"""One partition's log: appends to the newest segment, and truncation. Reads are in `reads`, the rest in `maintenance`.
 
 It uses its directory, batch headers and the settings; clients, leaders and other partitions are unknown here. An append is short
-on purpose: headers are checked once, batches are stamped in place and written unchanged.
+on purpose: headers are checked once, and batches are written with no change but their stamps (offsets and leader epoch).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Log(LogUpkeep):
     """A partition's log, opened by `Log.open`. Synchronous, and for one thread.
 
     Everything below `synced_offset` is durable; `size_bytes` is the size of the segments' batches. Files of deleted segments
-    stay until the caller has raised `noted_start`: the epochs on stable storage then say that the log begins there.
+    stay until the caller has raised `noted_start`, the start of the log in the synced checkpoint of epochs.
     """
 
     __slots__ = ("topic_id",)
@@ -147,10 +147,10 @@ class Log(LogUpkeep):
         *,
         origin_client: bool = True,
     ) -> Appended:
-        """Append the checked batches that fill `view`; they are stamped in place with offsets and `leader_epoch`.
+        """Append the checked batches that fill `view`, after stamping them in place with offsets and `leader_epoch`.
 
-        `headers` are those of the batches, in order. Sequences are checked for clients' batches only, epochs for all. Raises
-        `StorageFailed`, and nothing has changed then.
+        `headers` are the batches' headers, in order. Sequences are checked only for clients' batches, producer epochs for all.
+        Raises `StorageFailed` with nothing changed.
         """
         if self._cut is not None:
             self.finish_cut()
@@ -215,7 +215,7 @@ class Log(LogUpkeep):
             self._add_rung()
 
     def assign_leader_epoch(self, leader_epoch: int, start_offset: int | None = None) -> None:
-        """Record that `leader_epoch` begins at `start_offset`, or else at the end of the log. Raises `StorageFailed`."""
+        """Record that `leader_epoch` begins at `start_offset`, by default the end of the log. Raises `StorageFailed`."""
         self.finish_cut()
         before = list(self.epochs.entries)
         if self.epochs.assign(leader_epoch, self.log_end_offset if start_offset is None else start_offset):

@@ -1,6 +1,6 @@
-"""The upkeep of a log: segments are sealed, synced, replaced by compacted ones and deleted when they are old.
+"""The upkeep of a log: segments are sealed, synced, replaced by compacted ones, and deleted when they are old.
 
-It uses segments, the settings and the files beside them; appends are elsewhere.
+It uses segments, the settings and the files beside segments; appends are elsewhere.
 """
 
 from __future__ import annotations
@@ -95,9 +95,10 @@ class LogUpkeep(ReadableLog):
     _unsynced: dict[Segment, list[tuple[int, File]]]
 
     def roll(self, offset: int | None = None) -> None:
-        """Seal the newest segment and begin another at the log's end. Raises `StorageFailed`, and nothing has changed then.
+        """Seal the newest segment and begin another at the log's end. Raises `StorageFailed` with nothing changed.
 
-        At an `offset` beyond the end, the log continues there: the leader's compaction left a gap that no segment could span.
+        With an `offset` beyond the end, the new segment begins at `offset`, because the leader's compaction left a gap that is too
+        large for one segment.
         """
         self.finish_cut()
         sealed = self._active

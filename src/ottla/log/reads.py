@@ -1,4 +1,4 @@
-"""The reads of a log, which change nothing: slices, offsets by timestamp and by epoch, and its damage.
+"""The reads of a log, which change no records: slices, offsets by timestamp and by epoch, and the log's damage.
 
 It uses segments and the reader; appends are elsewhere. Each call checks unread bytes, and rebuilds indexes, for less than a
 millisecond. If more is left, the call raises `Unfinished`, and the caller repeats it.
@@ -45,7 +45,7 @@ class ReadableLog:
         """Return whole batches from the one with `offset` on, up to `max_bytes` and below `until_offset`; None if there are none.
 
         With `min_one_batch` the first batch is returned whatever its size (KIP-74). Batches that were not read since the start
-        are checked, about a millisecond's work in each call. If checks remain, or `may_check` is False, the result is a
+        are checked, about a millisecond's work in each call, or none without `may_check`. If checks remain, the result is a
         `FirstPart` with the checked batches, perhaps none. With `deleted_too` batches before the log's start in the first segment
         are readable. Raises `StorageFailed`.
         """
@@ -105,15 +105,18 @@ class ReadableLog:
         return self.offset_for_timestamp(so_far.timestamp, so_far.next_offset)
 
     def behind_damage(self, offset: int) -> int:
-        """Return the offset at which reading can continue after `read` raised `Damaged` at `offset`."""
+        """Return the offset at which a reader can continue after `read` raised `Damaged` at `offset`."""
         return self._reader.behind_damage(offset, self.log_end_offset)
 
     def check_whole(self) -> None:
-        """Raise `Damaged` if segments are missing."""
+        """Raise `Damaged` if segments, or batches within a segment, are missing after the log's start."""
         self._reader.check_whole(self.log_start_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """Return (leader_epoch, end_offset) as OffsetForLeaderEpoch answers (KIP-101, KIP-279); (-1, -1) if unknown."""
+        """Return (largest epoch not above `leader_epoch`, its end offset) for OffsetForLeaderEpoch; (-1, -1) if unknown.
+
+        See KIP-101 and KIP-279.
+        """
         return self.epochs.end_offset(leader_epoch, self.log_end_offset)
 
     def aborted_transactions(self, offset: int, until_offset: int) -> list[Aborted]:

@@ -1,6 +1,6 @@
-"""The log line that says once that the kernels are not compiled, which makes records slow.
+"""The log line that warns once that the kernels are not compiled, so that work with records is slow.
 
-It is logged when records are first opened or built: at import time logging is not yet configured.
+It is logged when records are first opened or built, because logging is not yet configured at import time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Work with pauses: generators that yield where other work may run, and return their result."""
+"""Helpers for work with pauses: generators that yield where other work can run, and return the result of the work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ P = TypeVar("P")
 
 
 def finish(steps: Generator[object, None, T]) -> T:
-    """Run the work without pauses, and return its result."""
+    """Run a generator to its end without pausing, and return its result."""
     while True:
         try:
             next(steps)
@@ -22,7 +22,7 @@ def finish(steps: Generator[object, None, T]) -> T:
 
 
 def paused(steps: Pauses[T], pause: P) -> Generator[P, None, T]:
-    """Run the work, and yield `pause` at each of its pauses; return its result."""
+    """Run a generator, and yield `pause` in place of each value that it yields. Return its result."""
     while True:
         try:
             next(steps)

@@ -1,6 +1,6 @@
 """A substitute for the `cython` module where Cython is not installed, so that the kernels' source runs unchanged.
 
-It has the few names that the kernels use at run time. Types occur in annotations only, which are never evaluated.
+It has the few names that the kernels use at run time. Types are used only in annotations, which are never evaluated.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Function = TypeVar("Function")
 
 
 class _Lock:
-    """`nogil`, which is used both as a decorator and in `with`; plain Python has no lock to release here."""
+    """The substitute for `nogil`, which is used both as a decorator and in `with`. It does nothing."""
 
     def __call__(self, function: Function) -> Function:
         return function

@@ -71,7 +71,7 @@ class _Opened07:
         self._limit_bytes = LIMIT_BYTES
 
     def add_to(self, node: ValueNode, view: memoryview, depth: int) -> int:
-        """Add a row for each whole message in `view` below a node; return their number of bytes. Raises as `messages` does."""
+        """Add a row for each whole message in `view` below a node; return their size. Raises `BadMessage` and `CodecFailed`."""
         end = 0
         for index, message in enumerate(raw_messages(view)):
             if self._left is not None:

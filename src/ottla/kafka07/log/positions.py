@@ -241,7 +241,10 @@ class Positions07:
         return plain, None
 
     def _advance(self, header: BatchHeader, kind: Kind07, size: int, kept: Buffer | None) -> None:
-        """Advance `end` over a batch that takes `size` bytes; add an entry if needed. Raises `StorageFailed`, then unchanged."""
+        """Advance `end` over a batch that takes `size` bytes; add an entry if needed.
+
+        Raises `StorageFailed` with nothing changed.
+        """
         offset, position = self.end
         if kind in (Kind07.PLAIN0, Kind07.KEPT) or self._since_entry >= INTERVAL_BYTES:
             self.sidecars[-1].add(offset, position, kind, header.crc, kept)

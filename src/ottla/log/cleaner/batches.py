@@ -35,7 +35,7 @@ WRITTEN_AT_ONCE_BYTES = 4 << 20
 """The most bytes of records written in one step: no other thread runs during a step."""
 
 LATEST_HORIZON_MS = 1 << 62
-"""The latest delete horizon in ms: timestamps are stored as differences from it, which must fit into 64 bits."""
+"""The latest delete horizon in ms. Timestamps are stored as differences from the horizon, which must fit into 64 bits."""
 
 NOTHING = memoryview(bytearray())
 

@@ -1,4 +1,4 @@
-"""Compaction keeps the newest record of each key, at its offset and in order (KIP-58, KIP-534). One pass over one log.
+"""One compaction pass over one log: the newest record of each key stays, at its offset (KIP-58, KIP-534).
 
 It uses segments, batches and the map of newest offsets; clocks and other logs are unknown here. A pass is a generator that
 yields every few milliseconds: either None, or files (or a directory) that the caller must sync before it resumes the pass. The

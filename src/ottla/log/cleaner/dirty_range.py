@@ -64,7 +64,7 @@ def is_due(log: Log, found: Dirtiness) -> bool:
 
 
 def roll_if_overdue(log: Log, now: Now) -> None:
-    """Seal the newest segment if its first record exceeds `max.compaction.lag.ms`. Raises `StorageFailed`."""
+    """Seal the newest segment if its first record is older than `max.compaction.lag.ms`. Raises `StorageFailed`."""
     newest = log.segments[-1]
     if log.config.compacts and newest.size and newest.age_ms(now.wall_ms, now.wall_ms) > log.config.max_compaction_lag_ms:
         log.roll()

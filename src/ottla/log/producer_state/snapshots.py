@@ -60,9 +60,9 @@ def forget_snapshot(disk: Disk, path: str, offsets: list[int], offset: int) -> N
 
 
 def thinned(offsets: Sequence[int], begin: int, end: int) -> list[int]:
-    """Return the `offsets` from `begin` on, without those closer to the one before than 1/`MOST_KEPT` of `begin` to `end`.
+    """Return the `offsets` from `begin` on, without any closer to the previous one than 1/`MOST_KEPT` of `begin` to `end`.
 
-    Each start of a broker leaves a snapshot, so that there can be many.
+    Thinning is necessary because each start of a broker leaves a snapshot.
     """
     kept: list[int] = []
     for offset in offsets:

@@ -326,7 +326,7 @@ class Opening:
         return next_offset
 
     def _keep_indexes(self, segment: Segment, *, sealed: bool) -> None:
-        """Flush the indexes of a recovered segment. Sync those of a sealed one: no start checks them past the recovery point."""
+        """Flush the indexes of a recovered segment. Sync a sealed segment's indexes: once recovered, no start checks them."""
         flushed: list[File] = []
         with self._derived():
             flushed = segment.flush_indexes(final=sealed)

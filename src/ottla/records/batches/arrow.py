@@ -1,8 +1,8 @@
 """Columns of records as Arrow record batches, and Arrow columns as record batches of Kafka. Needs pyarrow.
 
 The module uses Arrow's memory layout, and makes no Python object for a record in either direction. Reading copies keys, values and
-headers once each, because Arrow wants them adjacent; offsets and timestamps in milliseconds are shared. Writing copies keys and
-values from Arrow's buffers straight into the batch.
+headers once each, because Arrow requires them to be adjacent; offsets and timestamps in milliseconds are shared. Writing copies
+keys and values from Arrow's buffers directly into the batch.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def to_arrow(
 ) -> pa.RecordBatch:
     """Return the columns in `names`, which are names of Spark's Kafka source, in that order.
 
-    key, value: binary. offset: int64. timestamp: `timestamp_type`, by default timestamp[ms, UTC], which is shared; other units are
-    converted. timestampType, partition: int32. topic: string. headers: `headers_type`, a list of structs (key, value). Raises
-    ValueError if all keys or all values take more than 2 GB: use a `slice`.
+    key, value: binary. offset: int64. timestamp: `timestamp_type`, by default timestamp[ms, UTC], which shares memory; other units
+    are converted. timestampType, partition: int32. topic: string. headers: `headers_type`, a list of structs (key, value).
+    Raises ValueError if all keys or all values take more than 2 GB: convert a `slice` of the columns.
     """
     makers: dict[str, Any] = {
         "key": lambda: spans_array(columns, kernel.KEY_AT),
@@ -113,7 +113,7 @@ def _timestamp_types(columns: Columns) -> pa.Array:
 
 
 def headers_array(columns: Columns, kind: pa.DataType = HEADERS) -> pa.Array:
-    """Return the headers of every record as a list of structs; an empty list for a record without headers."""
+    """Return an array with a list of structs (key, value) for each record: its headers, or an empty list."""
     rows = len(columns)
     at, sizes = columns.span_column(kernel.HEADERS_AT), columns.span_column(kernel.HEADERS_SIZE)
     pieces = [(run.data, run.first - columns.first, run.end - columns.first) for run in columns.pieces()]
@@ -159,11 +159,11 @@ class Rows:
         self.timestamps = _milliseconds(timestamps, self.row_count)
 
     def column(self, column: int) -> memoryview[int]:
-        """Return one of the columns of spans (`kernel.KEY_AT` …), by row."""
+        """Return column number `column` of the spans (`kernel.KEY_AT` …), by row."""
         return self.spans[column * self.row_count : (column + 1) * self.row_count]
 
     def _fill(self, values: pa.Array, column: int) -> memoryview:
-        """Write the span of each item to two columns of spans; return the buffer with the items' bytes."""
+        """Write the position and the size of each item to two columns of spans; return the buffer with the items' bytes."""
         return _spans_of(values, self.column(column), self.column(column + 1))
 
     def partitions(self, partition_count: int) -> array[int]:
@@ -191,7 +191,7 @@ class Rows:
     def _room(self, rows: Any, start: int, stop: int) -> int:
         """Return an upper bound of the records' size in bytes.
 
-        It is close for one record and generous for many, because batches are cut shorter anyway.
+        The bound is close for a single record. For many records it can be much too large, which does no harm: batches are shorter.
         """
         overhead = (stop - start) * MOST_OVERHEAD_BYTES
         if stop - start > 1:

@@ -1,4 +1,4 @@
-"""The division of fetched or stored batches into runs small enough to be decompressed together.
+"""The division of fetched or stored batches into runs that are small enough to be decompressed together.
 
 The decompressed size of a batch is read from its codec's frames; nothing is decompressed here.
 """
@@ -14,7 +14,7 @@ from ottla.records.compression.decompression import opened_bytes
 def openable(records: memoryview, most_bytes: int) -> Iterator[memoryview]:
     """Yield runs of whole batches that need at most `most_bytes` of new memory, or one batch alone that needs more.
 
-    Uncompressed batches are views of `records` and need none. Raises `BadBatch` for bytes that are not batches.
+    Uncompressed batches need no new memory, because they are views of `records`. Raises `BadBatch` for bytes that are no batches.
     """
     first = end = opened = 0
     for position, header in batches(records):

@@ -1,6 +1,6 @@
 """The builder of record batches of magic 2, from Python bytes; `arrow` builds them from columns of Arrow.
 
-It lays out and seals a batch. Base offset and leader epoch are stamped later, when the batch is appended.
+It writes the records of a batch, then its header and CRC. Base offset and leader epoch are stamped later, on append.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def build(
 ) -> bytearray:
     """Return one batch of `len(values)` records, uncompressed or in `codec`.
 
-    With `keys` None no record has a key. One int as `timestamps` is the time of all records, in milliseconds since 1970. Raises
-    ValueError without records, for columns of different lengths, and above 2 GB.
+    If `keys` is None, no record has a key. An int as `timestamps` is the time of all records, in milliseconds since 1970. Raises
+    ValueError if there are no records, the columns have different lengths, or the batch exceeds 2 GB.
     """
     say_once()
     count = len(values)
@@ -117,7 +117,8 @@ def _items(items: Sequence[Buffer | None]) -> tuple[list[bytes | None], int]:
 def seal(header: BatchHeader, out: bytearray, level: int | None = None, *, packed: bool = False) -> bytearray:
     """Finish the batch in `out`, which has room for `header` and then the records, in place; return `out`.
 
-    The records are compressed with the header's codec, unless they already are (`packed`). Batch length and CRC are filled in.
+    The records are compressed with the header's codec, unless they are already compressed (`packed`). Batch length and CRC are
+    filled in.
     """
     if header.codec and not packed:
         out[HEADER_BYTES:] = codecs.compress(header.codec, memoryview(out)[HEADER_BYTES:], level)

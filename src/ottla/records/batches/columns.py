@@ -45,8 +45,8 @@ class Columns:
 
     `offsets` and `timestamps` are int64. `spans` are int32: six columns (`kernel.KEY_AT`, `KEY_SIZE` …), each as long as
     `all_offsets`. They contain position and size of key, value and headers in the data of the row's run; a size of -1 is null.
-    `next_offset` is the offset to continue at: after the last batch, even if all its records are hidden, and -1 if there was no
-    batch.
+    `next_offset` is the offset to continue at: after the last batch, even if none of its records is included, or -1 if there was
+    no batch.
     """
 
     all_offsets: memoryview[int]
@@ -73,19 +73,19 @@ class Columns:
         return self.all_timestamps[self.first : self.end]
 
     def span_column(self, column: int) -> memoryview[int]:
-        """Return one of the six columns of spans (`kernel.KEY_AT` …), by row."""
+        """Return column number `column` of the spans (`kernel.KEY_AT` …), by row."""
         start = column * len(self.all_offsets)
         return self.spans[start + self.first : start + self.end]
 
     def pieces(self) -> list[Run]:
-        """Return the runs, cut to the rows from `first` to `end`, without empty ones."""
+        """Return the runs, cut to the rows from `first` to `end`. Runs without rows are left out."""
         if self.first == 0 and self.end == len(self.all_offsets):
             return [run for run in self.runs if run.first < run.end]
         cut = (Run(max(run.first, self.first), min(run.end, self.end), run.data, run.header) for run in self.runs)
         return [run for run in cut if run.first < run.end]
 
     def slice(self, start: int, stop: int) -> Columns:
-        """Return rows `start` to `stop`, over the same memory."""
+        """Return columns of the rows `start` to `stop`, without copying them."""
         first = min(self.first + max(start, 0), self.end)
         return replace(self, first=first, end=max(first, min(self.first + stop, self.end)))
 
@@ -94,7 +94,7 @@ class Columns:
     @overload
     def records(self, where: Where) -> list[ConsumerRecord]: ...
     def records(self, where: Where | None = None) -> list[Any]:
-        """Return an object for each record, a `ConsumerRecord` if `where` is given. Slow compared with the use of columns."""
+        """Return a `Record` for each row, or a `ConsumerRecord` if `where` is given. This is slow compared with columns."""
         pieces = self.pieces()
         if len(pieces) == 1:
             return self._records(pieces[0], where)
@@ -116,10 +116,10 @@ def open_batches(
     check_crcs: bool = False,
     wanted: Callable[[BatchHeader], bool] | None = None,
 ) -> Columns:
-    """Open the whole batches in `view`; a torn one at the end is left for the next read.
+    """Open the whole batches in `view` into columns. A torn batch at the end is left out.
 
-    Records below `from_offset` or from `until_offset` on are left out. So are control batches unless `control` is set, and batches
-    for which `wanted(header)` is false. Compressed batches may decompress to `limit_bytes` together. Raises `BadBatch` for
+    Records below `from_offset` or from `until_offset` on are left out. Batches for which `wanted(header)` is false are left out,
+    and control batches unless `control` is set. Compressed batches may decompress to `limit_bytes` together. Raises `BadBatch` for
     malformed batches, and `CodecFailed` for batches that cannot be decompressed.
     """
     say_once()
@@ -144,7 +144,7 @@ def open_batches(
 def _opened(
     whole: memoryview, pos: int, header: BatchHeader, opener: codecs.Opener, limit_bytes: int
 ) -> tuple[memoryview, int, int]:
-    """Return (buffer, start, end) of the records of one batch. Raises `BadBatch` if the header claims more than can be in it."""
+    """Return (buffer, start, end) of the records of one batch. Raises `BadBatch` if the header claims too many records."""
     start, end, data = pos + HEADER_BYTES, pos + header.size, whole
     if header.codec:
         data = opener.open(header.codec, whole[start:end], limit_bytes)
@@ -157,7 +157,7 @@ def _opened(
 
 
 def _columns(bodies: list[tuple[BatchHeader, memoryview, int, int]], next_offset: int) -> Columns:
-    """Scan the bodies into one arena for all columns: the allocator can reuse a single allocation without new pages."""
+    """Scan the records of all batches into columns. One allocation holds all columns, so that its memory pages are reused."""
     capacity = sum(header.record_count for header, _, _, _ in bodies)
     arena = zeroed(ROW_BYTES * capacity)
     if not capacity:
@@ -185,7 +185,7 @@ def _misfit(header: BatchHeader, stop: int) -> str:
 
 
 def _cut(columns: Columns, from_offset: int, until_offset: int | None) -> Columns:
-    """Return the columns without the rows outside the requested offsets, which are at the ends because offsets increase."""
+    """Return the columns without the rows outside the requested offsets. Offsets increase, so these rows are at both ends."""
     first, end, next_offset = columns.first, columns.end, columns.next_offset
     if columns.record_count and columns.all_offsets[0] < from_offset:
         first = bisect_left(columns.all_offsets, from_offset, 0, columns.runs[0].end)

@@ -16,7 +16,7 @@ from ottla.wire.errors import CORRUPT_MESSAGE, INVALID_RECORD, NONE, UNSUPPORTED
 
 HEADER_BYTES: Final = 61
 LOG_OVERHEAD_BYTES: Final = 12
-"""The bytes of base offset and batch length, which `batch_length` does not count."""
+"""The bytes of the fields base offset and batch length. `batch_length` does not count them."""
 
 MAGIC: Final = 2
 CREATE_TIME: Final = 0
@@ -36,7 +36,7 @@ DELETE_HORIZON_BIT: Final = 0x40
 ZSTD: Final = 4
 ZSTD_SINCE_PRODUCE: Final = 7
 SMALLEST_MESSAGE_BYTES: Final = 14
-"""The smallest length that any message format counts after its offset and length, in bytes."""
+"""The smallest size of a message of any format, without its offset and length fields, in bytes."""
 
 MAGIC_POSITION: Final = 16
 CRC_POSITION: Final = 17
@@ -92,7 +92,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Return the sequence of the last record, -1 without a producer id; sequences wrap from 2^31 - 1 to 0."""
+        """Return the sequence of the last record, or -1 without a producer id. Sequences wrap from 2^31 - 1 to 0."""
         if self.base_sequence < 0:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
@@ -103,7 +103,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> int:
-        """Return 0 for CreateTime, the producer's time, and 1 for LogAppendTime: `max_timestamp` is then every record's time."""
+        """Return 0 for CreateTime, and 1 for LogAppendTime. With LogAppendTime, `max_timestamp` is the time of every record."""
         return LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_BIT else CREATE_TIME
 
     @property
@@ -118,7 +118,7 @@ class BatchHeader(NamedTuple):
     def delete_horizon_ms(self) -> int | None:
         """Return the time (ms since 1970) from which compaction may drop the batch's tombstones (KIP-534); None if it is not set.
 
-        The base timestamp holds it.
+        The time is stored in the base timestamp.
         """
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
@@ -148,12 +148,12 @@ def crc_is_valid(view: memoryview) -> bool:
 def check(view: memoryview, produce_version: int = ZSTD_SINCE_PRODUCE) -> tuple[int, BatchHeader | None]:
     """Check the records that a client produced to one partition, as Kafka does: return (0, header), or (error code, None).
 
-    They must be one batch of magic 2 that fills `view`. No record is read: `verify` does that.
+    The records must be one batch of magic 2 that fills `view`. The batch is not opened: `verification` checks its content.
 
     - CORRUPT_MESSAGE: a length below that of a header, an unknown magic, a CRC-32C that differs.
-    - INVALID_RECORD: no whole batch, more than one, magic 0 or 1, a base offset that is not 0, a record count that is not
+    - INVALID_RECORD: no whole batch, more than one batch, magic 0 or 1, a base offset that is not 0, a record count that is not
       `last_offset_delta + 1`, a control batch, a producer id without a sequence. Also a torn batch after the first: Kafka cuts
-      it off and accepts, but no client sends one.
+      it off and accepts the first, but no client sends a torn batch.
     - UNSUPPORTED_COMPRESSION_TYPE: zstd in Produce below version 7 (KIP-110), an unknown codec (Kafka: UNKNOWN_SERVER_ERROR).
     """
     if len(view) < HEADER_BYTES:
@@ -172,7 +172,7 @@ def check(view: memoryview, produce_version: int = ZSTD_SINCE_PRODUCE) -> tuple[
 
 
 def _too_small(view: memoryview) -> int:
-    """Return the error of fewer bytes than a header: no batch at all, or one whose length is too small."""
+    """Return the error code for `view`, which is too small for a batch header: INVALID_RECORD, or CORRUPT_MESSAGE."""
     if len(view) < LOG_OVERHEAD_BYTES:
         return INVALID_RECORD
     size: int = _EPOCH.unpack_from(view, 8)[0] + LOG_OVERHEAD_BYTES
@@ -193,7 +193,7 @@ def _misframed(view: memoryview, header: BatchHeader) -> int:
 
 
 def batches(view: Buffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of each whole batch from `pos`; a torn one at the end is left out, as fetches may end in one.
+    """Yield (position, header) of each whole batch from `pos` on. A torn batch at the end, as in fetches, is left out.
 
     The CRC is not checked. Raises `BadBatch` for a magic other than 2, and for a length too small for a header.
     """

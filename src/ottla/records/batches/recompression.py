@@ -1,4 +1,4 @@
-"""Recompression of a batch in another codec than its producer's (`compression.type` of a topic), without opening its records.
+"""Recompression of a batch from its producer's codec to the topic's (`compression.type`), without opening its records.
 
 The records' bytes are unchanged. Offsets, timestamps, record headers and the producer's fields of the batch header are kept.
 """
@@ -16,7 +16,7 @@ from ottla.records.compression.codecs import GZIP, LEVELS, LZ4, NONE, SNAPPY
 from ottla.records.compression.limits import PAUSE_BYTES, OverLimit
 
 ENDS: Final = {SNAPPY: (len(snappy.HEADER), 0), LZ4: (len(lz4.HEADER), len(lz4.END_MARK))}
-"""The bytes before and after the blocks of a stream, by codec; without them streams can be joined into one."""
+"""The number of bytes before and after the blocks of a stream, by codec. Streams without these bytes can be joined into one."""
 
 
 def recompress(
@@ -27,9 +27,9 @@ def recompress(
     *,
     limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES,
 ) -> tuple[bytearray, BatchHeader]:
-    """Return the batch that fills `view` in another codec, and its new header.
+    """Return the batch that fills `view`, compressed with `codec`, and its new header.
 
-    Raises `CodecFailed` if it cannot be decompressed.
+    Raises `CodecFailed` if the batch cannot be decompressed.
     """
     body = codecs.decompress(header.codec, memoryview(view)[HEADER_BYTES:], limit_bytes=limit_bytes)
     out = bytearray(HEADER_BYTES)
@@ -39,13 +39,13 @@ def recompress(
 
 
 HIGHEST_LEVEL: Final = 16
-"""The highest zstd level for more than `PAUSE_BYTES` at once: from the next one on its tables grow from 36 MB to hundreds."""
+"""The highest zstd level for batches above `PAUSE_BYTES`: at higher levels zstd takes hundreds of MB instead of 36 MB."""
 
 
 class Recompression:
-    """The recompression of one batch, piece by piece. Its memory is the new batch, at most `most_bytes`.
+    """The recompression of one batch, piece by piece. It takes the memory of the new batch, at most `most_bytes`.
 
-    zstd is the exception: it collects all pieces and compresses them at the end, as one frame that every client can read.
+    For zstd it keeps all pieces and compresses them at the end, as one frame that every client can read.
     """
 
     def __init__(self, codec: int, level: int | None, most_bytes: int) -> None:
@@ -60,7 +60,7 @@ class Recompression:
 
     @property
     def keeps_all(self) -> bool:
-        """Return whether the pieces are kept until the end, as for zstd."""
+        """Return whether all pieces are kept until the end. They are for zstd only."""
         return self._kept is not None
 
     def take(self, piece: memoryview) -> None:
@@ -79,7 +79,7 @@ class Recompression:
             raise OverLimit(f"the batch takes more than {self._most_bytes} bytes in the topic's codec")
 
     def made(self, header: BatchHeader) -> tuple[bytearray, BatchHeader]:
-        """Return the new batch and its header; `header` is the old batch's."""
+        """Return the new batch and its header, after the last piece. `header` is the header of the old batch."""
         if self._gzip is not None:
             self._out += self._gzip.flush()
         elif self._kept is not None:

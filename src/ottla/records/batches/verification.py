@@ -34,15 +34,15 @@ MOST_OPENED_BYTES: Final = 128 * 1024 * 1024
 """The most bytes to which a compressed batch may decompress. Apache Kafka has no such limit."""
 
 MOST_EXPANSIONS: Final = (1, MOST_EXPANSION, snappy.MOST_EXPANSION, lz4.MOST_EXPANSION, MOST_EXPANSION)
-"""The most bytes that a byte decompresses to, by codec; zstd frames contain their size instead."""
+"""The most bytes to which one byte decompresses, by codec. zstd has no such bound, but its frames state their size."""
 
 MOST_RECORD_ERRORS: Final = 1000
 
 
 class Demands(NamedTuple):
-    """A topic's demands on its records: a key, and a timestamp from `before_ms` ago to `after_ms` ahead, or -1 for none.
+    """A topic's demands on its records: a key if `keyed`, and a timestamp from `before_ms` ago to `after_ms` ahead, or -1 for none.
 
-    With `append_time` the broker sets LogAppendTime, and the records' own timestamps may be any.
+    With `append_time` the broker sets LogAppendTime, so the records can have any timestamps.
     """
 
     keyed: bool = False
@@ -52,7 +52,7 @@ class Demands(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The rejection of a batch: the error code, a sentence, and (index, sentence) of the first 1000 bad records (KIP-467)."""
+    """The rejection of a batch: the error code, a message, and (index, message) of each of the first 1000 bad records (KIP-467)."""
 
     error_code: int
     sentence: str
@@ -65,7 +65,7 @@ Verdict = tuple[BatchHeader, Refused | None]
 def check_at_once(
     view: memoryview, header: BatchHeader, demands: Demands, now_ms: int, most_bytes: int = AT_ONCE_BYTES
 ) -> Verdict | None:
-    """Check as `check_slowly` does, in one call; None if the batch decompresses to more than `most_bytes`, or slowly."""
+    """Return the result of `check_slowly` without pauses; None if the batch decompresses to more than `most_bytes`, or slowly."""
     data, pos = view, HEADER_BYTES
     if header[5] & CODEC_MASK:
         try:
@@ -97,19 +97,19 @@ def check_slowly(
     taken: Callable[[memoryview], None] | None = None,
     keeps_all: bool = False,
 ) -> Generator[int, None, Verdict]:
-    """Return (header, None) for a batch that may be appended, else (header, why not). The batch fills `view`.
+    """Check the batch that fills `view`. Return (header, None) if it may be appended, otherwise (header, rejection).
 
-    A wrong max_timestamp, and a timestamp type of LogAppendTime, are corrected in place, as in Kafka. The returned header is the
-    corrected one.
+    A wrong max_timestamp, and a timestamp type of LogAppendTime, are corrected in place, as in Kafka. The returned header is
+    corrected, too.
 
-    - INVALID_RECORD: more or fewer records than the header says, a broken one, offset deltas other than 0, 1, 2 …, bytes that
+    - INVALID_RECORD: more or fewer records than the header says, a broken record, offset deltas other than 0, 1, 2 …, bytes that
       the codec cannot decompress, or a null key on a compacted topic.
     - INVALID_TIMESTAMP: a timestamp that the topic does not allow.
-    - MESSAGE_TOO_LARGE: it decompresses to more than `limit_bytes`; producers that can split a batch do so, and send it again.
+    - MESSAGE_TOO_LARGE: the batch decompresses to more than `limit_bytes`. Producers that can split the batch send it in parts.
 
-    It pauses after each piece of about a millisecond, and yields the bytes of memory that it uses from there on. The first pause
-    comes before any memory is allocated. No piece is kept, but `taken` is called with each. If `taken` keeps them (`keeps_all`),
-    they count as memory.
+    The check pauses after each piece of about a millisecond, and yields the bytes of memory that it uses after the pause. The first
+    pause comes before any memory is allocated. No piece is kept, but `taken` is called with each piece. If `taken` keeps the
+    pieces (`keeps_all`), they count as memory.
     """
     look = Look(view, header, demands, now_ms)
     unpacking = Unpacking(header.codec, view[HEADER_BYTES:], limit_bytes)
@@ -132,7 +132,7 @@ def check_slowly(
 
 
 class Look:
-    """The state of a check over a batch's records, piece by piece as they are decompressed: a few numbers for each piece."""
+    """The state of a check of a batch's records, between its decompressed pieces: a few numbers, and no records."""
 
     __slots__ = (
         "_allowed",
@@ -159,7 +159,7 @@ class Look:
         self._digits = bytearray(10)
         self._is_broken = False
         self._faults: list[tuple[int, int, bool]] = []
-        """(index, timestamp, whether there is a key) of the first doubtful records."""
+        """(index, timestamp, whether there is a key) of the first records with a bad timestamp or a missing key."""
 
     def over(self, piece: memoryview) -> bool:
         """Check the next piece. Return False if later pieces cannot change the verdict."""
@@ -177,7 +177,7 @@ class Look:
         return False
 
     def verdict(self) -> Verdict:
-        """Return the verdict on all pieces together."""
+        """Return the result of the check of all pieces."""
         state, header, demands = self._state, self._header, self._demands
         if self._is_broken or state[INDEX] != header.record_count or state[STAGE] or state[DIGITS]:
             return header, Refused(
@@ -190,7 +190,7 @@ class Look:
         return (header, None) if demands.append_time else (_put_right(self._view, header, state[NEWEST]), None)
 
     def _doubted(self) -> Refused:
-        """Return the rejection of the doubtful records: INVALID_TIMESTAMP if a timestamp is bad, else INVALID_RECORD."""
+        """Return the rejection for the bad records: INVALID_TIMESTAMP if a timestamp is bad, otherwise INVALID_RECORD."""
         found: list[tuple[int, str]] = []
         error_code = INVALID_RECORD
         for index, time, has_key in self._faults:
@@ -203,14 +203,14 @@ class Look:
 
 
 def unopened(failure: CodecFailed) -> Refused:
-    """Return the rejection of a batch that its codec cannot decompress."""
+    """Return the rejection of a batch that cannot be decompressed, or only to more than the limit."""
     if failure.over_limit:
         return Refused(MESSAGE_TOO_LARGE, f"The batch must be smaller: {failure}")
     return Refused(INVALID_RECORD, f"The batch cannot be opened: {failure}")
 
 
 def _put_right(view: memoryview, header: BatchHeader, newest: int) -> BatchHeader:
-    """Correct max_timestamp, and set the type to CreateTime, in the batch if they differ; return the new header."""
+    """Set max_timestamp to `newest`, and the timestamp type to CreateTime, in the batch that fills `view`. Return its header."""
     attributes = header.attributes & ~TIMESTAMP_TYPE_BIT
     if newest == header.max_timestamp and attributes == header.attributes:
         return header
@@ -219,9 +219,10 @@ def _put_right(view: memoryview, header: BatchHeader, newest: int) -> BatchHeade
 
 
 def first_at(view: memoryview, header: BatchHeader, timestamp: int) -> Generator[int, None, tuple[int, int] | None]:
-    """Return (timestamp, offset) of the first record at or after `timestamp`, or None, in a CreateTime batch with all its records.
+    """Return (timestamp, offset) of the first record at or after `timestamp`, or None. The batch must have CreateTime and no gaps.
 
-    It keeps no record, and pauses as `check_slowly` does. Raises `CodecFailed`, and `BadBatch` for broken records.
+    No record is kept. As in `check_slowly`, each pause yields the bytes of memory in use. Raises `CodecFailed`, and `BadBatch` for
+    broken records.
     """
     state, digits = array("q", bytes(8 * WALK_STATES)), bytearray(10)
     unpacking = Unpacking(header.codec, view[HEADER_BYTES:], MOST_OPENED_BYTES)
@@ -244,7 +245,7 @@ def first_at(view: memoryview, header: BatchHeader, timestamp: int) -> Generator
 
 
 def _of_one_time(view: memoryview, header: BatchHeader, demands: Demands, allowed: tuple[int, int]) -> Verdict:
-    """Return the verdict on a batch that claims LogAppendTime: all its records have max_timestamp, if that is allowed at all."""
+    """Return the result for a batch with LogAppendTime: it is rejected if the topic has `append_time`, or for its max_timestamp."""
     newest = header.max_timestamp
     if demands.append_time:
         why = "Only the broker may give records the timestamp type LogAppendTime: send CreateTime."

@@ -1,4 +1,4 @@
-"""The five codecs of record batches, by Kafka's numbers, each with a limit on decompressed bytes that no bomb can pass.
+"""The five codecs of record batches, by Kafka's numbers, each with a limit on decompressed bytes against decompression bombs.
 
 It handles the framing of each codec in Kafka (`snappy` and `lz4` have modules of their own). It must not depend on batches.
 """
@@ -27,7 +27,7 @@ NEXT_EXPANSION: Final = 4
 SMALL_EXPANSION: Final = 8
 MOST_ROOM_BYTES: Final = 1 << 20
 MOST_EXPANSION: Final = 1032
-"""The most bytes that a byte of gzip decompresses to, and more than those of any other codec of old messages."""
+"""The most bytes to which one byte of gzip decompresses. For snappy and lz4 the number is smaller."""
 
 GZIP_PAUSE_BYTES: Final = 512 * 1024
 GZIP_TAKEN_BYTES: Final = 128 * 1024
@@ -45,9 +45,9 @@ class CodecFailed(ValueError):
 
 
 def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> bytes:
-    """Compress `data` as batches of `magic` contain it. `level`: gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22.
+    """Compress `data` in the framing of batches of `magic`. `level`: gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22.
 
-    snappy has no levels, and ignores it.
+    snappy has no levels, and ignores `level`.
     """
     if codec == NONE:
         return bytes(data)
@@ -63,7 +63,7 @@ def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int =
 
 
 def compress_slowly(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> Pauses[bytes]:
-    """Compress as `compress` does, with pauses for large `data`; zstd has none."""
+    """Return the result of `compress`, with pauses if `data` is large. There are no pauses for zstd."""
     view = memoryview(data)
     if codec not in (GZIP, SNAPPY, LZ4) or len(view) <= PAUSE_BYTES:
         return compress(codec, data, level, magic=magic)
@@ -86,10 +86,10 @@ def compress_slowly(codec: int, data: Buffer, level: int | None = None, *, magic
 def decompress(
     codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, most_blocks: int = lz4.ANY_NUMBER, magic: int = 2
 ) -> Buffer:
-    """Decompress `data` to at most `limit_bytes`, whatever size it claims, and never use more memory than that.
+    """Decompress `data` to at most `limit_bytes`, whatever size it claims, and never use more memory than `limit_bytes`.
 
-    Raises `CodecFailed`. More than `most_blocks` of lz4 or snappy count as over the limit too: each block takes time, however
-    small.
+    Raises `CodecFailed`. More than `most_blocks` blocks of lz4 or snappy also count as over the limit, because even a small block
+    takes time.
     """
     if codec == NONE:
         return data
@@ -122,10 +122,10 @@ def decompress_small(codec: int, data: memoryview, room: memoryview) -> int:
 
 
 class Opener:
-    """A decompressor for many batches, in which small ones in lz4 or snappy share a buffer.
+    """A decompressor for many batches. Small batches in lz4 or snappy share a buffer.
 
-    lz4 frames do not state their decompressed size. A buffer for each would have the largest possible size: many times the needed
-    one.
+    lz4 frames do not state their decompressed size, so a buffer for each batch would have the largest possible size, many times
+    the needed size.
     """
 
     __slots__ = ("_at", "_room")
@@ -135,7 +135,7 @@ class Opener:
         self._at = 0
 
     def open(self, codec: int, data: memoryview, limit_bytes: int) -> memoryview:
-        """Decompress `data`. Raises as `decompress` does."""
+        """Decompress `data`. Raises `CodecFailed`."""
         if codec in (LZ4, SNAPPY) and len(data) <= lz4.BLOCK_BYTES:
             size = self._open_small(codec, data)
             if 0 <= size <= limit_bytes:
@@ -152,7 +152,7 @@ class Opener:
 
 
 def decompress_slowly(codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, magic: int = 2) -> Pauses[Buffer]:
-    """Decompress as `decompress` does, with a pause about every millisecond if the codec allows it; zstd has none."""
+    """Return the result of `decompress`, with a pause about every millisecond. There are no pauses for zstd."""
     try:
         if codec == SNAPPY:
             return (yield from snappy.decompress_slowly(data, limit_bytes))
@@ -187,10 +187,9 @@ def _gunzip_slowly(data: Buffer, limit_bytes: int) -> Pauses[bytearray]:
 
 
 def _grow(into: Callable[[Any, Any], int], data: Buffer, hint: int, limit_bytes: int) -> memoryview:
-    """Decompress into a buffer of the hinted size, then into larger ones, up to the limit.
+    """Decompress into a buffer of the size `hint`. If it is too small, try again with larger buffers, up to the limit.
 
-    The library reports a truncated stream as such whatever the size of the buffer. Only a stream that needs more room is tried
-    again.
+    The library distinguishes a truncated stream, which is not tried again, from a stream that needs a larger buffer.
     """
     room = min(hint or max(len(data) * FIRST_EXPANSION, SMALLEST_BYTES), limit_bytes)
     while True:
@@ -202,18 +201,18 @@ def _grow(into: Callable[[Any, Any], int], data: Buffer, hint: int, limit_bytes:
                 raise
         if room >= limit_bytes:
             raise OverLimit(f"it opens to more than the limit of {limit_bytes} bytes")
-        del out  # before the next one is allocated, so that both never count at once
+        del out  # free this buffer before the next one is allocated
         room = min(room * NEXT_EXPANSION, limit_bytes)
 
 
 def _gzip_hint(data: Buffer) -> int:
-    """Return the size that the last member claims, if the bytes could decompress to as much; 0 otherwise."""
+    """Return the size that the last member of a gzip stream claims, or 0 if `data` cannot decompress to that size."""
     claimed = int.from_bytes(data[-4:], "little")
     return claimed if claimed <= len(data) * MOST_EXPANSION else 0
 
 
 def _zstd_hint(data: Buffer) -> int:
-    """Return the content size in the frame header, if it has one that is plausible (RFC 8878, 3.1.1.1); 0 otherwise."""
+    """Return the content size in a zstd frame header (RFC 8878, 3.1.1.1), or 0 if it is missing or impossible."""
     if len(data) < 6:
         return 0
     descriptor = data[4]

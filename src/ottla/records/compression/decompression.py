@@ -1,7 +1,7 @@
 """Decompression of records a piece at a time, in an amount of memory that is known beforehand, for callers that keep no piece.
 
 gzip, lz4 and snappy are decompressed block by block, in a buffer that is reused. zstd is decompressed at once: its library has no
-other way, and the window of a frame may be as large as the frame. The module parses codecs' frames. It must not depend on batches.
+other way, and a frame's window can be as large as the frame. The module parses the codecs' frames. It must not depend on batches.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ AT_ONCE_BLOCKS: Final = 256
 """The most blocks of lz4 or snappy that may be decompressed without a pause."""
 
 SMALL_BYTES: Final = 4096
-"""The compressed bytes below which a codec other than zstd never yields many times `AT_ONCE_BYTES`."""
+"""The compressed size up to which data of any codec but zstd decompresses to at most a few times `AT_ONCE_BYTES`."""
 
 FREE_WINDOW_BYTES: Final = 8 << 20
-"""The zstd window, in bytes, up to which its memory is not counted."""
+"""The size of a zstd window, in bytes, up to which the window does not count as memory."""
 
 MOST_WINDOW_BYTES: Final = 1 << 27
 """The largest zstd window, in bytes: the default limit of zstd's library, in Java too."""
@@ -50,7 +50,7 @@ class ZstdFrame(NamedTuple):
 
 
 class ZstdSizes(NamedTuple):
-    """The sizes of all frames in bytes: decompressed together, exactly or at most, and the largest window."""
+    """The decompressed size of all zstd frames together, in bytes, and their largest window. `is_exact`: the frames state it."""
 
     opened_bytes: int
     window_bytes: int
@@ -58,7 +58,10 @@ class ZstdSizes(NamedTuple):
 
 
 def at_once(codec: int, data: memoryview, most_bytes: int) -> memoryview | None:
-    """Decompress `data`; None if that could take long: it is more than `most_bytes`, or many blocks. Raises `CodecFailed`."""
+    """Decompress `data` without pauses. Return None if that can take long: above `most_bytes`, or for many blocks.
+
+    Raises `CodecFailed`.
+    """
     if codec == GZIP and int.from_bytes(data[-4:], "little") > most_bytes:
         return None
     if codec == ZSTD and _claimed_bytes(data) > most_bytes:
@@ -72,9 +75,9 @@ def at_once(codec: int, data: memoryview, most_bytes: int) -> memoryview | None:
 
 
 def opened_bytes(codec: int, data: memoryview, limit_bytes: int) -> int:
-    """Return the decompressed size of `data`, stated or an upper bound.
+    """Return the decompressed size that `data` states, or an upper bound of it.
 
-    For malformed data and for more than the limit, it is only certain that the number is above the limit.
+    For malformed data, and if the size exceeds `limit_bytes`, return any number above the limit.
     """
     try:
         if codec == ZSTD:
@@ -89,7 +92,7 @@ def opened_bytes(codec: int, data: memoryview, limit_bytes: int) -> int:
 
 
 def may_be_large(codec: int, data: memoryview) -> bool:
-    """Return whether `data` may decompress to more than `AT_ONCE_BYTES`, as far as its size and headers show."""
+    """Return whether `data` can decompress to more than `AT_ONCE_BYTES`, as far as its size and headers show."""
     if codec == ZSTD:
         try:
             return _zstd_sizes(data, AT_ONCE_BYTES).opened_bytes >= AT_ONCE_BYTES
@@ -99,7 +102,7 @@ def may_be_large(codec: int, data: memoryview) -> bool:
 
 
 class Unpacking:
-    """The decompression of one records section: `measure` first, then `pieces`. Both raise `CodecFailed`."""
+    """The decompression of one batch's records: call `measure`, then `pieces`. Both raise `CodecFailed`."""
 
     def __init__(self, codec: int, data: Buffer, limit_bytes: int) -> None:
         self._codec = codec
@@ -109,9 +112,9 @@ class Unpacking:
         self._zstd = ZstdSizes(0, 0, False)
 
     def measure(self) -> int:
-        """Return the bytes of memory that `pieces` uses. Raises `CodecFailed` (`over_limit`) if that exceeds the limit.
+        """Return the bytes of memory that `pieces` uses, including a zstd window as far as it exceeds 8 MB.
 
-        A zstd window beyond 8 MB counts as memory too.
+        Raises `CodecFailed`, with `over_limit` if the memory exceeds the limit.
         """
         try:
             room_bytes = self._measured()
@@ -122,7 +125,7 @@ class Unpacking:
         return room_bytes
 
     def pieces(self) -> Iterator[memoryview]:
-        """Yield the decompressed data piece after piece, each valid until the next one."""
+        """Yield the decompressed data in pieces. A piece is valid until the next one is requested."""
         size = 0
         try:
             for piece in self._pieces():
@@ -162,7 +165,7 @@ class Unpacking:
 
 
 def _gunzipped(view: memoryview) -> Iterator[memoryview]:
-    """Decompress all members of a gzip stream. The input is taken in small parts: the unused rest of a part is copied."""
+    """Decompress all members of a gzip stream. The input is read in small parts, because zlib copies the unused rest of a part."""
     if not len(view):
         raise ValueError("there is no stream")
     at = 0
@@ -205,7 +208,7 @@ def _zstd_opened(view: memoryview, sizes: ZstdSizes, limit_bytes: int) -> Iterat
 
 
 def _zstd_sizes(view: memoryview, limit_bytes: int) -> ZstdSizes:
-    """Return the sizes of all frames together, capped at the limit. Raises `OverLimit` for a larger stated size, and ValueError."""
+    """Return the sizes of all frames, at most `limit_bytes` together. Raises `OverLimit` if they state more, and ValueError."""
     opened_bytes = window_bytes = pos = 0
     is_exact = True
     if not len(view):

@@ -9,7 +9,7 @@ from ottla.records.pauses import finish
 
 
 class OverLimit(ValueError):
-    """The data decompresses to more than the caller allows; raised before that much memory is allocated."""
+    """The data decompresses to more than the caller allows. Raised before memory beyond the limit is allocated."""
 
 
 PAUSE_BYTES: Final = 1 << 20
@@ -22,7 +22,7 @@ _ZEROS: Final = bytes(PAUSE_BYTES)
 
 
 def room_slowly(size: int) -> Pauses[bytearray]:
-    """Allocate a zeroed buffer of `size` bytes with pauses: zeroing much memory at once would delay other work."""
+    """Allocate a zeroed buffer of `size` bytes, with pauses, because zeroing much memory at once would delay other work."""
     room = bytearray(min(size, PAUSE_BYTES))
     while len(room) < size:
         yield

@@ -1,7 +1,7 @@
 """LZ4 frames as Kafka requires them: independent blocks of at most 64 KB, no content size, a header checksum.
 
-Message format 0 has a header checksum over the wrong bytes (KAFKA-3160): it is written for that format, and ignored on reading.
-The contents of blocks are opaque here.
+Message format 0 has a header checksum over the wrong bytes (KAFKA-3160): this checksum is written for format 0, and ignored on
+reading. The contents of blocks are opaque here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAGIC: Final = b"\x04\x22\x4d\x18"
 BLOCK_BYTES: Final = 64 * 1024
 STORED: Final = 0x80000000
 HEADER: Final = MAGIC + b"\x60\x40\x82"
-"""The bytes of version 01, independent blocks, blocks of 64 KB at most, and the checksum of these two bytes."""
+"""The usual header: magic, a byte for version 01 and independent blocks, a byte for blocks of 64 KB at most, their checksum."""
 
 HEADER_FORMAT_0: Final = MAGIC + b"\x60\x40\x1a"
 """The same header with the checksum that also covers the magic, as message format 0 has it."""
@@ -29,18 +29,18 @@ END_MARK: Final = bytes(4)
 _START: Final = Struct("<7sI")
 _END: Final = Struct("<I")
 BLOCK_AT: Final = _START.size
-"""The position of the first block, after its size, behind the usual header."""
+"""The position of the first block's data, which follows the usual header and the block's size."""
 
 MOST_EXPANSION: Final = 255
 BLOCK_CHECKSUM, CONTENT_SIZE, DICTIONARY, INDEPENDENT, VERSION_01 = 0x10, 0x08, 0x01, 0x20, 0x40
 PLAIN: Final = VERSION_01 | INDEPENDENT
 BLOCK_SIZES: Final = (0x40, 0x50, 0x60, 0x70)
-"""The valid values of the byte after the flags: blocks of at most 64 KB, 256 KB, 1 MB, 4 MB."""
+"""The valid values of the byte after the flags. They mean blocks of at most 64 KB, 256 KB, 1 MB and 4 MB."""
 
 MOST_BLOCK_BYTES: Final = 4 << 20
 ANY_NUMBER: Final = 1 << 62
 PIECE_BLOCKS: Final = 64
-"""The most blocks decompressed for one piece: each is a call, however small."""
+"""The most blocks decompressed for one piece, because even a small block costs a call."""
 
 _MASK: Final = 0xFFFFFFFF
 
@@ -48,13 +48,13 @@ FAST_LEVEL: Final = 9
 """Kafka's default level, which means lz4's fast compressor, not level 9 of its thorough one."""
 
 LOWEST_THOROUGH: Final = 3
-"""The lowest level passed to the thorough compressor: below it the library uses the fast one, and Kafka does not."""
+"""The lowest level passed to the thorough compressor. For lower levels the library would use the fast one, unlike Kafka."""
 
 
 def compress(data: Buffer, level: int | None = None, *, format_0: bool = False) -> bytes:
     """Compress `data` as a frame.
 
-    `level` 9 or None is the fast compressor, every other of 1 to 17 the thorough one, as in Kafka.
+    With `level` 9 or None use the fast compressor, with any other level of 1 to 17 the thorough one, as in Kafka.
     """
     view = memoryview(data)
     pack: Callable[[memoryview], Buffer] = _fast_block if level in (None, FAST_LEVEL) else partial(_thorough_block, level=level)
@@ -69,19 +69,19 @@ def compress(data: Buffer, level: int | None = None, *, format_0: bool = False) 
 
 
 def _framed(chunk: memoryview, block: Buffer) -> tuple[bytes, Buffer]:
-    """Return a block after its size, or the chunk itself if the block is not smaller."""
+    """Return (size field, data) of a block: the compressed `block`, or the `chunk` stored as it is if `block` is not smaller."""
     if len(block) < len(chunk):
         return len(block).to_bytes(4, "little"), block
     return (len(chunk) | STORED).to_bytes(4, "little"), chunk
 
 
 def _fast_block(chunk: memoryview) -> bytes:
-    """Compress a chunk, as a copy: the library's own buffer has room for the worst case, and is freed sooner."""
+    """Compress a chunk. Return a copy, so that the library's buffer, which has the size of the worst case, is freed."""
     return bytes(cramjam.lz4.compress_block(chunk, store_size=False))
 
 
 def _thorough_block(chunk: memoryview, level: int) -> memoryview:
-    """Compress a chunk. The library has levels only for whole frames, so the one block is taken out of a frame."""
+    """Compress a chunk at a level. The library has levels only for frames, so return the block in a frame of the chunk."""
     frame = memoryview(cramjam.lz4.compress(chunk, level=max(level, LOWEST_THOROUGH)))
     start = 15 if frame[4] & CONTENT_SIZE else 7
     size = int.from_bytes(frame[start : start + 4], "little")
@@ -125,7 +125,7 @@ def decompress_small(view: memoryview, room: memoryview) -> int:
 
 
 def decompress_slowly(data: Buffer, limit_bytes: int, *, format_0: bool = False) -> Pauses[memoryview]:
-    """Decompress as `decompress` does, with pauses for frames of the kind that Kafka's clients write."""
+    """Return the result of `decompress`, with pauses if the frame is plain (`is_plain`), as Kafka's clients write it."""
     view, header_bytes, most_bytes = _prepared(data, limit_bytes, format_0)
     out = memoryview((yield from room_slowly(most_bytes)))
     if view[4] != PLAIN or view[5] not in BLOCK_SIZES:
@@ -139,17 +139,17 @@ def decompress_slowly(data: Buffer, limit_bytes: int, *, format_0: bool = False)
 
 
 def is_plain(view: memoryview) -> bool:
-    """Return whether `pieces` can decompress the frame: it has no checksums of blocks or content and no content size."""
+    """Return whether `pieces` can decompress the frame, because it has no checksums of blocks or content and no content size."""
     return len(view) >= len(HEADER) and view[4] == PLAIN and view[5] in BLOCK_SIZES
 
 
 def most_bytes(view: memoryview, limit_bytes: int) -> int:
-    """Return an upper bound of a frame's decompressed size. Raises as `decompress` does."""
+    """Return an upper bound of a frame's decompressed size. Raises ValueError for a bad frame, and if it exceeds the limit."""
     return _prepared(view, limit_bytes, False)[2]
 
 
 def pieces(view: memoryview) -> Iterator[memoryview]:
-    """Yield a plain frame decompressed in pieces, each valid until the next one. Raises as `decompress` does, without a limit."""
+    """Yield a plain frame decompressed in pieces. A piece is valid until the next one is requested. Raises ValueError."""
     pos = _header_bytes(view)
     _check_header(view, pos)
     block_bytes = _block_bytes(view)
@@ -190,7 +190,7 @@ def _within(out: memoryview, size: int, limit_bytes: int) -> memoryview:
 
 
 def _open_blocks(view: memoryview, pos: int, room: memoryview) -> Iterator[int]:
-    """Decompress the blocks of a frame without checksums into `room`, and yield the bytes so far.
+    """Decompress the blocks of a plain frame into `room`. After each block yield the number of bytes written so far.
 
     This is several times as fast as decompressing the whole frame in one call.
     """
@@ -201,7 +201,7 @@ def _open_blocks(view: memoryview, pos: int, room: memoryview) -> Iterator[int]:
 
 
 def _blocks(view: memoryview, pos: int) -> Iterator[tuple[int, memoryview]]:
-    """Yield (nonzero if it is stored uncompressed, the block) for each block of a frame without checksums."""
+    """Yield (nonzero if the block is stored uncompressed, the block) for each block of a plain frame. Raises ValueError."""
     block_bytes = _block_bytes(view)
     while size := int.from_bytes(view[pos : pos + 4], "little"):
         stored, size = size & STORED, size & ~STORED
@@ -241,7 +241,10 @@ def _header_bytes(view: memoryview) -> int:
 
 
 def _most_bytes(view: memoryview, pos: int, limit_bytes: int, most_blocks: int) -> int:
-    """Return an upper bound of the frame's decompressed size from its block sizes: at most `limit_bytes` and one block."""
+    """Return an upper bound of the frame's decompressed size, by its block sizes. Raises ValueError.
+
+    The bound exceeds `limit_bytes` by at most one block; above that `OverLimit` is raised.
+    """
     block_bytes = _block_bytes(view)
     checksum = 4 if view[4] & BLOCK_CHECKSUM else 0
     total = 0

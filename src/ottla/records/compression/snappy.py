@@ -1,6 +1,6 @@
-"""Snappy as Kafka's clients frame it: xerial's stream format is written; raw blocks are read too, as librdkafka sends them.
+"""Snappy in the framings of Kafka's clients: xerial's stream format is written. Raw blocks, as librdkafka sends, are also read.
 
-It handles the framing, and bounds the size that a block may claim. The contents of blocks are opaque here.
+The module handles the framing, and bounds the size that a block may claim. The contents of blocks are opaque here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HEADER: Final = MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 BLOCK_BYTES: Final = 32 * 1024
 ANY_NUMBER: Final = 1 << 62
 PIECE_BLOCKS: Final = 64
-"""The most blocks decompressed for one piece: each is a call, however small."""
+"""The most blocks decompressed for one piece, because even a small block costs a call."""
 
 MOST_EXPANSION: Final = 24
 """A bound on the expansion of a block: no snappy element of n bytes yields more than 21.4 n, so a larger claim is false."""
@@ -43,7 +43,7 @@ def decompress(data: Buffer, limit_bytes: int, *, most_blocks: int = ANY_NUMBER)
 def decompress_small(view: memoryview, room: memoryview) -> int:
     """Decompress a stream of one block, as most small batches have, into `room`; return its size, or -1 for any other stream.
 
-    Raises cramjam's error for a broken block, and ValueError for one that claims an impossible size.
+    Raises cramjam's error for a broken block, and ValueError for a block that claims an impossible size.
     """
     block = view[len(HEADER) + 4 :]
     if (
@@ -60,7 +60,7 @@ def decompress_small(view: memoryview, room: memoryview) -> int:
 
 
 def decompress_slowly(data: Buffer, limit_bytes: int, *, most_blocks: int = ANY_NUMBER) -> Pauses[memoryview]:
-    """Decompress as `decompress` does, with pauses between blocks."""
+    """Return the result of `decompress`, with pauses between blocks."""
     blocks = _blocks(memoryview(data), most_blocks)
     sizes = [_claimed_size(block) for block in blocks]
     total = sum(sizes)
@@ -78,9 +78,9 @@ def decompress_slowly(data: Buffer, limit_bytes: int, *, most_blocks: int = ANY_
 
 
 def pieces(view: memoryview, largest_bytes: int) -> Iterator[memoryview]:
-    """Yield the stream decompressed in pieces, each valid until the next one; raise as `decompress` does.
+    """Yield the stream decompressed in pieces. A piece is valid until the next one is requested. Raises ValueError.
 
-    No block may decompress to more than `largest_bytes`.
+    `largest_bytes` is the decompressed size of the largest block.
     """
     size = max(largest_bytes, min(PAUSE_BYTES, MOST_EXPANSION * len(view)))
     room = memoryview((yield from paused(room_slowly(size), view[:0])))
@@ -99,7 +99,7 @@ def pieces(view: memoryview, largest_bytes: int) -> Iterator[memoryview]:
 def largest_bytes(view: memoryview, limit_bytes: int) -> int:
     """Return the decompressed size of the largest block.
 
-    Raises `OverLimit` if all together exceed `limit_bytes`, and ValueError.
+    Raises `OverLimit` if all blocks together exceed `limit_bytes`, and ValueError.
     """
     total = largest = 0
     for block in _each_block(view):
@@ -125,7 +125,7 @@ def _blocks(view: memoryview, most_blocks: int) -> list[memoryview]:
 
 
 def _each_block(view: memoryview) -> Iterator[memoryview]:
-    """Yield the raw blocks of a xerial stream. Streams may be joined, each with its own header (snappy-java's reader allows it)."""
+    """Yield the raw blocks of a xerial stream, or of several streams one after another, which snappy-java's reader allows."""
     if bytes(view[: len(MAGIC)]) != MAGIC:
         yield view
         return

@@ -1,8 +1,8 @@
 """Conversion between batches of magic 2 and message sets of magic 0 and 1, for old clients.
 
-Up: produced message sets become batches, because the log contains magic 2 only (`arrivals` checks them). Down: fetched batches are
-converted one by one, so that memory stays that of one batch, and in pieces, so that no other work waits long. Both formats are read
-into columns. Requests are unknown here; callers pass the magic of their version.
+Up: produced message sets become batches, because the log contains magic 2 only (`up_conversion` checks them). Down: fetched
+batches are converted one by one to save memory, and in pieces, so that no other work waits long. Both formats are read into
+columns. Requests are unknown here; callers pass the magic of their version.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ PIECE_BYTES: Final = {codecs.NONE: 512 << 10, codecs.GZIP: 128 << 10, codecs.SNA
 """The decompressed bytes of a batch that are converted between two pauses, by codec: one to three milliseconds of work."""
 
 PIECE_ROWS: Final = 16_384
-"""The most records in a piece, for small records. A large record is a piece of its own, written in parts."""
+"""The most records in a piece, for small records. A large record is a separate piece, written in parts."""
 
 SMALL_BYTES: Final = lz4.BLOCK_BYTES
 SMALL_ROWS: Final = 512
 """The most records of a batch, of at most `SMALL_BYTES`, that is converted in one call and in a reused buffer."""
 
 OUT_BYTES: Final = 192 << 10
-"""The buffer for a piece made of many small batches, in bytes."""
+"""The size in bytes of the buffer for a piece that contains many small batches."""
 
 
 def up_convert(columns: Columns, *, keep_offsets: bool = False, codec: int | None = None, level: int | None = None) -> bytearray:
     """Return all rows, of any format, as one batch.
 
-    Offsets start at 0. With `keep_offsets` they are kept, and the batch ends where the next one begins. With no `codec`, the last
-    one among the runs is used.
+    The new offsets start at 0. With `keep_offsets` the offsets are kept, and the batch ends before `columns.next_offset`. If
+    `codec` is None, the last codec among the runs is used.
     """
     base_offset = columns.offsets[0] if keep_offsets else 0
     base_timestamp = newest = columns.timestamps[0]
@@ -89,7 +89,7 @@ def up_convert(columns: Columns, *, keep_offsets: bool = False, codec: int | Non
 
 
 def up_convert_slowly(columns: Columns, codec: int, level: int | None) -> Pauses[bytearray]:
-    """Convert as `up_convert` does, with pauses while the codec works."""
+    """Return the result of `up_convert` with offsets from 0, with pauses during the compression."""
     if not codec or sum(len(run.data) for run in columns.runs) <= PAUSE_BYTES:
         return up_convert(columns, codec=codec, level=level)
     batch = up_convert(columns, codec=codecs.NONE)
@@ -99,7 +99,7 @@ def up_convert_slowly(columns: Columns, codec: int, level: int | None) -> Pauses
 
 
 def _deltas(columns: Columns, base_offset: int, keep_offsets: bool) -> array[int]:
-    """Return the offset deltas by row; an empty array where the kernel can count them itself."""
+    """Return the offset deltas by row, or an empty array if the deltas are 0, 1, 2 …, which the kernel counts itself."""
     if keep_offsets:
         return array("q", map(base_offset.__rsub__, columns.all_offsets))
     if len(columns.pieces()) == 1:
@@ -108,7 +108,7 @@ def _deltas(columns: Columns, base_offset: int, keep_offsets: bool) -> array[int
 
 
 def _attributes(columns: Columns, codec: int | None) -> int:
-    """Return the codec, by default the last one among the runs, and the LogAppendTime bit if the last run has it."""
+    """Return a batch's attributes: the codec, by default the last one among the runs, and the last run's LogAppendTime bit."""
     runs = columns.pieces()
     if codec is None:
         codec = next((run.header.codec for run in reversed(runs) if run.header.codec), codecs.NONE)
@@ -118,15 +118,15 @@ def _attributes(columns: Columns, codec: int | None) -> int:
 def down_convert(
     view: Buffer, magic: int, *, from_offset: int = 0, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES
 ) -> Iterator[bytes]:
-    """Convert the whole batches in `view` to message sets of format `magic`, as `DownConversion` yields them."""
+    """Convert the whole batches in `view` to message sets of format `magic`. Yield them as `DownConversion.pieces` does."""
     return DownConversion(magic, from_offset=from_offset, limit_bytes=limit_bytes).pieces(memoryview(view))
 
 
 class DownConversion:
     """The conversion of batches to message sets of format `magic`: large batches in pieces, many small ones in one piece.
 
-    Small batches, from producers with a short linger, are decompressed and written in buffers that are reused: allocating would
-    take longer than the work. Batches that the kernel leaves go to `down_convert_batch`, which has all the rules.
+    Small batches, from producers with a short linger, are decompressed and written in reused buffers, because allocations would
+    take longer than the work. Batches that the kernel does not convert go to `down_convert_batch`, which has all the rules.
     """
 
     __slots__ = ("_from_offset", "_limit_bytes", "_magic", "_out", "_small", "next_offset")
@@ -144,9 +144,10 @@ class DownConversion:
         self._small = kernel_legacy.SmallBatches(magic, from_offset, (*_table(SMALL_ROWS), opened, plain, self._out), tools)
 
     def pieces(self, view: memoryview, enough_bytes: int = MOST_OFFSET) -> Iterator[bytes]:
-        """Yield the whole batches in `view` as message sets; stop after `enough_bytes` of them, at the end of a batch.
+        """Yield the whole batches in `view` as message sets. Stop at the end of a batch, after `enough_bytes` of message sets.
 
-        An empty piece is a pause. A piece or a pause comes at least every few milliseconds. Raises as `down_convert_batch` does.
+        An empty piece is a pause. A piece or a pause comes at least every few milliseconds. Raises the exceptions of
+        `down_convert_batch`.
         """
         pos = 0
         while enough_bytes > 0:
@@ -181,8 +182,8 @@ def down_convert_batch(
     An empty piece is a pause. A piece or a pause comes at least every few milliseconds.
 
     Control batches and record headers are lost. Records below `from_offset` are left out of uncompressed batches, as some clients
-    need; compressed batches keep them. The codec is kept. Raises `BadMessage` with UNSUPPORTED_COMPRESSION_TYPE for zstd, which
-    these formats do not have, and `BadBatch` or `CodecFailed` for a batch that cannot be opened.
+    require; compressed batches keep these records. The codec is kept. Raises `BadMessage` with UNSUPPORTED_COMPRESSION_TYPE for
+    zstd, which these formats do not have, and `BadBatch` or `CodecFailed` for a batch that cannot be opened.
     """
     if header.is_control:
         return
@@ -200,7 +201,7 @@ def down_convert_batch(
 
 
 def _pieces(batch: memoryview, header: BatchHeader, limit_bytes: int) -> Iterator[Columns | None]:
-    """Yield the records of one batch, about `PIECE_BYTES` of them at a time; None is only a pause."""
+    """Yield the records of one batch in pieces of about `PIECE_BYTES`; None is a pause."""
     data, pos = batch, HEADER_BYTES
     if header.codec:
         steps = codecs.decompress_slowly(header.codec, batch[HEADER_BYTES:], limit_bytes=limit_bytes)
@@ -221,7 +222,7 @@ def _pieces(batch: memoryview, header: BatchHeader, limit_bytes: int) -> Iterato
 
 
 def _scanned(data: memoryview, pos: int, end: int, count: int, header: BatchHeader) -> tuple[Columns, int]:
-    """Return `count` records of a batch from `pos` on, and the position after them. Raises `BadBatch`."""
+    """Return (`count` records of a batch from `pos` on, the position after these records). Raises `BadBatch`."""
     offsets, timestamps, spans = _table(count)
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     stop = kernel.scan(data, pos, end, 0, count, base_offset, base_timestamp, offsets, timestamps, spans)
@@ -233,6 +234,6 @@ def _scanned(data: memoryview, pos: int, end: int, count: int, header: BatchHead
 
 
 def _table(capacity: int) -> tuple[memoryview[int], memoryview[int], memoryview[int]]:
-    """Return columns for the offsets, timestamps and spans of `capacity` rows."""
+    """Return new columns for the offsets, timestamps and spans of `capacity` rows."""
     arena = memoryview(bytearray(ROW_BYTES * capacity))
     return arena[: 8 * capacity].cast("q"), arena[8 * capacity : 16 * capacity].cast("q"), arena[16 * capacity :].cast("i")

@@ -1,7 +1,8 @@
 """Message sets of magic 0 and 1, the formats before Kafka 0.11: opened into columns, and written from them.
 
 It handles messages, and wrappers: messages that contain a compressed set. Offsets in a wrapper are absolute in format 0, and
-relative to the wrapper's in format 1 (KIP-31). Of magic 2 it uses only the header in a run of columns: `convert` has both formats.
+relative to the wrapper's offset in format 1 (KIP-31). Of magic 2 it uses only the header, for runs of columns; `conversion`
+handles both formats.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ MOST_OVERHEAD_BYTES: Final = 34
 
 
 class BadMessage(BadBatch):
-    """A message set is malformed. `error_code` is the one for the producer."""
+    """A message set is malformed. `error_code` is the error code for the producer."""
 
     def __init__(self, position: int, sentence: str, error_code: int) -> None:
         super().__init__(position, sentence)
@@ -39,10 +40,10 @@ class BadMessage(BadBatch):
 
 
 class MessageRun(NamedTuple):
-    """`messages` of one kind from `start` to `end` of `data`. `attributes` are the messages' own, with the codec of their wrapper.
+    """Messages of one magic and attributes from `start` to `end` of `data`; `messages` is their number.
 
-    `wrapper_offset` is the offset of a wrapper of format 1, to which theirs are relative. `timestamp`, if not None, replaces
-    theirs.
+    `attributes` include the codec of the wrapper. `wrapper_offset` is the offset of a wrapper of format 1, to which the messages'
+    offsets are relative. `timestamp`, if not None, replaces the messages' timestamps.
     """
 
     data: memoryview
@@ -56,7 +57,7 @@ class MessageRun(NamedTuple):
 
 
 def open_message_set(view: Buffer, *, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> Columns:
-    """Open the whole messages in `view`; one torn at the end is left out. The header of each run has the format as its magic.
+    """Open the whole messages in `view`; a torn message at the end is left out. The header of each run has the messages' magic.
 
     CRCs are checked. Raises `BadMessage`, and `CodecFailed` for data that cannot be decompressed within `limit_bytes`.
     """
@@ -103,7 +104,7 @@ def _segments(view: memoryview, limit_bytes: int) -> list[MessageRun]:
 
 
 class Wrapper(NamedTuple):
-    """A message whose value is a compressed set. `timestamp` applies to all its messages if the broker set it; None otherwise."""
+    """A message whose value is a compressed set. `timestamp` is the LogAppendTime of all messages in it; None without one."""
 
     offset: int
     magic: int
@@ -113,7 +114,7 @@ class Wrapper(NamedTuple):
 
 
 def open_wrapper(view: memoryview, pos: int, stop: int) -> Wrapper:
-    """Return the compressed message from `pos` to `stop`, after checking its CRC. Raises `BadMessage`."""
+    """Check the CRC of the compressed message from `pos` to `stop`, and return the message. Raises `BadMessage`."""
     offset, _, crc, magic, attributes = ENTRY.unpack_from(view, pos)
     if crc32(view[pos + 16 : stop]) != crc:
         raise BadMessage(pos, "the CRC-32 of the message is wrong.", CORRUPT_MESSAGE)
@@ -125,7 +126,7 @@ def open_wrapper(view: memoryview, pos: int, stop: int) -> Wrapper:
 
 
 def _unwrapped(view: memoryview, pos: int, stop: int, limit_bytes: int) -> list[MessageRun]:
-    """Return the messages compressed in the one at `pos`. All must have its format, and none may be compressed again."""
+    """Return the messages in the wrapper at `pos`. They must have the wrapper's format, and must not be compressed again."""
     offset, magic, attributes, timestamp, value = open_wrapper(view, pos, stop)
     opened = codecs.decompress(attributes & CODEC_MASK, value, limit_bytes=limit_bytes, magic=magic)
     data = memoryview(opened)
@@ -144,7 +145,7 @@ def _unwrapped(view: memoryview, pos: int, stop: int, limit_bytes: int) -> list[
 
 
 def _placed(inner: list[MessageRun], magic: int, offset: int, pos: int) -> list[MessageRun]:
-    """Return the messages with their wrapper's offset, which in format 1 is that of its last message; some producers send 0."""
+    """Return the messages of a wrapper. In format 1 add the wrapper's `offset`: its last message's, or 0 from some producers."""
     if magic == 0:
         return inner
     if len(inner) > 1:
@@ -153,7 +154,7 @@ def _placed(inner: list[MessageRun], magic: int, offset: int, pos: int) -> list[
 
 
 def _value(view: memoryview, pos: int, stop: int) -> memoryview | None:
-    """Return the value after the key at `pos`; it must end at `stop`. Raises `BadMessage`."""
+    """Return the value that follows the key at `pos`. Raises `BadMessage` if the value does not end at `stop`."""
     for last in (False, True):
         if stop - pos < 4:
             break
@@ -168,11 +169,11 @@ def _value(view: memoryview, pos: int, stop: int) -> memoryview | None:
 
 
 def _settle(segment: MessageRun, offsets: memoryview[int], timestamps: memoryview[int]) -> int:
-    """Make relative offsets absolute, and apply the wrapper's timestamp if the broker set it; return the greatest timestamp."""
+    """Make relative offsets absolute, and set the timestamps to a wrapper's LogAppendTime. Return the greatest timestamp."""
     shift = segment.wrapper_offset - offsets[-1] if segment.wrapper_offset else 0
     if segment.timestamp is not None:
         timestamps[:] = memoryview(array("q", [segment.timestamp]) * len(timestamps))
-    fits = not shift or (shift > 0 and offsets[-1] >= 0)  # else the sum may be beyond 64 bits
+    fits = not shift or (shift > 0 and offsets[-1] >= 0)  # otherwise a sum can be beyond 64 bits
     newest = kernel_legacy.settle(offsets, shift, timestamps) if fits else None
     if newest is None:
         raise BadMessage(
@@ -201,9 +202,10 @@ def _header(segment: MessageRun, offsets: memoryview[int], timestamp: int, row: 
 
 
 def write_message_set(columns: Columns, run: Run, magic: int, *, codec: int = codecs.NONE, level: int | None = None) -> bytes:
-    """Return the rows of one run as a message set of format `magic`: plain messages, or with a codec all of them in one wrapper.
+    """Return the rows of one run as a message set of format `magic`: plain messages, or with a codec one wrapper of all messages.
 
-    The wrapper has the offset of its last message, and their greatest timestamp. Record headers are lost: these formats have none.
+    The wrapper has the offset of its last message, and the greatest timestamp of all. Record headers are lost, because these
+    formats have none.
     """
     return b"".join(finish(write_slowly(columns, run, magic, codec=codec, level=level)))
 
@@ -211,7 +213,7 @@ def write_message_set(columns: Columns, run: Run, magic: int, *, codec: int = co
 def write_slowly(
     columns: Columns, run: Run, magic: int, *, codec: int = codecs.NONE, level: int | None = None
 ) -> Pauses[list[Buffer]]:
-    """Write as `write_message_set` does, with pauses; a large set comes in parts, each about a millisecond to copy."""
+    """Return the result of `write_message_set` as parts, with pauses. Each part is about a millisecond to copy."""
     whole = (run.first, run.end) == (columns.first, columns.end)
     part = columns if whole else columns.slice(run.first - columns.first, run.end - columns.first)
     timestamp_bit = TIMESTAMP_TYPE_BIT if magic and run.header.timestamp_type == LOG_APPEND_TIME else 0
@@ -224,7 +226,7 @@ def write_slowly(
 
 
 def _plain_slowly(part: Columns, data: memoryview, magic: int, attributes: int, base: int) -> Pauses[tuple[memoryview, int]]:
-    """Return (the rows as messages, their greatest timestamp); large messages are written a part at a time."""
+    """Return (the rows as plain messages, the greatest timestamp). Write large messages in parts, with pauses."""
     sizes = [part.span_column(column) for column in (kernel.KEY_SIZE, kernel.VALUE_SIZE)]
     total = sum(kernel_arrow.total_bytes(column)[0] for column in sizes)
     large: list[int] = []
@@ -235,7 +237,7 @@ def _plain_slowly(part: Columns, data: memoryview, magic: int, attributes: int, 
         room = memoryview(bytearray(total + len(part) * MOST_OVERHEAD_BYTES))
         end, newest = kernel_legacy.write_messages(room, 0, part.first, part.end, magic, attributes, base, *table)
         return room[:end], newest
-    out, newest, first = bytearray(), -1, part.first  # grown bit by bit: zeroing all of it at once would take long
+    out, newest, first = bytearray(), -1, part.first  # grown in steps, because zeroing the whole buffer at once would take long
     for row in (*large, part.end):
         between = part.slice(first - part.first, row - part.first)
         message_set, latest = yield from _plain_slowly(between, data, magic, attributes, base)
@@ -250,7 +252,7 @@ def _plain_slowly(part: Columns, data: memoryview, magic: int, attributes: int, 
 def _large_slowly(
     out: bytearray, part: Columns, row: int, data: memoryview, magic: int, attributes: int, base: int
 ) -> Pauses[None]:
-    """Append one message in the kernel's format, its key and value a part at a time."""
+    """Append the message of row `row` to `out`, copying key and value in parts with pauses between them."""
     start, index = len(out), row - part.first
     head = bytes((magic, attributes)) + (TIMESTAMP.pack(part.all_timestamps[row]) if magic else b"")
     out += bytes(16) + head
@@ -268,7 +270,7 @@ def _large_slowly(
 
 
 def _wrap_slowly(offset: int, magic: int, attributes: int, timestamp: int, value: bytes) -> Pauses[list[Buffer]]:
-    """Return `wrapper(…)` in parts, if the set is large."""
+    """Return the result of `wrapper` as parts; compute the CRC of a large set with pauses."""
     if len(value) <= LARGE_BYTES:
         return [wrapper(offset, magic, attributes, timestamp, value)]
     parts = _parts(memoryview(value))
@@ -295,6 +297,6 @@ def _before_crc(offset: int, covered_bytes: int) -> bytes:
 
 
 def _before_value(magic: int, attributes: int, timestamp: int, value_bytes: int) -> bytes:
-    """Return the bytes of a message without a key that its CRC covers, up to the value."""
+    """Return the bytes between CRC and value of a message without a key: magic, attributes, timestamp and sizes."""
     time = TIMESTAMP.pack(timestamp) if magic else b""
     return b"".join((bytes((magic, attributes)), time, SIZE.pack(-1), SIZE.pack(value_bytes)))

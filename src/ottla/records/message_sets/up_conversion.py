@@ -1,7 +1,7 @@
 """Message sets of magic 0 and 1 produced by old clients, checked and converted to batches of magic 2 piece by piece.
 
-Both formats are read into columns. A piece is a few milliseconds of work, for which other work may wait. Requests are unknown here;
-callers pass the demands of the topic and the release.
+Both formats are read into columns. A piece is a few milliseconds of work, after which other work can run. Requests are unknown
+here; callers pass the demands of the topic and the release.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Inside(Enum):
 
 
 class Terms(NamedTuple):
-    """The terms for accepting messages: the topic's demands at `now_ms`, the largest message, and the newest codec allowed.
+    """The rules for accepting messages: the topic's demands at `now_ms`, the largest message, and the newest codec allowed.
 
     `inside` is the extent of the check of messages in a wrapper.
 
-    `codec` and `level` are those in which the topic stores batches; None keeps the producer's codec, the last one in the set.
+    `codec` and `level` are the topic's for stored batches. A `codec` of None keeps the producer's, which is the last in the set.
     """
 
     demands: Demands = Demands()
@@ -69,7 +69,7 @@ class Terms(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """Batches that fill `view`, with offsets from 0, and their headers; or an error code and its sentence."""
+    """Batches that fill `view`, with offsets from 0, and their headers; or an error code with a message (`sentence`)."""
 
     error_code: int
     sentence: str = ""
@@ -78,7 +78,7 @@ class Arrived(NamedTuple):
 
 
 class OuterMessages(NamedTuple):
-    """Plain messages of one kind from `start` to `end` of the set, or one compressed message: a wrapper."""
+    """Plain messages of one magic and attributes from `start` to `end` of the set, or one compressed message: a wrapper."""
 
     start: int
     end: int
@@ -86,7 +86,7 @@ class OuterMessages(NamedTuple):
 
 
 class Untakable(ValueError):
-    """The terms do not allow these messages."""
+    """The `Terms` do not allow the messages. `error_code` is the error code for the producer."""
 
     def __init__(self, error_code: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -98,7 +98,7 @@ FORMATS: Final[dict[int, Callable[[memoryview, Terms], Pauses[Arrived]]]] = {}
 
 
 def arrive(view: Buffer, terms: Terms) -> Pauses[Arrived]:
-    """Convert records that a client produced in another format than the log's to batches."""
+    """Convert records that a client produced in another format than magic 2 to batches, with pauses."""
     view = memoryview(view)
     return FORMATS.get(view[MAGIC_POSITION] if len(view) > MAGIC_POSITION else 0, _message_set)(view, terms)
 
@@ -106,13 +106,13 @@ def arrive(view: Buffer, terms: Terms) -> Pauses[Arrived]:
 def _message_set(view: memoryview, terms: Terms) -> Pauses[Arrived]:
     """Convert messages of magic 0 and 1 to batches.
 
-    A message torn at the end is cut off; if nothing is left, there are no batches.
+    A message torn at the end is cut off. If no message remains, there are no batches. The error codes:
 
     - CORRUPT_MESSAGE: a wrong size, magic or CRC-32, also in a compressed message; data that its codec cannot decompress.
     - INVALID_RECORD: compression within compression, mixed formats, a wrapper's offset below its last message's; on a compacted
       topic a null key.
     - INVALID_TIMESTAMP: a timestamp that the topic does not allow, or a producer's message with LogAppendTime.
-    - MESSAGE_TOO_LARGE: a message, as it was sent, above the topic's limit.
+    - MESSAGE_TOO_LARGE: a message whose size, as sent, exceeds the topic's limit.
     - UNSUPPORTED_COMPRESSION_TYPE: zstd, which these formats do not have, or a codec that is newer than the release.
     """
     try:
@@ -139,7 +139,7 @@ def _message_set(view: memoryview, terms: Terms) -> Pauses[Arrived]:
 
 
 def _entries(view: memoryview, terms: Terms) -> Pauses[list[OuterMessages]]:
-    """Return the outer messages: each entry is a piece of plain messages or one wrapper."""
+    """Return the outer messages of a set. Each entry is a piece of plain messages or one wrapper. Raises `Untakable`."""
     found: list[OuterMessages] = []
     for start, end in _runs(view, PIECE_BYTES[codecs.NONE]):
         codec = view[start + 17] & CODEC_MASK
@@ -159,7 +159,7 @@ def _entries(view: memoryview, terms: Terms) -> Pauses[list[OuterMessages]]:
 
 
 def _runs(view: memoryview, piece_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of whole messages of one kind, about `piece_bytes` of small messages at a time; omit a torn end."""
+    """Yield (start, end) of whole messages of one magic and attributes, about `piece_bytes` at a time; omit a torn message."""
     pos, size = 0, len(view)
     while pos < size:
         count, end = kernel_legacy.run_of(view, pos, min(size, pos + piece_bytes))
@@ -174,7 +174,7 @@ def _runs(view: memoryview, piece_bytes: int) -> Iterator[tuple[int, int]]:
 
 
 def _opened(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator[Columns | None]:
-    """Yield the messages of an entry in pieces; None is only a pause."""
+    """Yield the messages of an entry in pieces; None is a pause."""
     if not entry.codec:
         yield open_message_set(view[entry.start : entry.end])
     else:
@@ -182,7 +182,10 @@ def _opened(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator[Co
 
 
 def _unwrapped(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator[Columns | None]:
-    """Yield the messages of a wrapper, which get new offsets: their own are only checked (pykafka sends -1)."""
+    """Yield the messages of a wrapper in pieces; None is a pause. Their offsets are checked, but the caller assigns new ones.
+
+    The wrapper's offset can be wrong: pykafka sends -1. Raises `BadMessage` and `Untakable`.
+    """
     wrapper = open_wrapper(view, entry.start, entry.end)
     if wrapper.magic and terms.inside is Inside.NOTHING:
         raise Untakable(UNKNOWN_SERVER_ERROR, f"Compressed messages of magic {wrapper.magic} cannot be opened.")
@@ -222,7 +225,7 @@ def _check(columns: Columns, terms: Terms) -> None:
 
 
 def _check_sizes(columns: Columns, max_message_bytes: int) -> None:
-    """Raise `Untakable` for a plain message above the limit; its size as sent counts, with offset and size field."""
+    """Raise `Untakable` if a plain message, as sent with its offset and size field, exceeds the limit."""
     run = columns.runs[0]
     overhead = LOG_OVERHEAD_BYTES + (22 if run.header.magic else 14)
     sizes = zip(columns.span_column(kernel.KEY_SIZE), columns.span_column(kernel.VALUE_SIZE), strict=True)
