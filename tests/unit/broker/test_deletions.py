@@ -290,7 +290,7 @@ class WithJournal(Machine):
     """A machine whose registry is on its disk."""
 
     def _start(self, *, clean: bool) -> BrokerMachine:
-        self.registry = JournalRegistry.open(self.disk)  # type: ignore[assignment]
+        self.registry = JournalRegistry.open(self.disk)  # type: ignore[assignment]  # tests of machines name the registry in memory
         return super()._start(clean=clean)
 
 
