@@ -1,4 +1,4 @@
-"""The batch reader of topics, which yields Arrow record batches. Tasks of a stream read in the same way.
+"""The batch reader of topics, which yields Arrow record batches. Tasks of a stream use its `read` method, too.
 
 Planning runs on Spark's driver, and `read` in tasks. Spark pickles readers and ranges for the tasks. Therefore a reader opens
 connections only when they are used, and a task needs only its range.

@@ -176,6 +176,6 @@ def _arrow(columns: Columns, schema: pa.Schema, work: Range) -> pa.RecordBatch:
         timestamp_type=pa.timestamp("us", tz="UTC"),
         **({"headers_type": schema.field("headers").type} if "headers" in schema.names else {}),
     )
-    # A STRING column has the same bytes as a BINARY one. Spark's cast from BINARY checks no more.
+    # A STRING column has the same bytes as a BINARY one. Spark's cast from BINARY does not check them either.
     arrays = [each if each.type == field.type else each.view(field.type) for each, field in zip(made.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

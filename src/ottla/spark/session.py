@@ -84,8 +84,8 @@ def local(master: str = "local[*]", settings: Mapping[str, str] | None = None, *
     """Return a session on this machine that starts in half the time of Spark's own.
 
     `master` is `local[N]` or `local-cluster[workers,cores,memory_mb]`. Entries of `settings` replace the settings made here. With
-    `keep_classes`, the first session's Java writes its classes to a file of some 160 MB in the user's cache when its process ends,
-    and later sessions load the file. If this process has a session already, return that session. Raises `NoJava`.
+    `keep_classes`, the first session's Java writes a file of its classes (some 160 MB, in the user's cache) when its process ends.
+    Later sessions load the file. If this process has a session already, return that session. Raises `NoJava`.
     """
     prepare_environment()
     from pyspark.sql import SparkSession

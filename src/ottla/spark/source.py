@@ -38,13 +38,15 @@ def _loaded(options: Options) -> Options:
 
 @telling
 class OttlaDataSource(DataSource):
-    """`format("ottla")`. Options are those of Spark's Kafka connector; `columns` (such as "key,value") narrows the rows.
+    """The data source `format("ottla")`. Its options are those of Spark's Kafka connector.
 
-    Rows read have key, value (BINARY), topic, partition, offset, timestamp, timestampType, and headers with `includeHeaders`;
-    `.schema("key STRING, value STRING")` reads fewer columns, and text as text; `valueFormat` and `keyFormat` read and write typed
-    columns, see `ottla.spark.formats`. Rows written have value and may have key, headers, topic, partition, and with
-    `includeTimestamp` timestamp. The sink writes exactly once: see `ottla.spark.writers`. `kafka.group.id` and `groupIdPrefix` set
-    the client's name in the brokers' logs. A stream commits its progress for group `groupId`.
+    The columns of rows read are key, value (BINARY), topic, partition, offset, timestamp, timestampType, and with `includeHeaders`
+    headers. Option `columns` ("key,value") selects some of them. `.schema("key STRING, value STRING")` does so too, and reads text
+    as STRING. `keyFormat` and `valueFormat` decode and encode typed columns: see `ottla.spark.formats`.
+
+    The columns of rows to write are value and, if wanted, key, headers, topic, partition, and with `includeTimestamp` timestamp.
+    The sink writes exactly once: see `ottla.spark.writers`. `kafka.group.id` and `groupIdPrefix` set the client's name in the
+    brokers' logs. A stream commits its progress for group `groupId`.
     """
 
     @classmethod

@@ -68,7 +68,7 @@ class PendingBatch:
     def watch(self, watcher: Callable[[], None]) -> None:
         """Call `watcher` once the batch is done. Callable from any thread.
 
-        If the batch is done already, call `watcher` at once; in a race, it is called twice.
+        If the batch is done already, call `watcher` at once. If it is finished during this call, `watcher` can be called twice.
         """
         self._watchers.append(watcher)
         if self.done:

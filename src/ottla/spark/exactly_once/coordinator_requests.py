@@ -99,7 +99,7 @@ class HandedCoordinators:
     async def prepare(self, transactions: Iterable[Handed]) -> list[Handed | None]:
         """Remove the timeouts of transactions, and return each with the id of its end.
 
-        A transaction is returned unchanged if brokers refuse, and None stands for one that is not open. Raises `KafkaError`.
+        A transaction is returned unchanged if brokers refuse. The result is None for one that is not open. Raises `KafkaError`.
         """
         return list(await asyncio.gather(*(self._cluster.retried(partial(self._prepared, each)) for each in transactions)))
 

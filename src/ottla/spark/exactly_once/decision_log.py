@@ -50,7 +50,7 @@ CONFIGS: Final = {
 }
 """The topic's settings. Its segments are small, so that old decisions are compacted soon, and a new process has little to read."""
 REPLICAS: Final = 3
-"""The default number of replicas, the same as of Kafka's own topics for groups and transactions."""
+"""The number of replicas, by default as many as Kafka's own topics for groups and transactions have."""
 PAUSE_S: Final = 0.005
 LIMITS: Final = FetchLimits(fetch_max_wait_ms=0, max_partition_fetch_bytes=4 << 20, read_committed=True)
 

@@ -40,7 +40,7 @@ class Formats:
         return {column: each for column, each in (("key", self.key), ("value", self.value)) if each is not None}
 
     def needs_topic(self) -> bool:
-        """Return whether a sink must know its topic before it writes, because a registry has schemas by topic."""
+        """Return whether a sink needs the topic before it encodes rows, because a registry has schemas by topic."""
         return any(each.registry is not None for each in self.given().values())
 
     def packs_rows(self) -> bool:

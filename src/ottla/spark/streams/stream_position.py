@@ -1,10 +1,11 @@
 """The position of a stream, and its form in Spark's checkpoint. Pure.
 
-The form is that of the JVM connector, {"flights": {"0": 23}}, with further entries whose names have a blank, unlike any topic's:
+The form is the one of the JVM connector, {"flights": {"0": 23}}, with further entries. Their names contain a blank, which no
+topic's name does:
 
 - "topic ids": {"flights": "3zcVpTqVQDyJSXNkhNzKRg"}, as far as they are known (KIP-516). The JVM connector has none.
-- "starting offsets": {"flights": {"0": 5}} the start of a query's first micro-batch that ends here. A checkpoint has ends alone:
-  when a first micro-batch is repeated, Spark requests the start of the query again, and "latest" has moved by then.
+- "starting offsets": {"flights": {"0": 5}}, the start of a query's first micro-batch that ends here. A checkpoint contains only
+  ends. When Spark repeats a first micro-batch, it requests the start of the query again, and "latest" is another offset by then.
 """
 
 from __future__ import annotations
