@@ -1,7 +1,7 @@
 """The table of APIs by key: their messages, versions and headers.
 
-Keys and names come from `releases`, the rest from the declarations in `ottla.wire.api`. A declaration is imported on first use,
-which keeps this module cheap to import. Which APIs a broker serves is decided elsewhere.
+Keys and names come from `releases`, all other data from the declarations in `ottla.wire.api`. A declaration is imported on first
+use, so that this module is imported quickly. Other modules decide which APIs a broker serves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.wire.schema import Message
 
 
 class Api:
-    """One API: its key, its name and its two messages."""
+    """One API: its key, its name, and its request and response classes."""
 
     def __init__(self, key: int, name: str) -> None:
         self.key: Final = key
@@ -28,7 +28,7 @@ class Api:
 
     @property
     def module(self) -> str:
-        """Return the name of the module in `ottla.wire.api` that declares its messages."""
+        """Return the name of the module in `ottla.wire.api` that declares the API's messages."""
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self.name).lower()
 
     @cached_property
@@ -55,23 +55,23 @@ class Api:
 
     @cached_property
     def request_headers(self) -> tuple[int, ...]:
-        """Return the version of the request header by API version: 2 with tagged fields, 1 without, and the exceptions."""
+        """Return the request header's version for each API version: 2 with tagged fields, else 1, except `REQUEST_HEADERS`."""
         return tuple(REQUEST_HEADERS.get((self.key, v), 2 if v in self.flexible else 1) for v in range(self.versions.stop))
 
     @cached_property
     def response_headers(self) -> tuple[int, ...]:
-        """Return the version of the response header by API version: 1 with tagged fields, 0 without, and the exceptions."""
+        """Return the response header's version for each API version: 1 with tagged fields, else 0, except `RESPONSE_HEADERS`."""
         return tuple(RESPONSE_HEADERS.get(self.key, 1 if v in self.flexible else 0) for v in range(self.versions.stop))
 
 
 REQUEST_HEADERS: Final = {(7, 0): 0}
-"""(API key, version) -> request header version. ControlledShutdown 0 has no client id."""
+"""The exceptional request header versions, by (API key, version). ControlledShutdown 0 has no client id."""
 RESPONSE_HEADERS: Final = {18: 0}
-"""API key -> response header version. ApiVersions never has tags there: its client has not learned the broker's versions yet."""
+"""The exceptional response header versions, by API key. ApiVersions never has tags, as clients do not yet have the versions."""
 FALLBACK_VERSIONS: Final = {18: 0}
-"""API key -> the version of the response to a request whose version is too new.
+"""The version of the response to a request with a version that is too new, by API key.
 
-For other APIs the connection is closed (KIP-511).
+A broker closes the connection after such a request of any other API (KIP-511).
 """
 
 API: Final = {key: Api(key, name) for key, name in NAMES_BY_KEY.items()}
@@ -92,4 +92,4 @@ class _Versions(Mapping[int, range]):
 
 
 VERSIONS: Final[Mapping[int, range]] = _Versions()
-"""API key -> all versions that were ever valid. Reading an entry imports the API's declaration."""
+"""All versions that were ever valid, by API key. Reading an entry imports the API's declaration."""

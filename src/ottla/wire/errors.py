@@ -1,7 +1,7 @@
 """The error codes of the protocol: name, whether a retry can succeed, and a sentence that says what to do.
 
-The codes are plain ints by name (`from ottla.wire.errors import NONE, CORRUPT_MESSAGE`), and the table `ERRORS` has them by code.
-Which answer has which code is decided elsewhere.
+Each code is an int constant (`from ottla.wire.errors import NONE, CORRUPT_MESSAGE`). The table `ERRORS` describes each code. Other
+modules decide which response has which code.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 class Error(NamedTuple):
-    """One error code. `retriable`: the same request may succeed later, perhaps after a refresh of the metadata."""
+    """One error code. `retriable` says that the same request can succeed later, perhaps after a refresh of the metadata."""
 
     code: int
     name: str
@@ -159,7 +159,7 @@ CONTROLLER_ID_NOT_REGISTERED: Final = 136
 
 
 def error_name(code: int) -> str:
-    """Return the name of a code, or `UNKNOWN_ERROR_` and the number for an unknown one."""
+    """Return the name of an error code. The name of an unknown code is `UNKNOWN_ERROR_` and the number."""
     error = ERRORS.get(code)
     return error.name if error else f"UNKNOWN_ERROR_{code}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 NO_VERSION: Final = -1
-"""The version of messages of Kafka 0.7, which has none."""
+"""The number that stands for the version of Kafka 0.7's messages, which have no version."""
 
 
 def _place(message: str, version: int, path: str) -> str:
@@ -16,8 +16,8 @@ def _place(message: str, version: int, path: str) -> str:
 class Malformed(ValueError):
     """The peer's bytes do not follow the schema: the only exception that `decode` raises for its input.
 
-    `message` and `version` are those being read. `path` is the field (such as `topics[2].partitions[0].records`; empty for the
-    message itself), `position` the byte where reading stopped, and `reason` the fault there.
+    `message` and `version` say which message was read. `path` is the field, such as `topics[2].partitions[0].records`, or empty for
+    the message itself. `position` is the index of the byte where reading stopped, and `reason` the fault there.
     """
 
     def __init__(self, message: str, version: int, path: str, position: int, reason: str) -> None:

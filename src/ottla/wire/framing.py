@@ -1,7 +1,7 @@
 """Frames: a request or a response with its header.
 
-A frame is the bytes that follow the four bytes of its size on the network. Encoded messages begin with that size; records fields
-stay separate pieces. This module chooses the header of a version (from `apis`); who sent a frame is unknown here.
+On the network four bytes with the size precede a frame. `buf` and `frame` arguments do not contain the size; encoded requests and
+responses begin with it. Records fields stay separate pieces. The header's version depends on the API's version (`apis`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ottla.wire.schema import Message
 _HEADER: Final = Struct(">hhih")
 _WITHOUT_CLIENT_ID: Final = 8
 BOUNDED_BYTES: Final = 64 * 1024
-"""The frame size in bytes above which the items in a request's arrays are counted while it is read. Smaller requests have few."""
+"""The frame size in bytes above which a limit applies to the items in a request's arrays. Smaller requests cannot have many."""
 MOST_TAGS: Final = 1000
-"""The most tagged fields that a header may have; no client sends more than one."""
+"""The most tagged fields in a header. No client sends more than one."""
 _INT32: Final = Struct(">i")
 _REQUEST: Final = Struct(">ihhih")
 _REQUEST_0: Final = Struct(">ihhi")
@@ -32,7 +32,7 @@ _RESPONSE_1: Final = Struct(">iib")
 
 
 class FrameHeader(NamedTuple):
-    """The header of a request. Tagged fields of header version 2 are skipped: none is defined."""
+    """The header of a request. Tagged fields of header version 2 are skipped, because Kafka defines none."""
 
     api_key: int
     api_version: int
@@ -40,11 +40,11 @@ class FrameHeader(NamedTuple):
     client_id: str | None = None
 
 
-_new_header: Final = tuple.__new__  # the constructor of a NamedTuple is Python and takes three times as long
+_new_header: Final = tuple.__new__  # a NamedTuple's constructor is Python code, and takes three times as long
 
 
 class Unsupported(Malformed):
-    """A request for an unknown API or version; `header` is the part that was read."""
+    """A request has an unknown API or version. `header` is its header, as far as it was read."""
 
     def __init__(self, header: FrameHeader) -> None:
         super().__init__("RequestHeader", 1, "api_key" if header.api_key not in API else "api_version", 0, "unknown API or version")
@@ -54,8 +54,8 @@ class Unsupported(Malformed):
 def decode_request_header(buf: Buffer) -> tuple[FrameHeader, int]:
     """Return the header of a request frame and the position where the body begins. Raises `Malformed`.
 
-    The position is meaningless if the API or version is unknown. Versions above the highest known one count as flexible, so that an
-    ApiVersions request that is too new can be answered.
+    The position is meaningless if the API or version is unknown. Unknown newer versions are read with a flexible header, so that
+    the broker can answer an ApiVersions request that is too new.
     """
     position = 0
     try:
@@ -81,7 +81,7 @@ def decode_request_header(buf: Buffer) -> tuple[FrameHeader, int]:
 
 
 def decode_request(frame: Buffer) -> tuple[FrameHeader, Message]:
-    """Return the header and the body of a request frame; bytes after the last field are ignored.
+    """Decode the header and the body of a request frame. Bytes after the last field are ignored.
 
     Raises `Malformed`, or its subclass `Unsupported` for an unknown API or version.
     """
@@ -93,7 +93,7 @@ def decode_request(frame: Buffer) -> tuple[FrameHeader, Message]:
 
 
 def decode_body(cls: type[M], version: int, frame: Buffer, position: int) -> M:
-    """Return the body of a request frame, from the end of its header; bytes after the last field are ignored.
+    """Decode the body of a request frame; `position` is the end of its header. Bytes after the last field are ignored.
 
     Raises `Malformed`.
     """
@@ -106,12 +106,12 @@ def decode_body(cls: type[M], version: int, frame: Buffer, position: int) -> M:
     try:
         return read(frame, position)  # type: ignore[no-any-return]  # readers are kept untyped
     except DECODING:
-        # Kafka's brokers read no further than the last field, so clients that send more bytes must be served here too.
+        # Kafka's brokers ignore bytes after the last field, so clients that send such bytes must work here too.
         return decode_first(cls, version, frame, position)
 
 
 def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Message]:
-    """Return the correlation id and the body of a response frame to a request of this API and version. Raises `Malformed`."""
+    """Decode the response frame to a request of this API and version: return correlation id and body. Raises `Malformed`."""
     api = API[api_key]
     try:
         (correlation_id,) = _INT32.unpack_from(frame)
@@ -122,7 +122,7 @@ def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Mes
 
 
 def encode_request(header: FrameHeader, body: Message) -> list[Part]:
-    """Return a whole request in pieces, its size first. Raises `Unencodable`."""
+    """Encode a whole request in pieces, which begin with its size. Raises `Unencodable`."""
     parts: list[Part] = [b""]
     cuts: list[int] = []
     write_parts(body, header.api_version, parts, cuts)
@@ -131,7 +131,7 @@ def encode_request(header: FrameHeader, body: Message) -> list[Part]:
 
 
 def frame_request(header: FrameHeader, body: Sequence[Part]) -> list[Part]:
-    """Return a whole request in pieces, its size first, for a body that is already encoded."""
+    """Return a whole request in pieces, which begin with its size, from an encoded body."""
     return [_request_header(API[header.api_key], header, sum(map(len, body))), *body]
 
 
@@ -147,7 +147,7 @@ def _request_header(api: Api, header: FrameHeader, body_size: int) -> bytes:
 
 
 def encode_response(correlation_id: int, api_key: int, version: int, body: Message) -> list[Part]:
-    """Return a whole response in pieces, its size first. Raises `Unencodable`."""
+    """Encode a whole response in pieces, which begin with its size. Raises `Unencodable`."""
     parts: list[Part] = [b""]
     cuts: list[int] = []
     write_parts(body, version, parts, cuts)
@@ -163,7 +163,7 @@ def encode_response(correlation_id: int, api_key: int, version: int, body: Messa
 
 
 def frame_response(correlation_id: int, api_key: int, version: int, body: Sequence[Part]) -> list[Part]:
-    """Return a whole response in pieces, its size first, for a body that is already encoded."""
+    """Return a whole response in pieces, which begin with its size, from an encoded body."""
     size = sum(map(len, body))
     tagged = API[api_key].response_headers[version]
     return [_RESPONSE_1.pack(size + 5, correlation_id, 0) if tagged else _RESPONSE_0.pack(size + 4, correlation_id), *body]

@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, PlainStr, i16, i32, message, since
 
 @message(valid="0-2", flexible="2+")
 class RequestHeader(Message):
-    """API key, version and correlation id of a request; version 1 adds the client id, version 2 tagged fields."""
+    """The API key, version and correlation id of a request. Version 1 adds the client id, version 2 tagged fields."""
 
     request_api_key: i16 = since()
     request_api_version: i16 = since()
@@ -17,6 +17,6 @@ class RequestHeader(Message):
 
 @message(valid="0-1", flexible="1+")
 class ResponseHeader(Message):
-    """The correlation id of the answered request; version 1 adds tagged fields."""
+    """The correlation id of the answered request. Version 1 adds tagged fields."""
 
     correlation_id: i32 = since()

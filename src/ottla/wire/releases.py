@@ -1,8 +1,8 @@
 """The versions of each API that every release of Apache Kafka served: one line for each API.
 
-A line has the API's key, its name, and for each release that changed the highest version the new one ("-": no longer served).
-Unfinished versions behind a setting of a release are left out. The lowest version is 0 until 3.9; 4.0 raised it for some APIs
-(KIP-896).
+A line has the API's key, its name, and each release that changed the highest version, with the new version ("-" if the release no
+longer serves the API). Unfinished versions that need a setting are left out. The lowest version is 0 until 3.9; 4.0 raised it for
+some APIs (KIP-896).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class UnknownRelease(ValueError):
-    """There is no release of this name; the message lists all releases."""
+    """No release has this name. The text lists all releases."""
 
 
 NAMES: Final = (
@@ -23,7 +23,7 @@ NAMES: Final = (
 """The releases whose requests have versions, oldest first."""
 
 BEFORE_VERSIONS: Final = ("0.6", "0.7")
-"""The older releases, whose requests are different ones and have no versions (`ottla.kafka07.wire`)."""
+"""The older releases, which have other requests, without versions (`ottla.kafka07.wire`)."""
 
 HIGHEST: Final = """
 0 Produce 0.8.0=0 0.9.0=1 0.10.0=2 0.11.0=3 1.0=5 2.0=6 2.1=7 2.4=8 2.8=9 3.7=10 3.8=11 4.0=12 4.1=13
@@ -124,21 +124,21 @@ HIGHEST: Final = """
 """
 
 NAMES_BY_KEY: Final = {int(key): name for key, name, *_ in map(str.split, HIGHEST.strip().splitlines())}
-"""API key -> name of the API."""
+"""The name of each API, by API key."""
 
 RAISED: Final = "4.0"
 LOWEST: Final = {
     0: 3, 1: 4, 2: 1, 8: 2, 9: 1, 19: 2, 20: 1, 23: 2, 27: 1, 29: 1, 30: 1, 31: 1, 32: 1, 34: 1, 35: 1, 38: 1, 39: 1, 40: 1, 41: 1,
     56: 2, 76: 1, 77: 1, 78: 1, 79: 1,
 }  # fmt: skip
-"""API key -> the lowest version from release `RAISED` on, for APIs where it is not 0."""
+"""The lowest version from release `RAISED` on, by API key, for APIs whose lowest version is not 0."""
 
 DRAFTS: Final = {"0.8.2": (11, 12)}
-"""Release -> API keys that it declared and never served: JoinGroup and Heartbeat had another layout then."""
+"""The API keys that a release declared but never served. JoinGroup and Heartbeat had another layout in this release."""
 
 
 def named(name: str, among: tuple[str, ...] = NAMES) -> str:
-    """Return the release of this name, such as "0.10.1" or "2.8"; a bug-fix release maps to its line. Raises `UnknownRelease`."""
+    """Return the name in `among` for a release, such as "0.10.1" or "2.8", without a bug-fix number. Raises `UnknownRelease`."""
     for known in (name, name.rpartition(".")[0]):
         if known in among:
             return known
@@ -161,7 +161,7 @@ def highest(name: str) -> dict[int, int]:
 
 
 def served(name: str) -> dict[int, range]:
-    """Return the versions of each API key that a release serves; `name` is one of `NAMES`."""
+    """Return the versions that a release serves, by API key. `name` is one of `NAMES`."""
     raised = NAMES.index(name) >= NAMES.index(RAISED)
     drafts = DRAFTS.get(name, ())
     return {

@@ -5,8 +5,8 @@
         group_id: str = since()
         group_instance_id: str | None = since("3+", default=None)
 
-An annotation gives a field's type, `since()` the versions that have the field. An instance has no version: the version is an
-argument of `encode` and `decode`. This module holds declarations only, and reads and writes no bytes.
+An annotation gives a field's type, `since()` the versions that have the field. An instance has no version, because the version is
+an argument of `encode` and `decode`. This module contains only declarations, and reads and writes no bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast, dataclass_transform
 
-# Fields have lower-case names, and `_declare` refuses a field that has the name of an alias, so neither ever shadows the other.
+# Fields have lower-case names, and `_declare` refuses a field with the name of an alias, so that no field shadows an alias.
 i8: TypeAlias = int
 i16: TypeAlias = int
 i32: TypeAlias = int
@@ -26,9 +26,9 @@ f64: TypeAlias = float
 Uuid: TypeAlias = bytes
 """16 bytes, big-endian."""
 PlainStr: TypeAlias = str
-"""A string whose length takes two bytes in flexible versions too: the client id of a request header."""
+"""A string whose length takes two bytes even in flexible versions, such as the client id of a request header."""
 Records: TypeAlias = Any
-"""Record batches, not decoded: a memoryview of the input after `decode`; any object with `len()` for `encode_parts`."""
+"""Encoded record batches: a memoryview of the input after `decode`, and any object with `len()` for `encode_parts`."""
 
 _KINDS: Final = {
     "i8": "b",
@@ -50,7 +50,7 @@ _MISSING: Final = object()
 _VARIABLE: Final = frozenset({"str", "plain", "bytes", "records", "struct"})
 
 END: Final = 1 << 15
-"""The bound above all versions, which are int16."""
+"""The exclusive upper bound of versions, which are int16."""
 NEVER: Final = range(0)
 
 T = TypeVar("T", bound="type[Struct]")
@@ -58,7 +58,7 @@ M = TypeVar("M", bound="type[Message]")
 
 
 def versions(spec: str) -> range:
-    """Return `"3+"`, `"8-10"`, `"4"` or `"none"` as a range of versions."""
+    """Parse a range of versions, such as `"3+"`, `"8-10"`, `"4"` or `"none"`."""
     if spec == "none":
         return NEVER
     if spec.endswith("+"):
@@ -70,9 +70,9 @@ def versions(spec: str) -> range:
 class Field:
     """The schema of one field, for the codecs.
 
-    `kind` is a struct format character for a fixed-width value, else "str", "plain", "bytes", "records" or "struct"; `of` is the
-    class of a struct. `present` and `nullable` are ranges of versions. `default` is the value of a field that was not set. With
-    `fresh`, for lists and structs, each message gets a new default.
+    `kind` is a format character of the module `struct` for a fixed-width value, else "str", "plain", "bytes", "records" or
+    "struct"; `of` is the class of a struct. `present` and `nullable` are ranges of versions. `default` is the value of a field that
+    was not set. With `fresh`, for lists and structs, each message gets a new default object.
     """
 
     __slots__ = ("array", "default", "fresh", "ignorable", "kind", "name", "nullable", "of", "present", "struct_name", "tag")
@@ -89,7 +89,7 @@ class Field:
         self.of: type[Struct] | None = None
         self.present = versions(rule.versions)
         self.tag = rule.tag
-        # A struct in a tagged field may never be sent: None then means "not sent", though the wire has no null for it.
+        # A struct in a tagged field can be absent. Then None means "not sent", although the protocol has no null for it.
         unsent = self.kind == "struct" and self.tag is not None and not self.array and rule.null is None
         self.nullable = NEVER if unsent or not optional else versions(rule.null or rule.versions)
         self.ignorable = rule.ignorable
@@ -110,14 +110,14 @@ class Field:
         return self.of
 
     def new_default(self) -> Any:
-        """Return the default, a new object if it is mutable."""
+        """Return the default. A mutable default is a new object."""
         if not self.fresh:
             return self.default
         return [] if self.array else self.struct()
 
 
 class _Since:
-    """The arguments of `since()`; the default replaces it when the class is declared."""
+    """The arguments of `since()`. When the class is declared, the default replaces this object."""
 
     __slots__ = ("default", "ignorable", "null", "tag", "versions")
 
@@ -134,9 +134,9 @@ def since(
 ) -> Any:
     """Declare the versions that have a field, and how they encode it.
 
-    Without `default` it is zero, empty, or a struct of defaults. A field annotated `| None` may be null in all its versions, or
-    only in the versions `null`. `tag` makes it a tagged field (KIP-482). Encoding raises an error for a field that is set and that
-    the version lacks, unless the field is `ignorable`: it is then left out silently.
+    Without `default` the default is zero, empty, or a struct of defaults. A field annotated `| None` can be null in all its
+    versions, or only in the versions `null`. With `tag` it is a tagged field (KIP-482). Encoding raises an error for a set field
+    that the version does not have. A field that is `ignorable` is left out silently instead.
     """
     return _Since(versions, default, null, tag, ignorable)
 
@@ -144,7 +144,7 @@ def since(
 class Wire:
     """The schema of one class. For a message, it includes the API key (or record type) and the valid and flexible versions.
 
-    `records` is whether any field holds records. `codec` keeps its `readers` and `writers` here, by version.
+    `records` says whether any field contains records. `codec` stores its `readers` and `writers` here, by version.
     """
 
     __slots__ = ("fields", "flexible", "key", "name", "readers", "records", "valid", "writers")
@@ -162,13 +162,13 @@ class Wire:
 
 @dataclass_transform(kw_only_default=True)
 def _seen_by_type_checkers(cls: type[Struct]) -> type[Struct]:
-    """Make `unknown_tags` a field of every struct for type checkers; at run time `_declare` does."""
+    """Declare the field `unknown_tags` of every struct for type checkers. At run time `_declare` does this."""
     return cls
 
 
 @_seen_by_type_checkers
 class Struct:
-    """A part of a message. `unknown_tags` keeps the tagged fields that the schema lacks: (tag, bytes), ascending."""
+    """A part of a message. `unknown_tags` are tagged fields that the schema does not have, as (tag, bytes) in ascending order."""
 
     __slots__: ClassVar[tuple[str, ...]] = ()
     WIRE: ClassVar[Wire]
@@ -179,7 +179,7 @@ class Struct:
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
-    __hash__ = None  # type: ignore[assignment]  # a message is mutable, thus unhashable
+    __hash__ = None  # type: ignore[assignment]  # a message is mutable, so it cannot be hashed
 
     def __repr__(self) -> str:
         shown = (f"{f.name}={getattr(self, f.name)!r}" for f in self.WIRE.fields if getattr(self, f.name) != f.new_default())
@@ -195,7 +195,7 @@ class Message(Struct):
 
 @dataclass_transform(kw_only_default=True)
 def struct(cls: T) -> T:
-    """Declare a part of a message. Its annotations may name other structs of the message as `Message.Struct`."""
+    """Declare a part of a message. Annotations can name other structs of the message as `Message.Struct`."""
     return _declare(cls, -1, NEVER, NEVER)
 
 
@@ -219,7 +219,7 @@ def _declare(cls: T, key: int, valid: range, flexible: range) -> T:
         setattr(cls, f.name, _dataclass_default(f))
     cls.__annotations__["unknown_tags"] = "tuple[tuple[int, bytes], ...]"
     cls.unknown_tags = ()
-    cls.__doc__ = cls.__doc__ or cls.__qualname__  # else dataclass writes a signature, which takes longer than all the rest
+    cls.__doc__ = cls.__doc__ or cls.__qualname__  # otherwise dataclass writes a signature, which takes longer than all other work
     done = dataclasses.dataclass(slots=True, kw_only=True, repr=False, eq=False)(cls)
     done.WIRE = Wire(cls.__name__, fields, key, valid, flexible)
     return cast("T", done)
@@ -232,7 +232,7 @@ def _dataclass_default(f: Field) -> Any:
 
 
 def _resolve(cls: type[Message]) -> None:
-    """Set the class of every struct field of a message and its parts."""
+    """Set `of` in every struct field of a message and its parts to the struct's class."""
     nested = {name: part for name, part in vars(cls).items() if isinstance(part, type) and issubclass(part, Struct)}
     for owner in (cls, *nested.values()):
         for f in owner.WIRE.fields:

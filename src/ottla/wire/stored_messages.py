@@ -1,6 +1,6 @@
 """The table of message classes by name, for records of Kafka's internal topics and for values inside bytes fields.
 
-It maps names to classes, and reads no records.
+The module maps names to classes, and reads no records.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ INSIDE: Final[dict[tuple[str, str], type[Message]]] = {
     ("GroupMetadataValue", "members.subscription"): ConsumerProtocolSubscription,
     ("GroupMetadataValue", "members.assignment"): ConsumerProtocolAssignment,
 }
-"""(message, field without indices) -> the class that consumers put into that bytes field; other group types put other values."""
+"""The class in a bytes field, by (message, field without indices). Consumers use these classes; other clients use their own."""
 
 
 @cache
 def others() -> dict[str, type[Message]]:
-    """Return every message that is neither request nor response, by name: headers, stored records, values inside other messages."""
+    """Return all messages that are not requests or responses, by name: headers, stored records, values inside other messages."""
     modules = [headers, *(import_module(f"ottla.wire.data.{found.name}") for found in iter_modules(ottla.wire.data.__path__))]
     return {
         name: thing
@@ -53,7 +53,7 @@ def others() -> dict[str, type[Message]]:
 
 @cache
 def record_types(topic: str) -> dict[int, tuple[type[Message], type[Message]]]:
-    """Return the classes of key and value of an internal topic's records, by the record type at the beginning of the key."""
+    """Return the key and value classes of an internal topic's records, by the record type with which a key begins."""
     found: dict[int, tuple[type[Message], type[Message]]] = {}
     for module in iter_modules(ottla.wire.data.__path__):
         name = re.sub(r"(?:^|_)(\w)", lambda letter: letter[1].upper(), module.name)
@@ -64,5 +64,5 @@ def record_types(topic: str) -> dict[int, tuple[type[Message], type[Message]]]:
 
 
 def _type_of(key: type[Message]) -> int:
-    """Return the record type of a key, its first two bytes. Older declarations in Kafka called the type the key's version."""
+    """Return the record type of a key, which is its first two bytes. Older declarations of Kafka call it the key's version."""
     return key.WIRE.key if key.WIRE.key >= 0 else key.WIRE.valid.start

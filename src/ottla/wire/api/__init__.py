@@ -1,1 +1,1 @@
-"""Requests and responses, one module per API; `ottla.wire.apis` finds them by key or name."""
+"""Requests and responses, one module for each API. `ottla.wire.apis` finds them by key or name."""

@@ -1,6 +1,6 @@
 """AddOffsetsToTxn (API key 25): a group's offsets become part of a transaction.
 
-KIP-98. Version 4 may answer TRANSACTION_ABORTABLE (KIP-890).
+KIP-98. The response of version 4 can be TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from __future__ import annotations

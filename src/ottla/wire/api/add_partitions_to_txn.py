@@ -1,6 +1,6 @@
 """AddPartitionsToTxn (API key 24): partitions become part of a transaction.
 
-KIP-98. Version 4 lets brokers verify several, 5 may answer TRANSACTION_ABORTABLE (KIP-890).
+KIP-98. In version 4 brokers can verify several transactions; the response of version 5 can be TRANSACTION_ABORTABLE (KIP-890).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=24, valid="0-5", flexible="3+")
 class AddPartitionsToTxnRequest(Message):
-    """The partitions; from version 4 on those of several transactions, for brokers only."""
+    """The partitions. From version 4 on brokers send the partitions of several transactions."""
 
     @struct
     class AddPartitionsToTxnTopic(Struct):

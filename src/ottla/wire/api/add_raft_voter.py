@@ -1,6 +1,6 @@
 """AddRaftVoter (API key 80): a controller joins the voters.
 
-KIP-853. Version 1 chooses when to answer.
+KIP-853. Version 1 can request a response before the change is committed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """AlterPartitionReassignments (API key 45): partitions move to other replicas.
 
-KIP-455. Version 1 may forbid another replication factor (KIP-860).
+KIP-455. Version 1 can forbid a change of the replication factor (KIP-860).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=45, valid="0-1", flexible="0+")
 class AlterPartitionReassignmentsRequest(Message):
-    """The new replicas of each partition; null cancels."""
+    """The new replicas of each partition. Null cancels a reassignment."""
 
     @struct
     class ReassignablePartition(Struct):

@@ -1,8 +1,8 @@
 """ApiVersions (API key 18): the APIs and versions that the broker serves.
 
-The response header never has tags. A version too new is answered in version 0 with UNSUPPORTED_VERSION and the list
-(KIP-511). Version 3 names the client's software (KIP-511) and adds features (KIP-584), 4 corrects ranges that begin at 0, 5
-checks cluster and node (KIP-1242).
+The response header never has tags. The response to an unknown newer version is of version 0, with UNSUPPORTED_VERSION and the list
+of APIs (KIP-511). Version 3 names the client's software (KIP-511) and adds features (KIP-584), 4 corrects ranges that begin at 0,
+5 checks cluster and node (KIP-1242).
 """
 
 from __future__ import annotations

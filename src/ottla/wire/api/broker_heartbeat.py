@@ -1,6 +1,6 @@
 """BrokerHeartbeat (API key 63): a broker keeps its registration with the controller alive.
 
-KIP-631. Version 1 adds failed directories (KIP-858), 2 cordoned ones (KIP-1066).
+KIP-631. Version 1 adds failed directories (KIP-858), 2 cordoned directories (KIP-1066).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Uuid, i16, i32, i64, message, since
 
 @message(key=63, valid="0-2", flexible="0+")
 class BrokerHeartbeatRequest(Message):
-    """The last metadata offset that it has applied, and whether it wants to be fenced or to stop."""
+    """The last metadata offset that the broker has applied, and whether it requests to be fenced or to stop."""
 
     broker_id: i32 = since()
     broker_epoch: i64 = since(default=-1)

@@ -1,7 +1,7 @@
 """BrokerRegistration (API key 62): a broker registers with the controller.
 
-KIP-631. Version 1 adds whether ZooKeeper is being left (KIP-866), 2 directories (KIP-858), 3 the epoch before (KIP-966), 4
-allows features that begin at 0.
+KIP-631. Version 1 says whether the broker migrates from ZooKeeper (KIP-866), 2 adds directories (KIP-858), 3 the previous epoch
+(KIP-966), 4 allows features that begin at 0.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(key=62, valid="0-4", flexible="0+")
 class BrokerRegistrationRequest(Message):
-    """Its ids, listeners, features and log directories."""
+    """The broker's ids, listeners, features and log directories."""
 
     @struct
     class Listener(Struct):

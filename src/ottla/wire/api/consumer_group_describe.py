@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (API key 69): state and members of consumer groups.
 
-KIP-848. Version 1 adds the kind of members (KIP-1099).
+KIP-848. Version 1 adds each member's type (KIP-1099).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat (API key 68): a member of a consumer group joins, stays alive and leaves.
 
-KIP-848. Version 1 subscribes by pattern and lets the client choose its id (KIP-1082).
+KIP-848. In version 1 members can subscribe by a pattern, and choose their own member ids (KIP-1082).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=68, valid="0-1", flexible="0+")
 class ConsumerGroupHeartbeatRequest(Message):
-    """The member's subscription and owned partitions; only fields that changed since the last heartbeat."""
+    """The member's subscription and owned partitions. Only fields that changed since the last heartbeat are sent."""
 
     @struct
     class TopicPartitions(Struct):
@@ -31,7 +31,7 @@ class ConsumerGroupHeartbeatRequest(Message):
 
 @message(key=68, valid="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse(Message):
-    """Its epoch and, when changed, its assignment."""
+    """The member's epoch, and its assignment if this has changed."""
 
     @struct
     class TopicPartitions(Struct):

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=70, valid="0", flexible="0+")
 class ControllerRegistrationRequest(Message):
-    """Its ids, listeners and features."""
+    """The controller's ids, listeners and features."""
 
     @struct
     class Listener(Struct):
@@ -34,7 +34,7 @@ class ControllerRegistrationRequest(Message):
 
 @message(key=70, valid="0", flexible="0+")
 class ControllerRegistrationResponse(Message):
-    """The error, if it was not accepted."""
+    """The error, if the registration was not accepted."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

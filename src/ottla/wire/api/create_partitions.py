@@ -1,6 +1,6 @@
 """CreatePartitions (API key 37): topics get more partitions.
 
-KIP-195. Version 3 may throttle (KIP-599).
+KIP-195. Version 3 can be throttled (KIP-599).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=37, valid="0-3", flexible="2+")
 class CreatePartitionsRequest(Message):
-    """The new number of partitions, and the replicas of the new ones."""
+    """The new number of partitions, and the replicas of the new partitions."""
 
     @struct
     class CreatePartitionsAssignment(Struct):

@@ -1,7 +1,7 @@
 """CreateTopics (API key 19): topics are created.
 
-Version 4 takes -1 for the broker's defaults (KIP-464), 5 answers settings (KIP-525), 6 may throttle (KIP-599), 7 answers
-topic ids (KIP-516).
+In version 4 the number -1 means the broker's defaults (KIP-464). Version 5 returns settings (KIP-525), 6 can be throttled
+(KIP-599), 7 returns topic ids (KIP-516).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DeleteTopics (API key 20): topics are deleted.
 
-Version 5 may throttle (KIP-599), 6 takes topic ids (KIP-516).
+Version 5 can be throttled (KIP-599), 6 accepts topic ids (KIP-516).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DescribeAcls (API key 29): ACLs that match a filter.
 
-Version 1 adds pattern types (KIP-290), 3 users by resource (KIP-373).
+Version 1 adds pattern types (KIP-290), 3 the resource type USER (KIP-373).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DescribeCluster (API key 60): brokers, controller and id of the cluster.
 
-KIP-700. Version 1 asks for controllers (KIP-919), 2 for fenced brokers too (KIP-1073).
+KIP-700. Version 1 can request controllers (KIP-919), 2 also fenced brokers (KIP-1073).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DescribeDelegationToken (API key 41): the delegation tokens of owners.
 
-KIP-48. Version 3 adds their requester (KIP-373).
+KIP-48. Version 3 adds the requester of each token (KIP-373).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=41, valid="0-3", flexible="2+")
 class DescribeDelegationTokenRequest(Message):
-    """The owners; null means all tokens that the client may see."""
+    """The owners. Null means all tokens that the client is allowed to see."""
 
     @struct
     class DescribeDelegationTokenOwner(Struct):

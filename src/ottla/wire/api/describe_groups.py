@@ -1,6 +1,6 @@
 """DescribeGroups (API key 15): state and members of classic groups.
 
-Version 3 adds permitted operations (KIP-430), 4 static members (KIP-345), 6 answers GROUP_ID_NOT_FOUND (KIP-1043).
+Version 3 adds permitted operations (KIP-430), 4 static members (KIP-345), 6 returns GROUP_ID_NOT_FOUND (KIP-1043).
 """
 
 from __future__ import annotations

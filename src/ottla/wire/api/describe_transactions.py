@@ -17,7 +17,7 @@ class DescribeTransactionsRequest(Message):
 
 @message(key=65, valid="0", flexible="0+")
 class DescribeTransactionsResponse(Message):
-    """State, timeout and partitions of each."""
+    """The state, timeout and partitions of each transaction."""
 
     @struct
     class TopicData(Struct):

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=43, valid="0-2", flexible="2+")
 class ElectLeadersRequest(Message):
-    """The partitions, and whether the preferred leader or an unclean one is elected."""
+    """The partitions, and the election type: of the preferred leader, or an unclean election."""
 
     @struct
     class TopicPartitions(Struct):

@@ -1,6 +1,6 @@
 """EndTxn (API key 26): a transaction is committed or aborted.
 
-KIP-98. Version 4 may answer TRANSACTION_ABORTABLE, 5 raises the epoch with each transaction (KIP-890).
+KIP-98. The response of version 4 can be TRANSACTION_ABORTABLE, 5 raises the epoch with each transaction (KIP-890).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fetch (API key 1): batches of records are read from partitions, by consumers and by followers.
 
 Version 4 adds isolation levels (KIP-98), 7 sessions (KIP-227), 9 leader epochs (KIP-320), 10 zstd (KIP-110), 11 racks
-(KIP-392), 12 divergence by epoch (KIP-595), 13 names topics by id (KIP-516), 14 may answer OFFSET_MOVED_TO_TIERED_STORAGE
+(KIP-392), 12 divergence by epoch (KIP-595), 13 names topics by id (KIP-516), 14 can return OFFSET_MOVED_TO_TIERED_STORAGE
 (KIP-405), 15 puts the follower's epoch into a tag (KIP-903), 16 names the current leader (KIP-951), 17 and 18 add the follower's
 directory (KIP-853) and high watermark.
 """
@@ -13,7 +13,7 @@ from ottla.wire.schema import Message, Records, Struct, Uuid, i8, i16, i32, i64,
 
 @message(key=1, valid="0-18", flexible="12+")
 class FetchRequest(Message):
-    """Read from these offsets, waiting up to `max_wait_ms` for `min_bytes`."""
+    """The offset to read from in each partition. The broker waits up to `max_wait_ms` for `min_bytes`."""
 
     @struct
     class ReplicaState(Struct):
@@ -59,7 +59,7 @@ class FetchRequest(Message):
 
 @message(key=1, valid="0-18", flexible="12+")
 class FetchResponse(Message):
-    """Batches as they are in the log, from the one that contains the requested offset."""
+    """Batches as in the log. The first batch contains the requested offset."""
 
     @struct
     class EpochEndOffset(Struct):

@@ -1,7 +1,7 @@
 """FindCoordinator (API key 10): the coordinators of groups and transactions.
 
-Version 1 adds transactions (KIP-98), 4 asks for several keys (KIP-699), 5 may answer TRANSACTION_ABORTABLE (KIP-890), 6 adds
-share groups (KIP-932).
+Version 1 adds transactions (KIP-98), 4 requests several keys (KIP-699), 5 can return TRANSACTION_ABORTABLE (KIP-890), 6 adds share
+groups (KIP-932).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Uuid, i8, i16, i32, message, since
 
 @message(key=71, valid="0", flexible="0+")
 class GetTelemetrySubscriptionsRequest(Message):
-    """The client instance id, zero at first."""
+    """The client instance id, which is zero in the first request."""
 
     client_instance_id: Uuid = since()
 

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=44, valid="0-1", flexible="1+")
 class IncrementalAlterConfigsRequest(Message):
-    """Set, delete, append or subtract, by setting."""
+    """The operation for each setting: set, delete, append or subtract."""
 
     @struct
     class AlterableConfig(Struct):

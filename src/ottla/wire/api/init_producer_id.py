@@ -1,6 +1,6 @@
 """InitProducerId (API key 22): a producer gets its id and epoch.
 
-KIP-98. Version 3 lets a producer recover with its old epoch (KIP-360), 5 may answer TRANSACTION_ABORTABLE (KIP-890), 6
+KIP-98. With version 3 a producer can recover with its old epoch (KIP-360). Version 5 can return TRANSACTION_ABORTABLE (KIP-890), 6
 allows two-phase commit (KIP-939).
 """
 

@@ -1,7 +1,7 @@
 """JoinGroup (API key 11): a member joins a classic group, which rebalances.
 
-Version 1 adds the rebalance timeout (KIP-62), 4 asks for a member id first (KIP-394), 5 adds static members (KIP-345), 7
-answers the protocol type (KIP-559), 8 gives a reason (KIP-800), 9 lets the leader skip the assignment (KIP-814).
+Version 1 adds the rebalance timeout (KIP-62), 4 requires a member id (KIP-394), 5 adds static members (KIP-345), 7 returns the
+protocol type (KIP-559), 8 adds a reason (KIP-800). In 9 the response can make the leader skip the assignment (KIP-814).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=11, valid="0-9", flexible="6+")
 class JoinGroupRequest(Message):
-    """Protocols that the member can follow, best first, with its subscription as bytes."""
+    """The protocols that the member supports, best first, each with its subscription as bytes."""
 
     @struct
     class JoinGroupRequestProtocol(Struct):
@@ -30,7 +30,7 @@ class JoinGroupRequest(Message):
 
 @message(key=11, valid="0-9", flexible="6+")
 class JoinGroupResponse(Message):
-    """Generation, chosen protocol, and for the leader all members."""
+    """The generation and the chosen protocol; for the leader also all members."""
 
     @struct
     class JoinGroupResponseMember(Struct):

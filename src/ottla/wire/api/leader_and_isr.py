@@ -1,7 +1,7 @@
 """LeaderAndIsr (API key 4): the controller assigns a broker the partitions to lead or follow (until 3.9).
 
-Version 3 adds the adding and removing replicas (KIP-455), 5 topic ids (KIP-516), 6 recovery from unclean elections (KIP-704), 7
-whether the controller is a KRaft one (KIP-866).
+Version 3 adds the replicas that a reassignment adds and removes (KIP-455), 5 topic ids (KIP-516), 6 recovery from unclean elections
+(KIP-704), 7 whether the controller is a KRaft controller (KIP-866).
 """
 
 from __future__ import annotations

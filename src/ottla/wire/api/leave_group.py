@@ -1,6 +1,6 @@
 """LeaveGroup (API key 13): members leave a classic group at once.
 
-Version 3 removes several and static members (KIP-345), 5 gives a reason (KIP-800).
+Version 3 removes several members, and static members (KIP-345), 5 adds a reason (KIP-800).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=13, valid="0-5", flexible="4+")
 class LeaveGroupRequest(Message):
-    """The members; only one below version 3."""
+    """The members. Before version 3 it is only one member."""
 
     @struct
     class MemberIdentity(Struct):

@@ -1,6 +1,6 @@
 """ListConfigResources (API key 74): the resources that have settings.
 
-Version 0 listed client metrics only (KIP-714), 1 takes types (KIP-1142).
+Version 0 lists only client metrics (KIP-714), 1 lists the requested types (KIP-1142).
 """
 
 from __future__ import annotations

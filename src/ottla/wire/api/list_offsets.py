@@ -1,8 +1,7 @@
-"""ListOffsets (API key 2): offsets are found for timestamps, or the first and last.
+"""ListOffsets (API key 2): the offsets of timestamps, or the first and last offsets, are found.
 
-Version 1 answers one offset by timestamp (KIP-79), 2 adds isolation levels (KIP-98), 4 leader epochs (KIP-320); 7 finds the
-largest timestamp (KIP-734), 8 the local start (KIP-405), 9 the end of the tiered part (KIP-1005); 10 carries a timeout
-(KIP-1075).
+Version 1 returns one offset by timestamp (KIP-79), 2 adds isolation levels (KIP-98), 4 leader epochs (KIP-320), 7 finds the largest
+timestamp (KIP-734), 8 the local start (KIP-405), 9 the end of the tiered part (KIP-1005), 10 adds a timeout (KIP-1075).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class ListOffsetsRequest(Message):
 
 @message(key=2, valid="0-11", flexible="6+")
 class ListOffsetsResponse(Message):
-    """Offset, timestamp and leader epoch found; version 0 returns a list of base offsets of segments."""
+    """The offset, timestamp and leader epoch that were found. Version 0 returns a list of segments' base offsets."""
 
     @struct
     class ListOffsetsPartitionResponse(Struct):

@@ -23,7 +23,7 @@ class ListPartitionReassignmentsRequest(Message):
 
 @message(key=46, valid="0", flexible="0+")
 class ListPartitionReassignmentsResponse(Message):
-    """The current, the adding and the removing replicas."""
+    """The current replicas of each partition, and the replicas that are being added and removed."""
 
     @struct
     class OngoingPartitionReassignment(Struct):

@@ -20,7 +20,7 @@ class ListTransactionsRequest(Message):
 
 @message(key=66, valid="0-2", flexible="0+")
 class ListTransactionsResponse(Message):
-    """Id, producer and state of each."""
+    """The id, producer and state of each transaction."""
 
     @struct
     class TransactionState(Struct):

@@ -1,7 +1,7 @@
 """Metadata (API key 3): the brokers, and the leader of each partition.
 
-Version 1 adds racks and the controller, 4 may forbid creating topics, 5 adds offline replicas (KIP-112), 7 leader epochs
-(KIP-320), 8 to 10 permitted operations (KIP-430), 10 topic ids (KIP-516), 12 accepts topic ids alone, 13 may ask for a new
+Version 1 adds racks and the controller, 4 can forbid the creation of topics, 5 adds offline replicas (KIP-112), 7 leader epochs
+(KIP-320), 8 to 10 permitted operations (KIP-430), 10 topic ids (KIP-516), 12 accepts topic ids without names, 13 can request a new
 bootstrap (KIP-1102).
 """
 
@@ -12,7 +12,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=3, valid="0-13", flexible="9+")
 class MetadataRequest(Message):
-    """The topics; null, or an empty list in version 0, means all."""
+    """The topics. Null, or an empty list in version 0, means all topics."""
 
     @struct
     class MetadataRequestTopic(Struct):

@@ -1,6 +1,6 @@
 """OffsetCommit (API key 8): a group's offsets are stored.
 
-Version 0 stored in ZooKeeper; 1 adds generation, member and timestamps, 2 a retention time (until 4), 6 leader epochs
+Version 0 is stored in ZooKeeper. Version 1 adds generation, member and timestamps, 2 a retention time (until 4), 6 leader epochs
 (KIP-320), 7 static members (KIP-345), 9 member epochs (KIP-848), 10 names topics by id (KIP-848).
 """
 
@@ -11,7 +11,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(key=8, valid="0-10", flexible="8+")
 class OffsetCommitRequest(Message):
-    """Offsets to store for a group, with a generation and member that must be the current ones."""
+    """The offsets to store for a group. A member also sends its id and generation, which must be current."""
 
     @struct
     class OffsetCommitRequestPartition(Struct):

@@ -1,7 +1,7 @@
 """OffsetFetch (API key 9): a group's stored offsets are read.
 
-Version 2 may ask for all topics (KIP-88), 5 adds leader epochs (KIP-320), 7 waits for open transactions (KIP-447), 8 asks
-for several groups (KIP-709), 9 gives member epochs (KIP-848), 10 names topics by id (KIP-848).
+Version 2 can request all topics (KIP-88), 5 adds leader epochs (KIP-320), 7 can require stable offsets (KIP-447), 8 requests
+several groups (KIP-709), 9 adds member epochs (KIP-848), 10 names topics by id (KIP-848).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class OffsetFetchRequest(Message):
 
 @message(key=9, valid="0-10", flexible="6+")
 class OffsetFetchResponse(Message):
-    """Offset, leader epoch and metadata of each partition; -1 where none is stored."""
+    """The offset, leader epoch and metadata of each partition. The offset is -1 if none is stored."""
 
     @struct
     class OffsetFetchResponsePartition(Struct):

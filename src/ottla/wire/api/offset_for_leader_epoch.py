@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch (API key 23): the end offset of a leader epoch, to find where logs diverge.
 
-Version 1 returns the epoch, 2 checks the current one (KIP-320), 3 adds the replica id.
+Version 1 returns the epoch, 2 checks the current leader epoch (KIP-320), 3 adds the replica id.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class OffsetForLeaderEpochRequest(Message):
 
 @message(key=23, valid="0-4", flexible="4+")
 class OffsetForLeaderEpochResponse(Message):
-    """The largest epoch up to the requested one, and its end offset."""
+    """The largest epoch that is not above the requested epoch, and its end offset."""
 
     @struct
     class EpochEndOffset(Struct):

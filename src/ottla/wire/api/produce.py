@@ -1,8 +1,8 @@
 """Produce (API key 0): batches of records are appended to partitions.
 
-Magic 0 or 1 below version 3. Version 7 allows zstd (KIP-110), 8 names the records at fault (KIP-467), 10 names the current leader
-(KIP-951), 11 may answer TRANSACTION_ABORTABLE and 12 adds partitions to a transaction by itself (KIP-890), 13 names topics
-by id (KIP-516).
+Before version 3 batches have magic 0 or 1. Version 7 allows zstd (KIP-110), 8 names the invalid records (KIP-467), 10 names the
+current leader (KIP-951), 11 can return TRANSACTION_ABORTABLE and 12 adds partitions to a transaction implicitly (KIP-890), 13 names
+topics by id (KIP-516).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ottla.wire.schema import Message, Records, Struct, Uuid, i16, i32, i64, mes
 
 @message(key=0, valid="0-13", flexible="9+")
 class ProduceRequest(Message):
-    """Append these batches; each partition's records stay unopened."""
+    """The batches to append, as encoded records of each partition."""
 
     @struct
     class PartitionProduceData(Struct):

@@ -1,6 +1,6 @@
 """SaslHandshake (API key 17): the SASL mechanism that a connection will use.
 
-After version 0 the tokens follow without any frame of Kafka's, after 1 as SaslAuthenticate (KIP-152).
+After version 0 the tokens follow as bytes with a size but no header; after version 1 they follow in SaslAuthenticate (KIP-152).
 """
 
 from __future__ import annotations

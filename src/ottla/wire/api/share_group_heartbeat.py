@@ -21,7 +21,7 @@ class ShareGroupHeartbeatRequest(Message):
 
 @message(key=76, valid="0-1", flexible="0+")
 class ShareGroupHeartbeatResponse(Message):
-    """Its epoch and, when changed, its assignment."""
+    """The member's epoch, and its assignment if this has changed."""
 
     @struct
     class TopicPartitions(Struct):

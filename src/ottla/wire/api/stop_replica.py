@@ -1,6 +1,6 @@
 """StopReplica (API key 5): the controller makes a broker stop or delete replicas (until 3.9).
 
-Version 3 adds leader epochs (KIP-570), 4 whether the controller is a KRaft one (KIP-866).
+Version 3 adds leader epochs (KIP-570), 4 whether the controller is a KRaft controller (KIP-866).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class StreamsGroupDescribeRequest(Message):
 
 @message(key=89, valid="0-1", flexible="0+")
 class StreamsGroupDescribeResponse(Message):
-    """Topology, members and tasks."""
+    """The topology, members and tasks of each group."""
 
     @struct
     class Endpoint(Struct):

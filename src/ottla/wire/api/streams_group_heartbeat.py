@@ -1,6 +1,6 @@
 """StreamsGroupHeartbeat (API key 88): a member of a streams group joins, stays alive and leaves.
 
-KIP-1071. Version 1 may ask for the topology's description (KIP-1331).
+KIP-1071. Version 1 can request the topology's description (KIP-1331).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since
 
 @message(key=88, valid="0-1", flexible="0+")
 class StreamsGroupHeartbeatRequest(Message):
-    """Topology, tasks and changed fields."""
+    """The member's epoch, topology and tasks. Only fields that changed since the last heartbeat are sent."""
 
     @struct
     class KeyValue(Struct):

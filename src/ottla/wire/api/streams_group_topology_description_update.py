@@ -44,7 +44,7 @@ class StreamsGroupTopologyDescriptionUpdateRequest(Message):
 
 @message(key=93, valid="0", flexible="0+")
 class StreamsGroupTopologyDescriptionUpdateResponse(Message):
-    """The error, if it was not stored."""
+    """The error, if the description was not stored."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

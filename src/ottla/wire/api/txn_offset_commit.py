@@ -1,7 +1,7 @@
 """TxnOffsetCommit (API key 28): offsets are stored as part of a transaction.
 
-KIP-98. Version 2 adds leader epochs (KIP-320), 3 group metadata (KIP-447), 4 may answer TRANSACTION_ABORTABLE (KIP-890), 5
-adds the group by itself (KIP-890), 6 names topics by id (KIP-1319).
+KIP-98. Version 2 adds leader epochs (KIP-320), 3 group metadata (KIP-447), 4 can return TRANSACTION_ABORTABLE (KIP-890), 5 adds the
+group to the transaction implicitly (KIP-890), 6 names topics by id (KIP-1319).
 """
 
 from __future__ import annotations

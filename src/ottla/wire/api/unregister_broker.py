@@ -17,7 +17,7 @@ class UnregisterBrokerRequest(Message):
 
 @message(key=64, valid="0", flexible="0+")
 class UnregisterBrokerResponse(Message):
-    """The error, if it was not removed."""
+    """The error, if the broker was not removed."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

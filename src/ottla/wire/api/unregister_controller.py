@@ -14,7 +14,7 @@ class UnregisterControllerRequest(Message):
 
 @message(key=94, valid="0", flexible="0+")
 class UnregisterControllerResponse(Message):
-    """The error, if it was not removed."""
+    """The error, if the controller was not removed."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

@@ -1,6 +1,6 @@
 """UpdateFeatures (API key 57): the cluster's features are raised or lowered.
 
-KIP-584. Version 1 allows a trial run (KIP-778), 2 leaves errors to the top level.
+KIP-584. Version 1 allows a dry run (KIP-778), 2 has errors only at the top level.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """UpdateMetadata (API key 6): the controller sends brokers the state of the cluster (until 3.9).
 
-Version 0 has one address per broker, 1 several, 2 racks; 7 adds topic ids (KIP-516), 8 the kind of controller (KIP-866).
+Version 0 has one address per broker, 1 several addresses. Version 2 adds racks, 7 topic ids (KIP-516), 8 whether the controller is
+a KRaft controller (KIP-866).
 """
 
 from __future__ import annotations

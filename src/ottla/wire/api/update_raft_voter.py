@@ -33,7 +33,7 @@ class UpdateRaftVoterRequest(Message):
 
 @message(key=82, valid="0", flexible="0+")
 class UpdateRaftVoterResponse(Message):
-    """The error, if they were not accepted."""
+    """The error, if the listeners were not accepted."""
 
     @struct
     class CurrentLeader(Struct):

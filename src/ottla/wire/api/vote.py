@@ -1,6 +1,6 @@
-"""Vote (API key 52): a controller asks for votes in an election.
+"""Vote (API key 52): a controller requests votes in an election.
 
-KIP-595. Version 1 adds directory ids (KIP-853), 2 allows a vote beforehand (KIP-996).
+KIP-595. Version 1 adds directory ids (KIP-853), 2 allows a pre-vote (KIP-996).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Large messages, read and written a block at a time, so that no caller must hold or create all of one at once.
+"""Readers and writers of large messages in blocks, so that no caller must have all items of a message in memory at once.
 
-A path names the nested arrays that hold most of a message's items, such as ("topics", "partitions"). A block is a list of items of
-the first array. An item with too many items of its own is divided: several blocks hold a copy of it, each with some of them. Each
-array but the first is the last field of its struct.
+A path names the nested arrays that contain most of a message's items, such as ("topics", "partitions"). A block is a list of items
+of the first array. An item with too many nested items is divided: several blocks contain a copy of the item, each with some of the
+nested items. Each array of the path, except the first, must be the last field of its struct.
 
-The module uses plans and bytes, and treats all messages alike.
+The module uses plans and bytes, and contains no rules for particular messages.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from ottla.wire.schema import Message
 Path = tuple[str, ...]
 
 MOST_THINGS: Final = 1_000_000
-"""The most items of a message, at all levels: no client sends as many, and the memory for serving them stays bounded."""
+"""The most items of a message, at all levels. No client sends as many; the limit bounds the memory for one request."""
 MOST_WITHIN: Final = 100_000
-"""The most items in the arrays that are read in one call: those of an indivisible item, and those after the path's first array."""
+"""The most items in arrays that are read in one call: those of one indivisible item, or those after the path's first array."""
 _WITHIN_EACH: Final = 20
 _JOINED_BYTES: Final = 32 * 1024
 _COUNTS: Final = {2: Layout(">h"), 4: Layout(">i")}
 
 
 class Level:
-    """One array on a path: the struct that contains it, its index among the fields, and the level below."""
+    """One array on a path: the struct that contains it, its index among the struct's fields, and the level below."""
 
     def __init__(self, plan: StructPlan, path: Path) -> None:
         self.index = next(i for i, step in enumerate(plan.steps) if step.name == path[0])
@@ -50,7 +50,7 @@ class Level:
             self.item_reader, self.item_writer = (below.reader, below.writer) if below else part_codecs(self.step.struct)
 
     def count(self, buf: Buffer, at: int) -> tuple[int, int]:
-        """Return the count of the array that begins at `at`, -1 for null, and the position after the count."""
+        """Return the number of items of the array that begins at `at` (-1 for null), and the position after this count."""
         if self.step.width == 1:
             count, at = varint(buf, at)
             count -= 1
@@ -67,7 +67,7 @@ class Level:
         return unsigned_varint(count + 1) if self.step.width == 1 else _COUNTS[self.step.width].pack(count)
 
     def some(self, buf: Buffer, at: int, count: int) -> tuple[list[Any], int]:
-        """Return at least one and at most `count` of the next items, and the position after them."""
+        """Read some of the next items, at least one and at most `count`. Return them and the position after them."""
         if self.item_reader is None:
             return (_texts if self.step.kind == "texts" else _numbers)(self.step, buf, at, count)
         found: tuple[list[Any], int]
@@ -79,13 +79,13 @@ class Level:
 
 
 def level_of(cls: type[Message], version: int, path: Path) -> Level | None:
-    """Return the level of a path's first array; None if the version lacks it."""
+    """Return the level of a path's first array; None if the version does not have this array."""
     return _level_of(cls, version, path, messages.COMPILED)  # type: ignore[arg-type]  # every class is hashable
 
 
 @cache
 def _level_of(cls: type[Message], version: int, path: Path, compiled: bool) -> Level | None:
-    del compiled  # only part of the cache key: each kind has its own readers and writers
+    del compiled  # only a part of the cache key, because compiled and plain codecs have different readers and writers
     plan = plan_of(cls, version)
     return Level(plan, path) if any(step.name == path[0] for step in plan.steps) else None
 
@@ -116,8 +116,8 @@ def _texts(step: Step, buf: Buffer, at: int, count: int) -> tuple[list[Any], int
 class BlockReader:
     """A reader of one message in `buf`, which must not change.
 
-    `open` reads everything but the items of its blocks; blocks can be read repeatedly. `message` has an empty array, or None for a
-    null one. Bytes after the last field are ignored.
+    `open` must be called first. `message` then has all fields, but the first array of the path is empty, or None if it is null.
+    Blocks can be read repeatedly. Bytes after the last field are ignored.
     """
 
     def __init__(self, cls: type[Message], version: int, level: Level, buf: Buffer, position: int, size: int) -> None:
@@ -133,7 +133,7 @@ class BlockReader:
 
     @property
     def name(self) -> str:
-        """Return the name of the first array."""
+        """Return the name of the path's first array."""
         return self._level.step.name
 
     def open(self, most: int = MOST_THINGS) -> Generator[list[Any], None, None]:
@@ -160,11 +160,11 @@ class BlockReader:
 
     @property
     def is_one_block(self) -> bool:
-        """Return whether one block holds all items, or there are none."""
+        """Return whether the message has at most one block."""
         return bool(self._kept) or self._count <= 0
 
     def blocks(self) -> Iterator[list[Any]]:
-        """Return an iterator over the blocks; the message must have been opened."""
+        """Return an iterator over the blocks. Call `open` before."""
         return iter(self._kept) if self._kept else self._blocks(self._level, self._at, self._count)
 
     def part(self, block: list[Any]) -> Any:
@@ -191,7 +191,7 @@ class BlockReader:
         return at
 
     def _walk_one(self, level: Level, at: int) -> Generator[list[Any], None, int]:
-        """Yield the blocks of one item that has too many items of its own for one block."""
+        """Yield the blocks of one item that has too many nested items for one block."""
         head, at = level.reader.begin(self._buf, at, level.index)
         count, at = level.count(self._buf, at)
         setattr(head, level.step.name, [])
@@ -222,7 +222,7 @@ def _things(level: Level, block: Sequence[Any]) -> int:
 
 
 def pieces(message: M, path: Path, size: int) -> Iterator[M]:
-    """Divide a message into several, each with the next `size` items or slightly more; a small message is yielded alone."""
+    """Divide a message into messages with `size` items, or slightly more, each. Yield a small message unchanged."""
     some: list[Any] = []
     held = 0
     for item in getattr(message, path[0]):
@@ -237,7 +237,7 @@ def pieces(message: M, path: Path, size: int) -> Iterator[M]:
 
 
 def _cut(item: Any, below: Path, size: int) -> Iterator[tuple[Any, int]]:
-    """Divide one item that has too many items of its own; yield each part with its number of items."""
+    """Divide one item that has too many nested items. Yield each part with its number of items."""
     inner: list[Any] = getattr(item, below[0]) if below else []
     if len(inner) <= size:
         yield item, 1 + len(inner)
@@ -254,9 +254,9 @@ def _holding(whole: Any, name: str, items: list[Any]) -> Any:
 
 
 class BlockWriter:
-    """A writer of one message from several that each hold some of its items. The fields besides the items come from the first.
+    """A writer that joins messages, each with some of the items, to one message. All other fields come from the first message.
 
-    The last item of one message and the first of the next are joined if they differ in nothing but their own arrays.
+    The last item of a message and the first item of the next become a single item if they differ only in their nested arrays.
     """
 
     def __init__(self, version: int, path: Path) -> None:
@@ -279,16 +279,16 @@ class BlockWriter:
         self._items.add(getattr(message, self._path[0]) or [])
 
     def drop_open(self) -> None:
-        """Remove the part of the last item that is written: the next message replaces it."""
+        """Remove the last item as far as it is written, because the next message replaces this item."""
         self._items.drop_open()
 
     def end_item(self) -> None:
-        """Let the innermost item that is open be over: what comes next is another one, however alike."""
+        """End the innermost open item. The next item is not joined with it, even if their fields are equal."""
         if self._first is not None:
             self._items.end_innermost()
 
     def array(self) -> list[Part]:
-        """Return the encoded array alone, after the last `add`."""
+        """Return only the encoded array, after the last `add`."""
         return self._items.closed()
 
     def parts(self) -> list[Part]:
@@ -298,7 +298,7 @@ class BlockWriter:
 
 
 def with_array(message: Message, version: int, path: Path, array: Sequence[Part]) -> list[Part]:
-    """Return an encoded message whose first array of a path is encoded already."""
+    """Return an encoded message, with the already encoded `array` as the first array of the path."""
     level = level_of(type(message), version, path)
     assert level is not None, "responses have the arrays of their version"
     return [
@@ -309,7 +309,7 @@ def with_array(message: Message, version: int, path: Path, array: Sequence[Part]
 
 
 class _Items:
-    """The encoded items of one array. The last item is open: the next message may continue it."""
+    """The encoded items of one array. The last item is open: the next message can add nested items to it."""
 
     def __init__(self, level: Level) -> None:
         self.level = level
@@ -343,7 +343,7 @@ class _Items:
         self._open = None
 
     def end_innermost(self) -> None:
-        """End the item that is open in the innermost array that has one."""
+        """End the open item of the innermost array that has an open item."""
         if self._open is not None and self._open[2].has_open:
             self._open[2].end_innermost()
         else:
@@ -354,7 +354,7 @@ class _Items:
         return self._open is not None
 
     def closed(self) -> list[Part]:
-        """Return the count and all items."""
+        """Return the encoded count and all encoded items."""
         self._close()
         return [self.level.counted(self._count), *self._parts]
 
@@ -367,7 +367,7 @@ class _Items:
         self.size += inner.size
 
     def _continues(self, item: Any, below: Level) -> bool:
-        """Join an item to the open one if it continues it, and return whether it did."""
+        """Join an item with the open item if they differ only in their nested arrays. Return whether they were joined."""
         if self._open is None or _written(below.writer.some, item, 0, below.index) != self._open[1]:
             return False
         inner = self._open[2]

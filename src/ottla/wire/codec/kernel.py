@@ -1,10 +1,10 @@
 """Plans in C, for the kernels. The module cannot be imported unless it is compiled.
 
-Messages have slots. The member descriptor of a slot contains its offset in every object of the class, which is how Python itself
-finds it.
+Messages have slots. The member descriptor of a slot contains the slot's offset in every object of the class; Python itself finds
+slots by this offset.
 
-It converts plans to structs of C. Plans come from `plans`; `kernel_read` and `kernel_write` follow them. Types: `kernel.pyi`; those
-of C: `kernel.pxd` and `capi.pxd`.
+The module converts plans of `plans` to C structs, which `kernel_read` and `kernel_write` follow. Python types are in `kernel.pyi`,
+C types in `kernel.pxd` and `capi.pxd`.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _room(count: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.p_void:
 @cython.cfunc
 @cython.exceptval(-1)
 def _offset(cls, name) -> cython.Py_ssize_t:
-    """Return the offset of the slot `name` in objects of `cls`. Raises TypeError if it is no slot for arbitrary objects."""
+    """Return the offset of the slot `name` in objects of `cls`. Raises TypeError if `name` is not a slot for arbitrary objects."""
     slot = getattr(cls, name)
     if type(slot) is not _SLOT or not issubclass(cls, slot.__objclass__):
         raise TypeError(f"{cls.__qualname__}.{name} is no slot")
@@ -146,7 +146,7 @@ def _offset(cls, name) -> cython.Py_ssize_t:
 
 @cython.cfunc
 def _note(step: cython.pointer[Step], cls, told, kept: list):
-    """Fill in a step from a `plans.Step`, and keep a reference to the plan that it uses."""
+    """Fill in a C step from the `plans.Step` in `told`, and append the plan that it uses to `kept`."""
     inner = None if told.inner is None else CompiledPlan(told.inner)
     step.kind = KINDS[told.kind]
     step.item = KINDS[told.item] if told.item else INT8
@@ -165,7 +165,7 @@ def _note(step: cython.pointer[Step], cls, told, kept: list):
 
 @cython.cfunc
 def _note_blank(blank: cython.pointer[Blank], cls, told, kept: list):
-    """Fill in a blank from a `plans.Blank`, and keep references to its default and to the operand of its test."""
+    """Fill in a C blank from the `plans.Blank` in `told`, and append its default and its test's operand to `kept`."""
     value = CompiledPlan(told.value) if told.kind == "struct" else told.value
     blank.kind = DEFAULTS[told.kind]
     blank.test = TESTS[told.test]

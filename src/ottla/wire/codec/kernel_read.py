@@ -1,10 +1,10 @@
 """The compiled reader of messages, which makes decoding fast. The module cannot be imported unless it is compiled.
 
-Messages have slots, so each value goes straight into its slot in the object; no constructor runs. Every new object is at once owned
-by its container, so that a fault needs no cleanup. Each length and count is compared with the remaining bytes before anything is
-read or allocated.
+Messages have slots. The reader writes each value directly into its slot, without a constructor. The container of a new object owns
+it at once, so that a fault needs no cleanup. Each length and count is compared with the remaining bytes before anything is read or
+allocated.
 
-It uses bytes and plans. The exact fault of bytes that it refuses is found by `explain`. Types: `kernel_read.pyi`.
+The module uses bytes and plans. `explain` finds the exact fault of malformed bytes. Python types are in `kernel_read.pyi`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _LONGEST = cython.declare(cython.Py_ssize_t, LONGEST_STRING)
 _ANY = cython.declare(cython.Py_ssize_t, PY_SSIZE_T_MAX)
 
 Source = cython.struct(start=Bytes, at=Bytes, end=Bytes, buf=Ref, view=Ref, left=cython.Py_ssize_t)
-"""The bytes being read. `view` is made for the first records field; `left` is how many items arrays may still have."""
+"""The bytes being read. `view` is created for the first records field. `left` is the number of items that arrays can still have."""
 Src = cython.typedef(cython.pointer[Source])
 
 
@@ -83,7 +83,7 @@ class Reader:
         self._plan = plan
 
     def read(self, buf, position: cython.Py_ssize_t):
-        """Read the message that begins at `position` and fills the rest of `buf`; its records are views of `buf`.
+        """Read the message that begins at `position` and ends at the end of `buf`. Its records are views of `buf`.
 
         Raises `Stop` or UnicodeDecodeError for malformed bytes.
         """
@@ -124,8 +124,8 @@ class Reader:
     def items(self, buf, position: cython.Py_ssize_t, count: cython.Py_ssize_t, most: cython.Py_ssize_t):
         """Read consecutive structs from `position` on; return them and the position after the last.
 
-        They are `count` structs, or fewer if the arrays in all of them would have more than `most` items together. Raises `TooMany`
-        if the first alone has more.
+        Read `count` structs, or fewer if their arrays would together have more than `most` items. Raises `TooMany` if the first
+        struct alone has more.
         """
         view = _in_a_row(buf)
         src: Source = _source(view, position, most)
@@ -148,7 +148,7 @@ class Reader:
 
 @cython.cfunc
 def _in_a_row(buf):
-    """Return a view of contiguous bytes, which no other code can release."""
+    """Return a new memoryview of contiguous bytes, which no other code can release."""
     view = memoryview(buf)
     held = PyMemoryView_GET_BUFFER(cython.cast(Ref, view))
     if held.ndim != 1 or held.strides[0] != 1 or held.format[0] != b"B":
@@ -179,7 +179,7 @@ def _read(plan: CompiledPlan, buf, position: cython.Py_ssize_t):
 
 @cython.cfunc
 def _message_of_view(plan: CompiledPlan, view, position: cython.Py_ssize_t):
-    """Read a message from a new view, which no other code can release; a view that is not contiguous bytes is copied."""
+    """Read a message from a new view, which no other code can release. A view that is not of contiguous bytes is copied."""
     held = PyMemoryView_GET_BUFFER(cython.cast(Ref, view))
     if held.ndim != 1 or held.strides[0] != 1 or held.format[0] != b"B":
         return _read(plan, view.tobytes(), position)
@@ -275,7 +275,7 @@ def _field(src: Src, step: cython.pointer[Step], slot: Slot) -> cython.int:
 @cython.cfunc
 @cython.inline
 def _number(at: Bytes, kind: Kind) -> Ref:
-    """Return the value of fixed width whose bytes begin at `at`."""
+    """Return the value of fixed width that begins at `at`."""
     if kind == INT32:
         return PyLong_FromLong(cython.cast(cython.int, _uint32(at)))
     if kind == INT16:
@@ -314,7 +314,7 @@ def _uint32(at: Bytes) -> cython.uint:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _struct(src: Src, step: cython.pointer[Step], slot: Slot) -> cython.int:
-    """Read a struct. A nullable one begins with a byte, which is a varint in a tag."""
+    """Read a struct. A nullable struct begins with a byte that says whether it is null; in a tagged field it is a varint."""
     inner = cython.cast(CompiledPlan, step.inner)
     if step.kind == STRUCT_OR_NULL and _is_null(src, step):
         slot[0] = _null()
@@ -436,10 +436,10 @@ def _array(
     slot: Slot,
     count: cython.Py_ssize_t,
 ) -> cython.int:
-    """Read the items of an array, after checking that the remaining bytes can hold as many.
+    """Read the items of an array, after checking that the remaining bytes are enough for `count` items.
 
-    The list is allocated for all items, and its size counts only those that are set: the garbage collector never sees an empty
-    place.
+    The list is allocated for all items, but its size counts only the items that are set. So the garbage collector never sees an
+    empty place.
     """
     i: cython.Py_ssize_t
     if count > (src.end - src.at) // step.size:
@@ -480,7 +480,7 @@ def _item_text(src: Src, width: cython.int) -> Ref:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _tags(src: Src, plan: CompiledPlan, made: cython.p_char) -> cython.int:
-    """Read a tag section: fields that the plan has, and unknown ones, which are kept as bytes."""
+    """Read a tag section: the tagged fields of the plan, and unknown tagged fields, which are kept as bytes."""
     unknown: list = []
     stop: Bytes
     count: cython.longlong = _varint(src)
@@ -523,7 +523,7 @@ def _tagged(plan: CompiledPlan, tag: cython.longlong) -> cython.pointer[Step]:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _emptied(made: cython.p_char, offset: cython.Py_ssize_t) -> Slot:
-    """Return a slot after removing its default."""
+    """Remove the default from a slot, and return the slot."""
     slot: Slot = cython.cast(Slot, made + offset)
     old = slot[0]
     slot[0] = cython.NULL

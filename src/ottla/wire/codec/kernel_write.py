@@ -1,9 +1,11 @@
 """The compiled writer of messages. The module cannot be imported unless it is compiled.
 
 Bytes are collected in one piece of memory, which becomes a part before each records value and at the end. Values are read from the
-slots of objects. Each value is referenced while it is used: its methods may run any code, even code that changes the message.
+slots of objects. The writer holds a reference to a value while it uses it, because the value's methods can run any code, even code
+that changes the message.
 
-It uses plans and the bytes of values. The exact fault of a value that it refuses is found by `explain`. Types: `kernel_write.pyi`.
+The module uses plans and values. `explain` finds the exact fault of a value that cannot be encoded. Python types are in
+`kernel_write.pyi`.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ if cython.compiled:
 _LONGEST = cython.declare(cython.Py_ssize_t, LONGEST_STRING)
 
 Sink = cython.struct(start=Memory, at=Memory, end=Memory, first=Memory, parts=Ref, cuts=Ref, tags=cython.int)
-"""The bytes written since the last part. `first` is memory that need not be freed; `tags` is the nesting depth in tagged fields."""
+"""The bytes written since the last part. `first` is memory that need not be freed. `tags` is the nesting depth in tagged fields."""
 Into = cython.typedef(cython.pointer[Sink])
 
 
@@ -92,7 +94,7 @@ class Writer:
                 PyMem_Free(sink.start)
 
     def some(self, msg, parts: list, cuts: list, start: cython.Py_ssize_t, stop: cython.Py_ssize_t):
-        """Write as `write` does, but only the fields from index `start` up to `stop`, and after the last field the tags."""
+        """Write like `write`, but only the fields from index `start` up to `stop`. After the last field also write the tags."""
         i: cython.Py_ssize_t
         first = cython.declare(cython.uchar[FIRST_BYTES])
         begun: Memory = first
@@ -113,7 +115,7 @@ class Writer:
                 PyMem_Free(sink.start)
 
     def items(self, some: list, parts: list, cuts: list):
-        """Write consecutive structs as `write` does, without their count."""
+        """Write consecutive structs like `write`, without their count."""
         first = cython.declare(cython.uchar[FIRST_BYTES])
         begun: Memory = first
         sink: Sink = Sink(start=begun, at=begun, end=begun + FIRST_BYTES, first=begun, parts=_ref(parts), cuts=_ref(cuts), tags=0)
@@ -185,7 +187,7 @@ def _since(sink: Into, mark: cython.Py_ssize_t):
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _part(sink: Into) -> cython.int:
-    """Make a part of the bytes collected, if there are any."""
+    """Append the collected bytes as a part, if there are any."""
     if sink.at > sink.start:
         cython.cast(list, sink.parts).append(_since(sink, 0))
     return 0
@@ -219,7 +221,7 @@ def _put(sink: Into, plan: CompiledPlan, made) -> cython.int:
 @cython.inline
 @cython.exceptval(-1, check=False)
 def _check(plan: CompiledPlan, made) -> cython.int:
-    """Raise for an object of another class, and for a field that is set and that the version lacks."""
+    """Raise if the object has another class, or if a field is set that the version does not have."""
     i: cython.Py_ssize_t
     if not PyObject_TypeCheck(made, plan.type):
         raise TypeError("a struct is of another class")
@@ -232,7 +234,7 @@ def _check(plan: CompiledPlan, made) -> cython.int:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _is_set(blank: cython.pointer[Blank], value) -> cython.int:
-    """Return whether a field differs from its default. Most often it is the very same object, which is quickly checked."""
+    """Return whether a field differs from its default. Mostly it is the same object, which is checked quickly."""
     if cython.cast(Ref, value) == blank.like:
         return False
     if blank.test == TRUE:
@@ -267,7 +269,7 @@ def _tags(sink: Into, plan: CompiledPlan, made) -> cython.int:
 
 @cython.cfunc
 def _tag_body(sink: Into, step: cython.pointer[Step], value):
-    """Return a tagged field's value as bytes. Tagged fields contain no records, which would be parts of their own."""
+    """Encode a tagged field's value. Tagged fields cannot contain records, because each records value is a separate part."""
     mark: cython.Py_ssize_t = sink.at - sink.start
     sink.tags += 1
     _field(sink, step, value)
@@ -359,7 +361,7 @@ def _uuid(sink: Into, value) -> cython.int:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _struct(sink: Into, step: cython.pointer[Step], value) -> cython.int:
-    """Write a struct. A nullable one begins with a byte, which is a varint in a tag."""
+    """Write a struct. A nullable struct begins with a byte that says whether it is null; in a tagged field it is a varint."""
     if step.kind == STRUCT_OR_NULL:
         if value is None:
             return _put_int(sink, 0 if step.tag >= 0 else -1, 1)
@@ -417,7 +419,7 @@ def _bytes(sink: Into, width: cython.int, value) -> cython.int:
 
 @cython.cfunc
 def _bytes_of(value) -> bytes:
-    """Return another buffer as bytes."""
+    """Copy a buffer of another type to bytes."""
     view = memoryview(value)
     if not view.c_contiguous:
         raise TypeError("the bytes do not lie in a row")
@@ -427,7 +429,7 @@ def _bytes_of(value) -> bytes:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _records(sink: Into, width: cython.int, value) -> cython.int:
-    """Write the length of records; the value itself becomes a part of its own, whatever its type."""
+    """Write the length of records. The value itself becomes a separate part, whatever its type."""
     size: cython.Py_ssize_t = len(value)
     _length(sink, width, size)
     if size == 0:

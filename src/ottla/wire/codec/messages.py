@@ -1,4 +1,4 @@
-"""`encode` and `decode`: they find the reader or writer of a version, and explain the input that it rejects."""
+"""`encode` and `decode`, which find the reader or writer of a version, and explain the fault of input that it rejects."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Part: TypeAlias = Any
 
 MOST_ITEMS = 1 << 31
 EXPLAINED_BYTES = 64 * 1024
-"""The largest malformed message, in bytes, whose fault is located: that takes a hundred times as long as reading it."""
+"""The size in bytes up to which the fault of a malformed message is located, which takes a hundred times as long as reading."""
 
 DECODING = (IndexError, struct.error, UnicodeDecodeError, Stop)
 _ENCODING = (Stop, struct.error, TypeError, AttributeError, ValueError, OverflowError)
 
 
 def decode(cls: type[M], version: int, buf: Buffer, position: int = 0) -> M:
-    """Read a message that begins at `position` and fills the rest of `buf`.
+    """Read a message that begins at `position` and ends at the end of `buf`.
 
     Records fields are memoryviews of `buf`; all other values are copied. Raises `Malformed` for bytes that do not follow the
     schema, and `ValueError` for an unknown version.
@@ -50,7 +50,7 @@ def decode(cls: type[M], version: int, buf: Buffer, position: int = 0) -> M:
 
 
 def decode_first(cls: type[M], version: int, buf: Buffer, position: int = 0, most: int = MOST_ITEMS) -> M:
-    """Decode as `decode` does, but ignore bytes after the last field, and accept at most `most` items in all arrays together."""
+    """Read a message like `decode`, but ignore bytes after its last field, and accept at most `most` items in all arrays."""
     try:
         reader = _first_reader(cls, version, COMPILED)  # type: ignore[arg-type]  # every class is hashable
         made, at = reader.begin(buf, position, 0)
@@ -66,7 +66,7 @@ def decode_first(cls: type[M], version: int, buf: Buffer, position: int = 0, mos
 
 @cache
 def _first_reader(cls: type[Message], version: int, compiled: bool) -> Any:
-    del compiled  # only part of the cache key: each kind has its own reader
+    del compiled  # only a part of the cache key, because compiled and plain codecs have different readers
     return part_codecs(plan_of(cls, version))[0]
 
 
@@ -91,7 +91,7 @@ def encode(msg: Message, version: int) -> bytes:
 
 
 def encode_parts(msg: Message, version: int) -> list[Part]:
-    """Return the bytes of a message in pieces: records values are pieces of their own, and the bytes between them are joined."""
+    """Return the bytes of a message in pieces. Each records value is a separate piece, and so are the bytes between two of them."""
     parts: list[Part] = []
     cuts: list[int] = []
     write_parts(msg, version, parts, cuts)
@@ -102,7 +102,7 @@ def encode_parts(msg: Message, version: int) -> list[Part]:
 
 
 def write_parts(msg: Message, version: int, parts: list[Part], cuts: list[int]) -> None:
-    """Append the pieces of a message to `parts`, and the indices of records values among them to `cuts`. Raises `Unencodable`."""
+    """Append the pieces of a message to `parts`, and the indices of records values in `parts` to `cuts`. Raises `Unencodable`."""
     write = msg.WIRE.writers.get(version) or new_codec(type(msg), version)
     try:
         write(msg, parts, cuts)

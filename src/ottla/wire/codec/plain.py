@@ -1,12 +1,12 @@
 """The generator of plain Python functions from plans, which read and write messages if the kernels are not compiled.
 
-A struct becomes one function of straight lines, generated on first use: neighbouring numbers are one call of `struct`, and every
-other field is a few lines from a template. Closures that interpret a plan field by field would take three times as long. These
-functions accept and refuse the same input as the kernels.
+A struct becomes one function, generated on first use: one call of `struct` for adjacent numbers, and a few lines from a template
+for every other field. Closures that interpret a plan field by field would take three times as long. The functions accept and
+refuse the same input as the kernels.
 
-Lengths and counts up to 126 are not checked before reading: running out of bytes ends the reading, and nothing larger than the
-input can result. Larger ones are compared with the remaining bytes before anything is allocated. A slice beyond the end comes out
-short, and the final position reveals it. The exact fault is found by `explain`.
+Lengths and counts up to 126 are not checked before reading, because the memory is small and missing bytes end the reading. Larger
+lengths and counts are compared with the remaining bytes before anything is allocated. A slice beyond the end is too short, which
+the check of the final position detects. `explain` finds the exact fault.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from ottla.wire.codec.primitives import LONGEST_STRING, Stop, flat, unsigned_var
 
 Buffer: TypeAlias = bytes | memoryview
 Read: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
-"""Reads the value at a position: returns the value, and the position after it."""
+"""A function that reads the value at a position: it returns the value, and the position after it."""
 Write: TypeAlias = Callable[..., None]
-"""`write(value, put, parts, cuts)`: `put` appends a piece of the value to `parts`; the indices of records values go to `cuts`."""
+"""A function `write(value, put, parts, cuts)`: `put` appends a piece to `parts`; indices of records are appended to `cuts`."""
 
 _ROWS_KEPT: Final = 256
 _TEXT: Final = {width: Step(f"{width}", "text", -1, width=width) for width in (1, 2)}
-"""The step for a string in an array, by the width of its length in bytes."""
+"""The step for a string in an array, by the width in bytes of the string's length."""
 _HEADS: Final = {2: Layout(">h"), 4: Layout(">i")}
 
 
 class Generated:
-    """A function being generated: its lines, and the names that they use. Tracebacks show its text."""
+    """A function that is being generated: its lines, and the names that they use. Tracebacks show its text."""
 
     def __init__(self, head: str, names: dict[str, Any]) -> None:
         self.lines = [head]
@@ -86,7 +86,7 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 def reader(plan: StructPlan) -> Callable[[bytes | bytearray | memoryview, int], Any]:
-    """Return `read(buf, position)`: it reads a message that fills the rest of `buf`; records are views of `buf`."""
+    """Return a function `read(buf, position)`, which reads a message up to the end of `buf`. Records are views of `buf`."""
     records = plan.cls.WIRE.records
     read_struct = struct_reader(plan)
 
@@ -126,7 +126,7 @@ def struct_reader(plan: StructPlan) -> Read:
 
 
 def _field_reader(owner: str, step: Step) -> Read:
-    """Return a function that reads one field alone: a tagged one, or a string in an array."""
+    """Return a function that reads a single value: a tagged field, or a string in an array."""
     out = Generated("def read(buf, at):", _READING)
     if step.fixed:
         out(f"v, = {out.bind(_layout([step]).unpack_from)}(buf, at)", f"at += {step.size}")
@@ -158,7 +158,7 @@ def _reading(step: Step, target: str, out: Generated) -> list[str]:
 
 
 def _length(step: Step) -> list[str]:
-    """Return the lines that read a length or count into `n`, below 0 for null, and bound one above 126."""
+    """Return the lines that read a length or count into `n` (negative for null), and check it if it is above 126."""
     bound = f"bound(buf, at, n, {step.size})" if step.size else "string(n)" if step.kind == "text" else "pass"
     if step.width > 1:
         return [f"n, = head{step.width}(buf, at)", f"at += {step.width}", f"if n > 126: {bound}"]
@@ -199,7 +199,7 @@ def _items(buf: Buffer, at: int, count: int, read: Read) -> tuple[list[Any], int
 
 
 def _tags(buf: Buffer, at: int, made: Any, known: dict[int, tuple[str, Read]]) -> int:
-    """Read a tag section: fields that the plan has, and unknown ones, which are kept as bytes."""
+    """Read a tag section: the tagged fields of the plan, and unknown tagged fields, which are kept as bytes."""
     unknown = []
     count, at = varint(buf, at)
     for _ in range(count):
@@ -239,7 +239,7 @@ _READING: Final = {
 
 
 def writer(plan: StructPlan) -> Callable[[Any, list[Any], list[int]], None]:
-    """Return `write(message, parts, cuts)`: it appends the encoded pieces to `parts`, and the indices of records to `cuts`."""
+    """Return a function `write(message, parts, cuts)`, which appends pieces to `parts`, and the indices of records to `cuts`."""
     write_struct = struct_writer(plan)
     return lambda made, parts, cuts: write_struct(made, parts.append, parts, cuts)
 
@@ -262,7 +262,7 @@ def struct_writer(plan: StructPlan) -> Write:
 
 
 def _field_writer(owner: str, step: Step) -> Write:
-    """Return a function that writes one field alone: a tagged one, or a string in an array."""
+    """Return a function that writes a single value: a tagged field, or a string in an array."""
     out = Generated("def write(v, put, parts, cuts):", _WRITING)
     out(*([f"put({out.bind(_layout([step]).pack)}({_fixed(step, 'v')}))"] if step.fixed else _writing(step, out)))
     write: Write = out.compiled(f"<write {owner}, {step.name}>")
@@ -270,11 +270,11 @@ def _field_writer(owner: str, step: Step) -> Write:
 
 
 def _fixed(step: Step, x: str) -> str:
-    return f"uuid({x})" if step.kind == "16s" else x  # struct would cut or pad a value of another length
+    return f"uuid({x})" if step.kind == "16s" else x  # the module struct would cut or pad a value of another length
 
 
 def _is_set(blank: Blank, out: Generated) -> str:
-    """Return the condition that a field which is not in the version's order differs from its default."""
+    """Return the condition that a field differs from its default, for a tagged field or a field that the version does not have."""
     return _TESTS[blank.test].format(x=f"o.{blank.name}", like=out.bind(blank.like))
 
 
@@ -337,7 +337,7 @@ def _uuid(value: Any) -> bytes:
 
 
 def _whole(value: Any) -> bytes:
-    """Return any buffer as bytes."""
+    """Copy any buffer to bytes."""
     view = memoryview(value)
     if not view.c_contiguous:
         raise TypeError("the bytes do not lie in a row")
@@ -345,7 +345,7 @@ def _whole(value: Any) -> bytes:
 
 
 def _body(write: Write, value: Any) -> bytes:
-    """Return a tagged field's value as bytes. Raises `Stop` for records, which would be parts of their own."""
+    """Encode a tagged field's value. Raises `Stop` for records, because each records value is a separate part."""
     parts: list[Any] = []
     cuts: list[int] = []
     write(value, parts.append, parts, cuts)

@@ -1,6 +1,6 @@
 """Readers and writers for blocks in plain Python, used if the kernels are not compiled.
 
-They read as the kernels do, except for the kernels' limits: an array is read whole, however long it is.
+They read like the kernels, but without the kernels' limits: an array is always read completely.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PlainWriter:
         self._of: dict[tuple[int, int], Write] = {}
 
     def some(self, made: Any, parts: list[Any], cuts: list[int], start: int, stop: int) -> None:
-        """Write the fields from index `start` up to `stop`, and after the last field the tags."""
+        """Write the fields from index `start` up to `stop`. After the struct's last field also write the tags."""
         if (start, stop) not in self._of:
             flexible = self._plan.flexible and stop == len(self._plan.steps)
             self._of[start, stop] = struct_writer(self._plan._replace(steps=self._plan.steps[start:stop], flexible=flexible))

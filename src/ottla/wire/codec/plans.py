@@ -1,6 +1,6 @@
-"""Plans made from declarations: the layout of each struct in one version. Kernels and plain Python both follow them.
+"""Plans: the layout of each struct in one version, computed from its declaration. Kernels and plain Python both follow them.
 
-It uses declarations, and reads no bytes.
+The module uses declarations, and reads no bytes.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from ottla.wire.codec.sizes import NUMBERS, head_code, least_size
 from ottla.wire.schema import Field, Message, Struct
 
 _KINDS: Final = {"str": "text", "plain": "text"}
-"""Kinds of variable width that have another name in a plan than in the schema."""
+"""The kinds of variable width that have different names in the schema (keys) and in a plan (values)."""
 _UNTAGGED: Final = -1
 
 
 class Step(NamedTuple):
-    """A field in the order of the bytes. `kind` is one of `kernel.KINDS`, `item` the kind of the numbers in an array.
+    """One field of a plan. `kind` is one of `kernel.KINDS`, `item` the kind of the numbers in an array.
 
-    `tag` is -1 for an untagged field. `size` is the bytes of a fixed value, or the fewest bytes of an item in an array: for a
-    string those of its length. `width` is the bytes of a length or count, 1 for a varint. `inner` is the plan of a struct.
+    `tag` is -1 for an untagged field. `size` is the number of bytes of a fixed value, or the fewest bytes of an item in an array
+    (for a string, the bytes of its length). `width` is the number of bytes of a length or count, 1 for a varint. `inner` is the
+    plan of a struct.
     """
 
     name: str
@@ -45,10 +46,11 @@ class Step(NamedTuple):
 
 
 class Blank(NamedTuple):
-    """A field that is tagged or absent in the version. `kind` and `value` define its default, `test` and `like` whether it is set.
+    """A field that is tagged, or that the version does not have.
 
-    `kind` is one of `kernel.DEFAULTS`: the same value for all objects, a new list, or a new struct (then `value` is its plan).
-    `test` is one of `kernel.TESTS`; a value that is the very object `like` counts as not set.
+    `kind` and `value` define the field's default, `test` and `like` whether it is set. `kind` is one of `kernel.DEFAULTS`: one
+    value for all objects, a new list, or a new struct (then `value` is the struct's plan). `test` is one of `kernel.TESTS`. A
+    field whose value is the object `like` counts as not set.
     """
 
     name: str
@@ -61,8 +63,9 @@ class Blank(NamedTuple):
 class StructPlan(NamedTuple):
     """The layout of one struct in one version.
 
-    `title` names it in tracebacks. `steps` are the untagged fields in order, `tags` the tagged fields, ascending. `blanks` are the
-    fields of `tags`, then all fields that the version lacks, then `unknown_tags`.
+    `title` is the struct's name in tracebacks. `steps` are the untagged fields in the order of their bytes, `tags` the tagged
+    fields in the order of their tags. `blanks` are the fields of `tags`, then all fields that the version does not have, then
+    `unknown_tags`.
     """
 
     title: str
@@ -123,7 +126,7 @@ def _of_defaults(cls: type[Struct]) -> StructPlan:
 
 
 def _test(f: Field) -> tuple[str, Any]:
-    """Return the test of whether a field is set, and its operand. Null is not empty, though both are false."""
+    """Return the test that says whether a field is set, and its operand. The test distinguishes null from an empty value."""
     if f.kind == "struct" and not f.array:
         if f.fresh or f.tag is not None:
             return "unequal" if f.fresh else "unequal or unsent", f.struct()

@@ -1,6 +1,6 @@
 """Varints, tag sections and limits, shared by all readers and writers.
 
-They work on bytes, and are independent of fields and messages.
+The functions use only bytes, and are independent of fields and messages.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from operator import itemgetter
 from typing import Final
 
 LONGEST_STRING: Final = 0x7FFF
-"""The most bytes in a string, in every version: Kafka refuses longer ones even if the length is a varint."""
+"""The most bytes in a string, in every version. Kafka refuses longer strings, even if the length is a varint."""
 _ONE_BYTE: Final = [bytes([n]) for n in range(0x80)]
 
 
 class Stop(Exception):
-    """Bytes or a value cannot be right. It never leaves `codec`, which raises an exception that explains the fault."""
+    """Bytes or a value are invalid. This exception never leaves `codec`, which raises an explained exception instead."""
 
 
 class TooMany(Stop):
@@ -55,8 +55,8 @@ def flat(buf: bytes | bytearray | memoryview) -> bytes | memoryview:
 def write_tags(known: list[tuple[int, bytes]], unknown: tuple[tuple[int, bytes], ...], put: Callable[[bytes], None]) -> None:
     """Write a tag section: the number of tags, then tag, size and bytes of each, ascending.
 
-    Raises `Stop` for a tag that is both known and unknown. An unknown tag that occurs twice is written twice, as it was received:
-    its reader may understand it.
+    Raises `Stop` for a tag that is both known and unknown. An unknown tag that was received twice is written twice, because the
+    receiver can know it.
     """
     if unknown and not {tag for tag, _ in known}.isdisjoint(tag for tag, _ in unknown):
         raise Stop

@@ -1,6 +1,6 @@
 """The widths of numbers and lengths, and the minimum size of a struct.
 
-It uses declarations, and reads no bytes.
+The module uses declarations, and reads no bytes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ NUMBERS: Final = {
     "?": "boolean",
     "16s": "uuid",
 }
-"""Kinds of fixed width, with their names in Kafka's documentation."""
+"""The kinds of fixed width, with their names in Kafka's documentation."""
 
 STRINGS: Final = ("str", "plain")
-"""Kinds of text fields."""
+"""The kinds of text fields."""
 
 
 def least_size(cls: type[Struct], version: int, flexible: bool) -> int:
-    """Return the fewest bytes that a struct can take in a version; at least 1, so that counts stay bounded."""
+    """Return the fewest bytes that a struct can take in a version. The result is at least 1, to limit the count of an array."""
     return max(1, _least(cls, version, flexible))
 
 
@@ -46,7 +46,7 @@ def _least_field(f: Field, version: int, flexible: bool) -> int:
 
 
 def head_code(f: Field, flexible: bool) -> str:
-    """Return the format of a length or count: "B" for a varint, whose shortest form is a byte, or a fixed-width format."""
+    """Return the `struct` format of a length or count: "B" for a varint, whose shortest form is one byte, else a fixed width."""
     if flexible and f.kind != "plain":
         return "B"
     return "h" if f.kind in STRINGS and not f.array else "i"

@@ -1,8 +1,8 @@
 """Values that are stored in the log or nested in other messages: one module for each group of related values.
 
-The key of a stored record begins with its type, the value with its version, two bytes each. Members of a classic group put the same
-two bytes before their subscriptions and assignments. `encode_key`, `encode_value` and their counterparts add and read the two
-bytes.
+The key of a stored record begins with its type, the value with its version; both are two bytes. Members of a classic group also put
+a version of two bytes before their subscriptions and assignments. `encode_key` and `encode_value` add the two bytes; `decode_key`
+and `decode_value` read them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def decode_key(cls: type[M], buf: Buffer) -> M:
 
 
 def decode_value(cls: type[M], buf: Buffer) -> tuple[int, M]:
-    """Return the version and the value. Raises `Malformed`, also for an unknown version."""
+    """Decode a stored or nested value; return its version and the value. Raises `Malformed`, also for an unknown version."""
     version = peek(buf)
     if version not in cls.WIRE.valid:
         raise Malformed(cls.__name__, version, "", 0, "unknown version")
@@ -52,10 +52,10 @@ def decode_value(cls: type[M], buf: Buffer) -> tuple[int, M]:
 
 
 def decode_from_member(cls: type[M], buf: Buffer) -> tuple[int, M]:
-    """Return the version and the value that another member of a group wrote, perhaps with a newer client.
+    """Decode a value that a member of a group wrote, perhaps with a newer client; return its version and the value.
 
-    A version newer than the newest known one is read as that one, and the bytes that follow are ignored, as Kafka's clients do.
-    Raises `Malformed`.
+    As in Kafka's clients, an unknown newer version is read as the newest known version, and further bytes are ignored. Raises
+    `Malformed`.
     """
     version = min(peek(buf), cls.WIRE.valid.stop - 1)
     if version < 0:

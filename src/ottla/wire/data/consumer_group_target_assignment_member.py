@@ -15,7 +15,7 @@ class ConsumerGroupTargetAssignmentMemberKey(Message):
 
 @message(key=7, valid="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMemberValue(Message):
-    """Its partitions."""
+    """The partitions of the member's target assignment."""
 
     @struct
     class TopicPartition(Struct):

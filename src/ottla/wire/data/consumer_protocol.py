@@ -20,7 +20,7 @@ class ConsumerProtocolAssignment(Message):
 
 @message(valid="0-3")
 class ConsumerProtocolSubscription(Message):
-    """The topics of a member; 1 adds its owned partitions (KIP-429), 2 its generation, 3 its rack (KIP-881)."""
+    """The topics of a member. Version 1 adds its owned partitions (KIP-429), 2 its generation, 3 its rack (KIP-881)."""
 
     @struct
     class TopicPartition(Struct):

@@ -14,7 +14,7 @@ class GroupMetadataKey(Message):
 
 @message(key=2, valid="0-4", flexible="4+")
 class GroupMetadataValue(Message):
-    """Generation, protocol, leader and members; 3 adds static members, 4 tags (KIP-915)."""
+    """The generation, protocol, leader and members. Version 3 adds static members, 4 tagged fields (KIP-915)."""
 
     @struct
     class MemberMetadata(Struct):

@@ -16,7 +16,7 @@ class OffsetCommitKey(Message):
 
 @message(key=1, valid="0-4", flexible="4+")
 class OffsetCommitValue(Message):
-    """Offset and metadata; 1 had an expiry of its own, 3 adds the leader epoch, 4 tags (KIP-915)."""
+    """The offset and its metadata. Only version 1 has an expiry time. Version 3 adds the leader epoch, 4 tags (KIP-915)."""
 
     offset: i64 = since()
     leader_epoch: i32 = since("3+", default=-1, ignorable=True)

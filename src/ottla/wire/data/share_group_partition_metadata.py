@@ -1,4 +1,4 @@
-"""The topics that a share group is subscribed to, as 3.9 stored them (KIP-932)."""
+"""The topics to which a share group subscribes, in a format that only Kafka 3.9 stored (KIP-932)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class ShareGroupTargetAssignmentMemberKey(Message):
 
 @message(key=13, valid="0", flexible="0+")
 class ShareGroupTargetAssignmentMemberValue(Message):
-    """Its partitions."""
+    """The partitions of the member's target assignment."""
 
     @struct
     class TopicPartition(Struct):

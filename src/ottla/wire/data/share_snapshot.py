@@ -16,7 +16,7 @@ class ShareSnapshotKey(Message):
 
 @message(key=0, valid="0", flexible="0+")
 class ShareSnapshotValue(Message):
-    """Start, epochs and the state of each range."""
+    """The start offset, the epochs, and the state of each range of offsets."""
 
     @struct
     class StateBatch(Struct):

@@ -16,7 +16,7 @@ class ShareUpdateKey(Message):
 
 @message(key=1, valid="0", flexible="0+")
 class ShareUpdateValue(Message):
-    """Ranges that changed since the snapshot."""
+    """The ranges of offsets that changed since the snapshot."""
 
     @struct
     class StateBatch(Struct):

@@ -15,7 +15,7 @@ class StreamsGroupTargetAssignmentMemberKey(Message):
 
 @message(key=21, valid="0", flexible="0+")
 class StreamsGroupTargetAssignmentMemberValue(Message):
-    """Its active, standby and warm-up tasks."""
+    """The active, standby and warm-up tasks of the member's target assignment."""
 
     @struct
     class TaskIds(Struct):

@@ -14,7 +14,7 @@ class TransactionLogKey(Message):
 
 @message(key=0, valid="0-1", flexible="1+")
 class TransactionLogValue(Message):
-    """Producer, status and partitions; 1 adds the previous and the next producer id and epoch (KIP-890)."""
+    """The producer, status and partitions. Version 1 adds the previous and the next producer id and epoch (KIP-890)."""
 
     @struct
     class PartitionsSchema(Struct):

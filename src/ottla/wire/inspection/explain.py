@@ -1,6 +1,6 @@
 """The diagnosis of bytes that a reader rejected, and of values that a writer rejected.
 
-Slow, and called after a failure only: good input pays nothing for clear errors.
+The functions are slow, but they are called only after a failure, so they cost valid input no time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.wire.schema import END, Field, Message, Struct
 
 
 def malformed(cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int) -> Malformed:
-    """Return the fault of bytes that could not be read."""
+    """Return the exception for bytes that could not be read, with the position and reason of the fault."""
     try:
         leaves(cls, version, flat(buf), position)
     except Malformed as e:
@@ -24,13 +24,13 @@ def malformed(cls: type[Message], version: int, buf: bytes | bytearray | memoryv
 
 
 def unencodable(msg: Message, version: int, cause: Exception) -> Unencodable:
-    """Return the fault of a message that could not be written; `cause` is its reason if no better one is found."""
+    """Return the exception for a message that could not be written. Its reason is `cause` if no better reason is found."""
     found = _struct(msg, version, version in msg.WIRE.flexible, "") or ("", f"cannot be written: {cause}")
     return Unencodable(type(msg).__name__, version, *found)
 
 
 _Found = tuple[str, str] | None
-"""The path and the reason of a fault, or None."""
+"""The path and the reason of a fault; None if no fault is found."""
 
 
 def _struct(o: Struct, version: int, flexible: bool, path: str) -> _Found:

@@ -1,6 +1,6 @@
-"""A message as a tree of named values and their positions; a malformed one ends at its fault.
+"""A message as a tree of named values and their positions. The tree of a malformed message ends at its fault.
 
-It uses `walk`. The contents of bytes and records fields are not decoded here, and trees are not printed here.
+The module uses `walk`. It does not decode the contents of bytes and records fields, and does not print trees.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _INDEX: Final = re.compile(r"\[\d+\]")
 class ValueNode:
     """One value: a leaf, a struct of named nodes, or an array of nodes.
 
-    Its bytes are `start` to `end`, -1 if it has none. `note` explains a value. A `folded` node shows its `note` in place of its
-    children, to save lines. `field` is the declaration of a leaf, or None.
+    Its bytes are from `start` to `end`; both are -1 if it has no bytes. `note` explains the value. To save lines, a `folded` node
+    shows its `note` instead of its children. `field` is the declaration of a leaf, or None.
     """
 
     name: str
@@ -52,7 +52,7 @@ class ValueNode:
 def tree_of(
     cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int = 0, *, whole: bool = True
 ) -> tuple[ValueNode, str]:
-    """Return the message that begins at `position`, and one sentence about its fault; empty if it has none."""
+    """Return the message that begins at `position` as a tree, and one sentence about its fault, empty if it has no fault."""
     found = seen(cls, version, buf, position, whole=whole)
     root = ValueNode(cls.__name__, STRUCT, position, found.end, children=[])
     branches: dict[str, ValueNode] = {"": root}
@@ -79,7 +79,7 @@ def _grow(branches: dict[str, ValueNode], cls: type[Struct], leaf: Leaf) -> None
 
 
 def parent_of(branches: dict[str, ValueNode], path: str, start: int) -> tuple[ValueNode, str]:
-    """Return the parent node for a path's last step, created if missing, and the name of that step."""
+    """Return the parent node for the last step of a path, and the name of this step. Missing parents are created."""
     head, name = _last_step(path)
     if head not in branches:
         above, own = parent_of(branches, head, start)
@@ -88,7 +88,7 @@ def parent_of(branches: dict[str, ValueNode], path: str, start: int) -> tuple[Va
 
 
 def _last_step(path: str) -> tuple[str, str]:
-    """Split "a.b[3]" into ("a.b", "[3]"), and "a.b" into ("a", "b"); the number of an unknown tag is part of its name."""
+    """Split "a.b[3]" into ("a.b", "[3]"), and "a.b" into ("a", "b"). The number of an unknown tag stays part of its name."""
     if path.endswith("]") and "unknown_tags[" not in path:
         at = path.rindex("[")
         return path[:at], path[at:]

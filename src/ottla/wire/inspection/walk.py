@@ -1,7 +1,7 @@
 """A reader that walks a message field by field, as the protocol's grammar defines it, and records the position of each field.
 
-It shares no code with the codec, and is slower: it finds the fault in malformed bytes, and shows a frame as a tree. Tests compare
-the codec with it.
+The reader shares no code with the codec, and is slower. It finds the fault in malformed bytes, and the values for a frame's tree.
+Tests compare the codec with it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.wire.schema import Field, Message, Struct
 
 
 class Leaf(NamedTuple):
-    """One value and its bytes; the length or count before a value belongs to the value's bytes."""
+    """One value and the range of its bytes, which includes the length or count before the value."""
 
     path: str
     start: int
@@ -25,9 +25,9 @@ class Leaf(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The values of a message, up to a fault if there is one. `end` is the position where reading stopped.
+    """The values of a message, or of its part before a fault. `end` is the position where reading stopped.
 
-    `arrays` has every array with items, by path: (the position of its count, the count).
+    `arrays` are all arrays that have items, by path: (the position of the count, the count).
     """
 
     leaves: list[Leaf]
@@ -55,7 +55,7 @@ def leaves(cls: type[Message], version: int, buf: bytes | bytearray | memoryview
 
 
 def end_of(cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int = 0) -> int:
-    """Return the position after a message; other bytes may follow it. Raises `Malformed`."""
+    """Return the position after a message, which other bytes can follow. Raises `Malformed`."""
     walk = _Walk(cls, version, buf, position)
     walk.struct(cls, "")
     return walk.position
