@@ -1,6 +1,6 @@
 """ACLs (KIP-11, KIP-290): their parts, their entries in the registry, and decisions to create and delete them.
 
-The module uses Kafka's numbers and its ZooKeeper layout. Requests, and the principals that send them, are unknown here.
+The module uses Kafka's numbers and its ZooKeeper layout. It depends on no requests, and not on the principals that send them.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class AclFilter(NamedTuple):
 
 
 class Acls:
-    """All ACLs by their resource pattern. Any module may read it; only `apply` changes it."""
+    """All ACLs by their resource pattern. Any module can read it, but only `apply` changes it."""
 
     def __init__(self) -> None:
         self.rules: dict[Key, tuple[Acl, ...]] = {}

@@ -1,4 +1,4 @@
-"""Decisions about the levels of the cluster's features (KIP-584), and the features that exist. Requests are unknown here."""
+"""Decisions about the levels of the cluster's features (KIP-584), and the features that exist. The module uses no requests."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class TopicRead:
 
 
 class ClusterImage:
-    """Topics by name and by id, brokers, and settings. Any module may read it; only `apply` changes it."""
+    """Topics by name and by id, brokers, and settings. Any module can read it, but only `apply` changes it."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicImage] = {}
@@ -217,7 +217,7 @@ class ClusterImage:
     def put_topic(self, name: str, topic_id: bytes) -> TopicImage:
         """Return the topic of this name and id; create it if it is missing. Drop a topic of the same name with another id.
 
-        A topic from before 2.8 has no id until an upgrade; the first id that arrives is added to the topic.
+        A topic from before 2.8 has no id until an upgrade; the first id that arrives is set then.
         """
         known = self.topics.get(name)
         if known is not None and NO_TOPIC_ID in (known.topic_id, topic_id):
@@ -232,7 +232,7 @@ class ClusterImage:
         return known
 
     def name_topic(self, name: str, topic_id: bytes) -> None:
-        """Map a topic id to its name, which may not be in the image yet."""
+        """Map a topic id to its name. The image need not contain the topic yet."""
         if topic_id != NO_TOPIC_ID:
             self._names[topic_id] = name
 

@@ -14,8 +14,8 @@ Replicas = tuple[tuple[int, ...], ...]
 def spread(brokers: Sequence[int], partitions: int, replication_factor: int, first: int = 0) -> Replicas:
     """Place replicas on `replication_factor` different brokers, with leaders spread evenly from the `first`-th broker on.
 
-    After every `len(brokers)` partitions the second replica is shifted by one more, so that the followers of a broker's partitions
-    are not all on the next broker.
+    After every `len(brokers)` partitions the second replica is shifted by one more broker. So the followers of one leader are not
+    all on the next broker.
     """
     count = len(brokers)
     if replication_factor == 1:  # a fast path, because one request can create ten thousand partitions
@@ -58,7 +58,7 @@ def spread_over_racks(racks: Mapping[int, str | None], partitions: int, replicat
 
 
 def _alternating(racks: Mapping[int, str | None]) -> list[int]:
-    """Return the brokers in an order in which neighbours are in different racks as far as possible."""
+    """Return the brokers in an order in which adjacent brokers are in different racks, if possible."""
     rows: dict[str | None, list[int]] = {}
     for node in sorted(racks):
         rows.setdefault(racks[node], []).append(node)

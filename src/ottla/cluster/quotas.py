@@ -34,7 +34,7 @@ DEFAULT: Final = ""
 
 
 class QuotaEntity(NamedTuple):
-    """The owner of quotas: a user, a client id, both, or an address. `DEFAULT` is the default of a type; None is no such type."""
+    """The owner of quotas: a user, a client id, both, or an address. `DEFAULT` is the default of a type; None is an absent type."""
 
     user: str | None = None
     client_id: str | None = None

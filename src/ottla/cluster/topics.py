@@ -30,7 +30,7 @@ from ottla.wire.errors import (
 )
 
 MOST_PARTITIONS = 10_000
-"""The most partitions that one request may create, as in Kafka."""
+"""The most partitions that one request is allowed to create, as in Kafka."""
 
 TWICE = "Duplicate topic name: the request names {} more than once."
 _TOO_MANY = f"Excessively large number of partitions per request: create at most {MOST_PARTITIONS} at a time."

@@ -44,7 +44,7 @@ _new_header: Final = tuple.__new__  # a NamedTuple's constructor is Python code,
 
 
 class Unsupported(Malformed):
-    """A request has an unknown API or version. `header` is its header, as far as it was read."""
+    """A request has an unknown API or version. `header` is the part of its header that was read."""
 
     def __init__(self, header: FrameHeader) -> None:
         super().__init__("RequestHeader", 1, "api_key" if header.api_key not in API else "api_version", 0, "unknown API or version")

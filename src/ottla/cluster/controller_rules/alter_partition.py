@@ -39,8 +39,8 @@ def fault(
 ) -> int | None:
     """Return None if the state can be written; NONE if it is written already; else the error code of the refusal.
 
-    `epochs` are from `lives`. A replica that joins must still have the broker epoch of its last fetch, because a broker that
-    registered again after that fetch may have lost its disk.
+    `epochs` are from `lives`. A replica that joins must still have the broker epoch of its last fetch. A broker that registered
+    again after its last fetch can have lost its disk.
     """
     known = context.leaders.get(partition)
     if known is None:

@@ -98,7 +98,7 @@ class ControllerContext:
     epoch_version: int = 0
     """The version of the registry's entry of the controller epoch: another version means that another broker was elected."""
     brokers: dict[int, LiveBroker] = field(default_factory=dict)
-    """Registered brokers, including those in a controlled shutdown."""
+    """Registered brokers, including brokers in a controlled shutdown."""
     shutting_down: set[int] = field(default_factory=set)
     topics: dict[str, dict[int, ReplicaAssignment]] = field(default_factory=dict)
     topic_ids: dict[str, bytes] = field(default_factory=dict)

@@ -31,7 +31,7 @@ Fault = tuple[int, str]
 
 
 def reassigned(assignment: ReplicaAssignment, target: Sequence[int]) -> ReplicaAssignment:
-    """Return the assignment during a move to `target`. A move in progress is replaced: the new move starts from the same origin."""
+    """Return the assignment during a move to `target`. A move in progress is replaced; the origin stays the same."""
     origin = assignment.origin
     both = tuple(dict.fromkeys((*target, *origin)))
     adding = tuple(node for node in both if node not in origin)
@@ -95,7 +95,7 @@ def told_anew(context: ControllerContext, partition: TopicPartition) -> LeaderAn
 def settled(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
     """Return the state with only target replicas in the in-sync set; None if no target replica is both online and in sync.
 
-    The present leader stays if it is such a replica; otherwise the first such replica leads.
+    The present leader stays if it is a target replica, online and in sync. Otherwise the first replica with these properties leads.
     """
     return _led_within(context, partition, context.assignment(partition).target)
 

@@ -40,7 +40,7 @@ _Stopped = StopReplicaRequest.StopReplicaPartitionState
 
 
 class _Lists(dict[tuple[int, ...], list[int]]):
-    """The lists of the same brokers in one request: one for all partitions. Nobody changes what is in a request."""
+    """The lists of brokers in one request. Partitions with equal lists share one list, because requests are not changed later."""
 
     def __missing__(self, nodes: tuple[int, ...]) -> list[int]:
         listed = self[nodes] = list(nodes)

@@ -1,6 +1,6 @@
 """The leader of a partition: in-sync replicas, high watermark, and requests to change the in-sync set (KIP-497).
 
-It uses offsets, times and broker ids; logs, requests and the registry are unknown here.
+The module uses offsets, times and broker ids, but no logs, requests or registry.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ class EpochEnd(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The offset at which a log is truncated. Unless it `is_final`, logs may differ below it, and the leader is queried again."""
+    """The offset at which a log is truncated. Unless it `is_final`, the logs can differ below it: then query the leader again."""
 
     offset: int
     is_final: bool

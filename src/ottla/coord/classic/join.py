@@ -1,4 +1,4 @@
-"""JoinGroup: checks, member ids, and the rebalance that a join may start."""
+"""JoinGroup: checks, member ids, and the rebalance that a join can start."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def session_timed_out(draft: ClassicDraft, member_id: str) -> None:
 
 
 def _is_owed(draft: ClassicDraft, member_id: str) -> bool:
-    """Return whether a member waits for a reply, unless it is new: only the timeout shows that a new member is gone."""
+    """Return whether a known member waits for a reply. For a new member return False: only its timeout detects its death."""
     group = draft.group
     return member_id not in group.new and (member_id in group.joining or member_id in group.syncing)
 

@@ -44,7 +44,7 @@ def go_on(draft: ConsumerDraft, key: AssignmentKey) -> None:
 
 
 def give_up(draft: ConsumerDraft, key: AssignmentKey) -> None:
-    """Refuse the heartbeat that waits for an assignment which is cancelled."""
+    """Refuse the heartbeat that waits for the cancelled assignment."""
     if key.awaited is not None:
         draft.answer(refusal(unknown_member(draft.group, key.awaited.member_id)), key.token)
 

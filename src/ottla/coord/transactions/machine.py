@@ -332,7 +332,7 @@ class TransactionMachine:
 
 
 def _membership_error(known: Transaction | None, body: AddPartitions) -> int:
-    """Return the error for which no partition can be added or verified now; NONE if there is no such error.
+    """Return the error that prevents adding or verifying partitions now; NONE if nothing prevents it.
 
     While markers are written the error is CONCURRENT_TRANSACTIONS, as in Kafka. An addition checks this before the producer id
     and epoch, because both can change with the end. A verification checks it afterwards, so that fenced producers get their own

@@ -28,7 +28,7 @@ Path = tuple[str, ...]
 MOST_THINGS: Final = 1_000_000
 """The most items of a message, at all levels. No client sends as many; the limit bounds the memory for one request."""
 MOST_WITHIN: Final = 100_000
-"""The most items in arrays that are read in one call: those of one indivisible item, or those after the path's first array."""
+"""The most items in the arrays that one call reads: the arrays in one indivisible item, or all arrays after the path's first."""
 _WITHIN_EACH: Final = 20
 _JOINED_BYTES: Final = 32 * 1024
 _COUNTS: Final = {2: Layout(">h"), 4: Layout(">i")}
@@ -279,7 +279,7 @@ class BlockWriter:
         self._items.add(getattr(message, self._path[0]) or [])
 
     def drop_open(self) -> None:
-        """Remove the last item as far as it is written, because the next message replaces this item."""
+        """Remove the written part of the last item, because the next message replaces this item."""
         self._items.drop_open()
 
     def end_item(self) -> None:

@@ -1,8 +1,8 @@
 """The compiled writer of messages. The module cannot be imported unless it is compiled.
 
 Bytes are collected in one piece of memory, which becomes a part before each records value and at the end. Values are read from the
-slots of objects. The writer holds a reference to a value while it uses it, because the value's methods can run any code, even code
-that changes the message.
+slots of objects. The writer holds a reference to each value in use, because the value's methods can run any code. Even the message
+can change meanwhile.
 
 The module uses plans and values. `explain` finds the exact fault of a value that cannot be encoded. Python types are in
 `kernel_write.pyi`.

@@ -19,9 +19,9 @@ _UNTAGGED: Final = -1
 class Step(NamedTuple):
     """One field of a plan. `kind` is one of `kernel.KINDS`, `item` the kind of the numbers in an array.
 
-    `tag` is -1 for an untagged field. `size` is the number of bytes of a fixed value, or the fewest bytes of an item in an array
-    (for a string, the bytes of its length). `width` is the number of bytes of a length or count, 1 for a varint. `inner` is the
-    plan of a struct.
+    `tag` is -1 for an untagged field. `size` is the number of bytes of a fixed value, or the fewest bytes of an item in an array.
+    For a string in an array it is the number of bytes of its length. `width` is the number of bytes of a length or count, 1 for a
+    varint. `inner` is the plan of a struct.
     """
 
     name: str

@@ -56,7 +56,7 @@ def write_tags(known: list[tuple[int, bytes]], unknown: tuple[tuple[int, bytes],
     """Write a tag section: the number of tags, then tag, size and bytes of each, ascending.
 
     Raises `Stop` for a tag that is both known and unknown. An unknown tag that was received twice is written twice, because the
-    receiver can know it.
+    receiver can support it.
     """
     if unknown and not {tag for tag, _ in known}.isdisjoint(tag for tag, _ in unknown):
         raise Stop

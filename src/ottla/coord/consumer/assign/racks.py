@@ -68,7 +68,7 @@ def _moved(draft: AssignmentDraft) -> Iterator[tuple[str, AssignablePartition, R
 
 
 def _exchanged(draft: AssignmentDraft, places: dict[RackPlace, list[Moved]], place: RackPlace, moved: Moved) -> bool:
-    """Swap a partition with another, if this improves the match of racks. Return whether there was such a partition."""
+    """Swap a partition with another, if this improves the match of racks. Return whether a swap took place."""
     for other in sorted(places, key=_order):
         if other.rack not in place.replicas or (other.fits and place.rack not in other.replicas):
             continue
