@@ -180,7 +180,7 @@ def _record(
         wanted.committed_offset,
         wanted.committed_leader_epoch,
         metadata,
-        wall_ms if wanted.commit_timestamp == NO_TIMESTAMP else wanted.commit_timestamp,  # version 1 may carry a timestamp
+        wall_ms if wanted.commit_timestamp == NO_TIMESTAMP else wanted.commit_timestamp,  # version 1 can contain a timestamp
         expire_ms,
         topic.topic_id,
     )

@@ -101,7 +101,7 @@ def decode_body(cls: type[M], version: int, frame: Buffer, position: int) -> M:
         return decode_first(cls, version, frame, position, MOST_WITHIN)
     read = cls.WIRE.readers.get(version)
     if read is None:
-        new_codec(cls, version)  # only the first time
+        new_codec(cls, version)  # only for the first message of this class and version
         return decode_body(cls, version, frame, position)
     try:
         return read(frame, position)  # type: ignore[no-any-return]  # readers are kept untyped

@@ -64,7 +64,7 @@ class LeaderState:
     def lead(self, assigned: Assigned, end_offset: int, now_ms: int) -> None:
         """Apply the controller's decision: the first one, a new leader epoch, or other replicas in the same epoch."""
         is_new = assigned.leader_epoch > self.leader_epoch
-        # Other brokers may have led between two epochs of this leader, and followers may have truncated what they had fetched.
+        # Other brokers can have led between two epochs of this leader. Then followers can have truncated what they had fetched.
         known = {} if is_new else self.followers
         self.followers = {one: known.get(one) or Follower() for one in assigned.replicas if one != self.node_id}
         if is_new:

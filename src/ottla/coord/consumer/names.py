@@ -48,7 +48,7 @@ class TopicNames(frozenset[str]):
 
     @classmethod
     def _made(cls, unique: dict[str, None] | set[str], ordered: list[str]) -> TopicNames:
-        made = super().__new__(cls, unique)  # a set's size is known in advance
+        made = super().__new__(cls, unique)  # from a set, because its size is known in advance
         made.ordered = tuple(ordered)
         made.weight = getsizeof(made) + getsizeof(made.ordered) + TEXT_BYTES * len(ordered) + getsizeof("".join(ordered))
         return made

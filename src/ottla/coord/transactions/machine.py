@@ -166,7 +166,7 @@ class TransactionMachine:
             if producer_id is None:
                 return _answer(asked, init_refused(COORDINATOR_LOAD_IN_PROGRESS))
             known = founded(body, producer_id, now.wall_ms)
-        elif known.status in PREPARED:  # before its id and epoch are checked, as in Kafka: both may change with the end
+        elif known.status in PREPARED:  # as in Kafka before the check of producer id and epoch, which can change with the end
             return _answer(asked, init_refused(CONCURRENT_TRANSACTIONS))
         elif error_code := expectation_error(known.as_held(), body):
             return _answer(asked, init_refused(error_code))

@@ -43,7 +43,7 @@ def decode(cls: type[M], version: int, buf: Buffer, position: int = 0) -> M:
     try:
         return cls.WIRE.readers[version](buf, position)  # type: ignore[no-any-return]  # readers are kept untyped
     except KeyError:
-        new_codec(cls, version)  # only the first time
+        new_codec(cls, version)  # only for the first message of this class and version
         return decode(cls, version, buf, position)
     except DECODING:
         raise _malformed(cls, version, buf, position) from None
