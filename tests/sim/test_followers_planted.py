@@ -66,8 +66,8 @@ MISTAKES: dict[str, tuple[str, int, Planted]] = {
         16,
         [(Compaction, "is_outdated", False), (Log, "replace_segments", replace_whatever_was_cut)],
     ),
-    "keeps the size of what it compacted": ("stays online", 16, [(truncation, "note_copied", lambda *_: None)]),
-    "leaves what the disk refused to remove": ("stays online", 6, [(Log, "finish_cut", give_up_a_refused_cut)]),
+    "keeps the size of what it compacted": ("stays online", 205, [(truncation, "note_copied", lambda *_: None)]),
+    "leaves what the disk refused to remove": ("stays online", 20, [(Log, "finish_cut", give_up_a_refused_cut)]),
     "keeps producers of what was cut": ("knows producers", 3, [(Log, "cut", keep_producers)]),
     "begins anew beside the old log": ("stays online", 3, [(truncation, "take_place", make_another_file_first)]),
     "takes for compacted what was written since": (
