@@ -19,7 +19,7 @@ from bench.loads import Figures
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster.names import OFFSETS_TOPIC
-from ottla.coord.partitioning import partition_of
+from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.records import GroupStored, OffsetCommitted, Stored, StoredMember, encode_record
 from ottla.log.cleaner.compaction import Compaction
 from ottla.log.cleaner.dirty_range import dirtiness

@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.group_starts import compact, now, starts, with_broker
 from bench.loads import Figures
 from ottla.cluster.names import TRANSACTIONS_TOPIC
-from ottla.coord.partitioning import partition_of
+from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.transactions.records import encode_record
 from ottla.coord.transactions.transaction import NO_PRODUCER_ID, Status, Transaction
 from ottla.net.startup.start import Running

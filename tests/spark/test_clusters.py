@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ottla.spark.executor_archive import pack
 from ottla.spark.java import NoJava, java_home
-from ottla.spark.packing import pack
 from tests.spark.clusters import StandaloneCluster
 from tests.spark.conftest import Topics
 

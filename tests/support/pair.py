@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from bench.apache_kafka import Unavailable
 from ottla.cluster.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from ottla.coord.partitioning import partition_of
+from ottla.coord.coordinator_partitions import partition_of
 from ottla.testing import BrokerProcess, Cluster
 from ottla.testing.cluster import INTERNAL, ClusterMember, ClusterSeat, free_port, ottla_member
 from ottla.wire.errors import NOT_CONTROLLER

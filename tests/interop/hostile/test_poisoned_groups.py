@@ -8,7 +8,7 @@ from struct import pack
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from ottla.coord.partitioning import partition_of
+from ottla.coord.coordinator_partitions import partition_of
 from ottla.records.batches.builder import build
 from ottla.records.batches.header import batches, stamp
 from ottla.testing.process import BrokerProcess

@@ -11,8 +11,8 @@ from typing import Any
 
 from ottla.broker.partitions.partition import LEADER, Partition
 from ottla.client.types import TopicPartition
+from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.group_machine import GroupMachine
-from ottla.coord.partitioning import partition_of
 from ottla.coord.transactions.transaction import Transaction
 from ottla.sim.cluster_host import ClusterHost
 from ottla.sim.ensemble import SimEnsemble

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.cluster.names import OFFSETS_TOPIC
-from ottla.coord.partitioning import partition_of
+from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.runtime.shard import MOST_GATHERED
 from ottla.records.batches.header import batches
 from ottla.wire.api.delete_groups import DeleteGroupsRequest

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.serving.purgatory import DelayedReply
+from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.group_machine import GroupMachine
-from ottla.coord.partitioning import partition_of
 from ottla.records.batches.builder import build
 from ottla.records.batches.header import read_header
 from ottla.wire.api.delete_groups import DeleteGroupsRequest

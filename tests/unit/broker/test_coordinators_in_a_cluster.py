@@ -13,7 +13,7 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import Route, serves
 from ottla.cluster.layout import CONTROLLER as CONTROLLER_PATH
 from ottla.cluster.layout import controller_json
-from ottla.coord.partitioning import partition_of
+from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.records import OffsetForgotten, encode_record
 from ottla.records.batches.builder import build
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest

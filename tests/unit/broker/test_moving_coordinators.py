@@ -11,7 +11,7 @@ from ottla.broker.coordination.leadership_changes import CoordinatorMoves
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.partitions.partition import Partition, Role
 from ottla.cluster.decision import Decision
-from ottla.coord.partitioning import partition_of
+from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.runtime.machine import KeyAndValue
 from ottla.coord.runtime.record_reader import RecordReader
 from ottla.ports import Now

@@ -10,7 +10,7 @@ from ottla.broker.coordination.replay import stored_records
 from ottla.broker.releases import TODAY
 from ottla.broker.serving.purgatory import DelayedReply, Reply
 from ottla.broker.serving.request import Close, Ready, Request
-from ottla.coord.partitioning import partition_of
+from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.runtime.record_reader import RecordReader
 from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.apis import API

@@ -11,7 +11,7 @@ import pytest
 from ottla.broker.coordination.replay import NAMED
 from ottla.broker.partitions.partition import Partition
 from ottla.cluster.names import OFFSETS_TOPIC
-from ottla.coord.partitioning import partition_of
+from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.records import OffsetCommitted, encode_record
 from ottla.log.segments.transaction_index import ABORT, COMMIT
 from ottla.records.batches.builder import build

@@ -11,7 +11,7 @@ from ottla.broker.coordination import transactions
 from ottla.broker.coordination.markers import MarkerAppender
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.cluster.names import TRANSACTIONS_TOPIC
-from ottla.coord.partitioning import partition_of
+from ottla.coord.coordinator_partitions import partition_of
 from ottla.log.log import Log
 from ottla.ports import StorageFailed, SyncFailed
 from ottla.records.batches.builder import build

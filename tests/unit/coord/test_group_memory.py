@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ottla.coord.consumer.names import SharedNames, TopicNames
+from ottla.coord.coordinator_partitions import MOST_KEPT, partition_of
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.memory import MOST_OF_ONE, GroupMemory
 from ottla.coord.outcome import JoinKey
-from ottla.coord.partitioning import MOST_KEPT, partition_of
 from ottla.coord.runtime.machine import Asked, Due
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now

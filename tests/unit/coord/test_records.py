@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coord.partitioning import UNITS_AT_ONCE, java_hash, partition_of
+from ottla.coord.coordinator_partitions import UNITS_AT_ONCE, java_hash, partition_of
 from ottla.coord.records import (
     GroupForgotten,
     GroupStored,

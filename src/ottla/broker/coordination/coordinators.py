@@ -20,7 +20,7 @@ from ottla.broker.serving.purgatory import DelayedReply, Reply
 from ottla.broker.serving.request import Peer, Ready, Request
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import NO_LEADER, ClusterImage
-from ottla.coord.partitioning import partition_of
+from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.runtime.machine import KeyAndValue, Shown, WrittenBy, everything
 from ottla.coord.runtime.shard import M, Refuse, Shard
 from ottla.ports import Done, Now, Steps, StorageFailed

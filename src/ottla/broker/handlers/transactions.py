@@ -21,8 +21,8 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import OFFSETS_TOPIC
+from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.group_machine import GroupMachine
-from ottla.coord.partitioning import partition_of
 from ottla.coord.transactions.descriptions import without_ids
 from ottla.coord.transactions.inputs import Added, AddPartitions, Ended, EndTransaction, ListedSome, ListSome
 from ottla.coord.transactions.machine import TransactionMachine

@@ -21,8 +21,8 @@ from ottla.broker.serving.routes import serves
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import OFFSETS_TOPIC
+from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.group_machine import GroupMachine
-from ottla.coord.partitioning import partition_of
 from ottla.coord.transactional import refused
 from ottla.coord.transactions.inputs import Added, AddPartitions
 from ottla.ports import Steps

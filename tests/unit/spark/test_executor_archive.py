@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ottla.records import kernel
-from ottla.spark.packing import pack
+from ottla.spark.executor_archive import pack
 
 
 @pytest.mark.slow

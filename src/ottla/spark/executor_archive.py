@@ -1,8 +1,8 @@
 """An archive of Ottla for Spark's executors, which then need only PySpark, pyarrow and numpy.
 
-`python -m ottla.spark.packing ottla.tar.gz` writes an archive for `--archives` (`spark.archives`). Spark unpacks it beside each
-executor, and `spark.executorEnv.PYTHONPATH` must name its folder. `--py-files` will not do, because Python cannot load compiled
-modules from its zip files.
+`python -m ottla.spark.executor_archive ottla.tar.gz` writes an archive for `--archives` (`spark.archives`). Spark unpacks it beside
+each executor, and `spark.executorEnv.PYTHONPATH` must name its folder. `--py-files` will not do, because Python cannot load
+compiled modules from its zip files.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m ottla.spark.packing", description="Pack Ottla for Spark's executors.")
+    parser = argparse.ArgumentParser(prog="python -m ottla.spark.executor_archive", description="Pack Ottla for Spark's executors.")
     parser.add_argument("target", type=Path, help="the archive to write, such as ottla.tar.gz")
     target = pack(parser.parse_args(words).target)
     print(f"{target}: {target.stat().st_size // 1024} KB. Start the job with")
