@@ -13,8 +13,6 @@ from ottla.broker.controller.controlled_shutdown import HandOver
 from ottla.broker.controller.controller import Controller
 from ottla.broker.coordination.additions import PartitionAdditions
 from ottla.broker.coordination.coordinators import Coordinators
-from ottla.broker.coordination.endings import Endings
-from ottla.broker.coordination.forgotten import ForgottenTopics
 from ottla.broker.coordination.groups import GroupCoordinators
 from ottla.broker.coordination.guard import TransactionGuard
 from ottla.broker.coordination.leadership_changes import CoordinatorMoves
@@ -223,15 +221,13 @@ class BrokerMachine:
         brokers = 1 if self.is_alone else MANY_BROKERS
         self.by_name = TopicsByName(image, settings, asker, scheduler, self.first_news, brokers, self._hurrying)
         self.producer_ids = self._producer_ids()
-        self.forgotten = ForgottenTopics(lambda topic: self.groups.is_forgetting(topic), scheduler)
         self.groups = self._groups(assignors)
         self.markers = MarkerAppender(self.partitions, self.groups.transaction_ended)
         everywhere = TransactionMarkers(self.markers, self.image, self.scheduler, self.asker, self.node_id)
         self.transactions = self._transactions(everywhere, is_alone=cluster is None)
         by_id = self.transactions.coordinators
         self.moves = CoordinatorMoves((self.groups.coordinators, by_id))
-        endings = self.transactions.endings
-        self.additions = PartitionAdditions(by_id, endings, self.asker, self.node_id, is_alone=cluster is None)
+        self.additions = PartitionAdditions(self.transactions, self.asker, self.node_id, is_alone=cluster is None)
 
     def _producer_ids(self) -> ProducerIds:
         blocks = ProducerIdBlocks(self.shared)
@@ -251,7 +247,6 @@ class BrokerMachine:
             self.random_bytes,
             assignors,
             self.rights,
-            forgotten=self.forgotten.changed,
         )
 
     def _transactions(self, markers: TransactionMarkers, *, is_alone: bool) -> TransactionCoordinators:
@@ -345,10 +340,9 @@ class BrokerMachine:
             RegistryOffsets: self._registry_offsets(),
             Coordinators[TransactionMachine]: self.transactions.coordinators,
             MarkerAppender: self.markers,
-            PartitionAdditions: self.additions,
             TransactionGuard: TransactionGuard(self.additions, self.settings_in_force),
-            Endings: self.transactions.endings,
-            ForgottenTopics: self.forgotten,
+            TransactionCoordinators: self.transactions,
+            GroupCoordinators: self.groups,
             PartitionDescriber: self._describer,
             AllTopics: self.all_topics,
             Logins: self.logins,

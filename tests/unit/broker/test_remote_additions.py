@@ -33,7 +33,15 @@ class Neighbours:
         self.spoken = spoken
         self.scheduler = Scheduler(SimClock())
         self.sent: list[tuple[int, AddPartitionsToTxnRequest, Callable[[Any], None]]] = []
-        self.additions = PartitionAdditions(self, None, self, 1, is_alone=False)  # type: ignore[arg-type]  # it stands for both
+        self.additions = PartitionAdditions(self, self, 1, is_alone=False)  # type: ignore[arg-type]  # it stands for both
+
+    @property
+    def coordinators(self) -> Neighbours:
+        return self
+
+    def ended(self) -> None: ...
+
+    def when_durable(self) -> None: ...
 
     def node_of(self, key: str) -> int:
         return int(key[0])

@@ -6,17 +6,14 @@ Contains the choice of the coordinating broker, this one or another, and the mea
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 from itertools import groupby
 from typing import Final
 
-from ottla.broker.coordination.coordinators import Coordinators
-from ottla.broker.coordination.endings import Endings
+from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.interbroker.broker_requests import UNSPOKEN, BrokerAsker
 from ottla.broker.serving.request import Request
 from ottla.coord.transactions.inputs import Added, AddPartitions
-from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.transaction import Partitions, TopicPartition
 from ottla.ports import Done, Steps
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
@@ -64,20 +61,13 @@ class PartitionAdditions:
     )
     """The errors of Produce that replace coordinator errors, which producers do not expect there."""
 
-    def __init__(
-        self,
-        coordinators: Coordinators[TransactionMachine],
-        endings: Endings,
-        asker: BrokerAsker,
-        node_id: int,
-        *,
-        is_alone: bool,
-    ) -> None:
+    def __init__(self, transactions: TransactionCoordinators, asker: BrokerAsker, node_id: int, *, is_alone: bool) -> None:
         """Create the requests. `is_alone`: all partitions of the cluster are on this broker, on one disk."""
         self.leaves_early = is_alone
         """Whether an addition can be acknowledged before it is durable, because records on the same disk reveal it at startup."""
-        self._coordinators = coordinators
-        self._endings = endings
+        self._coordinators = transactions.coordinators
+        self.ended = transactions.ended
+        self.when_durable = transactions.coordinators.when_durable
         self._asker = asker
         self._node_id = node_id
         self._waiting: dict[int, deque[Question]] = {}
@@ -97,10 +87,6 @@ class PartitionAdditions:
         assert question.added is not None, "that is what was waited for"
         return question.added
 
-    def passed(self, transactional_id: str, request: Request[Message]) -> Steps[None]:
-        """Wait for the end of this id's previous transaction."""
-        return self._endings.passed(transactional_id, request)
-
     def may_lack(self, transactional_id: str, producer: tuple[int, int], place: TopicPartition) -> bool:
         """Return whether a transaction that is open in a partition can lack the partition after a power failure.
 
@@ -110,10 +96,6 @@ class PartitionAdditions:
             return False
         machine = self._coordinators.machine_of(transactional_id)
         return machine is None or machine.lacks(transactional_id, *producer, place)
-
-    def when_kept(self, transactional_id: str, told: Callable[[int], None]) -> None:
-        """Call `told(error_code)` once the additions acknowledged so far are durable, or have failed."""
-        self._coordinators.when_durable(transactional_id, told)
 
     def _ask(self, node_id: int, question: Question, done: Done) -> None:
         question.done = done

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
+from typing import Final
 
 from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopics
 from ottla.broker.coordination.group_topics import GroupTopics
@@ -20,6 +21,7 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.rights import Rights
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.settings.group import in_force
+from ottla.broker.waits import Waits
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.consumer.assign import Assignor
@@ -33,16 +35,18 @@ from ottla.coord.records import TransactionEnded
 from ottla.coord.refusal import refused
 from ottla.coord.runtime.shard import Shard
 from ottla.coord.settings import MINUTE_MS, GroupSettings
-from ottla.ports import Now
+from ottla.ports import Now, Steps
 
 log = logging.getLogger("ottla.broker")
+
+MOST_WAIT_MS: Final = 500
+"""Longest wait of a deletion for the removal of a topic's offsets, in ms."""
 
 
 class GroupCoordinators:
     """The group coordinators (`coordinators`), and their updates.
 
-    `assignors` are the custom assignors in the settings, or None for the built-in assignors. `forgotten` is called when the
-    offsets of some deleted topics are removed.
+    `assignors` are the custom assignors in the settings, or None for the built-in assignors.
     """
 
     def __init__(
@@ -56,7 +60,6 @@ class GroupCoordinators:
         random_bytes: Callable[[int], bytes],
         assignors: tuple[Assignor, ...] | None,
         rights: Rights,
-        forgotten: Callable[[], None],
     ) -> None:
         kind = CoordinatorKind(
             OFFSETS_TOPIC,
@@ -75,9 +78,10 @@ class GroupCoordinators:
         self._settings = settings
         self._random_bytes = random_bytes
         self._assignors = assignors
-        self._on_forgotten = forgotten
         self._memory = GroupMemory(self.coordinators.weight)
+        self._scheduler = scheduler
         self._forgetting: dict[int, set[str]] = {}
+        self._forgotten_waits = Waits(scheduler)
         settings.told.append(self._settings_changed)
 
     @property
@@ -118,6 +122,11 @@ class GroupCoordinators:
         """Return whether a coordinator may still keep offsets of a deleted topic."""
         return any(topic in names for names in self._forgetting.values())
 
+    def awaits_forgotten(self, topics: Collection[str]) -> Steps[None]:
+        """Wait until no coordinator keeps offsets of these deleted topics; only briefly, because the controller retries."""
+        until_ms = self._scheduler.now().mono_ms + MOST_WAIT_MS
+        return self._forgotten_waits.until(lambda: not any(map(self.is_forgetting, topics)), until_ms)
+
     def _forget(self, shard: Shard[GroupMachine], index: int, names: frozenset[str], now: Now) -> None:
         shard.tell(TopicsDeleted(names), now, partial(self._forgotten, index))
 
@@ -129,7 +138,7 @@ class GroupCoordinators:
         left -= answer.names
         if not left:
             self._forgetting.pop(index, None)
-        self._on_forgotten()
+        self._forgotten_waits.changed()
 
     def _new_machine(self) -> GroupMachine:
         settings, assignors = self._group_settings(), self._assignors_in_force()

@@ -30,6 +30,7 @@ from ottla.wire.errors import (
     PRODUCER_FENCED,
     TRANSACTION_ABORTABLE,
 )
+from ottla.wire.schema import Message
 
 ASKED: Final = 3
 """Upper limit of requests to the coordinator for one request that adds partitions.
@@ -80,6 +81,7 @@ class TransactionGuard:
 
     def __init__(self, additions: PartitionAdditions, settings: SettingsInForce) -> None:
         self._additions = additions
+        self.ended = additions.ended
         self._settings = settings
 
     def admit(self, request: Request[ProduceRequest], parts: Iterable[tuple[Partition, Any]]) -> Steps[Admission]:
@@ -91,7 +93,7 @@ class TransactionGuard:
         admission = Admission(seen=frozenset(partition for partition, _ in parts))
         adds = request.version >= ADDS_FROM
         if adds:  # first, because the end of a transaction removes existing tokens
-            yield from self._additions.passed(request.body.transactional_id or "", request)
+            yield from self.ended(request.body.transactional_id or "", request)
         written = [(partition, header) for partition, records in parts if (header := _header(records)) is not None]
         producers = {(header.producer_id, header.producer_epoch) for _, header in written}
         if len(producers) > 1:
@@ -118,17 +120,17 @@ class TransactionGuard:
             verify_only=not adds,
             leaves_early=adds and self._additions.leaves_early,
         )
-        added = yield from self._asked(wanted, request, own, admission.tokens)
+        added = yield from self.asked(wanted, request, own, admission.tokens)
         codes = {place: self._told(added.error_of(place, TRANSACTION_ABORTABLE), request.version) for place in own}
         admission.errors |= {place: error_code for place, error_code in codes.items() if error_code}
         if wanted.leaves_early and not added.error_code:
             admission.added = frozenset(own)
         return admission
 
-    def _asked(
+    def asked(
         self,
         wanted: AddPartitions,
-        request: Request[ProduceRequest],
+        request: Request[Message],
         own: Mapping[TopicPartition, Partition],
         tokens: dict[Partition, TransactionToken],
     ) -> Steps[Added]:
@@ -161,7 +163,7 @@ class TransactionGuard:
         Records can be durable before the addition. A starting coordinator finds them
         (`coord.transactions.unfinished_transactions`).
         """
-        self._additions.when_kept(request.body.transactional_id or "", told)
+        self._additions.when_durable(request.body.transactional_id or "", told)
 
     def _told(self, error_code: int, version: int) -> int:
         """Return the error code for this version of Produce."""

@@ -10,26 +10,28 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopics
-from ottla.broker.coordination.endings import Endings
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.coordination.transaction_markers import TransactionMarkers
 from ottla.broker.failures import Changes
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
+from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.features import Features
+from ottla.broker.waits import Waits
 from ottla.cluster.features import TRANSACTION_VERSION
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import TRANSACTIONS_TOPIC
 from ottla.coord.runtime.shard import Shard
-from ottla.coord.transactions.inputs import MarkersWritten, TransactionSettings, WriteMarkers
+from ottla.coord.transactions.inputs import Added, AddPartitions, MarkersWritten, TransactionSettings, WriteMarkers
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.records import TransactionReader
 from ottla.coord.transactions.refusal import refused
 from ottla.coord.transactions.transaction import NO_PARTITIONS, Forgotten, Stored
 from ottla.coord.transactions.unfinished_transactions import Opened, with_opened
-from ottla.ports import Now
+from ottla.ports import Now, Steps
+from ottla.wire.schema import Message
 
 log = logging.getLogger("ottla.broker")
 
@@ -56,7 +58,7 @@ class TransactionCoordinators:
             TRANSACTIONS_TOPIC, self._new_machine, self._read, refused, loaded=self._loaded, carry_out=self._carry_out
         )
         self.coordinators = Coordinators(kind, image, create, partitions, scheduler, changes)
-        self.endings = Endings(self.coordinators, scheduler, settings)
+        self._ends = Waits(scheduler)
         self._scheduler = scheduler
         self._settings = settings
         self._features = features
@@ -73,6 +75,27 @@ class TransactionCoordinators:
         """Replay every partition of `__transaction_state`, and continue open and ending transactions."""
         self.coordinators.load_at_once()
         self._opened, self._has_begun = None, True
+
+    def add(self, part: AddPartitions, request: Request[Message]) -> Steps[Added]:
+        """Add partitions to a transaction, and return the coordinator's result once the id's previous transaction has ended."""
+        yield from self.ended(part.transactional_id, request)
+        return (yield from self.coordinators.asked(part.transactional_id, part, request))
+
+    def ended(self, transactional_id: str, request: Request[Message]) -> Steps[None]:
+        """Wait until no markers of this id are being written; then the coordinator accepts a new transaction.
+
+        The reply to EndTxn is sent before the markers are written, so a producer's next records can arrive before the markers.
+        Kafka's brokers also delay them, because a refused producer backs off for much longer. The time limit is
+        add.partitions.to.txn.retry.backoff.max.ms.
+        """
+        if self._is_ending(transactional_id):
+            until_ms = self._scheduler.now().mono_ms + self._settings.value.add_partitions_to_txn_retry_backoff_max_ms
+            yield from self._ends.until(lambda: not self._is_ending(transactional_id), until_ms, transactional_id)
+            request.now = self._scheduler.now()
+
+    def _is_ending(self, transactional_id: str) -> bool:
+        machine = self.coordinators.machine_of(transactional_id)
+        return machine is not None and machine.is_ending(transactional_id)
 
     def _open_in_partitions(self) -> Opened:
         """Return the partitions with open transactions, by producer id and epoch."""
@@ -125,7 +148,7 @@ class TransactionCoordinators:
 
     def _complete(self, shard: Shard[TransactionMachine], written: MarkersWritten) -> None:
         shard.tell(written, self._scheduler.now())
-        self.endings.completed(written.transactional_id)
+        self._ends.changed(written.transactional_id)
 
     def _settings_changed(self) -> None:
         """Apply changed transaction settings from the next decision on."""

@@ -6,7 +6,7 @@ partition.
 
 from __future__ import annotations
 
-from ottla.broker.coordination.forgotten import ForgottenTopics
+from ottla.broker.coordination.groups import GroupCoordinators
 from ottla.broker.replication.controller_words import stops
 from ottla.broker.replication.replica_manager import Errors, ReplicaManager
 from ottla.broker.serving.authorization import Need, Operation, Resource
@@ -35,7 +35,7 @@ PARTS = Parts(
 
 
 @serves(StopReplicaRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, parts=PARTS, to_the_end=True)
-def stop_replica(request: Request[StopReplicaRequest], replicas: ReplicaManager, forgotten: ForgottenTopics) -> Steps[Reply]:
+def stop_replica(request: Request[StopReplicaRequest], replicas: ReplicaManager, groups: GroupCoordinators) -> Steps[Reply]:
     """Stop all given replicas, and return an error per partition."""
     body, writer = request.body, ResponseWriter(request, ERRORS)
 
@@ -43,8 +43,8 @@ def stop_replica(request: Request[StopReplicaRequest], replicas: ReplicaManager,
         for part in request.parts():
             errors = yield from replicas.stop_replicas(stops(part.body))
             gone = {stop.topic for stop in stops(part.body) if stop.is_deleted}
-            yield from forgotten.awaited(gone)
-            errors |= {one: KAFKA_STORAGE_ERROR for one in errors if one[0] in gone and forgotten.is_owed(one[0])}
+            yield from groups.awaits_forgotten(gone)
+            errors |= {one: KAFKA_STORAGE_ERROR for one in errors if one[0] in gone and groups.is_forgetting(one[0])}
             writer.add(_response(errors))
             yield None
 

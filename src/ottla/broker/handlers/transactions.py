@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ottla.broker.coordination.coordinators import Coordinators
-from ottla.broker.coordination.endings import Endings
 from ottla.broker.coordination.markers import MarkerAppender, kept
+from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
@@ -24,7 +24,7 @@ from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.transactions.descriptions import without_ids
-from ottla.coord.transactions.inputs import Added, AddPartitions, Ended, EndTransaction, ListedSome, ListSome
+from ottla.coord.transactions.inputs import AddPartitions, Ended, EndTransaction, ListedSome, ListSome
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.transaction import VERSION_WITH_EPOCHS, Partitions, TopicPartition
 from ottla.ports import Steps
@@ -72,21 +72,15 @@ EPOCHS_FROM = 5
     most=MOST_PARTITIONS,
 )
 def add_partitions_to_txn(
-    request: Request[AddPartitionsToTxnRequest],
-    cluster: ClusterImage,
-    coordinators: Coordinators[TransactionMachine],
-    endings: Endings,
+    request: Request[AddPartitionsToTxnRequest], cluster: ClusterImage, transactions: TransactionCoordinators
 ) -> Steps[Reply]:
     """Add partitions to a transaction. If any partition does not exist, add none."""
     add = _added_to_several if request.version >= MANY_FROM else _added
-    return (yield from add(request, cluster, coordinators, endings))
+    return (yield from add(request, cluster, transactions))
 
 
 def _added(
-    request: Request[AddPartitionsToTxnRequest],
-    cluster: ClusterImage,
-    coordinators: Coordinators[TransactionMachine],
-    endings: Endings,
+    request: Request[AddPartitionsToTxnRequest], cluster: ClusterImage, transactions: TransactionCoordinators
 ) -> Steps[Reply]:
     body = request.body
     topics = body.v3_and_below_topics
@@ -97,22 +91,18 @@ def _added(
     part = AddPartitions(
         body.v3_and_below_transactional_id, body.v3_and_below_producer_id, body.v3_and_below_producer_epoch, _places(topics)
     )
-    yield from endings.passed(part.transactional_id, request)
-    added: Added = yield from coordinators.asked(part.transactional_id, part, request)
+    added = yield from transactions.add(part, request)
     error_code = _older(added.error_code, request.version)
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(topics, lambda place: error_code))
 
 
 def _added_to_several(
-    request: Request[AddPartitionsToTxnRequest],
-    cluster: ClusterImage,
-    coordinators: Coordinators[TransactionMachine],
-    endings: Endings,
+    request: Request[AddPartitionsToTxnRequest], cluster: ClusterImage, transactions: TransactionCoordinators
 ) -> Steps[Reply]:
     """Add partitions to each transaction. If there are several, none waits for its markers, because it would delay the others."""
     response = AddPartitionsToTxnResponse()
     for transaction in request.body.transactions:
-        response.results_by_transaction.append((yield from _added_to_one(transaction, request, cluster, coordinators, endings)))
+        response.results_by_transaction.append((yield from _added_to_one(transaction, request, cluster, transactions)))
         yield None
     return response
 
@@ -121,8 +111,7 @@ def _added_to_one(
     transaction: Transaction,
     request: Request[AddPartitionsToTxnRequest],
     cluster: ClusterImage,
-    coordinators: Coordinators[TransactionMachine],
-    endings: Endings,
+    transactions: TransactionCoordinators,
 ) -> Steps[TransactionResult]:
     unknown = frozenset() if transaction.verify_only else _unknown(cluster, transaction.topics)
     if unknown:
@@ -139,8 +128,9 @@ def _added_to_one(
         verify_only=transaction.verify_only,
     )
     if not part.verify_only and len(request.body.transactions) == 1:
-        yield from endings.passed(part.transactional_id, request)
-    added: Added = yield from coordinators.asked(part.transactional_id, part, request)
+        added = yield from transactions.add(part, request)
+    else:
+        added = yield from transactions.coordinators.asked(part.transactional_id, part, request)
     results = _results(transaction.topics, lambda place: added.error_of(place, TRANSACTION_ABORTABLE))
     return TransactionResult(transactional_id=transaction.transactional_id, topic_results=results)
 
@@ -183,9 +173,8 @@ def _older(error_code: int, version: int) -> int:
 )
 def add_offsets_to_txn(
     request: Request[AddOffsetsToTxnRequest],
-    coordinators: Coordinators[TransactionMachine],
+    transactions: TransactionCoordinators,
     groups: Coordinators[GroupMachine],
-    endings: Endings,
 ) -> Steps[Reply]:
     """Add the partition with a group's offsets to a transaction."""
     if groups.ensure(request.now):
@@ -193,8 +182,7 @@ def add_offsets_to_txn(
     body = request.body
     place = (OFFSETS_TOPIC, partition_of(body.group_id, groups.count))
     part = AddPartitions(body.transactional_id, body.producer_id, body.producer_epoch, frozenset((place,)))
-    yield from endings.passed(part.transactional_id, request)
-    added: Added = yield from coordinators.asked(part.transactional_id, part, request)
+    added = yield from transactions.add(part, request)
     return AddOffsetsToTxnResponse(error_code=_older(added.error_code, request.version))
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ottla.broker.coordination.additions import PartitionAdditions
 from ottla.broker.coordination.coordinators import Coordinators
-from ottla.broker.coordination.guard import ASKED, still_admitted
+from ottla.broker.coordination.guard import TransactionGuard, still_admitted
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import Need, Operation, Resource
@@ -24,7 +23,7 @@ from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.transactional import refused
-from ottla.coord.transactions.inputs import Added, AddPartitions
+from ottla.coord.transactions.inputs import AddPartitions
 from ottla.ports import Steps
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.wire.errors import (
@@ -60,7 +59,7 @@ def txn_offset_commit(
     request: Request[TxnOffsetCommitRequest],
     cluster: ClusterImage,
     groups: Coordinators[GroupMachine],
-    additions: PartitionAdditions,
+    guard: TransactionGuard,
     partitions: Partitions,
     settings: SettingsInForce,
 ) -> Steps[Reply]:
@@ -76,7 +75,7 @@ def txn_offset_commit(
     if groups.count and (request.version >= ADDS_FROM or settings.value.transaction_partition_verification_enable):
         partition = partitions.get(OFFSETS_TOPIC, partition_of(body.group_id, groups.count))
         if partition is not None and not partition.leader_error():
-            error_code = yield from _admitted(request, partition, additions)
+            error_code = yield from _admitted(request, partition, guard)
     if error_code:
         response = refused(part, error_code)
         response.topics += unknown
@@ -89,15 +88,11 @@ def txn_offset_commit(
     return groups.ask_one(body.group_id, part, request, finish)
 
 
-def _admitted(
-    request: Request[TxnOffsetCommitRequest],
-    partition: Partition,
-    additions: PartitionAdditions,
-) -> Steps[int]:
+def _admitted(request: Request[TxnOffsetCommitRequest], partition: Partition, guard: TransactionGuard) -> Steps[int]:
     """Return NONE if the transaction has the group's partition and did not end during the verification, else the error."""
     body, adds = request.body, request.version >= ADDS_FROM
     if adds:
-        yield from additions.passed(body.transactional_id, request)
+        yield from guard.ended(body.transactional_id, request)
     place = (partition.topic, partition.index)
     wanted = AddPartitions(
         body.transactional_id,
@@ -107,17 +102,10 @@ def _admitted(
         transaction_version=2 if adds else 0,
         verify_only=not adds,
     )
-    error_code = NONE
-    for _ in range(ASKED if adds else 1):  # verified once more if the marker of the previous transaction arrived meanwhile
-        token = partition.log.producers.token(body.producer_id)
-        added: Added = yield from additions.asked(wanted, request)
-        error_code = _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version)
-        if error_code:
-            break
-        error_code = still_admitted(partition, body.producer_id, body.producer_epoch, token)
-        if not error_code:
-            break
-    return error_code
+    tokens = {partition: partition.log.producers.token(body.producer_id)}
+    added = yield from guard.asked(wanted, request, {place: partition}, tokens)
+    error_code = _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version)
+    return error_code or still_admitted(partition, body.producer_id, body.producer_epoch, tokens[partition])
 
 
 def _told(error_code: int, version: int) -> int:

@@ -7,34 +7,32 @@ would contain no other brokers. The Java client ignores such a response, and lib
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.purgatory import DelayedOperation, Purgatory, Reply
-from ottla.ports import Done, Now, Steps
+from ottla.broker.waits import Waits
+from ottla.ports import Now
 
 MOST_WAIT_MS: Final = 5000
 """Longest wait, in ms. Without a controller no metadata arrives, and another broker may have metadata."""
 
 
 class FirstNews:
-    """The record of whether the first metadata has arrived (`have_come`), and the waits for metadata."""
+    """The record of whether the first metadata has arrived (`have_come`), and the waits for metadata: each update ends `until`."""
 
     def __init__(self, purgatory: Purgatory, scheduler: Scheduler) -> None:
         self.have_come = False
         self._purgatory = purgatory
-        self._scheduler = scheduler
-        self._waiting: dict[Done, None] = {}
+        self._updates = Waits(scheduler)
+        self.until = self._updates.until
 
     def come(self) -> None:
         """Resume waits after metadata of the controller. The first metadata contains all topics."""
         if not self.have_come:
             self.have_come = True
             self._purgatory.wake(self)
-        waiting, self._waiting = self._waiting, {}
-        for done in waiting:
-            self._end(done)
+        self._updates.changed()
 
     def awaited(self, now: Now, answer: Callable[[], Reply]) -> Reply:
         """Return the answer once the first metadata has arrived, or after a timeout."""
@@ -45,17 +43,3 @@ class FirstNews:
             return answer() if self.have_come or expired else None
 
         return DelayedOperation((self,), now.mono_ms + MOST_WAIT_MS, retry)
-
-    def until(self, is_so: Callable[[], bool], until_ms: int) -> Steps[None]:
-        """Wait until `is_so()` is true, or until `until_ms` on the monotonic clock. Each metadata update calls `is_so`."""
-        while not is_so() and self._scheduler.now().mono_ms < until_ms:
-            yield partial(self._wait, until_ms)
-
-    def _wait(self, until_ms: int, done: Done) -> None:
-        self._waiting[done] = None
-        self._scheduler.at(done, until_ms, lambda now: self._end(done))
-
-    def _end(self, done: Done) -> None:
-        self._waiting.pop(done, None)
-        self._scheduler.cancel(done)
-        done(None)
