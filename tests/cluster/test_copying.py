@@ -85,7 +85,9 @@ class Journey:
                 admin.alter_quotas({"producer_byte_rate": 1e6}, user="alice")
                 admin.alter_quotas({"request_percentage": 50.0}, client_id="")
                 admin.update_features({"transaction.version": 1}, downgrade=True)
-            machine(broker).registry.commit([Change(*TOKEN)])
+            embedded = machine(broker).embedded
+            assert embedded is not None
+            embedded.store.commit([Change(*TOKEN)])
         with self.broker() as broker:
             self.use(broker)
 

@@ -56,7 +56,7 @@ class Machine:
             settings=self.settings,
             clock=self.clock,
             disk=self.disk,
-            registry=self.registry,
+            cluster=self.registry,
             node_id=1,
             cluster_id="simulated-cluster-id-0",
             random_bytes=self._random.randbytes,

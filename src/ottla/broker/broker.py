@@ -30,7 +30,6 @@ from ottla.broker.long_checks import LongChecks
 from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.effects import Effects
 from ottla.broker.membership.membership import BrokerMembership
-from ottla.broker.membership.no_registry import NoRegistry
 from ottla.broker.membership.notifications import Notifications
 from ottla.broker.partitions.log_cleaner import Cleaner
 from ottla.broker.partitions.partition import Partition
@@ -91,7 +90,7 @@ class BrokerMachine:
     allowed. `proofs` verify tokens and tickets of other issuers. Without a `first_dialect`, no listener can emulate Kafka 0.6 or
     0.7.
 
-    A single broker has its own `registry`. A broker of a larger cluster uses the shared registry and the links in `cluster`.
+    `cluster` contains the shared registry and the links to other brokers. A single broker has only the store of its own registry.
     """
 
     def __init__(
@@ -100,8 +99,7 @@ class BrokerMachine:
         settings: BrokerSettings,
         clock: Clock,
         disk: Disk,
-        registry: Registry | None = None,
-        cluster: ClusterPorts | None = None,
+        cluster: ClusterPorts | Registry,
         node_id: int,
         cluster_id: str,
         random_bytes: Callable[[int], bytes],
@@ -115,8 +113,6 @@ class BrokerMachine:
         self.settings_in_force = SettingsInForce(settings)
         self.clock = clock
         self.disk = disk
-        self.registry = registry or NoRegistry()
-        self.is_alone = cluster is None
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.random_bytes = random_bytes
@@ -126,11 +122,15 @@ class BrokerMachine:
         self.checks = LongChecks(workers, clock, self.scheduler)
         self.image = ClusterImage()
         self.first_news = FirstNews(self.purgatory, self.scheduler)
-        ports = self._ports(cluster)
-        self.shared = ports.registry
+        self.embedded: EmbeddedRegistry | None = None
+        if not isinstance(cluster, ClusterPorts):
+            self.embedded = EmbeddedRegistry(cluster, self._call_later)
+            cluster = ClusterPorts(self.embedded, NoLinks(self._call_later))
+        self.is_alone = self.embedded is not None
+        self.shared = cluster.registry
         self._identity = identity = BrokerIdentity(node_id, cluster_id)
         self.membership = self._membership(identity)
-        self.channels, self.controller = self._ways(ports.links)
+        self.channels, self.controller = self._ways(cluster.links)
         self.replication = self._replication()
         self.partitions = self._partitions(first_dialect)
         self.directories = PartitionDirectories(disk, random_bytes)
@@ -142,7 +142,7 @@ class BrokerMachine:
         self._quota_changes = QuotaChanges(self.image, commits, self.quotas.load)
         self.topics = self._topics(commits)
         self.rights = self._rights(authorizer)
-        self._coordinate(assignors, cluster)
+        self._coordinate(assignors)
         self.fetch_sessions = FetchSessions(random_bytes, self.purgatory.wake, self.image.name_of)
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
         self.notifications = self._notifications()
@@ -152,7 +152,7 @@ class BrokerMachine:
         self.tokens = DelegationTokens(self.image, commits, self.settings_in_force, random_bytes, self._is_controller)
         self.logins = self._logins(proofs or NoProofs())
         self._manage_replicas()
-        self._router = self._routed(routes, cluster)
+        self._router = self._routed(routes)
         self.routers = self._routers(first_dialect)
         self.forget = self.purgatory.forget
 
@@ -162,14 +162,6 @@ class BrokerMachine:
         partitions.sidecars = None if first_dialect is None else first_dialect.sidecars
         partitions.producers.most = lambda: self.settings_in_force.value.ottla_max_producer_ids_per_broker
         return partitions
-
-    def _ports(self, cluster: ClusterPorts | None) -> ClusterPorts:
-        """Return the given ports of a cluster; for a single broker, its own registry and links that reach no broker."""
-        self.embedded: EmbeddedRegistry | None = None
-        if cluster is not None:
-            return cluster
-        self.embedded = EmbeddedRegistry(self.registry, self._call_later)
-        return ClusterPorts(self.embedded, NoLinks(self._call_later))
 
     def _call_later(self, call: Callable[[], None]) -> None:
         self.scheduler.at(object(), self.scheduler.now().mono_ms, lambda now: call())
@@ -214,7 +206,7 @@ class BrokerMachine:
         image, settings, random_bytes, news = self.image, self.settings_in_force, self.random_bytes, self.first_news
         return Topics(image, commits, settings, random_bytes, self.purgatory, news, self.partitions.holds, is_alone=self.is_alone)
 
-    def _coordinate(self, assignors: tuple[Assignor, ...] | None, cluster: ClusterPorts | None) -> None:
+    def _coordinate(self, assignors: tuple[Assignor, ...] | None) -> None:
         """Create the parts of groups and transactions; their coordinators follow the leadership of partitions."""
         self.asker = asker = BrokerAsker(self.channels, self.settings_in_force)
         image, settings, scheduler = self.image, self.settings_in_force, self.scheduler
@@ -224,10 +216,10 @@ class BrokerMachine:
         self.groups = self._groups(assignors)
         self.markers = MarkerAppender(self.partitions, self.groups.transaction_ended)
         everywhere = TransactionMarkers(self.markers, self.image, self.scheduler, self.asker, self.node_id)
-        self.transactions = self._transactions(everywhere, is_alone=cluster is None)
+        self.transactions = self._transactions(everywhere)
         by_id = self.transactions.coordinators
         self.moves = CoordinatorMoves((self.groups.coordinators, by_id))
-        self.additions = PartitionAdditions(self.transactions, self.asker, self.node_id, is_alone=cluster is None)
+        self.additions = PartitionAdditions(self.transactions, self.asker, self.node_id, is_alone=self.is_alone)
 
     def _producer_ids(self) -> ProducerIds:
         blocks = ProducerIdBlocks(self.shared)
@@ -249,7 +241,7 @@ class BrokerMachine:
             self.rights,
         )
 
-    def _transactions(self, markers: TransactionMarkers, *, is_alone: bool) -> TransactionCoordinators:
+    def _transactions(self, markers: TransactionMarkers) -> TransactionCoordinators:
         return TransactionCoordinators(
             self.image,
             self.by_name.begin,
@@ -260,7 +252,7 @@ class BrokerMachine:
             self.features,
             self.producer_ids.next,
             markers,
-            is_alone=is_alone,
+            is_alone=self.is_alone,
         )
 
     def _logins(self, proofs: Proofs) -> Logins:
@@ -279,12 +271,12 @@ class BrokerMachine:
             answering = AclAuthorizer(self.image.acls, settings.super_users, allow_if_none=allow_if_none)
         return Rights(TrustingItself(answering), has_rules=authorizer is None)
 
-    def _routed(self, routes: Sequence[Route], cluster: ClusterPorts | None) -> Router:
+    def _routed(self, routes: Sequence[Route]) -> Router:
         guard = None if self.rights.is_open else Guard(self.rights, self.image.name_of)
         self._addresses = Addresses(self._identity, self.settings_in_force, self.image)
         self._current_leaders = CurrentLeaders(self.partitions, self.image, self._addresses)
         self.quotas.told.append(self._throttle)
-        rooms, more = self._rooms(cluster), (self.changes, self.purgatory, self._is_controller, self.logins, guard)
+        rooms, more = self._rooms(), (self.changes, self.purgatory, self._is_controller, self.logins, guard)
         within = Served(all_routes(for_brokers=True), routes, self._is_on)
         self._within = Router(within, rooms | {Served: within}, *more)
         shown = Served(all_routes(for_brokers=not self.is_alone), routes, self._is_on)
@@ -315,7 +307,7 @@ class BrokerMachine:
             routers[Dialect.FIRST] = first_dialect.router(parts)
         return routers
 
-    def _rooms(self, cluster: ClusterPorts | None) -> dict[object, object]:
+    def _rooms(self) -> dict[object, object]:
         """Return the objects that handlers can take as parameters, by type."""
         identity = self._identity
         return {
@@ -370,7 +362,7 @@ class BrokerMachine:
         now = self.clock.now()
         self.configs.load()
         self.quotas.load()
-        check = None if self.embedded is None else RegistryCheck(self.registry, self.cluster_id)
+        check = None if self.embedded is None else RegistryCheck(self.embedded.store, self.cluster_id)
         if check is not None:
             check.identity(self.directories)
         self.replication.manager.load(now, clean=clean)

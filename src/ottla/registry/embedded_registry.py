@@ -47,7 +47,7 @@ class EmbeddedRegistry:
 
     def __init__(self, store: Registry, later: Callable[[Callable[[], None]], None]) -> None:
         """Create the registry. `later` schedules its argument to be called after the current work."""
-        self._store = store
+        self.store = store
         self._later = later
         self._watches: dict[str, dict[Changed, set[str]]] = {DATA: {}, CHILDREN: {}}
         """The watched paths by kind and callback. A few callbacks watch many paths each."""
@@ -84,7 +84,7 @@ class EmbeddedRegistry:
         yield from ()
         if changed is not None:
             self._watch(CHILDREN, paths, changed)
-        return [self._store.children(path) or (None if self._store.get(path) is None else []) for path in paths]
+        return [self.store.children(path) or (None if self.store.get(path) is None else []) for path in paths]
 
     def commit(self, changes: Sequence[Change | Condition]) -> CommitSteps:
         for each in changes:
@@ -93,34 +93,34 @@ class EmbeddedRegistry:
         made = [self._numbered(each) for each in changes if isinstance(each, Change)]
         if not made:
             return
-        known = {each.path: self._store.get(each.path) is not None for each in made}
+        known = {each.path: self.store.get(each.path) is not None for each in made}
         removed = {each.path: list(self._below(each.path)) for each in made if each.value is None}
         if self._is_blocking:
             self._commit_at_once(made)
         else:
-            yield from self._store.commit_slowly(made)
+            yield from self.store.commit_slowly(made)
         for each in made:
             self._note(each, removed.get(each.path, ()), is_known=known[each.path])
 
     def _below(self, path: str) -> Iterator[str]:
-        for name in self._store.children(path):
+        for name in self.store.children(path):
             yield f"{path}/{name}"
             yield from self._below(f"{path}/{name}")
 
     def _commit_at_once(self, changes: Sequence[Change]) -> None:
         try:
-            self._store.commit(changes)
+            self.store.commit(changes)
         except StorageFailed as failure:
             self.failure = failure
             raise
 
     def _entry(self, path: str) -> Entry | None:
-        entry = self._store.get(path)
+        entry = self.store.get(path)
         created = self._created.get(path)
         return entry if entry is None or created is None else entry._replace(created=created)
 
     def _check(self, condition: Condition) -> None:
-        entry = self._store.get(condition.path)
+        entry = self.store.get(condition.path)
         if condition.version == NEW:
             if entry is not None:
                 raise EntryExists(condition.path)
@@ -133,7 +133,7 @@ class EmbeddedRegistry:
         if not change.sequential:
             return change
         parent, _, _ = change.path.rpartition("/")
-        taken = [int(name[-DIGITS:]) for name in self._store.children(parent) if name[-DIGITS:].isdecimal()]
+        taken = [int(name[-DIGITS:]) for name in self.store.children(parent) if name[-DIGITS:].isdecimal()]
         return change._replace(path=f"{change.path}{max(taken, default=-1) + 1:0{DIGITS}}", sequential=False)
 
     def _watch(self, kind: str, paths: Sequence[str], changed: Changed) -> None:
@@ -147,7 +147,7 @@ class EmbeddedRegistry:
                 self._fire(DATA, below)
                 self._fire(CHILDREN, below)
         if value is not None and change.ephemeral:
-            self._created[path] = self._store.commits
+            self._created[path] = self.store.commits
         self._fire(DATA, path)
         if value is None or not is_known:
             self._fire(CHILDREN, path)

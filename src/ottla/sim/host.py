@@ -88,7 +88,7 @@ class Host:
             settings=self.settings,
             clock=self.clock,
             disk=self.disk,
-            registry=registry,
+            cluster=registry,
             node_id=1,
             cluster_id="simulated-cluster-id-0",
             random_bytes=self.world.random.randbytes,

@@ -159,7 +159,7 @@ def weight(broker: BrokerMachine) -> int:
 
 
 def _parts(one: Any, broker: BrokerMachine) -> Iterator[Any]:
-    if one in (broker.disk, broker.registry, broker.clock, broker.random_bytes, broker.settings):
+    if one in (broker.disk, broker.shared, broker.clock, broker.random_bytes, broker.settings):
         return
     if isinstance(one, dict):
         yield from one.keys()

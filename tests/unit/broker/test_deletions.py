@@ -308,7 +308,7 @@ def fill(machine: Machine) -> None:
     for size in (8_000, 100):
         fillers = itertools.repeat([Change("/filler", b"x" * size)], 1_000)
         with pytest.raises(StorageFailed):
-            collections.deque(map(machine.broker.registry.commit, fillers), maxlen=0)
+            collections.deque(map(machine.registry.commit, fillers), maxlen=0)
 
 
 def created(machine: Machine, name: str, partitions: int = 1) -> int:

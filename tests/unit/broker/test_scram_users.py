@@ -210,8 +210,8 @@ def test_two_listeners_have_one_salt_for_an_unknown_user(machine: ScramMachine) 
 
 def test_credentials_of_a_registry_without_the_secret_give_their_likeness_at_the_start(machine: ScramMachine) -> None:
     machine.add("alice", "secret", iterations=7000)
-    machine.broker.registry.commit([Change(layout.UNKNOWN_USERS, None)])
+    machine.registry.commit([Change(layout.UNKNOWN_USERS, None)])
     machine.restart()
     machine.broker.logins.open("IN")
     assert challenge(machine, "mallory")[1] == "i=7000"
-    assert machine.broker.registry.get(layout.UNKNOWN_USERS) is not None
+    assert machine.registry.get(layout.UNKNOWN_USERS) is not None

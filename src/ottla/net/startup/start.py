@@ -35,8 +35,7 @@ from ottla.net.startup.loop_calls import Posts
 from ottla.net.startup.old_registry import open_registry
 from ottla.net.startup.open_files import MOST_CONNECTIONS, Shares, shares
 from ottla.net.startup.worker_threads import RealWorkers
-from ottla.ports import RegistryDamaged, StorageFailed
-from ottla.registry.journal import JournalRegistry
+from ottla.ports import ClusterPorts, Registry, RegistryDamaged, StorageFailed
 
 log = logging.getLogger("ottla.net")
 
@@ -243,8 +242,8 @@ def _revive(
             share = shares(settings.ottla_max_open_files)
             disk = RealDisk(directory.path, posts, max_open_files=share.files, reserve=directory.reserve)
             held.callback(disk.close)
-            own = open_registry(directory.path, disk) if place is None else None
-            registry = _either(own, place)
+            cluster: ClusterPorts | Registry = open_registry(directory.path, disk) if place is None else place.ports
+            registry = cluster.registry if isinstance(cluster, ClusterPorts) else cluster
             held.callback(registry.close)
             workers, proofs = RealWorkers(posts), SystemProofs()
             held.callback(workers.close)
@@ -253,8 +252,7 @@ def _revive(
                 settings=BrokerSettings(settings.given | {"log.dirs": directory.absolute_path}, found=_found(share)),
                 clock=RealClock(),
                 disk=disk,
-                registry=own,
-                cluster=None if place is None else place.ports,
+                cluster=cluster,
                 node_id=directory.node_id,
                 cluster_id=directory.cluster_id,
                 random_bytes=os.urandom,
@@ -280,14 +278,6 @@ def _revive(
         sentence = f"The data directory {directory.path} cannot be used ({failure}): {remedy}, or choose another with --data-dir."
         raise DataDirectoryError(sentence) from failure
     return Running(server, directory, disk, registry, workers, proofs)
-
-
-def _either(own: JournalRegistry | None, place: cluster_start.ClusterPlace | None) -> Closable:
-    """Return the broker's registry: its own, or the cluster's."""
-    if own is not None:
-        return own
-    assert place is not None, "a broker has one registry or the other"
-    return place.registry
 
 
 def _found(share: Shares) -> dict[str, str]:
