@@ -118,6 +118,7 @@ def load_nothing(coordinators: Coordinators[Any], partition: Partition) -> Gener
     now = coordinators._scheduler.now()
     shard.load((), now)
     coordinators._held[partition.index] = partition, shard
+    assert coordinators._kind.loaded is not None
     coordinators._kind.loaded(shard, partition.index, now)
 
 

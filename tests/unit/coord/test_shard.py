@@ -28,6 +28,7 @@ class ListLog:
     def __init__(self) -> None:
         self.records: list[KeyAndValue] = []
         self.is_usable = True
+        self.patience_ms: int | None = None
         self.refusal = NONE
         self._waiting: list[Callable[[int], None]] = []
 

@@ -54,10 +54,11 @@ CreateTopics = Callable[[Sequence[str], Now], Sequence[Decision]]
 class PartitionLog:
     """A partition as the log of a shard."""
 
-    __slots__ = ("_partition",)
+    __slots__ = ("_partition", "_patience_ms")
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, patience_ms: Callable[[], int] | None) -> None:
         self._partition = partition
+        self._patience_ms = patience_ms
 
     @property
     def is_usable(self) -> bool:
@@ -82,6 +83,11 @@ class PartitionLog:
         log.error(sentence, self._partition, len(batch), error_name(error_code), extra={"cause": "coordinator"})
         return UNKNOWN_SERVER_ERROR
 
+    @property
+    def patience_ms(self) -> int | None:
+        """Return how long replies wait for other replicas, in ms; None without a limit, or without other replicas."""
+        return None if self._patience_ms is None or self._partition.replicas is None else self._patience_ms()
+
     def when_durable(self, told: Callable[[int], None]) -> None:
         partition = self._partition
         error_code = partition.leader_error()
@@ -93,29 +99,12 @@ class PartitionLog:
             partition.when_committed(partition.log.log_end_offset, told)
 
 
-def _nothing(now: Now) -> None:
-    """Do nothing, because there are no updates for machines."""
-
-
-def _no_orders(shard: object, partition: Partition, order: object) -> None:
-    """Refuse orders, because this kind of machine gives no orders."""
-    raise AssertionError(f"nobody carries out {order}")
-
-
-def _unnoticed(shard: object, index: int, now: Now) -> None:
-    """Do nothing when a coordinator was loaded."""
-
-
-def _unmissed(index: int) -> None:
-    """Do nothing when a coordinator has moved to another broker."""
-
-
 @dataclass(frozen=True, slots=True)
 class CoordinatorKind(Generic[M]):
     """One kind of coordinator: its topic, its machine, the decoder of its records, and its refusals.
 
     Callbacks: `catch_up(now)` before each decision, to update machines; `loaded(shard, index, now)` when a coordinator has read
-    its records; `left(index)` when a coordinator has moved to another broker; `carry_out(shard, partition, order)` when a
+    its records; `left(index)` when a coordinator has moved to another broker; `carry_out(partition, shard, order)` when a
     coordinator's order may be executed. `shown_to(peer)` filters the topics that a client may describe; if None, all are shown.
     `patience_ms()` returns how long replies wait for other replicas; if None, there is no limit.
     """
@@ -124,10 +113,10 @@ class CoordinatorKind(Generic[M]):
     new_machine: Callable[[], M]
     read: Callable[[Partition], Iterable[object]]
     refuse: Refuse
-    catch_up: Callable[[Now], None] = _nothing
-    loaded: Callable[[Shard[M], int, Now], None] = _unnoticed
-    left: Callable[[int], None] = _unmissed
-    carry_out: Callable[[Shard[M], Partition, object], None] = _no_orders
+    catch_up: Callable[[Now], None] | None = None
+    loaded: Callable[[Shard[M], int, Now], None] | None = None
+    left: Callable[[int], None] | None = None
+    carry_out: Callable[[Partition, Shard[M], object], None] | None = None
     shown_to: Callable[[Peer], Shown] | None = None
     patience_ms: Callable[[], int] | None = None
 
@@ -240,13 +229,12 @@ class Coordinators(Generic[M]):
     ) -> Reply:
         """Return the reply that `finish` makes from the response of the coordinator of `key` to a request, or to part of it."""
         answers: list[A] = []
-        delayed = DelayedReply(partial(self._changes.attempted, lambda: finish(answers[0])), blocking=blocking)
+        delayed = DelayedReply(partial(self._changes.attempted, lambda: finish(answers[0])), blocking=blocking, missing=1)
 
         def answer(message: A) -> None:
             answers.append(message)
             delayed.happened()
 
-        delayed.expect()
         self._ask(key, body, request, answer)
         return delayed.reply()
 
@@ -308,7 +296,7 @@ class Coordinators(Generic[M]):
     def _find(self, index: int) -> Shard[M] | None:
         """Return the coordinator of a partition; None if this broker does not lead it, or is still loading it."""
         held = self._held.get(index)
-        if held is not None and held[1].is_present:
+        if held is not None and held[1].is_loaded and not held[0].leader_error():
             return held[1]
         partition = self._partitions.get(self._kind.topic, index)
         if partition is None or index in self._loading or partition.leader_error():
@@ -346,7 +334,8 @@ class Coordinators(Generic[M]):
         """Unload the coordinator of a partition that this broker no longer leads."""
         if self._drop(index):
             log.info("%s-%d: its coordinator has left this broker", self.topic, index)
-        self._kind.left(index)
+        if self._kind.left is not None:
+            self._kind.left(index)
 
     def _drop(self, index: int) -> bool:
         """Unload a coordinator, or stop its loading. Return whether it was loaded."""
@@ -375,28 +364,18 @@ class Coordinators(Generic[M]):
         now = self._scheduler.now()
         shard.load((), now)
         self._held[partition.index] = partition, shard
-        self._kind.loaded(shard, partition.index, now)
+        if self._kind.loaded is not None:
+            self._kind.loaded(shard, partition.index, now)
 
     def _failed(self, partition: Partition, failure: Exception) -> None:
         self._loading.pop(partition.index, None)
         log.error("%s cannot be read, so it has no coordinator: %s", partition, failure)
 
     def _new_shard(self, partition: Partition) -> Shard[M]:
-        kind, own = self._kind, PartitionLog(partition)
-
-        def carry_out(shard: Shard[M], order: object) -> None:
-            kind.carry_out(shard, partition, order)
-
+        kind, own = self._kind, PartitionLog(partition, self._kind.patience_ms)
+        carry_out = None if kind.carry_out is None else partial(kind.carry_out, partition)
         machine = kind.new_machine()
-        shard = Shard(str(partition), machine, own, self._scheduler, self._changes, kind.refuse, kind.catch_up, carry_out)
-        if kind.patience_ms is not None:
-            shard.patience_ms = partial(_patience_ms, partition, kind.patience_ms)
-        return shard
-
-
-def _patience_ms(partition: Partition, patience_ms: Callable[[], int]) -> int | None:
-    """Return how long replies wait for other replicas, in ms; None if the partition has no other replicas."""
-    return None if partition.replicas is None else patience_ms()
+        return Shard(str(partition), machine, own, self._scheduler, self._changes, kind.refuse, kind.catch_up, carry_out)
 
 
 def _waited(ask: Callable[[Callable[[A], None]], None]) -> Steps[A]:

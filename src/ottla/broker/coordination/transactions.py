@@ -141,7 +141,7 @@ class TransactionCoordinators:
         if shard.machine.by_id:
             log.info("%s: %d transactional ids, %d open", shard.name, len(shard.machine.by_id), len(shard.machine.ongoing))
 
-    def _carry_out(self, shard: Shard[TransactionMachine], partition: Partition, order: object) -> None:
+    def _carry_out(self, partition: Partition, shard: Shard[TransactionMachine], order: object) -> None:
         assert isinstance(order, WriteMarkers), "coordinators of transactions order markers"
         written = MarkersWritten(order.transactional_id, order.producer_id, order.producer_epoch)
         self._markers.write(order, partition.leader_epoch, partial(self._complete, shard, written), lambda: shard.is_loaded)

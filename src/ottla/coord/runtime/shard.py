@@ -58,6 +58,11 @@ class RecordLog(Protocol):
         """Return whether the partition can be read and written."""
         ...
 
+    @property
+    def patience_ms(self) -> int | None:
+        """Return the most ms that a reply waits until records are durable; None without a limit. A late decision is not undone."""
+        ...
+
     def append(self, records: Sequence[KeyAndValue], now: Now, producer: WrittenBy | None = None, /) -> int:
         """Append records as one batch, in the transaction of `producer` if given. Return an error code if nothing was written."""
         ...
@@ -73,11 +78,6 @@ class Deadlines(Protocol):
     def at(self, key: Hashable, mono_ms: int, due: Callable[[Now], None], /) -> None: ...
 
     def cancel(self, key: Hashable, /) -> None: ...
-
-
-def _no_orders(shard: object, order: object) -> None:
-    """Raise an error, because the machine must not give orders."""
-    raise AssertionError(f"nobody carries out {order}")
 
 
 class ChangeMark(Protocol):
@@ -104,7 +104,6 @@ class Shard(Generic[M]):
         "log",
         "machine",
         "name",
-        "patience_ms",
     )
 
     def __init__(
@@ -115,12 +114,12 @@ class Shard(Generic[M]):
         deadlines: Deadlines,
         changes: ChangeMark,
         refuse: Refuse,
-        catch_up: Callable[[Now], None],
-        order: Callable[[Shard[M], object], None] = _no_orders,
+        catch_up: Callable[[Now], None] | None = None,
+        order: Callable[[Shard[M], object], None] | None = None,
     ) -> None:
         """Create the shard. `catch_up(now)` is called before each decision, and can pass the machine newer inputs.
 
-        `order(shard, order)` executes an order of the machine when its records are durable.
+        `order(shard, order)` executes an order of the machine when its records are durable; without it, there are no orders.
         """
         self.name = name
         self.machine = machine
@@ -135,8 +134,6 @@ class Shard(Generic[M]):
         self._owed: dict[int, tuple[object, Callable[[Never], None]]] = {}
         self.gathered: list[Outcome[object]] = []
         """The outcomes that are not appended yet; `settle` appends them."""
-        self.patience_ms: Callable[[], int | None] | None = None
-        """Returns the most ms that a reply waits for other replicas; None means no limit. A late decision is not undone."""
         self._waits: dict[int, tuple[int, Sequence[Reply]]] = {}
         """The deadlines and replies of waiting outcomes, by a sequential number, in the order of their deadlines."""
         self._is_timed = False
@@ -177,9 +174,10 @@ class Shard(Generic[M]):
         """
         changes = self._changes
         made, changes.made = changes.made, True  # changes for earlier requests do not count as changes by this request
-        self._catch_up(now)
+        if self._catch_up is not None:
+            self._catch_up(now)
         gathers = self.machine.is_independent(body)
-        if not gathers:
+        if self.gathered and not gathers:
             self.settle(now)
         changes.made = made
         token = next(self._tokens)
@@ -209,7 +207,7 @@ class Shard(Generic[M]):
     def settle(self, now: Now) -> None:
         """Append the gathered outcomes as one batch. If the log refuses it, append each outcome alone, so only bad ones fail."""
         outcomes, self.gathered = self.gathered, []
-        if not outcomes or (len(outcomes) > 1 and not self._carry_out(outcomes, now)):
+        if len(outcomes) > 1 and not self._carry_out(outcomes, now):
             return
         for outcome in outcomes:
             error_code = self._carry_out((outcome,), now)
@@ -220,8 +218,10 @@ class Shard(Generic[M]):
     def _go_on(self, key: Hashable, decide: Callable[[Now], Outcome[object]], now: Now) -> None:
         """Decide an input for which no client waits, unless this coordinator is unloaded."""
         if self.is_present:
-            self._catch_up(now)
-            self.settle(now)
+            if self._catch_up is not None:
+                self._catch_up(now)
+            if self.gathered:
+                self.settle(now)
             self._insist(key, decide, now)
 
     def _insist(self, key: Hashable, decide: Callable[[Now], Outcome[object]], now: Now) -> None:
@@ -257,7 +257,7 @@ class Shard(Generic[M]):
             self._release(replies, bool(stored), NONE)
         elif replies:
             release = partial(self._release, replies, bool(stored))
-            patience_ms = None if self.patience_ms is None else self.patience_ms()
+            patience_ms = self.log.patience_ms
             self.log.when_durable(release if patience_ms is None else self._in_time(replies, release, now.mono_ms + patience_ms))
         orders = [order for outcome in outcomes for order in outcome.orders]
         if orders:
@@ -307,6 +307,7 @@ class Shard(Generic[M]):
     def _have_carried_out(self, orders: Sequence[object], error_code: int) -> None:
         if error_code not in (NONE, NOT_ENOUGH_REPLICAS_AFTER_APPEND):
             self.unload()
+        assert self._order is not None, f"nobody carries out {orders}"
         for order in orders:
             if self.is_loaded:
                 self._order(self, order)
