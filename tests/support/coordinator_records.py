@@ -25,7 +25,7 @@ from ottla.coord.records import (
     encode_record,
 )
 from ottla.wire import encode
-from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
+from ottla.wire.data.offset_commits import OffsetCommitKey, OffsetCommitValue
 
 Pair = tuple[bytes | None, bytes | None]
 

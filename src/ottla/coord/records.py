@@ -15,7 +15,7 @@ from ottla.coord.consumer import records as consumer
 from ottla.coord.runtime.record_reader import UnreadableRecord
 from ottla.wire import Malformed, decode, encode
 from ottla.wire.data.group_metadata import GroupMetadataKey, GroupMetadataValue
-from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
+from ottla.wire.data.offset_commits import OffsetCommitKey, OffsetCommitValue
 
 NO_TOPIC_ID = bytes(16)
 NO_TIMESTAMP = -1

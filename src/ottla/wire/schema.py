@@ -12,6 +12,7 @@ an argument of `encode` and `decode`. This module contains only declarations, an
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast, dataclass_transform
 
@@ -84,7 +85,7 @@ class Field:
         self.array = base.startswith("list[")
         if self.array:
             base = base[5:-1]
-        self.struct_name = "" if base in _KINDS else base.rpartition(".")[2]
+        self.struct_name = "" if base in _KINDS else base
         self.kind = _KINDS.get(base, "struct")
         self.of: type[Struct] | None = None
         self.present = versions(rule.versions)
@@ -195,7 +196,7 @@ class Message(Struct):
 
 @dataclass_transform(kw_only_default=True)
 def struct(cls: T) -> T:
-    """Declare a part of a message. Annotations can name other structs of the message as `Message.Struct`."""
+    """Declare a part of a message. Annotations can name a struct of any message as `Message.Struct`."""
     return _declare(cls, -1, NEVER, NEVER)
 
 
@@ -205,7 +206,7 @@ def message(*, key: int = -1, valid: str, flexible: str = "none") -> Callable[[M
 
     def decorate(cls: M) -> M:
         done = _declare(cls, key, versions(valid), versions(flexible))
-        _resolve(done)
+        _resolve(done, done)
         return done
 
     return decorate
@@ -231,12 +232,17 @@ def _dataclass_default(f: Field) -> Any:
     return dataclasses.field(default_factory=list if f.array else f.new_default)
 
 
-def _resolve(cls: type[Message]) -> None:
-    """Set `of` in every struct field of a message and its parts to the struct's class."""
-    nested = {name: part for name, part in vars(cls).items() if isinstance(part, type) and issubclass(part, Struct)}
-    for owner in (cls, *nested.values()):
-        for f in owner.WIRE.fields:
-            if f.kind == "struct":
-                f.of = nested[f.struct_name]
-            if f.kind == "records":
-                cls.WIRE.records = True
+def _resolve(cls: type[Message], owner: type[Struct]) -> None:
+    """Set `of` in every struct field of a message, or of its part `owner`, to the struct's class."""
+    for f in owner.WIRE.fields:
+        if f.kind == "struct":
+            f.of = f.of or _struct_named(f.struct_name, cls, owner)
+            _resolve(cls, f.of)
+        elif f.kind == "records":
+            cls.WIRE.records = True
+
+
+def _struct_named(dotted: str, cls: type[Message], owner: type[Struct]) -> type[Struct]:
+    first, _, name = dotted.partition(".")
+    found = cls if first == cls.__name__ else getattr(sys.modules[owner.__module__], first)  # a module has `cls` only later
+    return cast("type[Struct]", getattr(found, name) if name else found)

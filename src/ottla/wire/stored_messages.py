@@ -5,7 +5,6 @@ The module maps names to classes, and reads no records.
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -20,11 +19,8 @@ CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
 SHARE_GROUP_STATE: Final = "__share_group_state"
 
-_ELSEWHERE: Final = {
-    "transaction_log": TRANSACTION_STATE,
-    "share_snapshot": SHARE_GROUP_STATE,
-    "share_update": SHARE_GROUP_STATE,
-}
+_ELSEWHERE: Final = {"transaction_log": TRANSACTION_STATE, "share_group_state": SHARE_GROUP_STATE}
+"""The internal topic of a module's records, if it is not `__consumer_offsets`."""
 
 INSIDE: Final[dict[tuple[str, str], type[Message]]] = {
     ("JoinGroupRequest", "protocols.metadata"): ConsumerProtocolSubscription,
@@ -55,10 +51,9 @@ def others() -> dict[str, type[Message]]:
 def record_types(topic: str) -> dict[int, tuple[type[Message], type[Message]]]:
     """Return the key and value classes of an internal topic's records, by the record type with which a key begins."""
     found: dict[int, tuple[type[Message], type[Message]]] = {}
-    for module in iter_modules(ottla.wire.data.__path__):
-        name = re.sub(r"(?:^|_)(\w)", lambda letter: letter[1].upper(), module.name)
-        key, value = others().get(f"{name}Key"), others().get(f"{name}Value")
-        if key and value and _ELSEWHERE.get(module.name, CONSUMER_OFFSETS) == topic:
+    for name, key in others().items():
+        value = others().get(f"{name.removesuffix('Key')}Value")
+        if value and _ELSEWHERE.get(key.__module__.rpartition(".")[2], CONSUMER_OFFSETS) == topic:
             found[_type_of(key)] = key, value
     return found
 

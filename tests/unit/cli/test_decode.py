@@ -31,7 +31,7 @@ from ottla.wire.apis import API
 from ottla.wire.data import encode_key, encode_value
 from ottla.wire.data.consumer_protocol import ConsumerProtocolSubscription
 from ottla.wire.data.control_records import EndTxnMarker
-from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
+from ottla.wire.data.offset_commits import OffsetCommitKey, OffsetCommitValue
 from ottla.wire.framing import FrameHeader, encode_request, encode_response
 from ottla.wire.schema import Message
 from tests.fuzz.mutations import mutations

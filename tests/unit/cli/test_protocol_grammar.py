@@ -10,7 +10,7 @@ from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.apis import API
-from ottla.wire.data.consumer_group_current_member_assignment import ConsumerGroupCurrentMemberAssignmentValue
+from ottla.wire.data.consumer_groups import ConsumerGroupCurrentMemberAssignmentValue
 from ottla.wire.schema import Message, versions
 from tests.unit.wire.values import EVERY
 

@@ -25,7 +25,7 @@ from ottla.coord.records import (
 from ottla.coord.runtime.record_reader import RecordRows, UnreadableRecord
 from ottla.coord.settings import GroupSettings
 from ottla.wire import encode
-from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
+from ottla.wire.data.offset_commits import OffsetCommitKey, OffsetCommitValue
 from tests.support.coordinator_records import COMMITTED, DAMAGED, NEAR, NEAR_KEYS, NEAR_VALUES, PAIRS, Pair, state
 
 

@@ -21,9 +21,9 @@ from ottla.wire.api.produce import ProduceRequest, ProduceResponse
 from ottla.wire.codec import plain
 from ottla.wire.codec.plans import plan_of
 from ottla.wire.data import decode_from_member, decode_key, decode_value, encode_key, encode_value, peek
-from ottla.wire.data.consumer_group_member_metadata import ConsumerGroupMemberMetadataValue
+from ottla.wire.data.consumer_groups import ConsumerGroupMemberMetadataValue
 from ottla.wire.data.consumer_protocol import ConsumerProtocolSubscription
-from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue
+from ottla.wire.data.offset_commits import OffsetCommitKey, OffsetCommitValue
 from ottla.wire.faults import Malformed
 from ottla.wire.inspection.walk import leaves
 from ottla.wire.schema import Message, i32, message, since, struct

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from ottla.broker.handlers.config_resources import BROKER, GROUP, TOPIC, ConfigRefused, group_configs, named_broker, topic_configs
 from ottla.broker.identity import BrokerIdentity
@@ -37,8 +37,6 @@ from ottla.wire.errors import INVALID_CONFIG, INVALID_REQUEST
 Altering = Request[AlterConfigsRequest] | Request[IncrementalAlterConfigsRequest]
 AlteredResource = AlterConfigsRequest.AlterConfigsResource | IncrementalAlterConfigsRequest.AlterConfigsResource
 Altered = AlterConfigsResponse.AlterConfigsResourceResponse
-IncrementallyAltered = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
-A = TypeVar("A", AlterConfigsResponse.AlterConfigsResourceResponse, IncrementalAlterConfigsResponse.AlterConfigsResourceResponse)
 
 
 class AlterContext(NamedTuple):
@@ -66,7 +64,7 @@ def alter_configs(request: Request[AlterConfigsRequest], context: AlterContext) 
     resources = request.body.resources
     changes = [[ConfigChange(each.name, SET, each.value) for each in one.configs[: MOST_CHANGES + 1]] for one in resources]
     decisions = yield from _decided(context, request, resources, changes, {})
-    results = [_result(Altered, *each) for each in zip(resources, decisions, strict=True)]
+    results = [_result(*each) for each in zip(resources, decisions, strict=True)]
     return AlterConfigsResponse(responses=results)
 
 
@@ -84,7 +82,7 @@ def incremental_alter_configs(request: Request[IncrementalAlterConfigsRequest], 
         for one in resources
     ]
     decisions = yield from _decided(context, request, resources, changes, None)
-    results = [_result(IncrementallyAltered, *each) for each in zip(resources, decisions, strict=True)]
+    results = [_result(*each) for each in zip(resources, decisions, strict=True)]
     return IncrementalAlterConfigsResponse(responses=results)
 
 
@@ -112,8 +110,8 @@ def _decided(
     return [decided[number] for number in range(len(resources))]
 
 
-def _result(kind: type[A], resource: AlteredResource, decision: Decision) -> A:
-    return kind(
+def _result(resource: AlteredResource, decision: Decision) -> Altered:
+    return Altered(
         error_code=decision.error_code,
         error_message=decision.message,
         resource_type=resource.resource_type,

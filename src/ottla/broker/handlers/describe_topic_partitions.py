@@ -36,7 +36,7 @@ TOPICS: Final = ("topics", "partitions")
 
 TopicResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 PartitionResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
-Cursor = DescribeTopicPartitionsResponse.Cursor
+Cursor = DescribeTopicPartitionsRequest.Cursor
 
 
 @serves(

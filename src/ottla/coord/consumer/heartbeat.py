@@ -22,7 +22,7 @@ from ottla.wire.schema import Uuid
 
 Ask = Asked[ConsumerGroupHeartbeatRequest]
 Assignment = ConsumerGroupHeartbeatResponse.Assignment
-TopicPartitions = ConsumerGroupHeartbeatResponse.TopicPartitions
+TopicPartitions = ConsumerGroupHeartbeatRequest.TopicPartitions
 
 
 def refusal(refused: Refusal) -> ConsumerGroupHeartbeatResponse:

@@ -12,13 +12,7 @@ from ottla.coord.consumer.assign import Partitions
 from ottla.coord.consumer.member import Classic, Epochs
 from ottla.coord.consumer.names import in_order
 from ottla.coord.consumer.states import MemberState
-from ottla.wire.data import consumer_group_current_member_assignment as current_data
-from ottla.wire.data import consumer_group_member_metadata as member_data
-from ottla.wire.data import consumer_group_metadata as group_data
-from ottla.wire.data import consumer_group_partition_metadata as old_data
-from ottla.wire.data import consumer_group_regular_expression as pattern_data
-from ottla.wire.data import consumer_group_target_assignment_member as target_data
-from ottla.wire.data import consumer_group_target_assignment_metadata as target_epoch_data
+from ottla.wire.data import consumer_groups as data
 from ottla.wire.data import decode_key, decode_value, encode_key, encode_value
 from ottla.wire.schema import Message
 
@@ -156,46 +150,46 @@ def encode_record(record: ConsumerStored) -> tuple[bytes, bytes | None]:
     return encode_key(key), None if value is None else encode_value(value, VERSION)
 
 
-def _group_key(record: EpochStored | EpochForgotten) -> group_data.ConsumerGroupMetadataKey:
-    return group_data.ConsumerGroupMetadataKey(group_id=record.group_id)
+def _group_key(record: EpochStored | EpochForgotten) -> data.ConsumerGroupMetadataKey:
+    return data.ConsumerGroupMetadataKey(group_id=record.group_id)
 
 
-def _old_key(record: OldMetadataStored | OldMetadataForgotten) -> old_data.ConsumerGroupPartitionMetadataKey:
-    return old_data.ConsumerGroupPartitionMetadataKey(group_id=record.group_id)
+def _old_key(record: OldMetadataStored | OldMetadataForgotten) -> data.ConsumerGroupPartitionMetadataKey:
+    return data.ConsumerGroupPartitionMetadataKey(group_id=record.group_id)
 
 
-def _member_key(record: MemberStored | MemberForgotten) -> member_data.ConsumerGroupMemberMetadataKey:
-    return member_data.ConsumerGroupMemberMetadataKey(group_id=record.group_id, member_id=record.member_id)
+def _member_key(record: MemberStored | MemberForgotten) -> data.ConsumerGroupMemberMetadataKey:
+    return data.ConsumerGroupMemberMetadataKey(group_id=record.group_id, member_id=record.member_id)
 
 
 def _target_epoch_key(
     record: TargetEpochStored | TargetEpochForgotten,
-) -> target_epoch_data.ConsumerGroupTargetAssignmentMetadataKey:
-    return target_epoch_data.ConsumerGroupTargetAssignmentMetadataKey(group_id=record.group_id)
+) -> data.ConsumerGroupTargetAssignmentMetadataKey:
+    return data.ConsumerGroupTargetAssignmentMetadataKey(group_id=record.group_id)
 
 
-def _target_key(record: TargetStored | TargetForgotten) -> target_data.ConsumerGroupTargetAssignmentMemberKey:
-    return target_data.ConsumerGroupTargetAssignmentMemberKey(group_id=record.group_id, member_id=record.member_id)
+def _target_key(record: TargetStored | TargetForgotten) -> data.ConsumerGroupTargetAssignmentMemberKey:
+    return data.ConsumerGroupTargetAssignmentMemberKey(group_id=record.group_id, member_id=record.member_id)
 
 
-def _current_key(record: CurrentStored | CurrentForgotten) -> current_data.ConsumerGroupCurrentMemberAssignmentKey:
-    return current_data.ConsumerGroupCurrentMemberAssignmentKey(group_id=record.group_id, member_id=record.member_id)
+def _current_key(record: CurrentStored | CurrentForgotten) -> data.ConsumerGroupCurrentMemberAssignmentKey:
+    return data.ConsumerGroupCurrentMemberAssignmentKey(group_id=record.group_id, member_id=record.member_id)
 
 
-def _pattern_key(record: PatternStored | PatternForgotten) -> pattern_data.ConsumerGroupRegularExpressionKey:
-    return pattern_data.ConsumerGroupRegularExpressionKey(group_id=record.group_id, regular_expression=record.pattern)
+def _pattern_key(record: PatternStored | PatternForgotten) -> data.ConsumerGroupRegularExpressionKey:
+    return data.ConsumerGroupRegularExpressionKey(group_id=record.group_id, regular_expression=record.pattern)
 
 
-def _group_value(record: EpochStored) -> group_data.ConsumerGroupMetadataValue:
-    return group_data.ConsumerGroupMetadataValue(epoch=record.epoch, metadata_hash=record.metadata_hash)
+def _group_value(record: EpochStored) -> data.ConsumerGroupMetadataValue:
+    return data.ConsumerGroupMetadataValue(epoch=record.epoch, metadata_hash=record.metadata_hash)
 
 
-def _old_value(record: OldMetadataStored) -> old_data.ConsumerGroupPartitionMetadataValue:
-    return old_data.ConsumerGroupPartitionMetadataValue()
+def _old_value(record: OldMetadataStored) -> data.ConsumerGroupPartitionMetadataValue:
+    return data.ConsumerGroupPartitionMetadataValue()
 
 
-def _member_value(record: MemberStored) -> member_data.ConsumerGroupMemberMetadataValue:
-    value = member_data.ConsumerGroupMemberMetadataValue
+def _member_value(record: MemberStored) -> data.ConsumerGroupMemberMetadataValue:
+    value = data.ConsumerGroupMemberMetadataValue
     classic = None
     if record.classic is not None:
         protocols = [value.ClassicProtocol(name=name, metadata=metadata) for name, metadata in record.classic.protocols]
@@ -213,13 +207,13 @@ def _member_value(record: MemberStored) -> member_data.ConsumerGroupMemberMetada
     )
 
 
-def _target_epoch_value(record: TargetEpochStored) -> target_epoch_data.ConsumerGroupTargetAssignmentMetadataValue:
-    value = target_epoch_data.ConsumerGroupTargetAssignmentMetadataValue
+def _target_epoch_value(record: TargetEpochStored) -> data.ConsumerGroupTargetAssignmentMetadataValue:
+    value = data.ConsumerGroupTargetAssignmentMetadataValue
     return value(assignment_epoch=record.epoch, assignment_timestamp=record.wall_ms)
 
 
-def _target_value(record: TargetStored) -> target_data.ConsumerGroupTargetAssignmentMemberValue:
-    value = target_data.ConsumerGroupTargetAssignmentMemberValue
+def _target_value(record: TargetStored) -> data.ConsumerGroupTargetAssignmentMemberValue:
+    value = data.ConsumerGroupTargetAssignmentMemberValue
     return value(
         topic_partitions=[
             value.TopicPartition(topic_id=topic_id, partitions=sorted(partitions))
@@ -231,8 +225,8 @@ def _target_value(record: TargetStored) -> target_data.ConsumerGroupTargetAssign
 _NOTHING = encode_value(_target_value(TargetStored("", "", {})), VERSION)
 
 
-def _current_value(record: CurrentStored) -> current_data.ConsumerGroupCurrentMemberAssignmentValue:
-    return current_data.ConsumerGroupCurrentMemberAssignmentValue(
+def _current_value(record: CurrentStored) -> data.ConsumerGroupCurrentMemberAssignmentValue:
+    return data.ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=record.epoch,
         previous_member_epoch=record.previous_epoch,
         state=record.state.value,
@@ -241,23 +235,21 @@ def _current_value(record: CurrentStored) -> current_data.ConsumerGroupCurrentMe
     )
 
 
-def _with_epochs(epochs: Epochs) -> list[current_data.ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions]:
-    held = current_data.ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions
+def _with_epochs(epochs: Epochs) -> list[data.ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions]:
+    held = data.ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions
     return [
         held(topic_id=topic_id, partitions=list(partitions), assignment_epochs=list(partitions.values()))
         for topic_id, partitions in epochs.items()
     ]
 
 
-def _pattern_value(record: PatternStored) -> pattern_data.ConsumerGroupRegularExpressionValue:
-    return pattern_data.ConsumerGroupRegularExpressionValue(
+def _pattern_value(record: PatternStored) -> data.ConsumerGroupRegularExpressionValue:
+    return data.ConsumerGroupRegularExpressionValue(
         topics=in_order(record.topics), version=record.version, timestamp=record.wall_ms
     )
 
 
-def _read_member(
-    key: member_data.ConsumerGroupMemberMetadataKey, value: member_data.ConsumerGroupMemberMetadataValue
-) -> MemberStored:
+def _read_member(key: data.ConsumerGroupMemberMetadataKey, value: data.ConsumerGroupMemberMetadataValue) -> MemberStored:
     classic = None
     if value.classic_member_metadata is not None:
         held = value.classic_member_metadata
@@ -279,14 +271,14 @@ def _read_member(
 
 
 def _read_target(
-    key: target_data.ConsumerGroupTargetAssignmentMemberKey, value: target_data.ConsumerGroupTargetAssignmentMemberValue
+    key: data.ConsumerGroupTargetAssignmentMemberKey, value: data.ConsumerGroupTargetAssignmentMemberValue
 ) -> TargetStored:
     partitions = {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.topic_partitions}
     return TargetStored(key.group_id, key.member_id, partitions)
 
 
 def _read_current(
-    key: current_data.ConsumerGroupCurrentMemberAssignmentKey, value: current_data.ConsumerGroupCurrentMemberAssignmentValue
+    key: data.ConsumerGroupCurrentMemberAssignmentKey, value: data.ConsumerGroupCurrentMemberAssignmentValue
 ) -> CurrentStored:
     """Return a member's assignment.
 
@@ -307,7 +299,7 @@ def _read_current(
 
 
 def _read_epochs(
-    topics: list[current_data.ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions], epoch: int
+    topics: list[data.ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions], epoch: int
 ) -> dict[bytes, Mapping[int, int]]:
     read: dict[bytes, Mapping[int, int]] = {}
     for topic in topics:
@@ -318,9 +310,7 @@ def _read_epochs(
     return read
 
 
-def _read_pattern(
-    key: pattern_data.ConsumerGroupRegularExpressionKey, value: pattern_data.ConsumerGroupRegularExpressionValue
-) -> PatternStored:
+def _read_pattern(key: data.ConsumerGroupRegularExpressionKey, value: data.ConsumerGroupRegularExpressionValue) -> PatternStored:
     topics = frozenset(value.topics)
     return PatternStored(key.group_id, key.regular_expression, topics, value.version, value.timestamp)
 
@@ -365,44 +355,44 @@ def _decoder(
 
 DECODE: dict[int, Decoder] = {
     3: _decoder(
-        group_data.ConsumerGroupMetadataKey,
-        group_data.ConsumerGroupMetadataValue,
+        data.ConsumerGroupMetadataKey,
+        data.ConsumerGroupMetadataValue,
         lambda key, value: EpochStored(key.group_id, value.epoch, value.metadata_hash),
         lambda key: EpochForgotten(key.group_id),
     ),
     4: _decoder(
-        old_data.ConsumerGroupPartitionMetadataKey,
-        old_data.ConsumerGroupPartitionMetadataValue,
+        data.ConsumerGroupPartitionMetadataKey,
+        data.ConsumerGroupPartitionMetadataValue,
         lambda key, value: OldMetadataStored(key.group_id),
         lambda key: OldMetadataForgotten(key.group_id),
     ),
     5: _decoder(
-        member_data.ConsumerGroupMemberMetadataKey,
-        member_data.ConsumerGroupMemberMetadataValue,
+        data.ConsumerGroupMemberMetadataKey,
+        data.ConsumerGroupMemberMetadataValue,
         _read_member,
         lambda key: MemberForgotten(key.group_id, key.member_id),
     ),
     6: _decoder(
-        target_epoch_data.ConsumerGroupTargetAssignmentMetadataKey,
-        target_epoch_data.ConsumerGroupTargetAssignmentMetadataValue,
+        data.ConsumerGroupTargetAssignmentMetadataKey,
+        data.ConsumerGroupTargetAssignmentMetadataValue,
         lambda key, value: TargetEpochStored(key.group_id, value.assignment_epoch, value.assignment_timestamp),
         lambda key: TargetEpochForgotten(key.group_id),
     ),
     7: _decoder(
-        target_data.ConsumerGroupTargetAssignmentMemberKey,
-        target_data.ConsumerGroupTargetAssignmentMemberValue,
+        data.ConsumerGroupTargetAssignmentMemberKey,
+        data.ConsumerGroupTargetAssignmentMemberValue,
         _read_target,
         lambda key: TargetForgotten(key.group_id, key.member_id),
     ),
     8: _decoder(
-        current_data.ConsumerGroupCurrentMemberAssignmentKey,
-        current_data.ConsumerGroupCurrentMemberAssignmentValue,
+        data.ConsumerGroupCurrentMemberAssignmentKey,
+        data.ConsumerGroupCurrentMemberAssignmentValue,
         _read_current,
         lambda key: CurrentForgotten(key.group_id, key.member_id),
     ),
     16: _decoder(
-        pattern_data.ConsumerGroupRegularExpressionKey,
-        pattern_data.ConsumerGroupRegularExpressionValue,
+        data.ConsumerGroupRegularExpressionKey,
+        data.ConsumerGroupRegularExpressionValue,
         _read_pattern,
         lambda key: PatternForgotten(key.group_id, key.regular_expression),
     ),

@@ -5,24 +5,19 @@ KIP-853. Version 1 can request a response before the change is committed.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct, u16
+from ottla.wire.api.describe_quorum import DescribeQuorumResponse
+from ottla.wire.schema import Message, Uuid, i16, i32, message, since
 
 
 @message(key=80, valid="0-1", flexible="0+")
 class AddRaftVoterRequest(Message):
     """Id, directory and listeners of the voter."""
 
-    @struct
-    class Listener(Struct):
-        name: str = since()
-        host: str = since()
-        port: u16 = since()
-
     cluster_id: str | None = since()
     timeout_ms: i32 = since()
     voter_id: i32 = since()
     voter_directory_id: Uuid = since()
-    listeners: list[AddRaftVoterRequest.Listener] = since()
+    listeners: list[DescribeQuorumResponse.Listener] = since()
     ack_when_committed: bool = since("1+", default=True)
 
 

@@ -5,6 +5,7 @@ KIP-595. Version 1 adds endpoints (KIP-853).
 
 from __future__ import annotations
 
+from ottla.wire.api.vote import VoteResponse
 from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct, u16
 
 
@@ -52,12 +53,6 @@ class BeginQuorumEpochResponse(Message):
         topic_name: str = since()
         partitions: list[BeginQuorumEpochResponse.PartitionData] = since()
 
-    @struct
-    class NodeEndpoint(Struct):
-        node_id: i32 = since("1+")
-        host: str = since("1+")
-        port: u16 = since("1+")
-
     error_code: i16 = since()
     topics: list[BeginQuorumEpochResponse.TopicData] = since()
-    node_endpoints: list[BeginQuorumEpochResponse.NodeEndpoint] = since("1+", tag=0)
+    node_endpoints: list[VoteResponse.NodeEndpoint] = since("1+", tag=0)

@@ -34,13 +34,8 @@ class ConsumerGroupHeartbeatResponse(Message):
     """The member's epoch, and its assignment if this has changed."""
 
     @struct
-    class TopicPartitions(Struct):
-        topic_id: Uuid = since()
-        partitions: list[i32] = since()
-
-    @struct
     class Assignment(Struct):
-        topic_partitions: list[ConsumerGroupHeartbeatResponse.TopicPartitions] = since()
+        topic_partitions: list[ConsumerGroupHeartbeatRequest.TopicPartitions] = since()
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

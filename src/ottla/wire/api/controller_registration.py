@@ -5,31 +5,19 @@ KIP-919.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct, u16
+from ottla.wire.api.broker_registration import BrokerRegistrationRequest
+from ottla.wire.schema import Message, Uuid, i16, i32, message, since
 
 
 @message(key=70, valid="0", flexible="0+")
 class ControllerRegistrationRequest(Message):
     """The controller's ids, listeners and features."""
 
-    @struct
-    class Listener(Struct):
-        name: str = since()
-        host: str = since()
-        port: u16 = since()
-        security_protocol: i16 = since()
-
-    @struct
-    class Feature(Struct):
-        name: str = since()
-        min_supported_version: i16 = since()
-        max_supported_version: i16 = since()
-
     controller_id: i32 = since()
     incarnation_id: Uuid = since()
     zk_migration_ready: bool = since()
-    listeners: list[ControllerRegistrationRequest.Listener] = since()
-    features: list[ControllerRegistrationRequest.Feature] = since()
+    listeners: list[BrokerRegistrationRequest.Listener] = since()
+    features: list[BrokerRegistrationRequest.Feature] = since()
 
 
 @message(key=70, valid="0", flexible="0+")

@@ -54,9 +54,9 @@ class DescribeQuorumResponse(Message):
 
     @struct
     class Listener(Struct):
-        name: str = since("2+")
-        host: str = since("2+")
-        port: u16 = since("2+")
+        name: str = since()
+        host: str = since()
+        port: u16 = since()
 
     @struct
     class Node(Struct):

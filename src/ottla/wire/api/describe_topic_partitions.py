@@ -51,11 +51,6 @@ class DescribeTopicPartitionsResponse(Message):
         partitions: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition] = since()
         topic_authorized_operations: i32 = since(default=-(1 << 31))
 
-    @struct
-    class Cursor(Struct):
-        topic_name: str = since()
-        partition_index: i32 = since()
-
     throttle_time_ms: i32 = since(ignorable=True)
     topics: list[DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic] = since()
-    next_cursor: DescribeTopicPartitionsResponse.Cursor | None = since(default=None)
+    next_cursor: DescribeTopicPartitionsRequest.Cursor | None = since(default=None)

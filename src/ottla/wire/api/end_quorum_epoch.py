@@ -5,7 +5,9 @@ KIP-595. Version 1 adds endpoints (KIP-853).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct, u16
+from ottla.wire.api.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+from ottla.wire.api.vote import VoteResponse
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
 
 
 @message(key=54, valid="0-1", flexible="1+")
@@ -30,15 +32,9 @@ class EndQuorumEpochRequest(Message):
         topic_name: str = since()
         partitions: list[EndQuorumEpochRequest.PartitionData] = since()
 
-    @struct
-    class LeaderEndpoint(Struct):
-        name: str = since("1+")
-        host: str = since("1+")
-        port: u16 = since("1+")
-
     cluster_id: str | None = since(default=None)
     topics: list[EndQuorumEpochRequest.TopicData] = since()
-    leader_endpoints: list[EndQuorumEpochRequest.LeaderEndpoint] = since("1+", ignorable=True)
+    leader_endpoints: list[BeginQuorumEpochRequest.LeaderEndpoint] = since("1+", ignorable=True)
 
 
 @message(key=54, valid="0-1", flexible="1+")
@@ -46,23 +42,10 @@ class EndQuorumEpochResponse(Message):
     """The leader and epoch in the voter's state."""
 
     @struct
-    class PartitionData(Struct):
-        partition_index: i32 = since()
-        error_code: i16 = since()
-        leader_id: i32 = since()
-        leader_epoch: i32 = since()
-
-    @struct
     class TopicData(Struct):
         topic_name: str = since()
-        partitions: list[EndQuorumEpochResponse.PartitionData] = since()
-
-    @struct
-    class NodeEndpoint(Struct):
-        node_id: i32 = since("1+")
-        host: str = since("1+")
-        port: u16 = since("1+")
+        partitions: list[BeginQuorumEpochResponse.PartitionData] = since()
 
     error_code: i16 = since()
     topics: list[EndQuorumEpochResponse.TopicData] = since()
-    node_endpoints: list[EndQuorumEpochResponse.NodeEndpoint] = since("1+", tag=0)
+    node_endpoints: list[VoteResponse.NodeEndpoint] = since("1+", tag=0)

@@ -5,7 +5,8 @@ KIP-630. Version 1 adds directories and endpoints (KIP-853).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Records, Struct, Uuid, i16, i32, i64, message, since, struct, u16
+from ottla.wire.api.vote import VoteResponse
+from ottla.wire.schema import Message, Records, Struct, Uuid, i16, i32, i64, message, since, struct
 
 
 @message(key=59, valid="0-1", flexible="0+")
@@ -41,11 +42,6 @@ class FetchSnapshotResponse(Message):
     """Bytes of the snapshot."""
 
     @struct
-    class SnapshotId(Struct):
-        end_offset: i64 = since()
-        epoch: i32 = since()
-
-    @struct
     class LeaderIdAndEpoch(Struct):
         leader_id: i32 = since()
         leader_epoch: i32 = since()
@@ -54,7 +50,7 @@ class FetchSnapshotResponse(Message):
     class PartitionSnapshot(Struct):
         index: i32 = since()
         error_code: i16 = since()
-        snapshot_id: FetchSnapshotResponse.SnapshotId = since()
+        snapshot_id: FetchSnapshotRequest.SnapshotId = since()
         current_leader: FetchSnapshotResponse.LeaderIdAndEpoch | None = since(tag=0, default=None)
         size: i64 = since()
         position: i64 = since()
@@ -65,13 +61,7 @@ class FetchSnapshotResponse(Message):
         name: str = since()
         partitions: list[FetchSnapshotResponse.PartitionSnapshot] = since()
 
-    @struct
-    class NodeEndpoint(Struct):
-        node_id: i32 = since("1+")
-        host: str = since("1+")
-        port: u16 = since("1+")
-
     throttle_time_ms: i32 = since(ignorable=True)
     error_code: i16 = since()
     topics: list[FetchSnapshotResponse.TopicSnapshot] = since()
-    node_endpoints: list[FetchSnapshotResponse.NodeEndpoint] = since("1+", tag=0)
+    node_endpoints: list[VoteResponse.NodeEndpoint] = since("1+", tag=0)

@@ -5,7 +5,8 @@ KIP-339.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+from ottla.wire.api.alter_configs import AlterConfigsResponse
+from ottla.wire.schema import Message, Struct, i8, i32, message, since, struct
 
 
 @message(key=44, valid="0-1", flexible="1+")
@@ -32,12 +33,5 @@ class IncrementalAlterConfigsRequest(Message):
 class IncrementalAlterConfigsResponse(Message):
     """The error of each resource."""
 
-    @struct
-    class AlterConfigsResourceResponse(Struct):
-        error_code: i16 = since()
-        error_message: str | None = since()
-        resource_type: i8 = since()
-        resource_name: str = since()
-
     throttle_time_ms: i32 = since()
-    responses: list[IncrementalAlterConfigsResponse.AlterConfigsResourceResponse] = since()
+    responses: list[AlterConfigsResponse.AlterConfigsResourceResponse] = since()

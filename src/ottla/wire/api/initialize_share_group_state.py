@@ -5,7 +5,8 @@ KIP-932.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
+from ottla.wire.api.write_share_group_state import WriteShareGroupStateResponse
+from ottla.wire.schema import Message, Struct, Uuid, i32, i64, message, since, struct
 
 
 @message(key=83, valid="0", flexible="0+")
@@ -32,14 +33,8 @@ class InitializeShareGroupStateResponse(Message):
     """The error of each partition."""
 
     @struct
-    class PartitionResult(Struct):
-        partition: i32 = since()
-        error_code: i16 = since()
-        error_message: str | None = since(default=None)
-
-    @struct
     class InitializeStateResult(Struct):
         topic_id: Uuid = since()
-        partitions: list[InitializeShareGroupStateResponse.PartitionResult] = since()
+        partitions: list[WriteShareGroupStateResponse.PartitionResult] = since()
 
     results: list[InitializeShareGroupStateResponse.InitializeStateResult] = since()

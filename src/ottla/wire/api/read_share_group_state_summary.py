@@ -5,6 +5,7 @@ KIP-932. Version 1 counts completed deliveries (KIP-1226).
 
 from __future__ import annotations
 
+from ottla.wire.api.read_share_group_state import ReadShareGroupStateRequest
 from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
 
 
@@ -13,14 +14,9 @@ class ReadShareGroupStateSummaryRequest(Message):
     """The partitions."""
 
     @struct
-    class PartitionData(Struct):
-        partition: i32 = since()
-        leader_epoch: i32 = since()
-
-    @struct
     class ReadStateSummaryData(Struct):
         topic_id: Uuid = since()
-        partitions: list[ReadShareGroupStateSummaryRequest.PartitionData] = since()
+        partitions: list[ReadShareGroupStateRequest.PartitionData] = since()
 
     group_id: str = since()
     topics: list[ReadShareGroupStateSummaryRequest.ReadStateSummaryData] = since()

@@ -5,7 +5,8 @@ KIP-932. Version 0 was never stable. Version 2 renews acquisitions (KIP-1222).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message, since, struct
+from ottla.wire.api.share_fetch import ShareFetchRequest, ShareFetchResponse
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
 
 
 @message(key=79, valid="0-2", flexible="0+")
@@ -13,15 +14,9 @@ class ShareAcknowledgeRequest(Message):
     """Ranges of offsets and their acknowledgement types."""
 
     @struct
-    class AcknowledgementBatch(Struct):
-        first_offset: i64 = since()
-        last_offset: i64 = since()
-        acknowledge_types: list[i8] = since()
-
-    @struct
     class AcknowledgePartition(Struct):
         partition_index: i32 = since()
-        acknowledgement_batches: list[ShareAcknowledgeRequest.AcknowledgementBatch] = since()
+        acknowledgement_batches: list[ShareFetchRequest.AcknowledgementBatch] = since()
 
     @struct
     class AcknowledgeTopic(Struct):
@@ -40,32 +35,20 @@ class ShareAcknowledgeResponse(Message):
     """The error of each partition."""
 
     @struct
-    class LeaderIdAndEpoch(Struct):
-        leader_id: i32 = since()
-        leader_epoch: i32 = since()
-
-    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
         error_message: str | None = since(default=None)
-        current_leader: ShareAcknowledgeResponse.LeaderIdAndEpoch = since()
+        current_leader: ShareFetchResponse.LeaderIdAndEpoch = since()
 
     @struct
     class ShareAcknowledgeTopicResponse(Struct):
         topic_id: Uuid = since()
         partitions: list[ShareAcknowledgeResponse.PartitionData] = since()
 
-    @struct
-    class NodeEndpoint(Struct):
-        node_id: i32 = since()
-        host: str = since()
-        port: i32 = since()
-        rack: str | None = since(default=None)
-
     throttle_time_ms: i32 = since()
     error_code: i16 = since()
     error_message: str | None = since(default=None)
     acquisition_lock_timeout_ms: i32 = since("2+", ignorable=True)
     responses: list[ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse] = since()
-    node_endpoints: list[ShareAcknowledgeResponse.NodeEndpoint] = since()
+    node_endpoints: list[ShareFetchResponse.NodeEndpoint] = since()

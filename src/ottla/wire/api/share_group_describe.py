@@ -5,7 +5,8 @@ KIP-932. Version 0 was never stable.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
+from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeResponse
+from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 
 @message(key=77, valid="0-1", flexible="0+")
@@ -21,16 +22,6 @@ class ShareGroupDescribeResponse(Message):
     """Epochs, members and their assignments."""
 
     @struct
-    class TopicPartitions(Struct):
-        topic_id: Uuid = since()
-        topic_name: str = since()
-        partitions: list[i32] = since()
-
-    @struct
-    class Assignment(Struct):
-        topic_partitions: list[ShareGroupDescribeResponse.TopicPartitions] = since()
-
-    @struct
     class Member(Struct):
         member_id: str = since()
         rack_id: str | None = since(default=None)
@@ -38,7 +29,7 @@ class ShareGroupDescribeResponse(Message):
         client_id: str = since()
         client_host: str = since()
         subscribed_topic_names: list[str] = since()
-        assignment: ShareGroupDescribeResponse.Assignment = since()
+        assignment: ConsumerGroupDescribeResponse.Assignment = since()
 
     @struct
     class DescribedGroup(Struct):

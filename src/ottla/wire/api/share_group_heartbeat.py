@@ -5,6 +5,7 @@ KIP-932. Version 0 was never stable.
 
 from __future__ import annotations
 
+from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
 
 
@@ -28,14 +29,10 @@ class ShareGroupHeartbeatResponse(Message):
         topic_id: Uuid = since()
         partitions: list[i32] = since()
 
-    @struct
-    class Assignment(Struct):
-        topic_partitions: list[ShareGroupHeartbeatResponse.TopicPartitions] = since()
-
     throttle_time_ms: i32 = since()
     error_code: i16 = since()
     error_message: str | None = since(default=None)
     member_id: str | None = since(default=None)
     member_epoch: i32 = since()
     heartbeat_interval_ms: i32 = since()
-    assignment: ShareGroupHeartbeatResponse.Assignment | None = since(default=None)
+    assignment: ConsumerGroupHeartbeatResponse.Assignment | None = since(default=None)

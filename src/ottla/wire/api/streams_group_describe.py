@@ -5,7 +5,9 @@ KIP-1071. Version 1 adds the topology's description (KIP-1331).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since, struct, u16
+from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from ottla.wire.api.streams_group_topology_description_update import StreamsGroupTopologyDescriptionUpdateRequest
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
 
 
 @message(key=89, valid="0-1", flexible="0+")
@@ -22,70 +24,18 @@ class StreamsGroupDescribeResponse(Message):
     """The topology, members and tasks of each group."""
 
     @struct
-    class Endpoint(Struct):
-        host: str = since()
-        port: u16 = since()
-
-    @struct
-    class TaskOffset(Struct):
-        subtopology_id: str = since()
-        partition: i32 = since()
-        offset: i64 = since()
-
-    @struct
     class Assignment(Struct):
-        active_tasks: list[StreamsGroupDescribeResponse.TaskIds] = since()
-        standby_tasks: list[StreamsGroupDescribeResponse.TaskIds] = since()
-        warmup_tasks: list[StreamsGroupDescribeResponse.TaskIds] = since()
-
-    @struct
-    class TaskIds(Struct):
-        subtopology_id: str = since()
-        partitions: list[i32] = since()
-
-    @struct
-    class KeyValue(Struct):
-        key: str = since()
-        value: str = since()
-
-    @struct
-    class TopicInfo(Struct):
-        name: str = since()
-        partitions: i32 = since()
-        replication_factor: i16 = since()
-        topic_configs: list[StreamsGroupDescribeResponse.KeyValue] = since()
-
-    @struct
-    class TopologyDescription(Struct):
-        subtopologies: list[StreamsGroupDescribeResponse.TopologyDescriptionSubtopology] = since("1+")
-        global_stores: list[StreamsGroupDescribeResponse.TopologyDescriptionGlobalStore] = since("1+")
-
-    @struct
-    class TopologyDescriptionSubtopology(Struct):
-        subtopology_id: str = since("1+")
-        nodes: list[StreamsGroupDescribeResponse.TopologyDescriptionNode] = since("1+")
-
-    @struct
-    class TopologyDescriptionNode(Struct):
-        name: str = since("1+")
-        node_type: i8 = since("1+")
-        source_topics: list[str] = since("1+")
-        sink_topic: str | None = since("1+", default=None)
-        stores: list[str] = since("1+")
-        successors: list[str] = since("1+")
-
-    @struct
-    class TopologyDescriptionGlobalStore(Struct):
-        source: StreamsGroupDescribeResponse.TopologyDescriptionNode = since("1+")
-        processor: StreamsGroupDescribeResponse.TopologyDescriptionNode = since("1+")
+        active_tasks: list[StreamsGroupHeartbeatRequest.TaskIds] = since()
+        standby_tasks: list[StreamsGroupHeartbeatRequest.TaskIds] = since()
+        warmup_tasks: list[StreamsGroupHeartbeatRequest.TaskIds] = since()
 
     @struct
     class Subtopology(Struct):
         subtopology_id: str = since()
         source_topics: list[str] = since()
         repartition_sink_topics: list[str] = since()
-        state_changelog_topics: list[StreamsGroupDescribeResponse.TopicInfo] = since()
-        repartition_source_topics: list[StreamsGroupDescribeResponse.TopicInfo] = since()
+        state_changelog_topics: list[StreamsGroupHeartbeatRequest.TopicInfo] = since()
+        repartition_source_topics: list[StreamsGroupHeartbeatRequest.TopicInfo] = since()
 
     @struct
     class Topology(Struct):
@@ -102,10 +52,10 @@ class StreamsGroupDescribeResponse(Message):
         client_host: str = since()
         topology_epoch: i32 = since()
         process_id: str = since()
-        user_endpoint: StreamsGroupDescribeResponse.Endpoint | None = since(default=None)
-        client_tags: list[StreamsGroupDescribeResponse.KeyValue] = since()
-        task_offsets: list[StreamsGroupDescribeResponse.TaskOffset] = since()
-        task_end_offsets: list[StreamsGroupDescribeResponse.TaskOffset] = since()
+        user_endpoint: StreamsGroupHeartbeatRequest.Endpoint | None = since(default=None)
+        client_tags: list[StreamsGroupHeartbeatRequest.KeyValue] = since()
+        task_offsets: list[StreamsGroupHeartbeatRequest.TaskOffset] = since()
+        task_end_offsets: list[StreamsGroupHeartbeatRequest.TaskOffset] = since()
         assignment: StreamsGroupDescribeResponse.Assignment = since()
         target_assignment: StreamsGroupDescribeResponse.Assignment = since()
         is_classic: bool = since()
@@ -121,7 +71,7 @@ class StreamsGroupDescribeResponse(Message):
         topology: StreamsGroupDescribeResponse.Topology | None = since(default=None)
         members: list[StreamsGroupDescribeResponse.Member] = since()
         authorized_operations: i32 = since(default=-(1 << 31))
-        topology_description: StreamsGroupDescribeResponse.TopologyDescription | None = since("1+", default=None)
+        topology_description: StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescription | None = since("1+", default=None)
         topology_description_status: i8 = since("1+")
         assignor_name: str | None = since("1+", default=None, ignorable=True)
 

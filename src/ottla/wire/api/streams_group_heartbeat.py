@@ -95,18 +95,8 @@ class StreamsGroupHeartbeatResponse(Message):
         partitions: list[i32] = since()
 
     @struct
-    class TaskIds(Struct):
-        subtopology_id: str = since()
-        partitions: list[i32] = since()
-
-    @struct
-    class Endpoint(Struct):
-        host: str = since()
-        port: u16 = since()
-
-    @struct
     class EndpointToPartitions(Struct):
-        user_endpoint: StreamsGroupHeartbeatResponse.Endpoint = since()
+        user_endpoint: StreamsGroupHeartbeatRequest.Endpoint = since()
         active_partitions: list[StreamsGroupHeartbeatResponse.TopicPartition] = since()
         standby_partitions: list[StreamsGroupHeartbeatResponse.TopicPartition] = since()
 
@@ -120,9 +110,9 @@ class StreamsGroupHeartbeatResponse(Message):
     task_offset_interval_ms: i32 = since()
     acceptable_recovery_lag: i64 = since("1+", default=-1, ignorable=True)
     status: list[StreamsGroupHeartbeatResponse.Status] | None = since()
-    active_tasks: list[StreamsGroupHeartbeatResponse.TaskIds] | None = since(default=None)
-    standby_tasks: list[StreamsGroupHeartbeatResponse.TaskIds] | None = since(default=None)
-    warmup_tasks: list[StreamsGroupHeartbeatResponse.TaskIds] | None = since(default=None)
+    active_tasks: list[StreamsGroupHeartbeatRequest.TaskIds] | None = since(default=None)
+    standby_tasks: list[StreamsGroupHeartbeatRequest.TaskIds] | None = since(default=None)
+    warmup_tasks: list[StreamsGroupHeartbeatRequest.TaskIds] | None = since(default=None)
     topology_description_required: bool = since("1+")
     endpoint_information_epoch: i32 = since()
     partitions_by_user_endpoint: list[StreamsGroupHeartbeatResponse.EndpointToPartitions] | None = since(default=None)

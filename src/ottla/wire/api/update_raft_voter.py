@@ -5,18 +5,13 @@ KIP-853.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct, u16
+from ottla.wire.api.describe_quorum import DescribeQuorumResponse
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
 
 
 @message(key=82, valid="0", flexible="0+")
 class UpdateRaftVoterRequest(Message):
     """The voter's new listeners and versions."""
-
-    @struct
-    class Listener(Struct):
-        name: str = since()
-        host: str = since()
-        port: u16 = since()
 
     @struct
     class KRaftVersionFeature(Struct):
@@ -27,7 +22,7 @@ class UpdateRaftVoterRequest(Message):
     current_leader_epoch: i32 = since()
     voter_id: i32 = since()
     voter_directory_id: Uuid = since()
-    listeners: list[UpdateRaftVoterRequest.Listener] = since()
+    listeners: list[DescribeQuorumResponse.Listener] = since()
     kraft_version_feature: UpdateRaftVoterRequest.KRaftVersionFeature = since()
 
 

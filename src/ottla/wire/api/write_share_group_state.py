@@ -5,19 +5,13 @@ KIP-932. Version 1 counts completed deliveries (KIP-1226).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message, since, struct
+from ottla.wire.api.read_share_group_state import ReadShareGroupStateResponse
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
 
 
 @message(key=85, valid="0-1", flexible="0+")
 class WriteShareGroupStateRequest(Message):
     """The start offset and the state of each changed range."""
-
-    @struct
-    class StateBatch(Struct):
-        first_offset: i64 = since()
-        last_offset: i64 = since()
-        delivery_state: i8 = since()
-        delivery_count: i16 = since()
 
     @struct
     class PartitionData(Struct):
@@ -26,7 +20,7 @@ class WriteShareGroupStateRequest(Message):
         leader_epoch: i32 = since()
         start_offset: i64 = since()
         delivery_complete_count: i32 = since("1+", default=-1, ignorable=True)
-        state_batches: list[WriteShareGroupStateRequest.StateBatch] = since()
+        state_batches: list[ReadShareGroupStateResponse.StateBatch] = since()
 
     @struct
     class WriteStateData(Struct):
