@@ -15,7 +15,7 @@ from tests.tree.source import ROOT, Source, sources
 PUBLIC = ("src/ottla/client/", "src/ottla/net/client/")
 EMBEDDED = {
     f"src/ottla/net/{name}.py"
-    for name in ("process/embedded", "startup/start", "startup/data_directory", "server/exception_boundary", "startup/assignors")
+    for name in ("process/embedded", "startup/start", "startup/data_directory", "server/exception_boundary", "startup/plugins")
 }
 BUILTIN = {
     "TypeError": "an argument of a wrong type",

@@ -10,20 +10,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-from ottla.ports import (
-    NEW,
-    Change,
-    CommitSteps,
-    Condition,
-    Entry,
-    EntryExists,
-    NoEntry,
-    Registry,
-    SessionEvent,
-    Steps,
-    StorageFailed,
-    VersionConflict,
-)
+from ottla.ports import Change, CommitSteps, Condition, Entry, Registry, SessionEvent, Steps, StorageFailed
+from ottla.registry.tree import check_version, parents
 
 Changed = Callable[[str], None]
 
@@ -89,7 +77,8 @@ class EmbeddedRegistry:
     def commit(self, changes: Sequence[Change | Condition]) -> CommitSteps:
         for each in changes:
             if isinstance(each, Condition):
-                self._check(each)
+                entry = self.store.get(each.path)
+                check_version(each.path, None if entry is None else entry.version, each.version)
         made = [self._numbered(each) for each in changes if isinstance(each, Change)]
         if not made:
             return
@@ -119,16 +108,6 @@ class EmbeddedRegistry:
         created = self._created.get(path)
         return entry if entry is None or created is None else entry._replace(created=created)
 
-    def _check(self, condition: Condition) -> None:
-        entry = self.store.get(condition.path)
-        if condition.version == NEW:
-            if entry is not None:
-                raise EntryExists(condition.path)
-        elif entry is None:
-            raise NoEntry(condition.path)
-        elif entry.version != condition.version:
-            raise VersionConflict(f"{condition.path} has version {entry.version}, not {condition.version}")
-
     def _numbered(self, change: Change) -> Change:
         if not change.sequential:
             return change
@@ -151,7 +130,7 @@ class EmbeddedRegistry:
         self._fire(DATA, path)
         if value is None or not is_known:
             self._fire(CHILDREN, path)
-            for parent in _above(path):
+            for parent in parents(path):
                 self._fire(CHILDREN, parent)
                 if value is None:
                     break
@@ -163,8 +142,3 @@ class EmbeddedRegistry:
             if not watches[changed]:
                 del watches[changed]
             self._later(partial(changed, path))
-
-
-def _above(path: str) -> Iterator[str]:
-    while path := path.rpartition("/")[0]:
-        yield path

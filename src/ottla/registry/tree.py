@@ -116,7 +116,7 @@ class Tree:
     def ephemeral(self) -> list[str]:
         """Return the topmost ephemeral entries, sorted: removing an entry removes everything below it."""
         paths = {path for path, entry in self.entries() if entry.ephemeral}
-        return sorted(path for path in paths if not any(above in paths for above in _above(path)))
+        return sorted(path for path in paths if not any(above in paths for above in parents(path)))
 
     def put(self, path: str, entry: StoredEntry) -> None:
         """Set an entry that was read from a file, including its version."""
@@ -187,7 +187,7 @@ class Tree:
         path, value, version, ephemeral, *_ = change
         found = self._find(path)
         present = None if found is None else found.entry
-        _check(path, present, version)
+        check_version(path, None if present is None else present.version, version)
         if value is None and found is None:
             raise NoEntry(path)
         way, name = self._way(path, undo)
@@ -213,35 +213,33 @@ class Tree:
 def _link(way: list[_Branch], name: str, branch: _Branch | None) -> None:
     """Bind a name below the last branch of `way` to `branch`, or remove the name if `branch` is None. Adjust all sizes."""
     last = way[-1]
-    below = {} if last.below is None else last.below
+    if last.below is None:
+        last.below = {}
+    below = last.below  # kept when it is empty: after a change of `last` itself, the branch in its undo shares the dict
     before = below.pop(name, None) if branch is None else below.get(name)
     if branch is not None:
         below[name] = branch
-    last.below = below or None
     grown = (0 if branch is None else branch.size) - (0 if before is None else before.size)
     for one in way:
         one.size += grown
 
 
-def _above(path: str) -> Iterator[str]:
+def parents(path: str) -> Iterator[str]:
     """Iterate over the paths above `path`, beginning with its parent."""
-    parent = path.rpartition("/")[0]
-    while parent:
-        yield parent
-        parent = parent.rpartition("/")[0]
+    while path := path.rpartition("/")[0]:
+        yield path
 
 
-def _check(path: str, present: StoredEntry | None, version: int | None) -> None:
-    if version is None:
-        return
-    if version == NEW:
-        if present is not None:
-            raise EntryExists(path)
-        return
-    if present is None:
-        raise NoEntry(path)
-    if present.version != version:
-        raise VersionConflict(f"{path} has version {present.version}, not {version}")
+def check_version(path: str, known: int | None, wanted: int | None) -> None:
+    """Compare the version of an entry with the version that a change or a condition requires.
+
+    `known` is None if the entry does not exist. `wanted` is None if any version is accepted, and `NEW` if the entry must not exist.
+    Raises `EntryExists`, `NoEntry` or `VersionConflict`.
+    """
+    if wanted == NEW and known is not None:
+        raise EntryExists(path)
+    if wanted not in (None, NEW, known):
+        raise NoEntry(path) if known is None else VersionConflict(f"{path} has version {known}, not {wanted}")
 
 
 def removals(paths: Iterable[str]) -> list[Change]:

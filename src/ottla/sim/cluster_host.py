@@ -13,11 +13,11 @@ from ottla.broker.broker import BrokerMachine
 from ottla.broker.membership.directory import BROKER_EPOCH, NEW
 from ottla.broker.membership.membership import NotAMember
 from ottla.broker.serving.purgatory import DelayedReply
-from ottla.broker.serving.request import Answer, Close, Peer, Throttled
+from ottla.broker.serving.request import Peer
 from ottla.broker.settings import BrokerSettings, Listener
 from ottla.ports import ClusterPorts, Now, SessionEvent, StorageFailed
 from ottla.sim.ensemble import SimEnsemble
-from ottla.sim.host import Answered, Host
+from ottla.sim.host import Answered, Host, frame_of
 from ottla.sim.links import SimNetwork
 from ottla.sim.power import FaultyDisk, PowerCut
 from ottla.sim.process import DriftingClock, SimProcess
@@ -28,7 +28,6 @@ from ottla.wire.schema import Message
 PORT = 9092
 PROTOCOL = "inter.broker.protocol.version"
 RESTART_MS = HOUSE_EVERY_MS = 1_000
-SIZE_BYTES = 4
 
 
 class ClusterHost(Host):
@@ -263,22 +262,10 @@ class SimConnection:
                 self._open.append(answer)
                 answer.ready = partial(self._ready, answer, answered)
             else:
-                answered(_frame_of(answer.answer if isinstance(answer, DelayedReply) else answer))
+                answered(frame_of(answer.answer if isinstance(answer, DelayedReply) else answer))
 
     def _ready(self, delayed: DelayedReply, answered: Callable[[memoryview | None], None]) -> None:
         if delayed.done and delayed in self._open:
             self._open.remove(delayed)
-            answered(_frame_of(delayed.answer))
+            answered(frame_of(delayed.answer))
         self._go_on()
-
-
-def _frame_of(answer: Answer) -> memoryview | None:
-    """Return the frame of an answer without its size, or None if the answer closes the connection."""
-    parts = answer.parts if isinstance(answer, Throttled) else answer
-    if parts is None or isinstance(parts, Close):
-        return None
-    try:
-        whole = b"".join(part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in parts)
-    except StorageFailed:  # a reply that cannot be read closes its connection
-        return None
-    return memoryview(whole)[SIZE_BYTES:]

@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ottla.ports import Change, Condition, Entry, NoEntry, RegistryRefused
-from ottla.sim.entry_versions import check_version
+from ottla.registry.tree import check_version
 from ottla.sim.world import World
 
 DATA, CHILDREN = "data", "children"

@@ -10,7 +10,7 @@ from typing import Any
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.serving.purgatory import DelayedReply
-from ottla.broker.serving.request import Close, Peer
+from ottla.broker.serving.request import Answer, Close, Peer, Throttled
 from ottla.broker.settings import BrokerSettings
 from ottla.client.types import TopicPartition
 from ottla.coord.group_machine import GroupMachine
@@ -25,6 +25,7 @@ from ottla.wire.schema import Message
 Answered = Callable[[Any], None]
 """A callback that gets the decoded response. It gets None if the broker ended or closed the connection before the response."""
 
+SIZE_BYTES = 4
 SLOW_SYNC, SLOWEST_SYNC_MS = 0.1, 40
 """The share of syncs that are slow, so that a power cut finds unacknowledged data, and the longest duration of one in ms."""
 
@@ -157,7 +158,7 @@ class Host:
         self._correlation_id += 1
         number = self._correlation_id
         self._owed[number] = answered
-        frame = memoryview(bytearray(b"".join(encode_request(FrameHeader(key, version, number, "sim"), body))))[4:]
+        frame = memoryview(bytearray(b"".join(encode_request(FrameHeader(key, version, number, "sim"), body))))[SIZE_BYTES:]
         self._stamp()
         try:
             answer = self.broker.receive(frame, peer, self.clock.now())
@@ -191,19 +192,12 @@ class Host:
     def _ready(self, pending: DelayedReply, number: int, key: int, version: int) -> None:
         self._deliver(number, key, version, pending.answer)
 
-    def _deliver(self, number: int, key: int, version: int, parts: Any) -> None:
+    def _deliver(self, number: int, key: int, version: int, answer: Answer) -> None:
         answered = self._owed.pop(number, None)
         if answered is None:
             return
-        if parts is None or isinstance(parts, Close):
-            answered(None)
-            return
-        try:
-            frame = b"".join(part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in parts)
-        except StorageFailed:  # a reply that cannot be read closes its connection
-            answered(None)
-            return
-        answered(decode_response(key, version, frame[4:])[1])
+        frame = frame_of(answer)
+        answered(None if frame is None else decode_response(key, version, frame)[1])
 
     def _settle(self) -> None:
         if self.broker is None or self._syncing:
@@ -232,3 +226,15 @@ class Host:
             self.broker.settle(self.clock.now())
         while self.broker is not None and self.disk.run_syncs():
             self.broker.settle(self.clock.now())
+
+
+def frame_of(answer: Answer) -> memoryview | None:
+    """Return the frame of an answer without its size, or None if the answer closes the connection."""
+    parts = answer.parts if isinstance(answer, Throttled) else answer
+    if parts is None or isinstance(parts, Close):
+        return None
+    try:
+        whole = b"".join(part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in parts)
+    except StorageFailed:  # a reply that cannot be read closes its connection
+        return None
+    return memoryview(whole)[SIZE_BYTES:]

@@ -15,23 +15,19 @@ from typing import Protocol
 
 from ottla.ports import Buffer
 from ottla.sim.process import Cuts, OrderedWay, SimProcess
-from ottla.sim.world import World
+from ottla.sim.world import Delays, World
 
 SIZE_BYTES = 4
 Answered = Callable[[memoryview | None], None]
 
 
 @dataclass(slots=True)
-class LinkWeather:
-    """The faults of the network between brokers: delays in ms, and probabilities.
+class LinkWeather(Delays):
+    """The faults of the network between brokers.
 
-    `delay` is the probability of a long delay. `lose` is the probability that a frame breaks the connection. Half of the frames
-    that break a connection arrive nevertheless.
+    `lose` is the probability that a frame breaks the connection. Half of the frames that break a connection arrive nevertheless.
     """
 
-    least_ms: int = 1
-    longest_ms: int = 2
-    delay: float = 0.0
     lose: float = 0.0
 
     def clear_up(self) -> None:
@@ -97,8 +93,7 @@ class SimNetwork:
         return SimLinks(self, process)
 
     def delay_ms(self) -> int:
-        weather, random = self.weather, self.world.random
-        return random.randrange(weather.least_ms, weather.longest_ms) if self.world.chance(weather.delay) else weather.least_ms
+        return self.weather.draw_ms(self.world)
 
 
 class SimLinks:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ottla.broker.serving.request import Peer
 from ottla.sim.host import Host
-from ottla.sim.world import World
+from ottla.sim.world import Delays, World
 from ottla.wire.schema import Message
 
 REFUSED_MS = 100
@@ -20,15 +20,13 @@ REFUSED_MS = 100
 
 
 @dataclass(slots=True)
-class Weather:
-    """The faults of the network: probabilities, and delays in ms."""
+class Weather(Delays):
+    """The faults of the network: probabilities, and delays."""
 
+    longest_ms: int = 5_000
     lose_request: float = 0.0
     lose_answer: float = 0.0
     repeat: float = 0.0
-    delay: float = 0.0
-    least_ms: int = 1
-    longest_ms: int = 5_000
 
     def clear_up(self) -> None:
         """End all faults."""
@@ -81,7 +79,7 @@ class ClientLink:
         self._world.after(timeout_ms, lambda: once(None))
         if self._world.chance(self._weather.lose_request):
             return
-        self._arrival_ms = max(self._arrival_ms, self._world.now_ms + self._delay_ms())
+        self._arrival_ms = max(self._arrival_ms, self._world.now_ms + self._weather.draw_ms(self._world))
         times = 2 if self._world.chance(self._weather.repeat) else 1
 
         def arrive() -> None:
@@ -102,11 +100,7 @@ class ClientLink:
             if seen is not None:
                 seen(response)
             if not self._world.chance(self._weather.lose_answer):
-                self._return_ms = max(self._return_ms, self._world.now_ms + self._delay_ms())
+                self._return_ms = max(self._return_ms, self._world.now_ms + self._weather.draw_ms(self._world))
                 self._world.after(self._return_ms - self._world.now_ms, lambda: once(response))
 
         self._host.receive(key, version, body, self._peer, answered)
-
-    def _delay_ms(self) -> int:
-        weather, random = self._weather, self._world.random
-        return random.randrange(weather.least_ms, weather.longest_ms) if self._world.chance(weather.delay) else weather.least_ms

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-from ottla.ports import Change, CommitSteps, Entry, NoEntry
-from ottla.sim.entry_versions import check_version
-
-
-@dataclass(slots=True)
-class _Node:
-    value: bytes
-    version: int
-    owner: int | None
+from ottla.ports import Change, CommitSteps, Entry
+from ottla.registry.tree import Tree, parents, removals
 
 
-class MemoryTree:
+class MemoryTree(Tree):
     """The entries of a registry, shared by all its sessions. They live as long as this object.
 
-    To share a registry, each broker opens a `MemoryRegistry` on one tree.
+    To share a registry, each broker opens a `MemoryRegistry` on one tree. `owners` are the sessions of the ephemeral entries.
     """
 
     def __init__(self) -> None:
-        self.nodes: dict[str, _Node] = {}
+        super().__init__()
+        self.owners: dict[str, int] = {}
         self.sessions = 0
         self.commits = 0
 
@@ -50,21 +43,19 @@ class MemoryRegistry:
         return self.tree.commits
 
     def get(self, path: str) -> Entry | None:
-        node = self.tree.nodes.get(path)
-        return None if node is None else Entry(node.value, node.version)
+        return self.tree.get(path)
 
     def children(self, path: str) -> list[str]:
-        prefix = path.rstrip("/") + "/"
-        return sorted(name for node in self.tree.nodes if node.startswith(prefix) and "/" not in (name := node[len(prefix) :]))
+        return self.tree.children(path)
 
     def commit(self, changes: Sequence[Change]) -> None:
         if self._rivals:
             self._rivals.popleft()(MemoryRegistry(self.tree))
-        nodes = dict(self.tree.nodes)
-        for change in changes:
-            _apply(nodes, change, self._session)
-        self.tree.nodes = nodes
+        self.tree.commit(changes)
         self.tree.commits += 1
+        if self.tree.owners or any(change.ephemeral for change in changes):
+            ephemeral = [path for path, entry in self.tree.entries() if entry.ephemeral]
+            self.tree.owners = {path: self.tree.owners.get(path, self._session) for path in ephemeral}
 
     def commit_slowly(self, changes: Sequence[Change]) -> CommitSteps:
         yield None
@@ -72,32 +63,5 @@ class MemoryRegistry:
 
     def close(self) -> None:
         """End the session, and remove its ephemeral entries."""
-        own = {path for path, node in self.tree.nodes.items() if node.owner == self._session}
-        self.commit([Change(path, None) for path in own if own.isdisjoint(_above(path))])
-
-
-def _apply(nodes: dict[str, _Node], change: Change, session: int) -> None:
-    path, value, version, ephemeral, *_ = change
-    node = nodes.get(path)
-    check_version(path, None if node is None else node.version, version)
-    if value is None:
-        if node is None:
-            raise NoEntry(path)
-        for gone in [name for name in nodes if name == path or name.startswith(path + "/")]:
-            del nodes[gone]
-    elif node is None:
-        _make_parents(nodes, path)
-        nodes[path] = _Node(value, 0, session if ephemeral else None)
-    else:
-        nodes[path] = _Node(value, node.version + 1, node.owner)
-
-
-def _above(path: str) -> Iterator[str]:
-    """Yield the paths above this one, beginning with its parent. Removing an entry removes everything below it."""
-    while path := path.rpartition("/")[0]:
-        yield path
-
-
-def _make_parents(nodes: dict[str, _Node], path: str) -> None:
-    for parent in _above(path):
-        nodes.setdefault(parent, _Node(b"", 0, None))
+        own = {path for path, owner in self.tree.owners.items() if owner == self._session}
+        self.commit(removals(path for path in own if own.isdisjoint(parents(path))))

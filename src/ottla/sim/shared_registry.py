@@ -27,6 +27,7 @@ from ottla.ports import (
 )
 from ottla.sim.ensemble import CHILDREN, DATA, ServedSession, SimEnsemble, Watched
 from ottla.sim.process import MOST_DRIFT, Cuts, OrderedWay, SimProcess
+from ottla.sim.world import Delays
 
 REGISTRY = "registry"
 """The registry's name in `Cuts`."""
@@ -38,15 +39,9 @@ REFUSALS = (EntryExists, NoEntry, VersionConflict, StorageFailed)
 
 
 @dataclass(slots=True)
-class RegistryWeather:
-    """The faults of the connection to the registry: delays in ms, and probabilities.
+class RegistryWeather(Delays):
+    """The faults of the connection to the registry. `lose_answer` is the probability that an answer is lost."""
 
-    `delay` is the probability of a long delay. `lose_answer` is the probability that an answer is lost.
-    """
-
-    least_ms: int = 1
-    longest_ms: int = 2
-    delay: float = 0.0
     lose_answer: float = 0.0
 
     def clear_up(self) -> None:
@@ -335,8 +330,7 @@ class SimSharedRegistry:
         return lambda: not self.ensemble.is_down and self._cuts.lets_through(source, target)
 
     def _delay_ms(self) -> int:
-        world, weather = self._process.world, self.weather
-        return world.random.randrange(weather.least_ms, weather.longest_ms) if world.chance(weather.delay) else weather.least_ms
+        return self.weather.draw_ms(self._process.world)
 
 
 def _each(one: Callable[[ServedSession, str], Any], paths: Sequence[str], session: ServedSession) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
@@ -21,6 +22,19 @@ class Timed(Protocol):
     def run_due(self, now: Now) -> None:
         """Run everything that is due."""
         ...
+
+
+@dataclass(slots=True)
+class Delays:
+    """Delays in ms: `least_ms`, or with the probability `delay` a random one below `longest_ms`."""
+
+    least_ms: int = 1
+    longest_ms: int = 2
+    delay: float = 0.0
+
+    def draw_ms(self, world: World) -> int:
+        """Return the delay of one message."""
+        return world.random.randrange(self.least_ms, self.longest_ms) if world.chance(self.delay) else self.least_ms
 
 
 class World:

@@ -14,7 +14,7 @@ from ottla.broker.serving.request import Peer
 from ottla.broker.settings import SettingError
 from ottla.cluster import acls, layout
 from ottla.cluster.acls import CLUSTER_NAME, Acl, AclFilter, Acls, Operation, Pattern, Permission, Resource
-from ottla.net.startup.authorizers import own_authorizer
+from ottla.net.startup.plugins import own_authorizer
 from ottla.ports import Now
 from ottla.wire.errors import INVALID_REQUEST, NONE, SECURITY_DISABLED, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_SERVER_ERROR
 from tests.support.acl_peers import MachineOfUsers

@@ -108,7 +108,7 @@ def test_tokens_outlive_a_restart_with_the_same_secret(tokens: Tokens) -> None:
     tokens.machine.restart()
     tokens.log_in("alice")
     assert tokens.ask(RENEW, hmac=made.hmac, renew_period_ms=-1).error_code == NONE
-    assert made.hmac not in b"".join(node.value for node in tokens.machine.registry.tree.nodes.values())
+    assert made.hmac not in b"".join(entry.value for _, entry in tokens.machine.registry.tree.entries())
 
 
 def test_who_may_ask_has_logged_in_and_not_with_a_token(tokens: Tokens) -> None:

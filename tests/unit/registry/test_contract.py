@@ -125,24 +125,63 @@ PATHS = st.sampled_from(["/a", "/a/b", "/a/b/c", "/a.b", "/b"])
 CHANGES = st.builds(Change, PATHS, st.none() | st.binary(max_size=2), st.none() | st.integers(NEW, 2))
 
 
+class PlainEntries(dict[str, Entry]):
+    """The entries of a registry, as a model: each commit copies all entries."""
+
+    ephemeral: frozenset[str] = frozenset()
+
+    def commit(self, changes: list[Change]) -> None:
+        after, ephemeral = dict(self), set(self.ephemeral)
+        for path, value, version, is_ephemeral, *_ in changes:
+            known = after.get(path)
+            if version == NEW and known is not None:
+                raise EntryExists(path)
+            if known is None and (value is None or version not in (None, NEW)):
+                raise NoEntry(path)
+            if known is not None and version not in (None, known.version):
+                raise VersionConflict(path)
+            if value is None:
+                after = {name: entry for name, entry in after.items() if name != path and not name.startswith(f"{path}/")}
+            else:
+                names = path.split("/")[1:]
+                for depth in range(1, len(names)):
+                    after.setdefault("/" + "/".join(names[:depth]), Entry(b"", 0))
+                after[path] = Entry(value, 0 if known is None else known.version + 1)
+                if is_ephemeral and known is None:
+                    ephemeral.add(path)
+            ephemeral &= after.keys()
+        self.clear()
+        self.update(after)
+        self.ephemeral = frozenset(ephemeral)
+
+    def close(self) -> None:
+        for path in self.ephemeral:
+            if path in self:
+                self.commit([Change(path, None)])
+
+    def children(self, path: str) -> list[str]:
+        return sorted(name.rpartition("/")[2] for name in self if name.rpartition("/")[0] == path)
+
+
 @settings(max_examples=60)
 @given(batches=st.lists(st.lists(CHANGES, max_size=4), max_size=12))
-def test_both_registries_answer_every_sequence_of_changes_alike(batches: list[list[Change]]) -> None:
-    disk = SimDisk()
+def test_both_registries_answer_every_sequence_of_changes_as_the_model_does(batches: list[list[Change]]) -> None:
+    disk, model = SimDisk(), PlainEntries()
     real, simulated = JournalRegistry.open(disk), MemoryRegistry()
     for changes in batches:
-        assert result(real, changes) == result(simulated, changes)
+        assert result(real, changes) == result(simulated, changes) == result(model, changes)
         for path in ("/a", "/a/b", "/a/b/c", "/a.b", "/b"):
-            assert real.get(path) == simulated.get(path)
-            assert real.children(path) == simulated.children(path)
+            assert real.get(path) == simulated.get(path) == model.get(path)
+            assert real.children(path) == simulated.children(path) == model.children(path)
         if len(changes) % 2:
             disk.kill()
             real = JournalRegistry.open(disk)
             simulated.close()
             simulated = MemoryRegistry(simulated.tree)
+            model.close()
 
 
-def result(registry: Registry, changes: list[Change]) -> type[Exception] | None:
+def result(registry: Registry | PlainEntries, changes: list[Change]) -> type[Exception] | None:
     try:
         registry.commit(changes)
     except (EntryExists, NoEntry, VersionConflict) as refused:

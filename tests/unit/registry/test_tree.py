@@ -48,6 +48,14 @@ def test_a_fork_holds_what_it_held_and_a_commit_that_is_taken_back_leaves_no_tra
     assert all(held(fork) == then and len(fork) == len(then) for fork, then in forks)
 
 
+def test_a_refused_commit_gives_back_the_last_entry_below_one_that_it_changed_as_well() -> None:
+    tree = Tree()
+    tree.commit([Change("/a/b", b"")])
+    with pytest.raises(NoEntry):
+        tree.commit([Change("/a", b"new"), Change("/a/b", None), Change("/missing", None)])
+    assert held(tree) == {"/a": StoredEntry(b"", 0, False), "/a/b": StoredEntry(b"", 0, False)}
+
+
 def test_entries_come_after_those_above_them_and_may_be_put_in_any_order() -> None:
     tree = Tree()
     for path in ("/a/b/c", "/a", "/a/b"):  # as older versions wrote them

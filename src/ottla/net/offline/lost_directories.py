@@ -12,10 +12,8 @@ from typing import NamedTuple
 
 from ottla.broker.membership.lost_directory import in_sync_of
 from ottla.broker.membership.membership import NotAMember
-from ottla.broker.settings import BrokerSettings, registry_settings
 from ottla.cluster import layout
-from ottla.net.startup.cluster_start import open_shared
-from ottla.net.startup.loop_calls import Posts
+from ottla.net.offline.registry_copy import opened
 from ottla.net.startup.registry_steps import completed
 from ottla.ports import Change
 
@@ -36,9 +34,7 @@ def accept(address: str, node_id: int, given: Mapping[str, str]) -> AcceptedLoss
 
 
 async def _accept(address: str, node_id: int, given: Mapping[str, str]) -> AcceptedLoss:
-    settings = BrokerSettings.parse({**given, **registry_settings(address)})
-    registry = await open_shared(settings, Posts(asyncio.get_running_loop()))
-    try:
+    async with opened(address, given) as registry:
         (member,) = await completed(registry.read([layout.broker_path(node_id)]))
         if member is not None:
             raise NotAMember(
@@ -47,5 +43,3 @@ async def _accept(address: str, node_id: int, given: Mapping[str, str]) -> Accep
         counted = await completed(in_sync_of(registry, node_id))
         await completed(registry.commit([Change(layout.accepted_loss_path(node_id), b"")]))
         return AcceptedLoss(len(counted), sum(state.isr == (node_id,) for state in counted.values()))
-    finally:
-        await asyncio.to_thread(registry.close)

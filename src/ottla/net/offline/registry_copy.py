@@ -7,8 +7,8 @@ No broker may run on either side. The source is not changed. The last write is t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, closing
 from pathlib import Path
 
 from ottla.broker.membership import place
@@ -100,13 +100,10 @@ def entries_of(registry: Entries, above: str = "") -> Iterator[tuple[str, bytes,
 
 async def _of_cluster(address: str, given: Mapping[str, str]) -> list[Carried]:
     """Return the permanent entries of the registry of a stopped cluster."""
-    registry = await _opened(address, given)
-    try:
+    async with opened(address, given) as registry:
         members = await completed(registry.list([layout.BROKERS]))
         check_at_rest(members[0] or (), address)
         found = [each for each in await read_all(registry) if is_carried(each.path)]
-    finally:
-        await asyncio.to_thread(registry.close)
     if not any(each.path == layout.CLUSTER_ID or each.path.startswith(f"{layout.TOPICS}/") for each in found):
         raise NotCarried(f"{address} has no registry of a cluster: name the registry that its brokers are started with.")
     return found
@@ -131,16 +128,12 @@ async def read_all(registry: SharedRegistry) -> list[Carried]:
 
 async def look_at(address: str, given: Mapping[str, str]) -> Tree:
     """Return all entries of a shared registry. Raises `SettingError`, `NotAMember` and `StorageFailed`."""
-    registry = await _opened(address, given)
-    try:
+    async with opened(address, given) as registry:
         return tree_of(await read_all(registry))
-    finally:
-        await asyncio.to_thread(registry.close)
 
 
 async def _share(carried: list[Carried], address: str, given: Mapping[str, str]) -> None:
-    registry = await _opened(address, given)
-    try:
+    async with opened(address, given) as registry:
         there = await completed(place.cluster_id(registry))
         if there is not None:
             raise NotCarried(f"{address} already has the registry of a cluster, {there}: name an unused path.")
@@ -151,8 +144,6 @@ async def _share(carried: list[Carried], address: str, given: Mapping[str, str])
         await _count_up(registry, numbers_given(carried))
         for some in portions(for_cluster(carried)):
             await completed(registry.commit(some))
-    finally:
-        await asyncio.to_thread(registry.close)
 
 
 async def _count_up(registry: SharedRegistry, wanted: int) -> None:
@@ -163,9 +154,15 @@ async def _count_up(registry: SharedRegistry, wanted: int) -> None:
         await completed(registry.commit(some))
 
 
-async def _opened(address: str, given: Mapping[str, str]) -> SharedRegistry:
+@asynccontextmanager
+async def opened(address: str, given: Mapping[str, str]) -> AsyncIterator[SharedRegistry]:
+    """Open a session with a shared registry, which ends with this context manager. Raises `SettingError` and `NotAMember`."""
     settings = BrokerSettings.parse({**given, **registry_settings(address)})
-    return await open_shared(settings, Posts(asyncio.get_running_loop()))
+    registry = await open_shared(settings, Posts(asyncio.get_running_loop()))
+    try:
+        yield registry
+    finally:
+        await asyncio.to_thread(registry.close)
 
 
 def _give(carried: list[Carried], source: str, directory: str) -> None:

@@ -6,7 +6,8 @@ import sqlite3
 from typing import Final, NamedTuple
 
 from ottla.net.sqlite.tables import checksum
-from ottla.ports import NEW, Change, Condition, EntryExists, NoEntry, RegistryRefused, VersionConflict
+from ottla.ports import Change, Condition, NoEntry, RegistryRefused
+from ottla.registry.tree import check_version
 
 DATA: Final = "data"
 CHILDREN: Final = "children"
@@ -46,7 +47,7 @@ class CommitDraft:
             self._make_next(each)
             return
         node = self._find(each.path)
-        _check(each.path, node, each.version)
+        check_version(each.path, None if node is None else node.version, each.version)
         if isinstance(each, Condition):
             return
         if each.value is None:
@@ -122,15 +123,3 @@ class CommitDraft:
 
 def above(path: str) -> str:
     return path.rpartition("/")[0] or "/"
-
-
-def _check(path: str, node: StoredNode | None, version: int | None) -> None:
-    if version is None:
-        return
-    if version == NEW:
-        if node is not None:
-            raise EntryExists(path)
-    elif node is None:
-        raise NoEntry(path)
-    elif node.version != version:
-        raise VersionConflict(f"{path} has version {node.version}, not {version}")

@@ -12,6 +12,7 @@ import os
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -19,7 +20,6 @@ from zlib import crc32
 from ottla.broker.membership.directory import BROKER_EPOCH, NEW
 from ottla.log.checkpoints import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT
 from ottla.net.disk.reserve import Reserve, is_full
-from ottla.net.startup.boot_id import boot_id
 from ottla.registry.generations import DIRECTORIES
 
 LOCK = ".lock"
@@ -40,6 +40,20 @@ _held: set[str] = set()
 
 _claiming = threading.Lock()
 """Held while `_held` is checked and changed, so that only one of two threads gets a directory."""
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@cache
+def boot_id() -> str:
+    """Return an id that no other boot of any machine has, or "" if the operating system offers none.
+
+    If it has not changed, the page cache still contains what a killed process had written.
+    """
+    try:
+        return BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
 
 
 class DataDirectoryError(Exception):
@@ -276,12 +290,7 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shar
             f"The data directory {path} was last used in a cluster, of which its own registry has no record: "
             "start it with --registry."
         )
-    properties = {
-        "version": str(VERSION),
-        "cluster.id": known.get("cluster.id") or cluster_id or new_id(),
-        "node.id": known.get("node.id") or known.get("broker.id") or str(1 if node_id is None else node_id),
-        "directory.id": known.get("directory.id") or new_id(),
-    }
+    properties = _completed(known, cluster_id, node_id)
     for name, wanted in (("node.id", node_id), ("cluster.id", cluster_id)):
         if wanted is not None and properties[name] != str(wanted):
             raise DataDirectoryError(
@@ -295,19 +304,23 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shar
     return properties
 
 
+def _completed(known: Mapping[str, str], cluster_id: str | None = None, node_id: int | None = None) -> dict[str, str]:
+    """Return all properties of a directory: the known ones, then the given ones, then new ones."""
+    return {
+        "version": str(VERSION),
+        "cluster.id": known.get("cluster.id") or cluster_id or new_id(),
+        "node.id": known.get("node.id") or known.get("broker.id") or str(1 if node_id is None else node_id),
+        "directory.id": known.get("directory.id") or new_id(),
+    }
+
+
 def give_back(path: str, known: Mapping[str, str]) -> None:
     """Rewrite `meta.properties` for a lone broker. The directory must be held.
 
     `known` are the present properties. Raises `DataDirectoryError`.
     """
-    properties = {
-        "version": str(VERSION),
-        "cluster.id": known.get("cluster.id") or new_id(),
-        "node.id": str(node_id_in(known)),
-        "directory.id": known.get("directory.id") or new_id(),
-    }
     try:
-        _replace(Path(path, META), _written(properties, is_shared=False))
+        _replace(Path(path, META), _written(_completed(known), is_shared=False))
     except OSError as error:
         raise _unusable(path, error) from error
 

@@ -28,12 +28,12 @@ from ottla.net.server.exception_boundary import BrokerFailed
 from ottla.net.server.listeners import PLAINTEXT, Listen, cannot_listen
 from ottla.net.server.server import Server
 from ottla.net.startup import cluster_start, first_clients, log_output
-from ottla.net.startup.assignors import assignors as named
-from ottla.net.startup.authorizers import own_authorizer
 from ottla.net.startup.data_directory import DataDirectory, DataDirectoryError
 from ottla.net.startup.loop_calls import Posts
 from ottla.net.startup.old_registry import open_registry
 from ottla.net.startup.open_files import MOST_CONNECTIONS, Shares, shares
+from ottla.net.startup.plugins import assignors as named
+from ottla.net.startup.plugins import own_authorizer
 from ottla.net.startup.worker_threads import RealWorkers
 from ottla.ports import ClusterPorts, Registry, RegistryDamaged, StorageFailed
 

@@ -78,29 +78,13 @@ class ZooKeeperRegistry:
     def read(self, paths: Sequence[str], *, changed: Changed | None = None) -> Steps[Entries]:
         if changed is None and len(paths) > 1 and self._session.reads_many:
             return (yield from self._at_once(self._session.values, paths))
-        answers = yield from self._session.asked([partial(self._session.get, path, changed) for path in paths])
-        found = [_entry(path, answer) for path, answer in zip(paths, answers, strict=True)]
-        if changed is not None:
-            missing = [index for index, entry in enumerate(found) if entry is None]
-            is_there = yield from self._are_there([paths[index] for index in missing], changed)
-            for index, there in zip(missing, is_there, strict=True):
-                if there:  # the entry was created in between
-                    (found[index],) = yield from self.read([paths[index]], changed=changed)
-        return found
+        return (yield from self._one_by_one(self._session.get, _entry, paths, changed))
 
     def list(self, paths: Sequence[str], *, changed: Changed | None = None) -> Steps[Names]:
         if changed is None and len(paths) > 1 and self._session.reads_many:
             listed = yield from self._at_once(self._session.names, paths)
             return [names and sorted(names) for names in listed]
-        answers = yield from self._session.asked([partial(self._session.children, path, changed) for path in paths])
-        found = [_names(path, answer) for path, answer in zip(paths, answers, strict=True)]
-        if changed is not None:
-            missing = [index for index, names in enumerate(found) if names is None]
-            is_there = yield from self._are_there([paths[index] for index in missing], changed)
-            for index, there in zip(missing, is_there, strict=True):
-                if there:
-                    (found[index],) = yield from self.list([paths[index]], changed=changed)
-        return found
+        return (yield from self._one_by_one(self._session.children, sorted, paths, changed))
 
     def commit(self, changes: Sequence[Change | Condition]) -> CommitSteps:
         if not changes:
@@ -131,6 +115,25 @@ class ZooKeeperRegistry:
             if answer.error is not None:
                 raise meaning(some[0], answer.error)
             found += [_there(path, one) for path, one in zip(some, answer.value, strict=True)]
+        return found
+
+    def _one_by_one(
+        self,
+        ask: Callable[[str, Changed | None], ZooKeeperAnswer],
+        read: Callable[[Any], Any],
+        paths: Sequence[str],
+        changed: Changed | None,
+    ) -> Steps[Reads]:
+        """Return the results of `read` for these paths, with watches if `changed` is given. Each request reads one path."""
+        answers = yield from self._session.asked([partial(ask, path, changed) for path in paths])
+        values = [_there(path, answer.error or answer.value) for path, answer in zip(paths, answers, strict=True)]
+        found: Reads = [None if value is None else read(value) for value in values]
+        if changed is not None:
+            missing = [index for index, value in enumerate(values) if value is None]
+            is_there = yield from self._are_there([paths[index] for index in missing], changed)
+            for index, there in zip(missing, is_there, strict=True):
+                if there:  # the entry was created in between
+                    (found[index],) = yield from self._one_by_one(ask, read, [paths[index]], changed)
         return found
 
     def _are_there(self, paths: Sequence[str], changed: Changed | None = None) -> Steps[Flags]:
@@ -207,21 +210,9 @@ def _there(path: str, one: Any) -> Any:
     return one
 
 
-def _entry(path: str, answer: ZooKeeperAnswer) -> Entry | None:
-    if answer.error is None:
-        value, stat = answer.value
-        return Entry(value or b"", stat.version, stat.czxid)  # an entry of Kafka can be without a value
-    if isinstance(answer.error, NoNodeError):
-        return None
-    raise meaning(path, answer.error)
-
-
-def _names(path: str, answer: ZooKeeperAnswer) -> list[str] | None:
-    if answer.error is None:
-        return sorted(answer.value)
-    if isinstance(answer.error, NoNodeError):
-        return None
-    raise meaning(path, answer.error)
+def _entry(found: Any) -> Entry:
+    value, stat = found
+    return Entry(value or b"", stat.version, stat.czxid)  # an entry of Kafka can be without a value
 
 
 def _is_race(operation: Operated, error: Exception) -> bool:
