@@ -184,7 +184,7 @@ class BrokerMachine:
         return BrokerMembership(registry, self.settings_in_force, identity, scheduler, lambda: self.image.features, directory)
 
     def _ways(self, links: Links) -> tuple[Channels, Controller]:
-        """Return the channels to other brokers and to this one, and the controller."""
+        """Return the channels to all brokers, including this one, and the controller."""
         settings, scheduler = self.settings_in_force, self.scheduler
         within = Within(scheduler, self.changes, lambda *request: self._within.receive(*request))
         channels = Channels(self.node_id, links, self.image, settings, within)
@@ -397,7 +397,7 @@ class BrokerMachine:
 
     @contextmanager
     def _hurrying(self) -> Iterator[None]:
-        """Finish all work begun in the context before it ends, if this is a single broker, so that no other broker is involved."""
+        """Run all work begun in this context, and all timers due by then, before the context ends, if this is a single broker."""
         if self.embedded is None:
             yield
             return
@@ -409,7 +409,7 @@ class BrokerMachine:
     def prepare(self, prepared: Callable[[str], None]) -> None:
         """Load the cluster's settings and ACLs before any request is served, and follow their changes from then on.
 
-        `prepared` is called once, with an error message if they are invalid, else with an empty string.
+        `prepared` is called once: with an error message if a setting or an ACL is invalid, else with an empty string.
         """
 
         def failed(failure: Exception) -> None:
@@ -435,7 +435,7 @@ class BrokerMachine:
 
     @property
     def are_all_checked(self) -> bool:
-        """Return whether every log is open and verified. A log that is not can still be in the state that a power failure left."""
+        """Return whether every log is open and verified. After a power failure, an unverified log can be damaged."""
         return self.replication.manager.are_all_checked and self.partitions.are_all_online
 
     def hand_over(self, over: Callable[[], None]) -> None:
@@ -465,7 +465,7 @@ class BrokerMachine:
         self._router.encode_by(Throttling(self.quotas, self._encoded, is_exempt).answer if self.quotas.is_on else self._encoded)
 
     def _encoded(self, request: Request[Message], reply: Answerable) -> Answer:
-        """Return an encoded reply, with the current leaders of partitions that this broker does not lead."""
+        """Encode a reply, after adding the current leaders of partitions that this broker does not lead (KIP-951)."""
         return encoded(request, self._current_leaders.told(request, reply))
 
     def _is_controller(self) -> bool:

@@ -18,18 +18,18 @@ from ottla.records.compression.limits import PAUSE_BYTES
 T = TypeVar("T")
 
 TURN_PIECES: Final = 8
-"""Pieces of a batch processed in one `Turn`, before the next batch continues."""
+"""Pieces of a batch that one `Turn` processes before another batch continues."""
 
 LARGE_BYTES: Final = 8 << 20
 """Memory of a batch, in bytes, above which the batch is large. Small batches do not wait for large batches."""
 
 MOST_HELD_BYTES: Final = 2 * LARGE_BYTES
 MOST_HELD_BY_LARGE_BYTES: Final = MOST_OPENED_BYTES
-"""Memory limit of all batches, and of all large batches and large requests, in bytes, while they are decompressed."""
+"""Memory limits in bytes, while batches are decompressed: of all batches, and of large batches and large requests."""
 
 
 class Claim:
-    """A claim to memory; claims are granted in the order in which they were made."""
+    """A request for `size` bytes of memory. Claims are granted in the order in which they were made."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -96,7 +96,7 @@ class Memory:
 
 
 class Turn(Generic[T]):
-    """A check in progress. A call processes some pieces on any thread; no other thread accesses it meanwhile."""
+    """A check in progress. Each call processes some pieces, on any thread but never on two at once."""
 
     def __init__(self, steps: Generator[int, None, T], most_pieces: int) -> None:
         self.room_bytes = 0

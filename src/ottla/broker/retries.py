@@ -26,7 +26,7 @@ class Repeats:
         return pause_ms
 
     def tell(self, log: logging.Logger, level: int, sentence: str, *values: object) -> None:
-        """Log the reason for a retry, unless it was logged since the operation last succeeded."""
+        """Log the reason for a retry, once until the operation succeeds."""
         told = sentence % values
         if told not in self._told and len(self._told) < MOST_REASONS:
             self._told.add(told)

@@ -27,7 +27,7 @@ Due = Callable[[Now], None]
 SLICE_MS = 2
 URGENT_SLICE_MS = 2
 MOST_ROUNDS = 64
-"""Upper limit of rounds in which `run_due` calls deadlines that were set during its calls and had already passed."""
+"""Upper limit of rounds of one `run_due`. A round calls deadlines that were set in the previous round and have passed."""
 MOST_STEPS = 256
 """Upper limit of steps in a slice, in addition to the time limit, because a simulated clock can stand still."""
 
@@ -55,14 +55,14 @@ class Job(Generic[T_co]):
 
 
 class Countdown:
-    """A wait for other jobs, with or without success: `while countdown.left: yield countdown.wait`."""
+    """A wait for several jobs to end, even by failure: `while countdown.left: yield countdown.wait`."""
 
     def __init__(self) -> None:
         self.left = 0
         self._done: Done | None = None
 
     def counted(self, steps: Steps[None]) -> Steps[None]:
-        """Return steps that run `steps`, and are counted in `left` until they end."""
+        """Count `steps` in `left`, run them, and count them as ended."""
         self.left += 1
         try:
             yield from steps
@@ -135,7 +135,7 @@ class Scheduler:
     def run_due(self, now: Now) -> None:
         """Call everything whose deadline has passed, in order of the deadlines. Log expected failures.
 
-        A deadline that a call sets for now is due in the next round, so that other calls run before it.
+        Deadlines that are set by these calls and have already passed follow in the next round.
         """
         for _ in range(MOST_ROUNDS):
             last, set_meanwhile = self._count, list[tuple[int, int, Hashable]]()
@@ -207,7 +207,7 @@ class Scheduler:
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
-        """Skip the pauses of jobs between slices, for a caller that runs everything due to its end."""
+        """Skip the pauses of jobs between slices, so that the caller can run all due work to its end."""
         was_hurried, self._is_hurried = self._is_hurried, True
         try:
             yield
@@ -267,7 +267,7 @@ class Scheduler:
         return start is None or self._is_refused(job, start)
 
     def _is_refused(self, job: Job[object], start: Callable[[Done], None]) -> bool:
-        """Start the operation that a job waits for, and return whether that failed at once."""
+        """Start the operation that a job waits for. Return whether the start failed."""
         try:
             start(partial(self._resume, job))
         except StorageFailed as failure:

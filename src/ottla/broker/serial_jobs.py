@@ -11,14 +11,14 @@ T = TypeVar("T")
 
 
 class InTurn:
-    """A queue of jobs of which one runs at a time."""
+    """A queue of jobs that runs one job at a time."""
 
     def __init__(self) -> None:
         self._is_taken = False
         self._waiting: deque[Done] = deque()
 
     def steps(self, steps: Steps[T]) -> Steps[T]:
-        """Run `steps` after all steps queued before have ended. Steps queued later wait until these end."""
+        """Run `steps` once all steps that were queued earlier have ended, and return their result."""
         if self._is_taken:
             yield self._waiting.append
         self._is_taken = True

@@ -87,10 +87,10 @@ class BrokerChanges:
         yield from self.lose_replicas(partitions)
 
     def _look_who_let_in(self, lost: set[int], partitions: Iterable[TopicPartition]) -> Steps[None]:
-        """Reload the states of these partitions whose leader and ISR, as far as the controller has read, are on no lost broker.
+        """Reload the states of `partitions` whose known leader and ISR contain no lost broker, because the registry can differ.
 
-        A leader before 2.7 writes an ISR to the registry itself and notifies the controller seconds later. The ISR in the registry
-        can therefore contain a lost broker already.
+        A leader before 2.7 writes an ISR to the registry itself and notifies the controller seconds later. The written ISR can
+        therefore contain a broker that is lost by now.
         """
         leaders = self._context.leaders
         sure = yield from chosen(

@@ -67,7 +67,7 @@ class ControllerChannel:
         self._repeats = Repeats(RETRY_MS, MOST_RETRY_MS)
 
     def send(self, request: ControlRequest) -> None:
-        """Queue a request, or merge it into the last waiting request if both are small UpdateMetadata requests."""
+        """Queue a request. If it and the last waiting request are small UpdateMetadata requests, merge them."""
         last = self._waiting[-1] if self._waiting else None
         before, then = None if last is None else last.message, request.message
         partitions = request.partitions + (0 if last is None else last.partitions)

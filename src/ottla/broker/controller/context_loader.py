@@ -30,7 +30,7 @@ Changed = Callable[[str], None]
 
 
 class ControllerReader:
-    """Reader of the controller's registry entries. A `changed` argument is the callback of a watch on the entries that are read."""
+    """Reads brokers, topics and states from the registry. `changed` is called when an entry that a method has read changes."""
 
     def __init__(self, registry: SharedRegistry, patience: RegistryPatience) -> None:
         self._registry = registry
@@ -69,7 +69,7 @@ class ControllerReader:
         return found
 
     def states(self, partitions: Sequence[TopicPartition]) -> Steps[dict[TopicPartition, LeaderAndIsr]]:
-        """Return the leader and ISR of each partition that ever had a leader; equal states are one object."""
+        """Return the leader and ISR of each partition that ever had a leader. Equal states share one object."""
         found = dict[TopicPartition, LeaderAndIsr]()
         known = dict[tuple[bytes, int], LeaderAndIsr]()  # many partitions have few distinct states
 

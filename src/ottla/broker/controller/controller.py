@@ -62,15 +62,15 @@ BALANCED_FIRST_MS: Final = 5_000
 DELETIONS_AGAIN: Final = "deletions again"
 LEADERS_AGAIN: Final = "leaders again"
 STALE: Final = frozenset((STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH))
-"""Error codes of a broker that registered again or follows a later controller. It receives the current requests anyway."""
+"""Errors of brokers that registered again or follow a later controller. They are expected, because newer requests follow."""
 PIECE: Final = 500
-"""Partitions in a request to a single broker, whose messages are in its own memory."""
+"""Partitions in one request of a single broker's controller to its own broker, which bounds the memory of the request."""
 RETRY_MS, MOST_RETRY_MS = 500, 2_000
 """First and longest pause before the controller entry is read again from an unreachable registry, in ms."""
 
 
 class Watches(NamedTuple):
-    """Callbacks that turn a change into an event, with the path of the changed entry or with the altered partitions."""
+    """Callbacks of registry watches that queue controller events. Each receives the changed path, or the altered partitions."""
 
     topic: Callable[[str], None]
     reassignments: Callable[[str], None]
@@ -92,7 +92,7 @@ class Reign:
 
 
 class Controller:
-    """The controller of one broker. It is a candidate after `stand`, and absent after `leave`."""
+    """The controller of one broker: a candidate after `stand`, active once it is elected, and absent after `leave`."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class Controller:
         self._resign()
 
     def asked(self, work: Callable[[Reign], Steps[T]], instead: T) -> Steps[T]:
-        """Process a request as an event, and return its result; return `instead` if this broker is not the controller."""
+        """Run `work` on the current term as an event, and return its result. Return `instead` if there is no current term."""
 
         def see_to_it() -> Steps[T]:
             reign = self._reign
@@ -192,7 +192,7 @@ class Controller:
         yield from reign.term.send()
 
     def _states_refused(self, failure: StorageFailed) -> None:
-        """Elect leaders again later: a deletion, which needs this controller at work, may make room on the disk."""
+        """Elect leaders again after a pause, because a topic deletion, which needs this controller, can free disk space."""
         self._repeats.tell(log, logging.ERROR, "the registry refused the leaders of partitions; it is retried: %s", failure)
         at_ms = self._scheduler.now().mono_ms + MOST_RETRY_MS
         self._scheduler.at(LEADERS_AGAIN, at_ms, lambda now: self.settings_changed())
@@ -203,7 +203,7 @@ class Controller:
         self._events.soon("election", self._elect)
 
     def _look_again(self) -> None:
-        """Resign because the outcome of a commit is uncertain; all entries are read again once the registry is reachable."""
+        """Resign, because the outcome of a commit is uncertain, and take part in the election again after a pause."""
         self._resign()
         if self._is_candidate:
             self._scheduler.at(self, self._scheduler.now().mono_ms + self._repeats.pause_ms(), lambda now: self._may_have_moved(""))
@@ -267,7 +267,7 @@ class Controller:
             self._scheduler.at(BALANCE, self._scheduler.now().mono_ms + BALANCED_FIRST_MS, self._balance)
 
     def _tell_everything(self, term: ControllerTerm) -> Steps[None]:
-        """Send all brokers the metadata of all partitions: at once, since some may be new, or to this broker alone in pieces."""
+        """Send the metadata of all partitions to all brokers in one update. A single broker sends itself smaller updates."""
         term.requests.tell_all(() if self._is_alone else term.context.leaders)
         yield from term.send()
         for some in in_pieces(list(term.context.leaders) if self._is_alone else (), PIECE):
@@ -275,7 +275,7 @@ class Controller:
             yield from term.send_and_wait()
 
     def _tell_roles(self, reign: Reign, partitions: list[TopicPartition]) -> Steps[None]:
-        """Send all brokers their roles: at once, since each takes it for all of its roles, or to this broker alone in pieces."""
+        """Send LeaderAndIsr in one request per broker, which takes it as complete. A single broker sends smaller requests."""
         if not self._is_alone:
             yield from reign.leaders.tell_again(partitions)
             yield from reign.term.send()

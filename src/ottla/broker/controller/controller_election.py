@@ -43,12 +43,10 @@ class ControllerElection:
         self._claim = b""
 
     def held(self, at_work: Elected | None) -> Steps[Elected | None]:
-        """Take part in the election if there is no controller, and return this broker's term.
+        """Return this broker's term, after taking part in the election if there is no controller.
 
-        Return None if another broker is the controller.
-
-        The term is a new one with a new epoch, unless `at_work` is this broker's term and has not ended. The controller entry is
-        watched in any case.
+        Return None if another broker is the controller. Return `at_work` if that is this broker's current term, else a new term
+        with a new epoch. The controller entry is watched in any case.
         """
         while True:
             # Read the epoch first: if the entry then belongs to this session, no other broker was elected since that read.
@@ -62,9 +60,9 @@ class ControllerElection:
                 at_work = yield from self._begin(epoch, is_elected=entry is not None)
 
     def _begin(self, epoch: Entry | None, *, is_elected: bool) -> Steps[Elected | None]:
-        """Write the next epoch, together with the controller entry unless the entry is this broker's already.
+        """Write the next epoch, and the controller entry unless this broker owns it already. Return the new term.
 
-        If the registry has no epoch yet, write the first one only, and return None.
+        If the registry has no epoch yet, write only the first epoch, and return None.
         """
         if epoch is None:
             yield from self._registry.commit([Change(layout.CONTROLLER_EPOCH, FIRST_EPOCH, NEW)])

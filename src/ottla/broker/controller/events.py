@@ -26,7 +26,7 @@ class ControllerMoved(Exception):
 
 
 class ControllerEvent(NamedTuple):
-    """A unit of work. Waiting events of one `name` are merged; `over` is called at the end, even after a failure."""
+    """A unit of work. It is dropped if an event of the same `name` waits. `over` is called when the work ends, even by failure."""
 
     name: str | None
     work: Callable[[], Steps[None]]
@@ -44,7 +44,7 @@ class ControllerEvents:
     """
 
     def __init__(self, scheduler: Scheduler, moved: Callable[[], None], uncertain: Callable[[], None], repeats: Repeats) -> None:
-        """Create an empty queue. `repeats` has the pauses before the controller resumes after a failure of the registry."""
+        """Create an empty queue. `repeats` are the pauses before the queue continues after a failure of the registry."""
         self._repeats = repeats
         self._scheduler = scheduler
         self._moved = moved
@@ -62,7 +62,7 @@ class ControllerEvents:
         self._scheduler.begin(self, self._run(), urgent=True)
 
     def asked(self, work: Callable[[], Steps[T]], instead: T) -> Steps[T]:
-        """Queue an event and return its result; return `instead` if it is dropped or fails."""
+        """Queue `work` as an event, and return its result. Return `instead` if the event is dropped or fails."""
         found = [instead]
 
         def see_to_it() -> Steps[None]:

@@ -23,7 +23,7 @@ BY_ID_FROM = 2
 
 
 class IsrChanges:
-    """The ISR changes of one term. `altered` is called with the partitions of each AlterPartition, even if changes are refused."""
+    """The ISR changes of one term. `altered` is called with the partitions of each AlterPartition request, even a refused one."""
 
     def __init__(self, term: ControllerTerm, leaders: LeaderChanges, altered: Callable[[Iterable[TopicPartition]], None]) -> None:
         self._tell = altered
@@ -62,7 +62,7 @@ class IsrChanges:
     def _altered(
         self, wanted: dict[TopicPartition, LeaderAndIsr], epochs: dict[TopicPartition, dict[int, int]], version: int
     ) -> Steps[dict[TopicPartition, int]]:
-        """Write the permitted states, and return an error code per partition; NONE also if the partition already has the state."""
+        """Write the permitted states, and return an error code per partition. It is NONE if the partition already has the state."""
         codes = {one: fault(self._context, one, state, epochs[one], version) for one, state in wanted.items()}
         admitted = [one for one, code in codes.items() if code is None]
 

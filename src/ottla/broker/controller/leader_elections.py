@@ -29,7 +29,7 @@ NOT_NEEDED = "Leader election not needed for topic partition."
 
 
 class AskedElections:
-    """Requested elections of one term. `changed` is the watch on the entry that tools write."""
+    """Leader elections for operators, tools and the leader imbalance check. `changed` watches the entry that tools write."""
 
     def __init__(self, term: ControllerTerm, leaders: LeaderChanges, changed: Callable[[str], None]) -> None:
         self._term = term

@@ -21,7 +21,7 @@ UNCLEAN = "unclean.leader.election.enable"
 
 
 class LeaderChanges:
-    """Leader and ISR changes of one term. Requests to brokers are queued in the term's requests, and not sent yet."""
+    """Leader and ISR changes of one term. Methods queue requests in the term's `requests`, and the caller sends them."""
 
     def __init__(self, term: ControllerTerm) -> None:
         self._term = term
@@ -30,7 +30,8 @@ class LeaderChanges:
     def settle(self, partitions: Iterable[TopicPartition], *, is_unclean: bool = False) -> Steps[list[TopicPartition]]:
         """Elect leaders for partitions without one, remove offline replicas from the ISR, and return the changed partitions.
 
-        Partitions of topics under deletion are skipped. `is_unclean` permits any replica, regardless of the topic's setting.
+        Partitions under deletion are skipped. With `is_unclean`, a replica outside the ISR can win, regardless of the topic's
+        setting.
         """
         leaders = self._context.leaders
         wanted = yield from chosen(partitions, lambda one: self._is_to_stay(one) and not self._context.is_well(one))
@@ -60,7 +61,10 @@ class LeaderChanges:
         return each(changed, lambda one: requests.lead(context.assignment(one).replicas, one, is_new=one in new))
 
     def tell_again(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
-        """Queue LeaderAndIsr requests for partitions that are not being deleted; all brokers already have their metadata."""
+        """Queue LeaderAndIsr requests for these partitions, without metadata, which all brokers have.
+
+        Skip partitions under deletion.
+        """
         requests, context = self._term.requests, self._context
         there = yield from chosen(partitions, self.is_there)
         yield from each(there, lambda one: requests.lead(context.assignment(one).replicas, one, is_known=True))
@@ -70,7 +74,7 @@ class LeaderChanges:
         return partition in self._context.leaders and self._is_to_stay(partition)
 
     def _is_to_stay(self, partition: TopicPartition) -> bool:
-        """Return whether a partition needs a leader: its topic is not being deleted, or a reassignment must end first."""
+        """Return whether a partition needs a leader: it is not under deletion, or its reassignment must complete first."""
         return partition[0] not in self._term.deletions or partition in self._context.reassigning
 
     def without_leader(self) -> Steps[list[TopicPartition]]:

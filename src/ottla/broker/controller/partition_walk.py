@@ -37,7 +37,7 @@ def each(items: Iterable[T], do: Callable[[T], object]) -> Steps[None]:
 
 
 def split(items: Iterable[T], is_first: Callable[[T], bool]) -> tuple[list[T], list[T]]:
-    """Return the items for which `is_first` is true, and the others."""
+    """Return two lists: the items for which `is_first` is true, and all other items."""
     first, second = list[T](), list[T]()
     for item in items:
         (first if is_first(item) else second).append(item)

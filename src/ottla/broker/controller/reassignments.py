@@ -1,7 +1,7 @@
 """Partition reassignments, within one controller term (KIP-455).
 
-Tools before 2.6 write their reassignments to the registry (`REASSIGNMENTS`); a request replaces the written reassignment of its
-partition.
+Tools before 2.6 write their reassignments to the registry (`REASSIGNMENTS`). An AlterPartitionReassignments request for a partition
+replaces its written reassignment.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Targets = Mapping[TopicPartition, Sequence[int] | None]
 """The target replicas of each partition; None cancels its reassignment."""
 Moves = dict[TopicPartition, ReplicaAssignment]
 Faults = dict[TopicPartition, Fault]
-"""An error code and a message per partition; NONE if its reassignment is ongoing or complete."""
+"""An error code and a message per partition. The code is NONE if the partition's reassignment is ongoing or complete."""
 
 BEING_DELETED = "The partition does not exist: its topic is being deleted."
 ALTERED = "The topic was changed concurrently: try again."
@@ -121,7 +121,7 @@ class Reassignments:
         return judged
 
     def _begin(self, moves: Moves) -> Steps[Faults]:
-        """Write target replicas to the registry before any broker is notified, so that another controller can resume."""
+        """Start reassignments, and return a fault per partition. Write targets first, so that a later controller can resume."""
         faults: Faults = {}
         for some in (yield from _by_topic(moves)):
             before = {one: self._context.assignment(one) for one in some}
@@ -135,14 +135,14 @@ class Reassignments:
         return faults
 
     def _stop_unneeded(self, moved: tuple[TopicPartition, ReplicaAssignment]) -> None:
-        """Delete the replicas of the former target that are neither in the origin nor in the new target."""
+        """Delete the replicas that are in the previous assignment of a partition, but not in its new one."""
         partition, before = moved
         assignment = self._context.assignment(partition)
         unneeded = [node for node in before.replicas if node not in assignment.replicas]
         self._term.requests.stop(unneeded, partition, is_deleted=True)
 
     def _go_on(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
-        """Send the leader to all origin and target replicas; complete reassignments whose targets are in sync."""
+        """Complete reassignments whose targets are in sync. For the others, send the leader to all origin and target replicas."""
         complete = set((yield from chosen(partitions, partial(reassignments.is_complete, self._context))))
         left = [one for one in partitions if one not in complete]
         yield from each((yield from self._term.states.change(left, reassignments.told_anew)), self._tell_move)
@@ -180,10 +180,7 @@ class Reassignments:
             log.info("%d partitions have moved", len(over))
 
     def _note(self, assignments: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[bool]:
-        """Write the replicas of some partitions of one topic, and return whether that succeeded.
-
-        The other partitions of the topic keep their replicas.
-        """
+        """Write new assignments of some partitions of one topic to the topic's entry, and return whether that succeeded."""
         name = next(iter(assignments))[0]
         for _ in range(MOST_RACES):
             entry = (yield from self._term.reader.topics([name])).get(name)

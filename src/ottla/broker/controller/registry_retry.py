@@ -32,7 +32,7 @@ class RegistryPatience:
         """Whether the term is over, so that reads are no longer retried."""
 
     def read(self, steps: Callable[[], Steps[T]]) -> Steps[T]:
-        """Run steps that only read, and retry them while the registry is away.
+        """Run steps that only read, and retry them while the registry is unreachable.
 
         Raise `RegistryAway` if the session may have ended.
         """
@@ -46,7 +46,7 @@ class RegistryPatience:
                 return found
 
     def rest(self, failure: RegistryAway) -> Steps[None]:
-        """Pause before a retry. Raise the failure if the session may have ended or the term is over."""
+        """Pause before a retry. Raise `failure` if the session may have ended or the term is over."""
         if self.is_over or self._scheduler.now().mono_ms >= self._registry.lives_until_ms():
             raise failure
         self._repeats.tell(log, logging.INFO, "the controller waits for the registry: %s", failure)

@@ -40,7 +40,7 @@ class PartitionStates:
         patience: RegistryPatience,
         refused: Callable[[StorageFailed], None],
     ) -> None:
-        """Create the writes. `refused` is called when this broker's own disk refuses states: nothing else is given up for them."""
+        """Create the writer. `refused` is called when the disk of this broker refuses to store states, which are then skipped."""
         self._refused = refused
         self._patience = patience
         self._registry = registry
@@ -88,7 +88,7 @@ class PartitionStates:
         return changed
 
     def _missed(self, wanted: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[list[TopicPartition]]:
-        """Write states, and return the partitions that have a different one afterwards, which is then in the context."""
+        """Write states, and return the partitions that have another state afterwards. The context then contains that state."""
         written = {one: self._written(one, state) for one, state in wanted.items()}
         try:
             yield from self.commit([self._change(one, state) for one, state in wanted.items()])
@@ -118,7 +118,7 @@ class PartitionStates:
         return Change(layout.state_path(*partition), entries.state_value(written), expected, may_use_spare=True)
 
     def _written(self, partition: TopicPartition, state: LeaderAndIsr) -> LeaderAndIsr:
-        """Return the state that the registry has after the commit."""
+        """Return the state as the registry has it after the commit: with this controller's epoch and the next partition epoch."""
         epoch = 0 if partition not in self._context.leaders else state.partition_epoch + 1
         return state._replace(controller_epoch=self._context.epoch, partition_epoch=epoch)
 

@@ -40,7 +40,7 @@ Transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
 
 
 class Question:
-    """A pending request to another broker: `added` is the result."""
+    """A pending request to another broker. `added` is set to its result."""
 
     __slots__ = ("added", "done", "wanted")
 
@@ -59,12 +59,12 @@ class PartitionAdditions:
     in_produce: Final = dict.fromkeys(
         (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR), NOT_ENOUGH_REPLICAS
     )
-    """The errors of Produce that replace coordinator errors, which producers do not expect there."""
+    """Coordinator error -> the error that Produce returns instead, because producers do not expect coordinator errors."""
 
     def __init__(self, transactions: TransactionCoordinators, asker: BrokerAsker, node_id: int, *, is_alone: bool) -> None:
         """Create the requests. `is_alone`: all partitions of the cluster are on this broker, on one disk."""
         self.leaves_early = is_alone
-        """Whether an addition can be acknowledged before it is durable, because records on the same disk reveal it at startup."""
+        """Whether additions are acknowledged before they are durable. On one disk, records reveal a lost addition at startup."""
         self._coordinators = transactions.coordinators
         self.ended = transactions.ended
         self.when_durable = transactions.coordinators.when_durable
@@ -74,7 +74,10 @@ class PartitionAdditions:
         self._under_way: set[int] = set()
 
     def asked(self, wanted: AddPartitions, request: Request[Message]) -> Steps[Added]:
-        """Return the coordinator's result. The coordinator decides about an addition once the previous transaction has ended."""
+        """Ask the coordinator to add or verify partitions, and return its result.
+
+        An addition waits for the previous transaction.
+        """
         node_id = self._coordinators.node_of(wanted.transactional_id)
         if node_id == self._node_id:
             return (yield from self._coordinators.asked(wanted.transactional_id, wanted, request))
@@ -88,10 +91,7 @@ class PartitionAdditions:
         return question.added
 
     def may_lack(self, transactional_id: str, producer: tuple[int, int], place: TopicPartition) -> bool:
-        """Return whether a transaction that is open in a partition can lack the partition after a power failure.
-
-        This is impossible if the coordinator replicates additions before any record is written.
-        """
+        """Return whether a power failure can have lost the addition of this partition to its open transaction."""
         if not self.leaves_early:
             return False
         machine = self._coordinators.machine_of(transactional_id)
@@ -149,7 +149,7 @@ def _transaction(wanted: AddPartitions) -> Transaction:
 
 
 def _added(wanted: AddPartitions, result: AddPartitionsToTxnResponse.AddPartitionsToTxnResult | None) -> Added:
-    """Return the result contained in another broker's response; None is a missing response."""
+    """Return another broker's result for one transaction. A `result` of None means that the response lacks it."""
     codes: dict[TopicPartition, int] = {
         (topic.name, part.partition_index): part.partition_error_code
         for topic in (() if result is None else result.topic_results)

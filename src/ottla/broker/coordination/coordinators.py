@@ -170,7 +170,7 @@ class Coordinators(Generic[M]):
         return self._held.keys() | self._loading.keys()
 
     def weight(self) -> int:
-        """Return the memory of loaded coordinators that counts toward the limit, in bytes."""
+        """Return the memory of loaded coordinators that counts toward the broker's limit, in bytes."""
         weight = 0
         for _, shard in self._held.values():
             weight += shard.machine.weight
@@ -227,7 +227,7 @@ class Coordinators(Generic[M]):
     def ask_one(
         self, key: str, body: object, request: Request[Message], finish: Callable[[A], Ready], *, blocking: bool = False
     ) -> Reply:
-        """Return the reply that `finish` makes from the response of the coordinator of `key` to a request, or to part of it."""
+        """Ask the coordinator of `key`, and return the reply that `finish` makes from the coordinator's response to `body`."""
         answers: list[A] = []
         delayed = DelayedReply(partial(self._changes.attempted, lambda: finish(answers[0])), blocking=blocking, missing=1)
 
@@ -239,7 +239,7 @@ class Coordinators(Generic[M]):
         return delayed.reply()
 
     def asked(self, key: str, body: object, request: Request[Message]) -> Steps[A]:
-        """Return the response of the coordinator of `key` in steps, for use in a job."""
+        """Ask the coordinator of `key` in a job, and return its response."""
         return _waited(partial(self._ask, key, body, request))
 
     def when_durable(self, key: str, told: Callable[[int], None]) -> None:
@@ -252,7 +252,7 @@ class Coordinators(Generic[M]):
             shard.log.when_durable(told)
 
     def asked_of(self, shard: Shard[M], body: object, request: Request[Message]) -> Steps[A]:
-        """Return the response of this coordinator in steps, for use in a job. The coordinator may have been unloaded meanwhile."""
+        """Ask this coordinator in a job, and return its response. The coordinator can be unloaded meanwhile."""
         if shard.is_present:
             return _waited(partial(self._ask_shard, shard, body, request))
         return _waited(lambda answer: answer(self._kind.refuse(body, NOT_COORDINATOR)))  # type: ignore[arg-type]  # a reply to it
@@ -260,11 +260,11 @@ class Coordinators(Generic[M]):
     def ask_several(
         self, parts: Iterable[tuple[str, object]], request: Request[Message], combine: Callable[[list[A]], Ready]
     ) -> Reply:
-        """Return the reply that `combine` makes from the coordinators' responses to (key, part of the request)."""
+        """Ask the coordinator of each (key, body), and return the reply that `combine` makes from all responses."""
         return _combined(self._changes, (partial(self._ask, key, part, request) for key, part in parts), combine)
 
     def ask_each(self, body: object, request: Request[Message], finish: Callable[[A], Ready]) -> Iterator[Reply]:
-        """Yield the reply that `finish` makes from each coordinator's response. Each iteration asks one coordinator."""
+        """Ask the loaded coordinators one after another, and yield the reply that `finish` makes from each response."""
 
         def combine(answers: list[A]) -> Ready:
             return finish(answers[0])
@@ -316,11 +316,11 @@ class Coordinators(Generic[M]):
         return COORDINATOR_LOAD_IN_PROGRESS if self._loading else NONE
 
     def _absence(self, index: int) -> int:
-        """Return why there is no coordinator on this partition, as an error code."""
+        """Return the error code for a partition without a loaded coordinator."""
         return COORDINATOR_LOAD_IN_PROGRESS if index in self._loading else NOT_COORDINATOR
 
     def leads(self, partition: Partition) -> None:
-        """Load the coordinator of a partition that this broker leads, newly or in a new leader epoch."""
+        """Load the coordinator of a partition of which this broker has become the leader, or the leader in a new epoch."""
         index = partition.index
         held = self._held.get(index)
         if index in self._loading or (held is not None and held[0] is partition and held[1].is_loaded):
@@ -397,7 +397,7 @@ def _waited(ask: Callable[[Callable[[A], None]], None]) -> Steps[A]:
 def _combined(
     changes: Changes, asks: Iterable[Callable[[Callable[[A], None]], None]], combine: Callable[[list[A]], Ready]
 ) -> Reply:
-    """Return the reply once all requests are answered; `combine` gets the responses in the order of `asks`."""
+    """Start all `asks`, and return the reply that `combine` makes from their responses, which are in the order of `asks`."""
     answers: dict[int, A] = {}
     finish = partial(changes.attempted, lambda: combine([answers[place] for place in sorted(answers)]))
     delayed = DelayedReply(finish, blocking=False)

@@ -14,7 +14,7 @@ from ottla.coord.outcome import TopicsChanged
 
 
 class GroupTopics:
-    """The known topics. Changes are recorded one by one, and passed on to coordinators many at a time."""
+    """The topics known to group coordinators. Changes are recorded one by one, and passed on to coordinators in batches."""
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
@@ -23,7 +23,7 @@ class GroupTopics:
         self._are_new = False
 
     def note(self, names: Collection[str]) -> None:
-        """Apply the creation, change or deletion of topics."""
+        """Record that topics were created, changed or deleted."""
         if self._topics is None:
             return
         images = {name: self._image.topics.get(name) for name in names}
@@ -39,7 +39,7 @@ class GroupTopics:
         return self._topics
 
     def changed(self) -> TopicsChanged | None:
-        """Return the changes to pass on to coordinators; None if there are none."""
+        """Return the changes since the last call, for the coordinators. Return None if there are none."""
         if not self._noted or self._topics is None:
             return None
         names, self._noted = frozenset(self._noted), set()

@@ -131,7 +131,7 @@ class GroupCoordinators:
         shard.tell(TopicsDeleted(names), now, partial(self._forgotten, index))
 
     def _forgotten(self, index: int, answer: TopicsForgotten) -> None:
-        """Record removed offsets. If the coordinator was unloaded, the next coordinator on its partition continues the removal."""
+        """Record the removal of offsets in partition `index`. After an error, the partition's next coordinator continues it."""
         if answer.error_code:
             return
         left = self._forgetting.get(index, set())
@@ -158,7 +158,7 @@ class GroupCoordinators:
         self._forgetting.pop(index, None)
 
     def _tell_topics(self, now: Now) -> None:
-        """Update the topics of all coordinators."""
+        """Pass topic changes on to all loaded coordinators."""
         changed = self._topics.changed()
         if changed is not None:
             for shard in self.coordinators.shards:

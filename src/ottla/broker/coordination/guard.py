@@ -46,7 +46,7 @@ ADDS_FROM: Final = 12
 
 @dataclass(slots=True)
 class Admission:
-    """The partitions of a request that accept its records: in `seen`, without an error, and with a current token in `tokens`.
+    """The verified partitions of a request (`seen`), with their errors and the tokens that permit new transactions.
 
     Responses for the `added` partitions wait until the addition is durable (`TransactionGuard.when_kept`).
     """
@@ -57,9 +57,9 @@ class Admission:
     seen: frozenset[Partition] = frozenset()
 
     def error_of(self, partition: Partition, header: BatchHeader) -> int:
-        """Return NONE if the admitted transaction is still open or can still begin, else the error: a marker may have arrived.
+        """Return NONE if a batch may be appended, else the error. A marker can have ended the transaction since its admission.
 
-        NOT_LEADER_OR_FOLLOWER is for a partition that this broker leads only since the admission, and that was not verified.
+        NOT_LEADER_OR_FOLLOWER means that this broker became the leader after the admission, so the partition was not verified.
         """
         if not header.is_transactional:
             return NONE
@@ -77,7 +77,7 @@ def still_admitted(partition: Partition, producer_id: int, producer_epoch: int, 
 
 
 class TransactionGuard:
-    """The requests to a producer's coordinator before the first records of a transaction in a partition."""
+    """Verifies transactions at their coordinators, before the first records of each transaction in a partition."""
 
     def __init__(self, additions: PartitionAdditions, settings: SettingsInForce) -> None:
         self._additions = additions
@@ -85,10 +85,7 @@ class TransactionGuard:
         self._settings = settings
 
     def admit(self, request: Request[ProduceRequest], parts: Iterable[tuple[Partition, Any]]) -> Steps[Admission]:
-        """Verify or add the partitions in which these records begin a transaction.
-
-        `parts` have each partition's records as bytes.
-        """
+        """Verify or add the partitions in which records begin a transaction. `parts` are pairs of a partition and its records."""
         parts = list(parts)
         admission = Admission(seen=frozenset(partition for partition, _ in parts))
         adds = request.version >= ADDS_FROM
@@ -134,7 +131,7 @@ class TransactionGuard:
         own: Mapping[TopicPartition, Partition],
         tokens: dict[Partition, TransactionToken],
     ) -> Steps[Added]:
-        """Return the coordinator's result. Repeat the request if a marker of the previous transaction arrived meanwhile."""
+        """Ask the coordinator, and return its result. Ask again, at most `ASKED` times, if a marker arrived meanwhile."""
         producer, left = (wanted.producer_id, wanted.producer_epoch), 1 if wanted.verify_only else ASKED
         while True:
             added: Added = yield from self._additions.asked(wanted, request)
@@ -147,8 +144,8 @@ class TransactionGuard:
     def _is_news(self, request: Request[ProduceRequest], partition: Partition, header: BatchHeader) -> bool:
         """Return whether the coordinator must be asked: no transaction is open here, or the coordinator can lack this partition.
 
-        A power failure can preserve the records of a transaction but not the addition of its partition. The coordinator lacks the
-        partition if it was offline when the coordinator started.
+        A power failure can preserve the records of a transaction but not the addition of its partition. A partition that is offline
+        when the coordinator starts is not added again.
         """
         if not partition.log.producers.is_open(header.producer_id, header.producer_epoch):
             return True
@@ -160,13 +157,12 @@ class TransactionGuard:
     def when_kept(self, request: Request[ProduceRequest], told: Callable[[int], None]) -> None:
         """Call `told(error_code)` once the added partitions are durable in the transaction, or the addition has failed.
 
-        Records can be durable before the addition. A starting coordinator finds them
-        (`coord.transactions.unfinished_transactions`).
+        Records can be durable first. The coordinator then finds them at startup (`coord.transactions.unfinished_transactions`).
         """
         self._additions.when_durable(request.body.transactional_id or "", told)
 
     def _told(self, error_code: int, version: int) -> int:
-        """Return the error code for this version of Produce."""
+        """Return the equivalent of a coordinator's error code for this version of Produce."""
         if error_code == PRODUCER_FENCED:
             return INVALID_PRODUCER_EPOCH
         if error_code == TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:

@@ -10,12 +10,12 @@ from ottla.broker.partitions.partition import Partition
 
 
 class CoordinatorMoves:
-    """The router, called at once for each change of leadership, because a coordinator must not outlive its broker's leadership."""
+    """Routes each change of leadership to a coordinator at once, because a coordinator must not outlive the leadership."""
 
     def __init__(self, coordinators: Iterable[Coordinators[Any]]) -> None:
         self._by_topic = {each.topic: each for each in coordinators}
         self.is_starting = False
-        """Whether all logs are about to be opened. Coordinators are then loaded after all logs are open."""
+        """Whether logs are still being opened at startup. Coordinators are loaded afterwards."""
 
     def leads(self, partition: Partition) -> None:
         """Load the coordinator of a partition that this broker leads, newly or in a new leader epoch."""

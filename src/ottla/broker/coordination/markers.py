@@ -55,18 +55,17 @@ class MarkerAppender:
         self._ended = ended
 
     def leads(self, place: TopicPartition) -> bool:
-        """Return whether this broker leads a partition, online or not."""
+        """Return whether this broker leads a partition, even if the partition is offline."""
         partition = self._partitions.get(*place)
         return partition is not None and partition.role is LEADER
 
     def append_decided(
         self, order: WriteMarkers, place: TopicPartition, coordinator_epoch: int, now: Now
     ) -> tuple[int, Partition | None]:
-        """Append the marker of this broker's own coordinator, and return the result of `append`.
+        """Append the marker that this broker's own coordinator decided, and return the result of `append`.
 
-        A partition can contain a batch with a later epoch of the producer. No producer gets a later epoch before its transaction
-        has ended, so a client invented this epoch, and the marker is appended with the invented epoch. A later decision of another
-        coordinator still takes precedence.
+        If the partition has a batch with a later producer epoch, a client invented the epoch, because a producer gets no new epoch
+        before its transaction ends. The marker is then appended with the invented epoch. A later coordinator epoch still fences it.
         """
         producer_id, epoch = order.producer_id, order.producer_epoch
         error_code, partition = self.append(*place, producer_id, epoch, coordinator_epoch, now, committed=order.committed)
@@ -115,7 +114,7 @@ class MarkerAppender:
 
 
 def kept(partitions: list[Partition]) -> Steps[dict[Partition, int]]:
-    """Wait until all records of these partitions satisfy acks=all, and return the error codes of partitions that failed."""
+    """Wait until all records of these partitions satisfy acks=all. Return the error codes of the partitions that failed."""
     failed: dict[Partition, int] = {}
     missing = len(partitions)
     waiting: list[Callable[[None], None]] = []

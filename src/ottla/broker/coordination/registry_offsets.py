@@ -28,7 +28,7 @@ FetchedPartition = OffsetFetchResponse.OffsetFetchResponsePartition
 
 
 class RegistryOffsets:
-    """Commits and fetches of version 0."""
+    """OffsetCommit and OffsetFetch in version 0."""
 
     def __init__(
         self, entries: SharedRegistry, cluster: ClusterImage, settings: SettingsInForce, changes: Changes, purgatory: Purgatory
@@ -57,7 +57,7 @@ class RegistryOffsets:
         return OffsetCommitResponse(topics=topics)
 
     def _are_kept(self, changes: Sequence[Change]) -> Steps[bool]:
-        """Commit the changes, and return whether the commit succeeded. Retry it if another broker creates the same entries."""
+        """Commit the changes, and return whether that succeeded. Retry if another broker creates the same entries."""
         for _ in range(MOST_RACES):
             self._changes.made = True
             try:
@@ -111,7 +111,7 @@ class RegistryOffsets:
         )
 
     def _fetched(self, group_id: str, topic: str, index: int, kept: Mapping[str, Entry | None] | None) -> FetchedPartition:
-        """Return the response for a partition; `kept` are the registry's entries, or None if it refused."""
+        """Return the response for a partition. `kept` are the registry's entries by path, or None if the registry failed."""
         path = consumer_offset_path(group_id, topic, index)
         error_code = UNKNOWN_TOPIC_OR_PARTITION
         if topic in self._cluster.topics:

@@ -148,7 +148,7 @@ class Replay(Generic[Record]):
 
 
 def _stretches(columns: Columns) -> Iterator[Run]:
-    """Yield the runs of batches. Consecutive runs in one buffer are merged if they have no transactions."""
+    """Yield the runs of batches. Merge consecutive runs in one buffer unless they have transactions."""
     begun: Run | None = None
     end = 0
     for run in columns.pieces():

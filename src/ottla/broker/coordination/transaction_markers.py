@@ -54,7 +54,7 @@ TAKES_NONE: Final = frozenset((UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_VERSI
 
 
 class PendingMarkers:
-    """The markers of one transaction. `left` are the partitions without a marker, `again` the partitions about to be retried."""
+    """The markers of one transaction. `left` are the partitions without a marker, `again` those of them with a scheduled retry."""
 
     __slots__ = ("again", "coordinator_epoch", "done", "is_wanted", "left", "order", "pause_ms", "told")
 
@@ -119,7 +119,7 @@ class TransactionMarkers:
             done()
 
     def _queue(self, pending: PendingMarkers, places: Sequence[TopicPartition]) -> None:
-        """Append markers to partitions that this broker leads, and send the others. A deleted partition needs no marker."""
+        """Append markers to partitions that this broker leads, and send markers for the others. Skip deleted partitions."""
         here: list[TopicPartition] = []
         leaders: set[int] = set()
         for place in places:
@@ -173,7 +173,7 @@ class TransactionMarkers:
             self._asker.ask(leader, request, partial(self._answered, leader, lane, taken), lane=lane)
 
     def _taken(self, leader: int) -> Queue:
-        """Return the markers of the next request: one per producer, because the response identifies markers by producer id."""
+        """Take the markers of the next request off the queue: one per producer, because responses identify them by producer id."""
         waiting = self._waiting.get(leader, {})
         taken: Queue = {}
         producers: set[int] = set()
@@ -219,7 +219,7 @@ class TransactionMarkers:
             self._try_again(pending, place)
 
     def _try_again(self, pending: PendingMarkers, place: TopicPartition) -> None:
-        """Retry a partition after a pause, together with other partitions of its transaction that failed meanwhile."""
+        """Retry a partition after a pause. Partitions of the same transaction that fail meanwhile share this retry."""
         pending.again.append(place)
         if len(pending.again) > 1:
             return

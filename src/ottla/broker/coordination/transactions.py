@@ -110,9 +110,9 @@ class TransactionCoordinators:
         return opened
 
     def _read(self, partition: Partition) -> Iterator[Stored]:
-        """Yield the stored records, then corrected states of ids whose stored state lacks a partition with an open transaction.
+        """Yield the stored records. Then yield corrected states of transactions that lack a partition in which they are open.
 
-        In a larger cluster no partition is lacking, because additions are on all in-sync replicas before any record is written.
+        Only a single broker needs corrections: in a larger cluster, additions are replicated before any record is written.
         """
         stored = stored_records(partition, TransactionReader())
         if not self._is_alone:

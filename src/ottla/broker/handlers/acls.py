@@ -125,7 +125,7 @@ def delete_acls(request: Request[DeleteAclsRequest], context: AclContext) -> Ste
 
 
 def _result(error: Deleted, found: list[Acl]) -> Iterator[DeleteAclsResponse]:
-    """Yield the result of a filter in responses that contain some of its ACLs each."""
+    """Yield the result of one filter: its error, or its deleted ACLs in several responses."""
     for at in range(0, max(1, len(found)), RULES_AT_ONCE):
         some = [_matching(acl) for acl in found[at : at + RULES_AT_ONCE]]
         one = Deleted(error_code=error.error_code, error_message=error.error_message, matching_acls=some)
@@ -154,7 +154,7 @@ def _deleted_by(part: Request[DeleteAclsRequest], context: AclContext) -> Steps[
 
 
 def _fit_any(wanted: list[AclFilter], present: Acls, keys: list[Key]) -> Steps[bool]:
-    """Return whether any filter matches an ACL on these resources."""
+    """Return whether any filter in `wanted` matches an ACL on the resources `keys`."""
     budget = Budget(RULES_AT_ONCE)
     for key in keys:
         for acl in present.rules.get(key, ()):
@@ -166,13 +166,13 @@ def _fit_any(wanted: list[AclFilter], present: Acls, keys: list[Key]) -> Steps[b
 
 
 def _decided(present: Acls, filters: list[AclFilter], keys: list[Key], fitting: list[list[Acl]]) -> list[Decision]:
-    """Decide which ACLs on these resources are deleted, and add the ACLs that match each filter to its list in `fitting`."""
+    """Decide the deletion of ACLs on the resources `keys`, and set `fitting` to the ACLs that match each filter."""
     fitting[:], decision = acls.delete(present, filters, keys)
     return [decision]
 
 
 def _some_at_a_time(present: Acls) -> Iterator[list[Key]]:
-    """Yield all resources with ACLs, in lists with little more than `RULES_AT_ONCE` ACLs."""
+    """Yield the resources with ACLs in lists, each with about `RULES_AT_ONCE` ACLs."""
     keys: list[Key] = []
     rules = 0
     for key, about in list(present.rules.items()):
@@ -200,7 +200,7 @@ def _matching(acl: Acl) -> Matching:
 
 
 def _acl(creation: Creation, version: int) -> Acl | tuple[int, str]:
-    """Return the requested ACL, or (error code, message). Values that are valid only in filters have an error of their own."""
+    """Return the requested ACL, or (error code, message) if a value is unknown or valid only in filters."""
     pattern_type = creation.resource_pattern_type if version >= PATTERNS_FROM else Pattern.LITERAL
     numbers = creation.resource_type, pattern_type, creation.operation, creation.permission_type
     if ANY in numbers or pattern_type == Pattern.MATCH:

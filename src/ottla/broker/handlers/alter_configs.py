@@ -49,8 +49,10 @@ class AlterContext(NamedTuple):
 
 
 Alter = Callable[[AlterContext, Altering, str, list[ConfigChange], Mapping[str, str] | None], Decision]
-"""Decides the changes of a named resource, applied to the given configs, or to its current configs if None. Raises
-`ConfigRefused`."""
+"""Decides changes of a named resource, based on the given configs or, if None, on its current configs.
+
+Raises `ConfigRefused`.
+"""
 
 
 MOST_CHANGES = 5000
@@ -127,7 +129,7 @@ def _altered(
     base: Mapping[str, str] | None,
     times: int,
 ) -> Decision:
-    """Decide the changes of one resource, applied to `base`, or to its current configs if None."""
+    """Decide the changes of one resource, based on `base` or, if None, on its current configs. `times`: how often it is named."""
     name = resource.resource_name
     alter: dict[int, Alter] = {TOPIC: _alter_topic, BROKER: _alter_broker, GROUP: _alter_group}
     kind = resource.resource_type

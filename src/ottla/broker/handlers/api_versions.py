@@ -49,7 +49,7 @@ def api_versions(request: Request[ApiVersionsRequest], identity: BrokerIdentity,
 
 
 def _features_told(response: ApiVersionsResponse, request: Request[ApiVersionsRequest], features: Features) -> ApiVersionsResponse:
-    """Add the supported features, and the levels that are not off. Clients before version 4 get no range from 0 (KIP-1022)."""
+    """Add the supported features and the finalized levels. Omit features whose range begins at 0 before version 4 (KIP-1022)."""
     offered = request.release.features
     if not offered:
         return response

@@ -82,7 +82,7 @@ def describe_client_quotas(request: Request[DescribeClientQuotasRequest], cluste
 
 
 def _refusal(component: Component, before: list[Component]) -> str | None:
-    """Return why a component of a filter is invalid, as a message; None if it is valid."""
+    """Return an error message for an invalid component of a filter. Return None if the component is valid."""
     kind, match_type, match = component.entity_type, component.match_type, component.match
     if not kind:
         return f"Invalid empty entity type: there are {', '.join(TYPES)}."

@@ -124,7 +124,10 @@ def describe_delegation_token(request: Request[DescribeDelegationTokenRequest], 
 def _changed(
     context: TokenContext, steps: Steps[Decision], answer: Callable[[int, int], Reply], gone_ms: int = NO_TIME
 ) -> Steps[Reply]:
-    """Run a change, and return the response that `answer` makes from its error code and the token's expiry in ms."""
+    """Run a change, and return the response that `answer` makes from the error code and the token's expiry in ms.
+
+    `gone_ms` replaces the expiry of a token that no longer exists.
+    """
 
     decision = yield from steps
     token = context.tokens.token(decision.name)
@@ -162,7 +165,7 @@ def _may_see(rights: Rights, peer: Peer, token: DelegationToken) -> bool:
 
 
 def _about(owner: str, requester: str, version: int) -> CreateDelegationTokenResponse:
-    """Return a response without a token."""
+    """Return a CreateDelegationToken response with the owner and the requester, but without a token."""
     answer = CreateDelegationTokenResponse(
         issue_timestamp_ms=NO_TIME, expiry_timestamp_ms=NO_TIME, max_timestamp_ms=NO_TIME, token_id="", hmac=b""
     )

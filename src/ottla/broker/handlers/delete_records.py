@@ -64,7 +64,7 @@ def delete_records(request: Request[DeleteRecordsRequest], partitions: Partition
 def _by_all_replicas(
     response: DeleteRecordsResponse, results: dict[str, list[PartitionResult]], starts: dict[Partition, int], until_ms: int
 ) -> Reply:
-    """Return the response once all live replicas have the new start offsets, or when the timeout has expired."""
+    """Return the response once all live replicas have the start offsets `starts`, or at `until_ms` on the monotonic clock."""
     parts = {partition: _part(results, partition) for partition in starts}
     left = {partition: offset for partition, offset in starts.items() if not parts[partition].error_code}
 
@@ -87,7 +87,7 @@ def _part(results: dict[str, list[PartitionResult]], partition: Partition) -> Pa
 
 
 def _asked(partitions: Partitions, topic: str, index: int, offset: int, starts: dict[Partition, int]) -> PartitionResult:
-    """Return a refusal, or an empty result after adding the partition to `starts`."""
+    """Return the result for a partition. Unless it is an error, add the partition's new start offset to `starts`."""
     partition = partitions.get(topic, index)
     error_code = partitions.absent_error(topic, index) if partition is None else _refusal(partition, offset)
     if partition is not None and not error_code:

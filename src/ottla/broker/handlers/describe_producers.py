@@ -75,7 +75,7 @@ def _unknown(cluster: ClusterImage, topic: DescribeProducersRequest.TopicRequest
 
 
 def _of_partition(partitions: Partitions, topic: str, index: int) -> Iterator[PartitionResult]:
-    """Yield results for a partition that contain some of its producers each."""
+    """Yield several results for one partition, each with some of its producers, or one result with an error."""
     partition = partitions.get(topic, index)
     if partition is None:
         yield PartitionResult(partition_index=index, error_code=partitions.absent_error(topic, index))

@@ -52,7 +52,7 @@ def elect_leaders(
 
 
 def _all_refused(body: ElectLeadersRequest, version: int, code: int, sentence: str) -> ElectLeadersResponse:
-    """Return Kafka's response to a refused request: an error per partition, and a top-level error if the version has one."""
+    """Return the response to a refused request: an error per partition, and a top-level error if the version has the field."""
     results = [
         TopicResult(
             topic=each.topic,

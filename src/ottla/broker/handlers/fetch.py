@@ -56,7 +56,7 @@ def _continued(context: FetchContext, request: Request[FetchRequest]) -> Steps[R
 
 
 def _begun(context: FetchContext, request: Request[FetchRequest]) -> Fetch | int:
-    """Return the fetch for a request, or an error code. It is incremental, or full with or without a new session."""
+    """Return the fetch of a request: incremental, or full with or without a new session. Return an error code if it is refused."""
     body, sessions = request.body, context.sessions
     if body.session_epoch in (FIRST_EPOCH, NO_EPOCH):
         sessions.end_own(body.session_id, request.peer.principal)

@@ -43,10 +43,7 @@ class IncrementalFetch(Fetch):
         return (self._session.key,)
 
     def attempt(self, now: Now, expired: bool) -> Reply | None:
-        """Read partitions that may have changed.
-
-        Return None to continue to wait: the data is insufficient, time is left and the session continues.
-        """
+        """Read partitions that can have changed. Return None to keep waiting for more data, unless time or session are over."""
         session = self._session
         if len(session.due) > MANY:
             return self._attempt_slowly(expired)
@@ -60,7 +57,7 @@ class IncrementalFetch(Fetch):
         return FetchResponse(session_id=session.id, responses=self._news(found))
 
     def _attempt_slowly(self, expired: bool) -> Steps[Reply]:
-        """Read many partitions that may have changed, repeatedly until the data is sufficient."""
+        """Read many partitions that can have changed, in steps, until there is enough data or the time is over."""
         session, purgatory = self._session, self.context.purgatory
         while True:
             wakes, began = purgatory.wakes, purgatory.now()
@@ -87,7 +84,7 @@ class IncrementalFetch(Fetch):
         return writer.reply()
 
     def _news(self, found: list[tuple[Held, PartitionData]]) -> list[TopicResponse]:
-        """Return the topics with changes that the client has not received."""
+        """Record these readings in the session, and return those that the client has not received, by topic."""
         session = self._session
         topics: list[TopicResponse] = []
         told: Hashable = None
@@ -113,7 +110,7 @@ class IncrementalFetch(Fetch):
 
 
 def take_in(context: FetchContext, request: Request[FetchRequest]) -> Steps[Reply | None]:
-    """Add the many partitions of an incremental fetch to its session. Return None, or the reply if the session has ended."""
+    """Add the partitions of a large incremental fetch to its session, in steps. Return a reply if the session has ended."""
     body, sessions = request.body, context.sessions
     session = sessions.resume(
         body.session_id, request.peer.principal, body.session_epoch, uses_ids=request.version >= TOPIC_IDS_FROM

@@ -70,7 +70,7 @@ class LargeFetch(Fetch):
         return writer
 
     def encoded(self, writer: ResponseWriter, now: Now) -> Encoded | Close:
-        """Return the response of the last reading."""
+        """Return the response that `read` wrote, and record that the client receives the session's id."""
         session = self._session
         if session is not None and not session.is_over:
             self._head.session_id = session.id
@@ -79,7 +79,7 @@ class LargeFetch(Fetch):
         return writer.reply()
 
     def leave(self) -> None:
-        """End the session if no client has received its id."""
+        """End a new session if its id was never sent to the client."""
         if self._session is not None and not self._is_answered:
             self.context.sessions.end(self._session.id)
 

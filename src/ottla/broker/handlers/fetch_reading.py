@@ -56,10 +56,10 @@ REST_MS = 5
 REST_FACTOR = 4
 LONGEST_REST_MS = 1000
 IDLE_REST_MS = 50
-"""Timing, in ms, of pauses between readings of a fetch with many partitions, which a change of one partition does not wake.
+"""Pauses, in ms, between readings of a fetch with many partitions, which a change of one partition does not wake.
 
-A pause is 5 ms plus four times the duration of the last reading, and at most a second, so that a closed connection is noticed. If
-nothing has changed after the pause, it is followed by pauses of `IDLE_REST_MS`.
+A pause is 5 ms plus four times the duration of the last reading. It consists of sleeps of at most a second, so that a closed
+connection is noticed. If nothing has changed by then, sleeps of `IDLE_REST_MS` follow.
 """
 
 TopicResponse = FetchResponse.FetchableTopicResponse
@@ -93,8 +93,8 @@ def _readable(request: Request[FetchRequest], rights: Rights) -> Mapping[str, bo
 class Fetch:
     """A fetch of named partitions, read repeatedly. `enough` is set if the last reading can be returned at once.
 
-    An unknown partition ends the wait only if all partitions are unknown, as in Kafka. With `begins_session`, the response begins
-    a session if there is room for another session.
+    As in Kafka, unknown partitions end the wait only if all partitions are unknown. With `begins_session`, the response begins a
+    session if there is room for one.
     """
 
     session_id = NO_SESSION
@@ -137,8 +137,7 @@ class Fetch:
     def attempt(self, now: Now, expired: bool) -> Reply | None:
         """Read every partition in the request's order, within `max_bytes`. The first batch is always whole (KIP-74).
 
-        Return None if the data is insufficient and time is left. The data is then dropped, because many fetches can wait for many
-        partitions.
+        Return None if the data is insufficient and time is left. The data is then dropped, because many fetches can wait at once.
         """
         self._begin()
         topics = [self._topic(topic) for topic in self.body.topics]
@@ -180,13 +179,13 @@ class Fetch:
         return sum(len(topic.partitions) for topic in self.body.topics)
 
     def _terms(self) -> Hashable:
-        """Return the properties of a request, apart from its partitions, that determine how far they are read."""
+        """Return the request's isolation level, zstd support and permissions. A session rereads all partitions if they change."""
         return self.body.isolation_level, self.version < ZSTD_FROM, self.context.rights.changes
 
     def until(self, held: Held, data: PartitionData) -> int:
-        """Return the offset at which reading ends: the last stable offset for READ_COMMITTED, else the high watermark.
+        """Return the end of the readable range: the last stable offset for READ_COMMITTED, else the high watermark.
 
-        For a follower, it is the end of the log.
+        For a follower, it is the log end offset.
         """
         if self.replica_id >= 0 and self.context.followers is not None:
             partition = self.context.partitions.get(held.topic or "", held.partition)
@@ -326,7 +325,7 @@ def new_session(reading: Fetch, size: int, now: Now) -> FetchSession | None:
 
 
 def note(reading: Fetch, session: FetchSession, body: FetchRequest, answered: list[TopicResponse]) -> None:
-    """Record in a session the data that its client receives."""
+    """Record in a session the responses that its client receives for each partition."""
     for topic, told_of in zip(body.topics, answered, strict=True):
         for part, data in zip(topic.partitions, told_of.partitions, strict=True):
             held = session.find(topic, part.partition)
@@ -334,7 +333,7 @@ def note(reading: Fetch, session: FetchSession, body: FetchRequest, answered: li
 
 
 def rested(purgatory: Purgatory, until_ms: int, wakes: int, took_ms: int) -> Steps[None]:
-    """Pause between readings until a partition has changed or `until_ms` (monotonic clock) is reached."""
+    """Pause between readings, until a partition has changed since `wakes` was read or `until_ms` (monotonic clock) is reached."""
     rest_ms = REST_MS + REST_FACTOR * took_ms
     while (left_ms := until_ms - purgatory.now().mono_ms) > 0:
         yield purgatory.rest(max(1, min(left_ms, rest_ms, LONGEST_REST_MS)))

@@ -213,7 +213,7 @@ def consumer_group_heartbeat(
 
 
 def _without_hidden(peer: Peer, rights: Rights, cluster: ClusterImage, message: Message) -> Message:
-    """Remove from an assignment the topics that the member may not describe, because a pattern can match them."""
+    """Return the heartbeat response without the topics that a pattern matches but the member may not describe."""
     assert isinstance(message, ConsumerGroupHeartbeatResponse), "what a coordinator answers to a heartbeat"
     if message.assignment is None:
         return message
@@ -228,7 +228,7 @@ def _without_hidden(peer: Peer, rights: Rights, cluster: ClusterImage, message: 
 
 
 def _hides_some(request: Request[ConsumerGroupHeartbeatRequest], rights: Rights, names: Iterable[str]) -> bool:
-    """Return whether a member subscribes to topics that it may not describe. The whole heartbeat is then refused."""
+    """Return whether a member names topics that it may not describe, and log that. The caller refuses the whole heartbeat."""
     if rights.is_open:
         return False
     seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
@@ -280,7 +280,7 @@ def list_groups(
 
 
 def _with_operations(groups: list[Described], peer: Peer, rights: Rights, *, included: bool) -> list[Described]:
-    """Return the groups. If `included`, each existing group has its authorized operations."""
+    """Return the groups. If `included`, set the client's authorized operations in each existing group."""
     for group in groups:
         if included and not group.error_code:
             group.authorized_operations = rights.operations(peer, Resource.GROUP, group.group_id)
@@ -351,7 +351,7 @@ def _described_slowly(
     writer: ResponseWriter,
     describe: Callable[[list[str]], Reply],
 ) -> Steps[Reply]:
-    """Write the replies of `describe` about the requested groups, some groups at a time."""
+    """Describe the requested groups with `describe`, a few at a time, and write all results into one response."""
     for part in request.parts():
         refused = part.denied if part.refused is None else part.refused
         if refused is not None and not isinstance(refused, Message):
@@ -370,7 +370,7 @@ def _described_slowly(
 
 
 def _pieces(response: Callable[..., Message], group: Any) -> Iterator[Message]:
-    """Yield responses for a group that contain some of its members each."""
+    """Yield several responses for one group, each with some of its members."""
     size_of = _SIZE_OF[type(group)]
     members: list[Any] = []
     size = 0
@@ -409,7 +409,7 @@ def _with_members(group: Any, members: list[Any]) -> Any:
 
 
 def _some(wanted: list[str], groups: Coordinators[GroupMachine], now: Now) -> Iterator[list[str]]:
-    """Yield lists of group names that are described in about a millisecond each."""
+    """Yield the wanted group names in lists, each of which takes about a millisecond to describe."""
     names: list[str] = []
     weight = 0
     for name in wanted:
@@ -431,7 +431,7 @@ def _topics_of(group: ConsumerGroupDescribeResponse.DescribedGroup) -> Iterator[
 
 
 def _hidden(group: ConsumerGroupDescribeResponse.DescribedGroup) -> ConsumerGroupDescribeResponse.DescribedGroup:
-    """Return the description of a group with topics that the client may not describe. It has an error and no members."""
+    """Return the description of a group with topics that the client may not describe: an error and no members."""
     return ConsumerGroupDescribeResponse.DescribedGroup(
         group_id=group.group_id,
         error_code=TOPIC_AUTHORIZATION_FAILED,

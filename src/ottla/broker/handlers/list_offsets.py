@@ -115,7 +115,7 @@ def _answer(
 
 
 def _first_version(timestamp: int, version: int) -> int:
-    """Return the first version that accepts a timestamp; a number above `version` if the timestamp has no meaning."""
+    """Return the first version that accepts a timestamp. Return a number above `version` if the timestamp has no meaning."""
     return 0 if timestamp >= EARLIEST else FIRST_VERSION.get(timestamp, version + 1)
 
 
@@ -176,7 +176,7 @@ def _find(partition: Partition, timestamp: int, asked: ListOffsetsRequest, check
 
 
 def _in_parts(partition: Partition, look_up: Callable[[], Answer]) -> Steps[Found | Sought | None]:
-    """Return the result of a search, with a pause after each part of the log that one call may read."""
+    """Repeat a search until it is complete, with a pause after each part of the log. Return its result."""
     while partition.offline is None:
         try:
             found = look_up()

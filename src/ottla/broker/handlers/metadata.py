@@ -197,7 +197,7 @@ def _brokers(request: Request[MetadataRequest], context: MetadataContext) -> Met
 
 
 def _not_by_id(asked: Iterable[Asked]) -> MetadataResponse:
-    """Refuse topic ids in versions 10 and 11, which have the field without support for it."""
+    """Return an error for each topic in versions 10 and 11, which have the field for topic ids but do not support them."""
     return MetadataResponse(
         topics=[TopicResponse(error_code=INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id) for topic in asked]
     )
@@ -214,7 +214,7 @@ def _missing(cluster: ClusterImage, asked: Iterable[Asked]) -> list[str]:
 
 
 def _unseen(by_name: TopicsByName, request: Request[MetadataRequest]) -> dict[str, int]:
-    """Return an error for each topic created a moment ago that the emulated release would not see yet; empty without a release."""
+    """Return an error for each topic that is too new to be visible in the emulated release. Without a release, return none."""
     errors = {name: request.release.unseen_error(request.now.mono_ms - at_ms) for name, at_ms in by_name.made_lately.items()}
     return {name: error_code for name, error_code in errors.items() if error_code}
 

@@ -78,7 +78,7 @@ def _split_known(
     known: list[CommitTopic],
     unknown: list[CommittedTopic],
 ) -> None:
-    """Find a topic by its id or name, and add its existing partitions to `known` and the others to `unknown`."""
+    """Find a topic by its id or name. Add its existing partitions to `known`, and errors for the missing ones to `unknown`."""
     version = request.version
     missing = UNKNOWN_TOPIC_OR_PARTITION
     if version >= TOPIC_IDS_FROM:
@@ -158,7 +158,7 @@ def _visible(group: FetchGroup, topics: list[FetchTopic], seen: Mapping[str, boo
 
 
 def _asked(request: Request[OffsetFetchRequest], group: FetchGroup) -> FetchGroup | StableFetch:
-    """Return the coordinator's request, with the stability that the client's request requires."""
+    """Return the request for the coordinator: a `StableFetch` if the client requires stable offsets (KIP-447)."""
     return StableFetch(group) if request.body.require_stable else group
 
 
@@ -175,7 +175,7 @@ def _named(cluster: ClusterImage, group: FetchGroup) -> FetchGroup:
 
 
 def _identify(cluster: ClusterImage, asked: FetchGroup, answered: FetchedGroup) -> None:
-    """Add topic ids to the answered topics. Requested ids that are unknown get an error; deleted topics are skipped."""
+    """Add topic ids to the answered topics, and errors for unknown requested ids. Omit deleted topics in a fetch of all topics."""
     if asked.topics is not None:
         if not answered.error_code:
             answered.topics += [_failed(topic, UNKNOWN_TOPIC_ID) for topic in asked.topics if not topic.name]

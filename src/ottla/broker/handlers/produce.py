@@ -86,7 +86,7 @@ class ProduceContext(NamedTuple):
 
 
 class Converted(NamedTuple):
-    """Converted messages, and the terms of their conversion."""
+    """Converted messages, and the terms under which they were converted."""
 
     terms: Terms
     arrived: Arrived
@@ -124,17 +124,14 @@ def produce(request: Request[ProduceRequest], context: ProduceContext) -> Reply:
 
 
 def _other_than_batches(request: Request[ProduceRequest]) -> Close | None:
-    """Return the close of the connection if a part is not a batch and the release closes it in this case, else None."""
+    """Return a close of the connection if the records of any partition are not a batch of magic 2, else None."""
     if not all(is_batch(data.records or b"") for topic in request.body.topic_data for data in topic.partition_data):
         return Close("a produce request carries something else than one batch of magic 2 for a partition")
     return None
 
 
 def _in_parts(request: Request[ProduceRequest], context: ProduceContext) -> Steps[Reply]:
-    """Serve a request with very many partitions: check all, then append all, then respond.
-
-    Old messages are converted and appended in parts.
-    """
+    """Serve a request with very many partitions: check all parts, append all, then respond. Old messages are also converted."""
     checked: list[tuple[Request[ProduceRequest], SlowProduce | Steps[Ready]]] = []
     for part in request.parts():
         stopped = part.refused or (_other_than_batches(part) if part.release.bad_batches_close else None)
@@ -157,7 +154,7 @@ def _in_parts(request: Request[ProduceRequest], context: ProduceContext) -> Step
 
 
 def _answered(request: Request[ProduceRequest], replies: list[tuple[Request[ProduceRequest], Steps[Ready]]]) -> Steps[Reply]:
-    """Return one reply for all parts: their responses together, a close if any part requires it, or no reply."""
+    """Return the combined response of all parts. A close, or no reply, in any part replaces it."""
     writer = ResponseWriter(request, BY_PARTITION[1])
     instead: Reply | None = None
     for part, reply in replies:
@@ -195,7 +192,7 @@ def _produce(request: Request[ProduceRequest], context: ProduceContext) -> Reply
 
 
 class SlowProduce:
-    """A produce request checked with pauses, with long checks in workers."""
+    """A produce request that is checked in steps with pauses. Workers run its long checks."""
 
     def __init__(self, request: Request[ProduceRequest], context: ProduceContext) -> None:
         partitions, cluster, purgatory, checks, guard = context
@@ -252,7 +249,7 @@ class SlowProduce:
         return reply_to(self._request, response, unsynced, self._purgatory, self._kept(parts))
 
     def _kept(self, parts: list[PartitionResponse]) -> Kept | None:
-        """Return the additions to the transaction that the reply waits for; None if there are none."""
+        """Return the added partitions that the reply waits for, with the function that awaits them, or None."""
         if self._guard is None or self._admission is None or not self._admission.added:
             return None
         added = [
@@ -270,7 +267,7 @@ class SlowProduce:
                 yield partition, data.records
 
     def _refused_by_guard(self, name: str | None, index: int, looked: Looked) -> PartitionResponse | None:
-        """Return the refusal of records without an open transaction; None if they are admitted."""
+        """Return the refusal by the transaction guard. Return None if it admits the records."""
         if self._admission is None:
             return None
         error_code = self._admission.errors.get((name or "", index), NONE)
@@ -280,7 +277,7 @@ class SlowProduce:
         return failed(index, error_code) if error_code else None
 
     def _is_pause_due(self, number: int) -> bool:
-        """Return whether the parts checked since the last pause may have taken a substantial part of a millisecond."""
+        """Return whether to pause at part `number`: after every `PAUSE_PARTITIONS` parts, and at a large part."""
         return number % PAUSE_PARTITIONS == 0 or len(self._parts[number][1].records or b"") > PAUSE_PARTITIONS * PARTITION_BYTES
 
     def check_part(self, name: str | None, data: PartitionData) -> Steps[Looked]:
@@ -346,7 +343,7 @@ def _arriving(records: Buffer, terms: Terms) -> Steps[Arrived]:
 
 
 def _terms(request: Request[ProduceRequest], partition: Partition | None, data: PartitionData) -> Terms | None:
-    """Return a partition's current terms for old messages; None without a partition or without old messages."""
+    """Return the terms for converting a partition's old messages. Return None if the partition or old messages are missing."""
     if partition is None or is_batch(data.records or b""):
         return None
     return request.release.terms(partition.terms(request.now))

@@ -24,10 +24,10 @@ RecordError = ProduceResponse.BatchIndexAndErrorMessage
 PartitionData = ProduceRequest.PartitionProduceData
 
 Unsynced = list[tuple[Partition, int, PartitionResponse]]
-"""The parts that a reply waits for (acks=all, or flush.messages): (partition, offset after its records, its response)."""
+"""Appended parts that a reply with acks=all or flush.messages waits for: (partition, offset after the records, response)."""
 
 Taken = tuple[int, Partition, LogConfig, bytearray | memoryview, tuple[BatchHeader, ...]]
-"""A checked part: (partition index, partition, its config, batches to append, their headers)."""
+"""A checked part: (partition index, partition, its config at the check, batches to append, their headers)."""
 
 Looked = Taken | PartitionResponse
 """The result of a check: batches to append, or the response that refuses them."""
@@ -65,7 +65,7 @@ def internal_error(request: Request[ProduceRequest]) -> int:
 
 
 def untaken(name: str | None, data: PartitionData, partitions: Partitions, refusal: int) -> PartitionResponse:
-    """Return the error of a partition that can't take any records."""
+    """Return the error of a part that can't be appended: a refusal, a missing partition or leader, or missing records."""
     if refusal or name is None:
         return failed(data.index, refusal or UNKNOWN_TOPIC_ID)
     partition = partitions.get(name, data.index)

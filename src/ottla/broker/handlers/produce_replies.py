@@ -29,7 +29,7 @@ ONE_BATCH_FROM = 3
 STORAGE_ERROR_FROM = 4
 
 Kept = tuple[Callable[[Callable[[int], None]], None], list[PartitionResponse]]
-"""A function whose callback gets the result of adding partitions to a transaction, and the parts of the reply that wait for it."""
+"""A function that calls back with the result of adding partitions to a transaction, and the responses that depend on it."""
 
 
 def reply_to(
@@ -60,7 +60,7 @@ def reply_to(
 
 
 def _use_older_codes(response: ProduceResponse, request: Request[ProduceRequest]) -> None:
-    """Replace error codes that are newer than the request's version by codes that its clients support."""
+    """Replace error codes that clients with this version of the request do not support."""
     instead = {KAFKA_STORAGE_ERROR: NOT_LEADER_OR_FOLLOWER}
     if request.version < ONE_BATCH_FROM and request.release.is_today:
         instead[INVALID_RECORD] = CORRUPT_MESSAGE
@@ -70,7 +70,7 @@ def _use_older_codes(response: ProduceResponse, request: Request[ProduceRequest]
 
 
 def _too_few_replicas(response: ProduceResponse, request: Request[ProduceRequest]) -> Reply:
-    """Delay the response until it times out. Release 0.8.2 waits for `acks` replicas, and the partition has only one."""
+    """Return REQUEST_TIMED_OUT after the timeout. Release 0.8.2 waits for `acks` replicas, and the partition has only one."""
 
     def retry(now: Now, expired: bool) -> Reply:
         for topic in response.responses:
@@ -110,7 +110,7 @@ def _also_kept(delayed: DelayedReply, kept: Kept | None) -> Reply:
 
 
 def _added_for_good(delayed: DelayedReply, added: list[PartitionResponse], error_code: int) -> None:
-    """Record that an addition to the transaction is durable or has failed. An error makes the client find the coordinator again."""
+    """Record the end of an addition. An error becomes NOT_COORDINATOR, after which the client finds the coordinator again."""
     if error_code:
         for part in added:
             part.error_code, part.base_offset = NOT_COORDINATOR, -1

@@ -44,7 +44,7 @@ from ottla.wire.schema import Message
 
 BY_DEFAULT = UNSAID = -1
 NOTHING = -1
-"""The partition count of a topic for which the reply does not wait."""
+"""The expected number of partitions of a topic for which the reply does not wait."""
 NO_ID = bytes(16)
 BY_ID_FROM = 6
 DISABLED_CODE_FROM = 3
@@ -112,7 +112,7 @@ def create_topics(request: Request[CreateTopicsRequest], context: CreateContext)
 
 
 def _late(results: Mapping[str, Created | Deleted | Grown]) -> Late:
-    """Return a function that sets REQUEST_TIMED_OUT in the result of a topic whose change is not complete yet."""
+    """Return a callback that sets REQUEST_TIMED_OUT in the result of a topic, unless the result has an error."""
 
     def late(name: str) -> None:
         if not results[name].error_code:
@@ -218,7 +218,7 @@ def delete_topics(request: Request[DeleteTopicsRequest], context: ChangeContext)
 def _refuse_denied(
     request: Request[DeleteTopicsRequest], results: Iterable[Deleted], cluster: ClusterImage, rights: Rights
 ) -> None:
-    """Refuse topics that the client may not delete. The error shows only clients that may describe a topic whether it exists."""
+    """Refuse topics that the client may not delete. Clients that may not describe a topic can't learn whether it exists."""
     seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
     may_delete = rights.answers(request.peer, Operation.DELETE, Resource.TOPIC)
     denied = []
@@ -259,12 +259,12 @@ def _count_deletion(request: Request[DeleteTopicsRequest], context: ChangeContex
 
 
 def _given(state: DeleteState, version: int) -> tuple[object, ...]:
-    """Return the key by which the blocks of a request identify a topic."""
+    """Return the key by which a request names a topic: its name, and its id in versions with topic ids."""
     return (state.name, state.topic_id) if version >= BY_ID_FROM else (state.name,)
 
 
 def _name(cluster: ClusterImage, state: DeleteState) -> tuple[str | None, bytes]:
-    """Return the key of a topic, given by name or by id: its name if the topic exists."""
+    """Return the key of a topic: (name, `NO_ID`) if its name is given or found by its id, else the given name and id."""
     if state.name is None and (name := cluster.name_of(state.topic_id)) is not None:
         return name, NO_ID
     return state.name, NO_ID if state.name is not None and state.topic_id == NO_ID else state.topic_id

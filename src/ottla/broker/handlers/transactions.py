@@ -99,7 +99,7 @@ def _added(
 def _added_to_several(
     request: Request[AddPartitionsToTxnRequest], cluster: ClusterImage, transactions: TransactionCoordinators
 ) -> Steps[Reply]:
-    """Add partitions to each transaction. If there are several, none waits for its markers, because it would delay the others."""
+    """Add partitions to each transaction. With several transactions, none waits for markers, which would delay the others."""
     response = AddPartitionsToTxnResponse()
     for transaction in request.body.transactions:
         response.results_by_transaction.append((yield from _added_to_one(transaction, request, cluster, transactions)))

@@ -109,14 +109,14 @@ def _admitted(request: Request[TxnOffsetCommitRequest], partition: Partition, gu
 
 
 def _told(error_code: int, version: int) -> int:
-    """Return the error code for this version of the request."""
+    """Return the equivalent of a coordinator's error code for this version of the request."""
     if error_code == PRODUCER_FENCED:
         return INVALID_PRODUCER_EPOCH
     return INVALID_TXN_STATE if error_code == TRANSACTION_ABORTABLE and version < ABORTABLE_FROM else error_code
 
 
 def _split(cluster: ClusterImage, topics: list[Topic], version: int) -> tuple[list[Topic], list[TopicResult]]:
-    """Return the existing partitions, with their topics' names and ids, and the errors of the missing partitions."""
+    """Return the topics with existing partitions, with names and ids, and the errors of the missing partitions."""
     known: list[Topic] = []
     unknown: list[TopicResult] = []
     for topic in topics:

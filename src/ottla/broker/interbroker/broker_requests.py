@@ -20,7 +20,7 @@ CREATE_TOPICS_VERSION: Final = 4
 """The version of CreateTopics requests, as in Kafka 2.4. The broker sets every number in these requests itself."""
 
 ADD_PARTITIONS_SINCE: Final = (("3.8-IV0", 5), ("3.5-IV0", 4))
-"""(inter-broker protocol version, version of AddPartitionsToTxn from then on), newest first. Earlier brokers do not send it."""
+"""(inter-broker protocol version, version of AddPartitionsToTxn from then on), newest first. Older versions do not send it."""
 
 UNSPOKEN: Final = -1
 

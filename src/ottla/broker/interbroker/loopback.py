@@ -27,7 +27,7 @@ MISTAKEN = "a request of this broker to itself met a bug in Ottla and was refuse
 
 
 class Within:
-    """The lanes from this broker to itself. Each behaves like a connection: one request at a time, in order."""
+    """The lanes from this broker to itself. Like a connection, each lane serves one request at a time, in order."""
 
     def __init__(self, scheduler: Scheduler, changes: Changes, receive: Receive) -> None:
         self._scheduler = scheduler
@@ -56,7 +56,7 @@ class Within:
         self._answered(lane, received.answer if isinstance(received, DelayedReply) else received)
 
     def _ready(self, lane: str, delayed: DelayedReply) -> None:
-        """Pass on the response if it is complete. `ready` is also called before, when later requests may begin."""
+        """Pass on the response if it is complete. `ready` is also called earlier, when the connection can begin later requests."""
         if delayed.done:
             delayed.ready = None
             self._answered(lane, delayed.answer)

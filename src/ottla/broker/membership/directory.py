@@ -64,7 +64,7 @@ class DirectoryEpoch:
         return None
 
     def _counted_on(self) -> Steps[dict[TopicPartition, LeaderAndIsr]]:
-        """Wait for the controller, and return the partitions whose ISR still contains this broker although it may lack records."""
+        """Wait for the controller, and return the partitions whose ISR still contains this broker although it can lack records."""
         if not (yield from self._is_in_doubt()):
             return {}
         counted = yield from in_sync_of(self._registry, self._node_id)
@@ -99,7 +99,7 @@ class DirectoryEpoch:
         return [one for one, state in counted.items() if state.isr == (self._node_id,)]
 
     def _take_acceptance(self, counted: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[bool]:
-        """Return whether an operator has accepted the loss; this broker has then left every ISR that another replica can lead."""
+        """Return whether an operator has accepted the loss of records. If so, first leave every ISR with another replica."""
         path = layout.accepted_loss_path(self._node_id)
         (accepted,) = yield from self._registry.read([path])
         if accepted is None:

@@ -26,7 +26,7 @@ log = logging.getLogger("ottla.broker")
 
 NO_EPOCH = -1
 NOT_YET = 1 << 63
-"""Newer than every epoch."""
+"""A number above every broker epoch, which stands for no registration."""
 LISTENER_NAMES = "0.10.0-IV1"
 """The protocol version that introduced racks and listener names."""
 
@@ -36,7 +36,7 @@ RETRY_MS, MOST_RETRY_MS = 500, 2_000
 LOOK = "check the registration"
 
 DRIFT = 20
-"""A broker steps down when 1/n of its session timeout is left, because the registry's clock can be faster by 1/n."""
+"""The registry's clock can be faster by 1/n: a broker steps down when 1/n of its session timeout is left."""
 
 
 class NotAMember(Exception):
@@ -68,7 +68,7 @@ class BrokerMembership:
         It increases with each registration.
         """
         self.oldest_epoch = NO_EPOCH
-        """Controller requests with an older broker epoch are meant for an earlier registration."""
+        """The lowest broker epoch that the controller's requests may have. Older ones are meant for an earlier registration."""
         self.entered: list[Callable[[Now], None]] = []
         self.left: list[Callable[[Now], None]] = []
         self.silenced: list[Callable[[Now], None]] = []
@@ -209,7 +209,7 @@ class BrokerMembership:
             joined(refusal)
 
     def _taken(self, entry: Entry) -> NotAMember | None:
-        """Continue as a member, or return why not: another broker with the same id is registered."""
+        """Continue as a member, and return None. If the entry is of another broker with the same id, return a `NotAMember`."""
         if entry.value == self._value:
             now = self._scheduler.now()
             self.broker_epoch = entry.created

@@ -28,7 +28,7 @@ RETRY_MS: Final = 500
 MOST_RETRY_MS: Final = 2_000
 
 WATCHED: Final = (layout.FEATURES, layout.UNKNOWN_USERS)
-"""Entries whose changes are not announced by notifications."""
+"""Entries that are watched directly, because no notification announces their changes."""
 
 Item = TypeVar("Item")
 Follow = Callable[[Collection[str]], Steps[None]]
@@ -40,10 +40,7 @@ class Notifications:
     def __init__(
         self, registry: SharedRegistry, image: ClusterImage, scheduler: Scheduler, follow: Follow, known: set[str]
     ) -> None:
-        """Create the updates.
-
-        `known` are the paths of entries in the image. This broker's commits add paths, and other brokers can remove the entries.
-        """
+        """Create the updates. `known` are the paths of the image's entries. This broker's commits extend it too."""
         self._registry = registry
         self._image = image
         self._scheduler = scheduler

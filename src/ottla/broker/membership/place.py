@@ -44,7 +44,7 @@ def make_persistent(registry: SharedRegistry) -> Steps[None]:
 
 
 def generated_node_id(registry: SharedRegistry, reserved: int) -> Steps[int]:
-    """Return a generated broker id above `reserved`: the number of times that new brokers have changed an entry."""
+    """Return a generated broker id above `reserved`, from a counter in the registry."""
     for _ in range(MOST_RACES):
         (entry,) = yield from registry.read([layout.BROKER_SEQUENCE])
         with suppress(*CONFLICTS):

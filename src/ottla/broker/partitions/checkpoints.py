@@ -106,14 +106,14 @@ class Checkpoints:
         self._scheduler.begin(HIGH_WATERMARKS, self._replace(HIGH_WATERMARKS))
 
     def says_more(self, partition: Partition, offset: int, latest_start: int) -> bool:
-        """Return whether the files have a synced or compacted offset above `offset`, or a log start above `latest_start`."""
+        """Return whether a recorded offset is too high for a log truncated to `offset`, with a start up to `latest_start`."""
         key = (partition.topic, partition.index)
         return any(self._offsets[name].get(key, 0) > most for name, most in _of_a_cut(offset, latest_start))
 
     def lower(self, partition: Partition, offset: int, latest_start: int) -> Steps[None]:
-        """Lower the recorded offsets of a partition on stable storage, before its log is truncated there.
+        """Lower the recorded offsets of a partition on stable storage, before its log is truncated to `offset`.
 
-        Otherwise compaction would skip records that are appended there later, and keep older records with the same keys. Raise
+        Otherwise compaction would skip records that are appended afterwards, and keep older records with the same keys. Raise
         `StorageFailed`.
         """
         key = (partition.topic, partition.index)
@@ -143,7 +143,7 @@ class Checkpoints:
                 self._stale[topic] = self._count
 
     def keep_only(self, held: set[tuple[str, int]]) -> list[tuple[str, int]]:
-        """Remove the entries of partitions that are not in `held`; return those partitions that had records, sorted."""
+        """Remove the entries of partitions that are not in `held`. Return the removed partitions that had records, sorted."""
         held_records = sorted(key for key, offset in self._offsets[RECOVERY_POINTS].items() if offset and key not in held)
         for offsets in self._offsets.values():
             for topic, index in offsets.keys() - held:
@@ -192,7 +192,7 @@ class Checkpoints:
         return self._write_files()
 
     def begin_at(self, starts: Mapping[Partition, int]) -> Steps[None]:
-        """Advance log start offsets: first in the file on stable storage, then in the logs. If the disk refuses, none advances."""
+        """Advance log start offsets: first in the file on stable storage, then in the logs. If the disk refuses, advance none."""
         later = {partition: offset for partition, offset in starts.items() if offset > partition.log.log_start_offset}
         if not later:
             return
@@ -217,7 +217,7 @@ class Checkpoints:
         self._scheduler.begin(name, self._replace(name), urgent=True)  # a running job of this name continues instead
 
     def _tell(self, waiting: list[Done], failure: StorageFailed | None) -> None:
-        """Call the callbacks of waits later, because a job must not be resumed while another call is in progress."""
+        """Schedule the callbacks of waiting jobs, because a job must not be resumed while another call is in progress."""
         for done in waiting:
             self._scheduler.at(object(), 0, partial(_told, done, failure))
 
@@ -280,7 +280,7 @@ class Checkpoints:
             self._note(partition, recovery_point)
 
     def _replace(self, name: str) -> Steps[None]:
-        """Replace a file with current offsets. If another wait began meanwhile, replace it once more."""
+        """Replace a file with current offsets. Replace it again if another job has begun to wait meanwhile."""
         while True:
             waiting, self._waiting[name] = self._waiting[name], []
             failed: StorageFailed | None = None
@@ -313,7 +313,7 @@ class Checkpoints:
                 yield name, data
 
     def _note(self, partition: Partition, recovery_point: int) -> None:
-        """Record a partition's current offsets; an offline partition keeps the offsets recorded last."""
+        """Record `recovery_point` and a partition's other current offsets, unless the partition is offline."""
         if partition.offline is not None:
             return
         recovery_points, starts, high_watermarks, _ = self._offsets.values()
@@ -327,7 +327,7 @@ class Checkpoints:
             starts.pop(key, None)
 
     def has_vanished(self, partition: Partition, vanished: Vanished) -> None:
-        """Take a partition with missing files offline, and soon record its end, so that the next startup reports the loss."""
+        """Take a partition with missing files offline, and record its end, so that the next startup reports the loss."""
         self._note(partition, partition.log.log_end_offset)
         self._scheduler.begin(RECOVERY_POINTS, self._replace(RECOVERY_POINTS))
         log.error("%s is offline: %s", partition, vanished)
@@ -340,7 +340,7 @@ class Checkpoints:
 
 
 def _of_a_cut(offset: int, latest_start: int) -> Iterable[tuple[str, int]]:
-    """Return the largest offset that each file may have for a log that is about to be truncated."""
+    """Return (file name, largest allowed offset) for each checkpoint of a log that is about to be truncated."""
     return (RECOVERY_POINTS, offset), (CLEANED_OFFSETS, offset), (LOG_START_OFFSETS, latest_start)
 
 
@@ -349,11 +349,11 @@ def _told(done: Done, failure: StorageFailed | None, now: Now) -> None:
 
 
 def _inner_start(partition: Partition) -> int:
-    """Return the log start offset if it is inside a segment, where no segment name shows it; else 0."""
+    """Return the log start offset if it is above the base offset of the first segment, else 0."""
     start = partition.log.log_start_offset
     return start if start > partition.log.segments[0].base_offset else 0
 
 
 def _what_comes_of(failure: StorageFailed) -> str:
-    """Return a message about what follows a failed write. A failed sync of names is never retried."""
+    """Return when the checkpoint is written next, as the end of an error message. A failed sync of names is never retried."""
     return "none is until the broker restarts" if isinstance(failure, SyncFailed) else "it is written with the next one"

@@ -42,7 +42,7 @@ RECOMPRESSED_AT_ONCE_BYTES = 16 * 1024
 TOO_LARGE = Refused(MESSAGE_TOO_LARGE, "The batch is larger than the topic's max.message.bytes.")
 
 Checked = tuple[memoryview | bytearray, BatchHeader, Refused | None]
-"""A client's batch: (the bytes to store, the header, None), or (bytes, header, the refusal) if it is refused."""
+"""A client's batch after its check: (bytes to store, header, None), or (bytes, header, refusal)."""
 
 
 class Role(Enum):
@@ -53,7 +53,7 @@ class Role(Enum):
 
 
 LEADER = Role.LEADER
-"""A copy of the enum member. Reading the member from the enum would take longer than the rest of `leader_error`."""
+"""`Role.LEADER` as a constant, because reading an enum member takes longer than the rest of `leader_error`."""
 
 
 def demands(config: LogConfig) -> Demands:
@@ -82,7 +82,7 @@ def stored_codec(config: LogConfig) -> tuple[int | None, int | None]:
 
 
 class Accountable(Protocol):
-    """The writer of a client's batches, whose owner is accountable for producer ids."""
+    """A writer of batches. Its `owner` is the client to which new producer ids are counted."""
 
     @property
     def owner(self) -> str: ...
@@ -137,9 +137,8 @@ class Partition:
     ) -> None:
         """Create a partition.
 
-        `touched` collects partitions with outdated checkpoints; `on_change` is called when the readable range may change.
-
-        `flush` is called after appends if the topic has flush.* configs.
+        `touched` collects partitions with outdated checkpoints. `on_change` is called when the readable range can have changed, and
+        `flush` after each append if the topic has flush.* configs.
         """
         self.topic = topic
         self.index = index
@@ -164,7 +163,7 @@ class Partition:
         return f"{self.topic}-{self.index}"
 
     def opened(self, log: Log) -> None:
-        """Take over a recovered log. All of it is readable, because this is the only in-sync replica.
+        """Use a recovered log. All of it is readable, because this is the only in-sync replica.
 
         A log that other brokers wrote continues in its newest leader epoch, because epochs only increase.
         """
@@ -208,7 +207,7 @@ class Partition:
 
     @property
     def compactable_offset(self) -> int:
-        """Return the offset below which no transaction is open, even if markers above the high watermark are lost."""
+        """Return the offset below which every transaction has ended, by a marker below the high watermark."""
         unreplicated = self.log.producers.first_unreplicated_offset(self.high_watermark)
         return self.last_stable_offset if unreplicated is None else min(self.last_stable_offset, unreplicated)
 
@@ -309,7 +308,7 @@ class Partition:
         raise NotImplementedError
 
     def acks_error(self) -> int:
-        """Return the error code for acks=all before an append: NOT_ENOUGH_REPLICAS, or NONE."""
+        """Return the error code for acks=all before an append. Without other replicas, it is always NONE."""
         return NONE
 
     def changed(self) -> None:
@@ -335,7 +334,7 @@ class Partition:
         return (acks_all and self.config.ottla_acks_all_sync) or (self._has_flush_settings and self.is_flush_due)
 
     def when_committed(self, offset: int, callback: Callable[[int], None]) -> None:
-        """Call `callback(error_code)` once all records below `offset` satisfy acks=all, which needs no other replica here."""
+        """Call `callback(error_code)` once all records below `offset` satisfy acks=all. Without other replicas, a sync suffices."""
         self.when_synced(offset, callback)
 
     def when_synced(self, offset: int, callback: Callable[[int], None]) -> None:
@@ -353,7 +352,7 @@ class Partition:
         self._want_sync(self)
 
     def after_sync(self, callback: Callable[[int], None]) -> None:
-        """Request a sync, and call `callback(error_code)` after it. The code is an error if the partition goes offline before."""
+        """Request a sync, and call `callback(error_code)` after it, or with an error once the partition goes offline."""
         assert self.offline is None, "nothing is synced of what is offline"
         self._waiting.append((0, callback))
         self._want_sync(self)

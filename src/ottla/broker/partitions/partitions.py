@@ -48,9 +48,8 @@ class Partitions:
     ) -> None:
         """Create an empty collection.
 
-        `on_change(partition)` is called when its readable range may have changed; `kind` makes partitions.
-
-        `is_elsewhere` returns whether other brokers have the partition of a topic and index.
+        `on_change(partition)` is called when a partition's readable range can have changed. `kind` makes partitions.
+        `is_elsewhere(topic, index)` returns whether other brokers have a partition.
         """
         self.checkpoints = Checkpoints(disk, scheduler)
         self.producers = ProducerShares()
@@ -73,7 +72,7 @@ class Partitions:
         self._topics: dict[str, dict[int, Partition]] = {}
         self._unopened: dict[Partition, bool] = {}
         self.was_killed = False
-        """Whether the machine kept running after the last process ended without a clean shutdown."""
+        """Whether the last process was killed while the machine kept running, so that all written data is present."""
         self.sidecars: SidecarFormat | None = None
         """The format of additional files beside the segments of logs; None if there are none."""
         self.opens = 0
@@ -112,7 +111,7 @@ class Partitions:
         return partition
 
     def _is_opened(self, partition: Partition, now: Now, *, clean: bool) -> bool:
-        """Try to open a partition's log, and return False if another attempt may succeed."""
+        """Open a partition's log, or take the partition offline. Return False if opening it must be retried."""
         self.opens += 1
         try:
             partition.opened(self._open_log(partition, now, clean=clean))
@@ -227,7 +226,7 @@ class Partitions:
         return True
 
     def retain(self, now: Now) -> Steps[None]:
-        """Apply retention to each partition in a job of its own."""
+        """Start a retention job for each partition."""
         for partition in list(self):
             self._scheduler.begin(("retention", partition), self._retain(partition, now))
             yield None

@@ -71,7 +71,7 @@ class Syncs:
         self._waiting.setdefault(partition, []).append(done)
 
     def turn(self, partition: Partition) -> Steps[None]:
-        """Wait until no sync of this partition is running, and block further syncs of it until `over` is called."""
+        """Wait until no sync of this partition runs, and prevent further syncs of it until `over` is called."""
         while self.is_under_way(partition):
             yield partial(self.when_over, partition)
         self._under_way.add(partition)
@@ -131,7 +131,7 @@ class Syncs:
             self._scheduler.at(("flush", partition), now.mono_ms + partition.config.flush_ms, partial(self._flush_due, partition))
 
     def configured(self, partition: Partition, now: Now) -> None:
-        """Apply changed flush configs to records already appended too."""
+        """Apply changed flush configs, also to records that are already appended."""
         if partition.log.synced_offset < partition.log.log_end_offset:
             self._timed.discard(partition)
             self.flush(partition, now)

@@ -1,8 +1,8 @@
 """Enforcement of client quotas: each client's use, and its throttle time (KIP-13, KIP-124, KIP-599).
 
-A client saves up at most the use of one window (`quota.window.size.seconds`). Over a longer time, its rate is at most the quota. A
-new client has almost no savings. Controller mutations are saved up over all windows, as in Kafka. Depends on the cluster image and
-on settings, and neither on requests nor on connections.
+An idle client accumulates the quota of at most one window (`quota.window.size.seconds`), and a new client starts with almost none.
+Over a longer time, a client's rate is at most its quota. Controller mutations accumulate over all windows, as in Kafka. Depends on
+the cluster image and on settings, and neither on requests nor on connections.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MOST_KNOWN: Final = 10_000
 """Upper limit of clients per quota type. Beyond it, clients without a debt are removed first, then the oldest."""
 
 LEAST_SHARE: Final = 10
-"""A consumer whose savings are below 1/n of a window may read 1/n. A new client begins with savings of 1/n of a window."""
+"""A new client starts with 1/n of a window's quota. A consumer that has accumulated less may still read 1/n."""
 
 MS: Final = 1000
 PERCENT_OF_NS: Final = 100 / 1_000_000_000
 
 
 class KindOfQuota:
-    """All quotas of one type. Clients with the same owner share a bucket; with `has_saved`, a new bucket is full."""
+    """All quotas of one type. Clients with the same quota owner share a bucket. With `has_saved`, new buckets are full."""
 
     def __init__(self, *, has_saved: bool = False) -> None:
         self._has_saved = has_saved

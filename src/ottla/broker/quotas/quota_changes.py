@@ -21,7 +21,7 @@ Op = tuple[str, float | None]
 """A quota key and its new value; None removes the quota."""
 
 Wanted = tuple[QuotaEntity | RefusedQuota, list[Op]]
-"""An entity or the reason why it is invalid, and its changes."""
+"""An entity, or the reason why it is invalid, and its requested changes."""
 
 
 class QuotaChanges:
@@ -59,7 +59,7 @@ class QuotaChanges:
         return decisions
 
     def _drop_emptied(self, user: str, decisions: list[Decision]) -> None:
-        """Remove a user's entry when no client id is left below it, unless the entry has quotas or configs of its own."""
+        """Remove a user's entry if these decisions remove its last client id, unless it has quotas or configs of its own."""
         path, nothing = layout.user_config_path(user), layout.config_json({})
         changes = [change for decision in decisions for change in decision.changes]
         pairs = [change for change in changes if change.path.startswith(f"{path}/")]
@@ -85,7 +85,7 @@ class QuotaChanges:
 
 
 def _without_repetitions(wanted: Sequence[Wanted]) -> list[Wanted]:
-    """Refuse all but the first occurrence of each entity."""
+    """Return `wanted` with all but the first occurrence of each entity refused."""
     seen: set[QuotaEntity] = set()
     once: list[Wanted] = []
     for entity, ops in wanted:

@@ -76,7 +76,7 @@ class Throttling:
 
 
 def told(request: Request[Message], reply: Answerable, throttle_ms: int) -> Answerable:
-    """Return a reply with the throttle time set, if its version has the field."""
+    """Set the throttle time in a reply if its version has the field, and return the reply."""
     if isinstance(reply, Message):
         if hasattr(reply, THROTTLE_TIME):
             setattr(reply, THROTTLE_TIME, throttle_ms)

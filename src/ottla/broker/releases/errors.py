@@ -14,7 +14,7 @@ class _WithCode(Protocol):
 
 
 def tell(message: Message, release: Release) -> None:
-    """Replace error codes in a reply that are newer than `release`, in place."""
+    """Replace, in place, error codes of a reply that `release` does not have."""
     _tell(message, release)
 
 

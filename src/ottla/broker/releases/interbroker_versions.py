@@ -46,9 +46,10 @@ _SPOKEN: Final = {
     ALTER_PARTITION: ("2.7-IV2", "3.2-IV0", "3.3-IV0", "3.5-IV1"),
     ALLOCATE_PRODUCER_IDS: ("3.0-IV0",),
 }  # fmt: skip
-"""API key -> for each API version from 0 on, the protocol version that introduced it between brokers; None if brokers skip it.
+"""API key -> for each API version from 0 on, the protocol version that introduced it between brokers.
 
-Fetch begins with version 4, the first one with batches of magic 2, because logs contain no other format.
+None marks a version that brokers skip. Fetch begins with version 4, the first one with batches of magic 2, because logs contain no
+other format.
 """
 
 

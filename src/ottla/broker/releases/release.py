@@ -70,7 +70,7 @@ class Release:
         return served.stop - 1 if key in self.version_passed_over else None
 
     def is_silent_on(self, key: int, *, known: bool) -> bool:
-        """Return whether an unreadable request gets no response and keeps its connection. `known`: only its body is malformed."""
+        """Return whether an unreadable request is ignored. `known`: its API and version are supported, but not its body."""
         return self.unreadable is Unreadable.SILENCE and not (known and key in self.closes_all_the_same)
 
     def announces(self, key: int) -> bool:
@@ -96,7 +96,7 @@ class Release:
         return UNSUPPORTED_COMPRESSION_TYPE if codec > self.newest_codec else NONE
 
     def terms(self, terms: Terms) -> Terms:
-        """Return the terms for messages of old formats as the release has them, from the current terms."""
+        """Return the current `terms`, changed to how this release treats messages of old formats."""
         return terms._replace(newest_codec=self.newest_codec, inside=self.inside)
 
     def sought_time(self, timestamp: int, *, is_known: bool) -> int | None:

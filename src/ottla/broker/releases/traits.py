@@ -22,11 +22,11 @@ from ottla.wire.errors import (
 
 T = TypeVar("T")
 Since = tuple[tuple[str, T], ...]
-"""(first release, value from this release on), oldest first. The first value also applies to earlier releases."""
+"""(first release, value) pairs, oldest first. A value applies from its release on, and the first one also before."""
 
 
 class Dialect(IntEnum):
-    """The request format of a listener: a type and a body until 0.7, then an API, its version and a correlation id."""
+    """The request format of a listener: a request type and a body before 0.8, and an API, version and correlation id since."""
 
     FIRST = 0
     VERSIONED = 1

@@ -210,7 +210,7 @@ class IsrsByController:
             self._send()
 
     def _is_settled(self, replica: Replica, change: IsrChange, part: AlterPartitionResponse.PartitionData) -> bool:
-        """Apply the result of a leader's change, and return False if it must be retried soon."""
+        """Apply the result of a leader's change. Return False if the change must be retried soon."""
         if part.error_code == NONE:
             now = self._scheduler.now()
             replica.isr_changed(change, tuple(part.isr), part.leader_epoch, part.partition_epoch, now)
@@ -225,7 +225,7 @@ class IsrsByController:
         return True
 
     def _ask_late(self, replica: Replica, change: IsrChange) -> None:
-        """Retry a change later if no newer state arrives, because the leader's high watermark can't advance until then."""
+        """Retry a change later if no newer state arrives. Until then, the leader's high watermark can't advance."""
         if not self._out_of_date:
             self._scheduler.at(self._late, self._scheduler.now().mono_ms + self._late.pause_ms(), self._ask_out_of_date)
         self._out_of_date[replica] = change
@@ -309,7 +309,7 @@ class IsrsByRegistry:
         return "written in-sync sets", id(self)
 
     def _look(self, now: Now) -> None:
-        """Notify the controller if a notification is due; one notification reports many changes."""
+        """Notify the controller of the written changes, if a notification is due."""
         is_due = self._written_ms + LINGER_MS < now.mono_ms or self._told_ms + MOST_DELAY_MS < now.mono_ms
         if is_due:
             self._scheduler.begin(self._written_key, self._notify())

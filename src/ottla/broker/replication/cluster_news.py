@@ -1,6 +1,6 @@
 """The controller's metadata, applied to the cluster image in order, with notifications of other components.
 
-Depends on the cluster image, and on the replica manager for the order of requests, and not on messages. `unheard_deletions` finds
+Depends on the cluster image and on the replica manager, which orders requests, and not on messages. `unheard_deletions` finds
 deletions that no controller has sent.
 """
 
@@ -22,7 +22,7 @@ log = logging.getLogger("ottla.broker")
 
 
 class ClusterNews:
-    """The updates. Callbacks: `changed` for new or larger topics, `deleted` for deleted ones, `come` after each update.
+    """Applies the controller's metadata. Callbacks: `changed` for new or larger topics, `deleted`, and `come` after each update.
 
     `read_again` is called with paths of registry entries that could not be read, and loads them as soon as they can be read.
     """

@@ -27,7 +27,7 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Nodes(dict[tuple[int, ...], tuple[int, ...]]):
-    """Tuples of brokers, each once: many partitions have few distinct ones."""
+    """A cache of broker id tuples, so that equal tuples are one object. Many partitions share few distinct tuples."""
 
     def __missing__(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
         self[nodes] = nodes
@@ -36,7 +36,7 @@ class Nodes(dict[tuple[int, ...], tuple[int, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class RoleTold:
-    """This broker's role in one partition, as the controller assigns it."""
+    """This broker's role in one partition, as sent by the controller."""
 
     topic: str
     topic_id: bytes

@@ -22,14 +22,14 @@ NO_EPOCH = -1
 
 
 class EpochQuestions:
-    """The partitions of one fetcher that may diverge from their leader."""
+    """Truncates partitions of one fetcher that can diverge from their leader, before their first fetch."""
 
     def __init__(self, fetcher: Copier, taking: Taking) -> None:
         self._fetcher = fetcher
         self._taking = taking
 
     def steps(self, due: Collection[Followed]) -> Steps[None]:
-        """Truncate the logs of these partitions where they diverge."""
+        """Truncate the logs of these partitions to where they diverge from the leader's."""
         version = self._fetcher.context.settings.value.inter_broker_protocol_version.version(OffsetForLeaderEpochRequest)
         asked = {one.replica.key[1:]: one for one in due if version >= 0 and one.replica.log.leader_epoch != NO_EPOCH}
         for followed in due:

@@ -40,18 +40,18 @@ PASSING = (
     UNKNOWN_TOPIC_ID,
     INCONSISTENT_TOPIC_ID,
 )
-"""Transient errors: brokers receive a change of leadership one after another."""
+"""Errors that end by themselves, because brokers receive a change of leadership one after another."""
 PartitionData = FetchResponse.PartitionData
 
 
 class Taking:
-    """The responses of one leader."""
+    """Processes the fetch responses of one leader."""
 
     def __init__(self, fetcher: Copier) -> None:
         self._fetcher = fetcher
 
     def steps(self, answer: FetchResponse, held: Mapping[Identity, Followed], *, uses_ids: bool) -> Steps[None]:
-        """Process a response; `held` are the partitions it may contain."""
+        """Process a response. `held` are the partitions that it may contain."""
         astray: list[Followed] = []
         for topic in answer.responses:
             name = bytes(topic.topic_id) if uses_ids else topic.topic
@@ -70,7 +70,7 @@ class Taking:
             yield from self._find(astray)
 
     def _is_expected(self, followed: Followed) -> bool:
-        """Return whether the partition's log end is where the fetch began."""
+        """Return whether a partition's response may be used: the log still ends where the fetch began."""
         if not followed.is_current:
             self._fetcher.give_up(followed)
             return False
@@ -153,7 +153,10 @@ class Taking:
     # Out of range
 
     def _find(self, astray: Sequence[Followed]) -> Steps[None]:
-        """Move to offsets in the leader's log, after an unclean election or after the leader deleted records not yet copied."""
+        """Move partitions whose fetch offset is out of range to the leader's first or last offset.
+
+        This follows an unclean election, or the leader's deletion of records that are not copied yet.
+        """
         latest = yield from self._offsets(astray, LATEST)
         ahead = [one for one in astray if one in latest and latest[one] < one.replica.log.log_end_offset]
         behind = [one for one in astray if one in latest and one not in ahead]
@@ -189,7 +192,7 @@ class Taking:
         self._fetcher.name_again(followed)
 
     def _offsets(self, partitions: Sequence[Followed], mark: int) -> Steps[dict[Followed, int]]:
-        """Return the leader's first or last offset of each partition; partitions for which the leader has no offset are missing."""
+        """Return the leader's first or last offset of each partition for which the leader returns one."""
         context = self._fetcher.context
         protocol: ProtocolVersion = context.settings.value.inter_broker_protocol_version
         request = ListOffsetsRequest(replica_id=context.node_id)

@@ -18,7 +18,7 @@ Identity = tuple[str | bytes, int]
 
 
 class FollowerSession:
-    """A session. `held` are its partitions by topic and index; the topic is an id if `uses_ids`, else a name."""
+    """A session. `held` are its partitions by (topic, index). Topics are ids if `uses_ids`, else names."""
 
     def __init__(self) -> None:
         self.id = NO_SESSION
@@ -59,7 +59,7 @@ class FollowerSession:
         return (followed.topic_id if self.uses_ids else followed.replica.topic), followed.replica.index
 
     def name(self, named: Iterable[Followed], request: FetchRequest, max_bytes: int, *, by_epoch: bool) -> None:
-        """Set the session, new or changed partitions, and removed partitions in a request."""
+        """Set the session in a request, its partitions `named` to add or update, and the partitions to remove."""
         request.session_id, request.session_epoch = self.id, self.epoch
         if self.is_full:
             self.held.clear()

@@ -9,11 +9,10 @@ NEVER_ASKED = NO_EPOCH = -1
 
 
 class Followed:
-    """A replica that copies in one leader epoch. A later epoch has its own object.
+    """A replica that copies from its leader in one leader epoch. A later epoch has its own object.
 
-    `topic_id` is the id sent to its leader, if any. `asked_offset` is where its last fetch began. A response is used only if
-    the log still ends at this offset. `is_truncating`: the leader must first be asked where to truncate. `lag` is the number
-    of records between the log's end and the leader's high watermark, or None before the first response.
+    `asked_offset` is the log's end at the last fetch, and only a response from there is used. With `is_truncating`, the leader is
+    first asked where to truncate. `lag` counts the records up to the leader's high watermark, or is None before a response.
     """
 
     __slots__ = ("asked_offset", "is_truncating", "lag", "leader_epoch", "replica", "rests_until_ms", "topic_id")
@@ -36,7 +35,7 @@ class Followed:
         return self.replica.is_following and self.replica.leader_epoch == self.leader_epoch
 
     def asked(self, max_bytes: int, *, by_epoch: bool) -> FetchRequest.FetchPartition:
-        """Return this partition's part of the next fetch. `by_epoch` requests the diverging epoch."""
+        """Return this partition's part of the next fetch, and set `asked_offset`. `by_epoch` requests the diverging epoch."""
         log = self.replica.log
         self.asked_offset = log.log_end_offset
         return FetchRequest.FetchPartition(

@@ -17,8 +17,8 @@ from ottla.wire.schema import Message
 class FetcherContext(NamedTuple):
     """The context shared by all fetchers of a broker.
 
-    `broker_epoch` returns this broker's epoch, and `address` a leader's address. `begin_at` advances a replica's log start offset,
-    after the offset is on stable storage.
+    `broker_epoch()` returns this broker's epoch, and `address` a leader's address. `begin_at` advances a replica's log start offset
+    once the offset is on stable storage.
     """
 
     node_id: int

@@ -31,7 +31,7 @@ BeginAt = Callable[[Mapping[Partition, int]], Steps[None]]
 
 
 class ReplicaFetchers:
-    """The fetchers. `address` returns a leader's address, `broker_epoch` this broker's epoch."""
+    """The fetchers. `address` returns a leader's address, and `broker_epoch()` this broker's epoch."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ReplicaFetchers:
                 fetcher.remove(replica.topic, replica.index)
 
     def _is_cut_by_fetches(self, replica: Replica) -> bool:
-        """Return whether the leader's fetch responses have the diverging epoch."""
+        """Return whether the leader's fetch responses show where the replica's log diverges."""
         protocol = self._settings.value.inter_broker_protocol_version
         has_epochs = replica.log.leader_epoch != NO_EPOCH or not replica.log.log_end_offset
         return protocol.has(Switch.TRUNCATION_ON_FETCH) and has_epochs
@@ -96,7 +96,7 @@ class ReplicaFetchers:
         self._context.channels.forget(fetcher.leader, fetcher.lane)
 
     def _spread(self) -> None:
-        """Apply a changed number of fetchers."""
+        """Distribute all replicas anew if the configured number of fetchers has changed."""
         number = self._settings.value.num_replica_fetchers
         if number != self._number:
             self._number = number

@@ -15,14 +15,14 @@ from ottla.ports import Done, Steps
 
 
 class Flushed:
-    """The waits of one fetcher."""
+    """The syncs of copied records that one fetcher waits for."""
 
     def __init__(self) -> None:
         self._owing: dict[Followed, None] = {}
         self._waiting: Done | None = None
 
     def steps(self, named: Iterable[Followed]) -> Steps[None]:
-        """Wait for the required syncs of these partitions."""
+        """Wait until the records of these partitions that must be flushed are synced."""
         while owing := [followed for followed in named if followed.replica.owes_sync and followed.is_current]:
             self._owing = dict.fromkeys(owing)
             for followed in owing:
@@ -32,7 +32,7 @@ class Flushed:
                 yield self._wait
 
     def forget(self, followed: Followed) -> None:
-        """End the wait for a partition that is no longer copied: its log may be truncated before the sync."""
+        """End the wait for a partition that is no longer copied, because its log can be truncated before the sync."""
         self._is_over(followed, 0)
 
     def _wait(self, done: Done) -> None:

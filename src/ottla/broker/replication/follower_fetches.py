@@ -60,7 +60,7 @@ class Followers:
         return found if found.epoch < epoch or found.end_offset < part.fetch_offset else None
 
     def fetched(self, partition: Partition, node_id: int, part: Asked, broker_epoch: int, now: Now) -> None:
-        """Record a follower's position."""
+        """Record a follower's fetch offset and log start offset."""
         assert isinstance(partition, Replica), "only these have others"
         start_offset = part.start_offset if isinstance(part, HeldByFollower) else part.log_start_offset
         partition.follower_fetched(node_id, part.fetch_offset, start_offset, now, broker_epoch)
@@ -82,7 +82,7 @@ class Followers:
         return not in_sync and self._quota.is_used_up(self._scheduler.now().mono_ms)
 
     def sent(self, partition: Partition, data: FetchResponse.PartitionData) -> None:
-        """Record the bytes sent to a follower."""
+        """Count the bytes sent to a follower toward the replication throttle."""
         if data.records and self._is_throttled(partition):
             self._quota.use(len(data.records), self._scheduler.now().mono_ms)
 

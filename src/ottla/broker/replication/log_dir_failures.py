@@ -1,4 +1,4 @@
-"""Notifications of the controller about replicas that went offline or came back. The controller asks which, and elects leaders.
+"""Notifications of the controller that replicas went offline or came back. The controller then elects leaders.
 
 Depends on the shared registry. Simultaneous failures make one notification, and a failed notification is retried.
 """

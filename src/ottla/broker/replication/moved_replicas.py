@@ -18,7 +18,7 @@ from ottla.ports import Steps
 
 
 class MovedReplicas:
-    """The moved replicas of one broker. This class only finds them, and neither stops nor deletes any."""
+    """Finds the replicas of one broker that have moved. It neither stops nor deletes them."""
 
     def __init__(self, node_id: int, partitions: Partitions, image: ClusterImage) -> None:
         self._node_id = node_id
@@ -44,7 +44,7 @@ class MovedReplicas:
         return is_the_same and has_left(self._node_id, replica.leader_epoch, told)
 
     def knows_better(self, role: RoleTold) -> bool:
-        """Return whether a role is outdated because the replica has moved. It came on an abandoned connection."""
+        """Return whether a role is outdated, because the metadata shows that the replica has moved to other brokers."""
         topic = self._image.topics.get(role.topic)
         if topic is None or topic.topic_id != role.topic_id or role.topic_id == NO_TOPIC_ID or role.index >= len(topic.partitions):
             return False

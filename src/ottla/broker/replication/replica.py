@@ -1,19 +1,12 @@
 """A replicated partition: it leads or follows as the controller assigns.
 
-Depends on its log and the machines of `ottla.cluster.replicas`, and not on the controller, requests or connections. A replica that
-is `Resting` is assigned as leader, while its broker's session with the registry may be over. A replica whose
-log could not be opened is `Offline` until it is opened. A replica whose sync failed is `Offline` until the broker restarts.
+Depends on its log and the machines of `ottla.cluster.replicas`, and not on the controller, requests or connections. `Resting` is a
+leader without leadership, because this broker's session with the registry can be over. `Offline` is a replica whose log is not open
+yet, or whose sync failed. A failed sync keeps it `Offline` until the broker restarts.
 
-| state | event | next state |
-|---|---|---|
-| Idle, Leading, Resting | follow | Following |
-| Idle, Following, Resting | lead | Leading |
-| Idle, Following | lead without a session | Resting |
-| Leading | rest | Resting |
-| Resting | resume | Leading |
-| Following, Leading, Resting | stop | Idle |
-| Idle, Following, Leading, Resting | go offline | Offline |
-| Offline | opened | Idle |
+| state | event | next state | |---|---|---| | Idle, Leading, Resting | follow | Following | | Idle, Following, Resting | lead |
+Leading | | Idle, Following | lead without a session | Resting | | Leading | rest | Resting | | Resting | resume | Leading | |
+Following, Leading, Resting | stop | Idle | | Idle, Following, Leading, Resting | go offline | Offline | | Offline | opened | Idle |
 """
 
 from __future__ import annotations
@@ -47,21 +40,21 @@ log = logging.getLogger("ottla.broker")
 NO_LEADER_EPOCH = -1
 FOLLOWER = Role.FOLLOWER
 EACH = 1
-"""The value of flush.messages with which a record is readable only once it is on stable storage."""
+"""The value of flush.messages that makes each record readable only once it is on stable storage."""
 
 
 class AskedIsrs(Protocol):
-    """The implementation of ISR changes for leaders."""
+    """The interface for ISR changes by leaders."""
 
     def ask(self, replica: Replica, change: IsrChange) -> None:
-        """Request a change. The replica receives the result unless its state is newer by then."""
+        """Request a change. `replica` receives the result, unless it has newer state by then."""
 
 
 class ReplicaPorts:
-    """The context shared by all replicas of a broker; `partitions`, `isrs` and `failures` are set before the first replica.
+    """The context shared by all replicas of a broker. `partitions`, `isrs` and `failures` are set before the first replica.
 
-    `moved` collects replicas whose high watermark is newer than the checkpoint. Leaders rest unless `may_lead` is True. It is
-    False while this broker's session with the registry may be over.
+    `moved` collects replicas whose high watermark is newer than the checkpoint. `may_lead` is False while this broker's session
+    with the registry can be over. Leaders then rest.
     """
 
     __slots__ = ("failures", "isrs", "may_lead", "moved", "node_id", "partitions", "terms")
@@ -91,7 +84,7 @@ class Replica(Partition):
 
     @property
     def leads(self) -> bool:
-        """Return whether the controller has assigned the leader's role, even if this leader must rest."""
+        """Return whether the controller assigned the leader's role, even if this broker may not lead at the moment."""
         return self.is_sole or isinstance(self.replicas, LeaderState)
 
     @property
@@ -141,7 +134,7 @@ class Replica(Partition):
             self.changed()
 
     def rest(self) -> None:
-        """Stop leading until `resume`, because other brokers may lead. The state of followers is kept."""
+        """Stop leading until `resume`, because other brokers can lead. Keep the state of followers."""
         self.role = FOLLOWER
         self._abandon(self.replicas, NOT_LEADER_OR_FOLLOWER)
         self.changed()
@@ -163,7 +156,7 @@ class Replica(Partition):
         self.changed()
 
     def stop(self) -> None:
-        """Give up the role, because the replica is no longer assigned or the broker's session may be over."""
+        """Give up the role, because the replica is no longer assigned or the broker's session can be over."""
         before, self.replicas, self.is_sole = self.replicas, None, False
         self.role = FOLLOWER
         self._abandon(before, NOT_LEADER_OR_FOLLOWER)
@@ -215,9 +208,9 @@ class Replica(Partition):
                 told(error_code)
 
     def _late_error(self, leader: LeaderState) -> int:
-        """Return the error code for records on all in-sync replicas.
+        """Return the error code for records that all in-sync replicas have.
 
-        It is NOT_ENOUGH_REPLICAS_AFTER_APPEND if the in-sync replicas became too few, else NONE.
+        It is NOT_ENOUGH_REPLICAS_AFTER_APPEND if the in-sync replicas are now fewer than min.insync.replicas, else NONE.
         """
         is_enough = len(leader.maximal_isr) >= leader.min_isr(self._min_insync_replicas)
         return NONE if is_enough else NOT_ENOUGH_REPLICAS_AFTER_APPEND
@@ -276,9 +269,9 @@ class Replica(Partition):
         return NOT_LEADER_OR_FOLLOWER if current_leader_epoch == NO_LEADER_EPOCH else UNKNOWN_LEADER_EPOCH
 
     def follower_fetched(self, node_id: int, offset: int, log_start_offset: int, now: Now, broker_epoch: int = -1) -> None:
-        """Record that a follower fetches from `offset`, and has all records below it.
+        """Record that a follower fetches from `offset`, and so has all records below `offset`.
 
-        Called for waiting fetches too, and not for fetches that get a diverging epoch.
+        Waiting fetches count too. Fetches that get a diverging epoch do not.
         """
         leader = self.replicas
         if not isinstance(leader, LeaderState):
@@ -319,7 +312,7 @@ class Replica(Partition):
             self._see(now)
 
     def isr_refused(self, change: IsrChange, error_code: int, now: Now) -> None:
-        """Apply the controller's refusal of a change that did not take effect. A follower that was to join no longer counts.
+        """Apply the controller's refusal of a change. A follower that was to join the ISR no longer counts.
 
         While the follower fetches, the change is requested again. Only the first refusal is logged.
         """
@@ -333,12 +326,12 @@ class Replica(Partition):
         self._see(now)
 
     def brokers_gone(self, now: Now) -> None:
-        """Apply that fewer brokers are alive, because a leader does not wait for dead brokers."""
+        """Check the in-sync replicas again after brokers have died, because a leader does not wait for dead brokers."""
         if self.offline is None and isinstance(self.replicas, LeaderState):
             self._see(now)
 
     def _see(self, now: Now) -> None:
-        """Advance the high watermark if possible, and notify readers."""
+        """Advance the high watermark if possible, and then notify readers."""
         before = self.high_watermark
         self._raise_high_watermark(now)
         if self.high_watermark != before:
@@ -405,7 +398,7 @@ class Replica(Partition):
     def truncate_to(self, offset: int) -> Steps[None]:
         """Truncate all batches at or beyond `offset`, where the leader has other records. Raise `StorageFailed`.
 
-        Do nothing more once another leader is followed, because its log can contain these batches.
+        Stop without truncation if another leader is followed meanwhile, because the new leader's log can contain these batches.
         """
         epoch, held = self.leader_epoch, self.log
         while True:
@@ -436,10 +429,9 @@ class Replica(Partition):
             self.changed()
 
     def reach_back(self, records: memoryview) -> Steps[None]:
-        """Restart an empty log at the base offset of the first batch if the log's start is inside the batch.
+        """Restart an empty log at the base offset of the first batch, if the log starts inside that batch.
 
-        This happens after a deletion of records. The leader's next response restores the log start offset. Raise `BadBatch` and
-        `StorageFailed`.
+        This follows a deletion of records. The next response restores the log start offset. Raise `BadBatch` and `StorageFailed`.
         """
         offset = self.log.log_end_offset
         if self.log.log_start_offset < offset:

@@ -51,10 +51,10 @@ class ReplicaFetcher:
         self._resting: list[tuple[int, int, Followed]] = []
         self._rests = 0
         self._uncertain: dict[Followed, None] = {}
-        """The partitions whose log can diverge from the leader's, so that the leader must be asked before a fetch."""
+        """Partitions whose log can diverge from the leader's. The leader is asked about them before a fetch."""
         self._flushed = Flushed()
         self._nameless = 0
-        """The number of partitions without a topic id."""
+        """The number of partitions whose topic id is unknown."""
         self._waiting: Done | None = None
         self._was_reached = True
 
@@ -76,7 +76,7 @@ class ReplicaFetcher:
         self._wake()
 
     def remove(self, topic: str, index: int) -> None:
-        """Stop copying a partition. Its part of a response in flight is ignored."""
+        """Stop copying a partition. A response in flight is ignored for this partition."""
         followed = self._followed.pop((topic, index), None)
         if followed is not None:
             self._nameless -= followed.topic_id == NO_TOPIC_ID
@@ -118,7 +118,7 @@ class ReplicaFetcher:
     def steps(self) -> Steps[None]:
         """Fetch until no partition is left.
 
-        No local variable refers to a partition afterwards, because it would keep files open that are deleted.
+        Local variables must not keep partitions alive afterwards, because these would keep deleted files open.
         """
         taking = Taking(self)
         questions = EpochQuestions(self, taking)
@@ -151,7 +151,7 @@ class ReplicaFetcher:
         yield from taking.steps(answer, held, uses_ids=session.uses_ids)
 
     def _not_fetched(self, answer: FetchResponse | None) -> None:
-        """Pause all partitions after a failed fetch, and log it: as a warning only if the fetch before it succeeded."""
+        """Pause all partitions after a failed fetch. Log a warning only if the previous fetch succeeded."""
         why = "it is not reached" if answer is None else ERRORS[answer.error_code].sentence
         level = logging.WARNING if self._was_reached else logging.DEBUG
         log.log(level, "%d partitions are not fetched from broker %d: %s", len(self._followed), self.leader, why)
@@ -211,7 +211,7 @@ class ReplicaFetcher:
     # Requests
 
     def _ready(self) -> Iterator[Followed]:
-        """Return the partitions that can be fetched."""
+        """Return the partitions that can be fetched now."""
         return (one for one in self._followed.values() if not one.rests_until_ms and not one.is_truncating and one.is_current)
 
     def _version(self) -> int:

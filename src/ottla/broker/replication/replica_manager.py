@@ -49,8 +49,8 @@ class ReplicaManager:
     """The roles of all replicas on this broker.
 
     Callbacks: `stopping` before replicas lead, change their leader epoch or stop, so that fetchers stop copying to them;
-    `following` for replicas that begin to follow a leader; `leading` for each replica that begins to lead, or leads in a new
-    epoch; `led` for each replica that does not lead; `deleted` after replicas were deleted.
+    `following` for replicas that begin to follow a leader; `leading` for each replica that begins to lead, or leads in a new epoch;
+    `led` for each replica that has stopped leading; `deleted` after replicas were deleted.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class ReplicaManager:
         self._clean = True
 
     def load(self, now: Now, *, clean: bool) -> None:
-        """Clear the remains of deleted partitions in the data directory at startup. Logs are opened once they have roles.
+        """Load checkpoints and remove leftovers of deleted partitions at startup. Logs are opened once they have roles.
 
         `clean`: the last shutdown was clean, so logs need no scan. Raise `StorageFailed`.
         """
@@ -100,7 +100,7 @@ class ReplicaManager:
 
     @property
     def are_all_checked(self) -> bool:
-        """Return whether logs that are not open need no check, because the last shutdown was clean or all logs are open."""
+        """Return whether no unchecked log is left: all logs are open, or the last shutdown was clean."""
         with suppress(StorageFailed):
             return self._clean or not self._directories.strangers([str(partition) for partition in self._partitions], ())
         return False
@@ -108,12 +108,12 @@ class ReplicaManager:
     # The broker in its cluster
 
     def entered(self, broker_epoch: int, now: Now) -> None:
-        """Lead the partitions assigned to this new registration."""
+        """Begin a new registration: drop earlier roles, and lead partitions that the controller assigned to it already."""
         self._begin_life(broker_epoch)
         self.wake_up(now)
 
     def _begin_life(self, broker_epoch: int) -> None:
-        """Drop the roles of an earlier registration. The controller can see the new registration before this broker does."""
+        """Drop the roles of an earlier registration. The controller can know of the new one before this broker does."""
         if broker_epoch != self._ports.terms.broker_epoch:
             self._stop_all()
             self._ports.terms.broker_epoch = broker_epoch
@@ -212,7 +212,7 @@ class ReplicaManager:
     def _take_id(self, role: RoleTold, followers: list[Replica]) -> None:
         """Apply a topic id that arrives without a new role, from the first controller of version 2.8 or later.
 
-        A later controller of an older version sends no ids. Its leaders have no ids, and are asked by topic name.
+        A later controller of an older version sends no ids. This broker then fetches from its leaders by topic name.
         """
         replica = self._partitions.get(role.topic, role.index)
         if replica is None or role.assigned.leader_epoch < replica.leader_epoch:
@@ -364,7 +364,7 @@ class ReplicaManager:
         every("high watermarks", lambda: settings.value.replica_high_watermark_checkpoint_interval_ms, note, now)
 
     def brokers_gone(self) -> Steps[None]:
-        """Apply that fewer brokers are alive: records that waited for dead brokers can be acknowledged now."""
+        """Check the in-sync replicas again after brokers have died. Records that waited for dead brokers can be acknowledged."""
         for replica in self._replicas():
             replica.brokers_gone(self._scheduler.now())
             yield None

@@ -26,7 +26,7 @@ from ottla.ports import Disk, Now, SharedRegistry
 
 
 class Replication:
-    """The replication. `kind` creates replicated partitions; `manager` and `news` process the controller's requests."""
+    """The replication of one broker. `kind` creates partitions. `manager` and `news` process the controller's requests."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Replication:
         come: Callable[[], None],
         read_again: Callable[[Iterable[str]], None],
     ) -> None:
-        """Take over partitions. Callbacks: `changed` and `deleted` for topics, `come` after each metadata update.
+        """Take over partitions. Callbacks: `changed` and `deleted` for topics, and `come` after each metadata update.
 
         `read_again` loads registry entries as soon as they can be read.
         """

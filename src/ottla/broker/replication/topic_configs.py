@@ -19,7 +19,7 @@ READ_AT_ONCE = 500
 
 
 class TopicConfigs:
-    """The loader of configs into the image. Configs that could not be read remain pending."""
+    """Loads configs into the image. Configs that could not be read remain pending."""
 
     def __init__(self, registry: SharedRegistry, image: ClusterImage) -> None:
         self._registry = registry
@@ -48,7 +48,7 @@ class TopicConfigs:
         self._owed.difference_update(names)
 
     def _understood(self, name: str, value: bytes | None) -> dict[str, str]:
-        """Return the configs in a topic's entry. A damaged entry is logged, so that it does not affect other topics."""
+        """Return the configs in a topic's registry entry. Log a damaged entry, and return no configs."""
         path = layout.topic_config_path(name)
         try:
             configs = configs_in(value)

@@ -1,7 +1,7 @@
 """The search for topics whose deletion no controller sent to this broker, because a controller or a session ended.
 
-Each controller sends all existing topics to every new broker. Topics that it has not sent after a while are looked up in the
-registry. Depends on the cluster image and the shared registry, and not on messages.
+Each controller sends all existing topics to every new broker. Topics that are not sent for a while are read from the registry.
+Depends on the cluster image and the shared registry, and not on messages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AGAIN_MS, MOST_AGAIN_MS = 1_000, 10_000
 
 
 class UnheardDeletions:
-    """The search. `forget` removes deleted topics from the image, and notifies others."""
+    """Searches for unreported deletions. `forget` removes deleted topics from the image, and notifies other components."""
 
     def __init__(
         self, registry: SharedRegistry, image: ClusterImage, scheduler: Scheduler, forget: Callable[[Iterable[str]], None]
@@ -36,10 +36,10 @@ class UnheardDeletions:
         self._from_ms = 0
         self._repeats = Repeats(AGAIN_MS, MOST_AGAIN_MS)
         self._untold: set[str] = set()
-        """Topics known before this controller's first request to this registration, and not sent by the controller yet."""
+        """Topics that were known before this controller's first request, and that it has not sent yet."""
 
     def hears(self, controller_epoch: int, broker_epoch: int) -> None:
-        """Record the first request of a controller epoch to this registration."""
+        """Begin a new search, if this is the first request of a controller epoch to this registration."""
         if (controller_epoch, broker_epoch) != self._life:
             self._life = controller_epoch, broker_epoch
             self._untold = set(self._image.topics)
@@ -49,7 +49,7 @@ class UnheardDeletions:
                 self._scheduler.at(self, self._from_ms, self._begin)
 
     def told(self, topics: Iterable[str]) -> None:
-        """Record topics that the controller has sent."""
+        """Record that the controller has sent these topics, which therefore exist."""
         self._untold.difference_update(topics)
 
     def _begin(self, now: Now) -> None:

@@ -54,7 +54,7 @@ class AclAuthorizer:
         return found
 
     def allows_some(self, peer: Peer, operation: Operation, resource: Resource) -> bool:
-        """Return whether there is a resource name that some ACL allows and no ACL denies."""
+        """Return whether some ALLOW ACL matches a resource name that no DENY ACL matches."""
         if self.answers(peer, operation, resource)["hardcode"]:  # an arbitrary name, the same as in Kafka
             return True
         rules = [
@@ -121,7 +121,7 @@ class _Answers(dict[str, bool]):
 
 
 def _is_within(acl: Acl, denied: Collection[tuple[Pattern, str]]) -> bool:
-    """Return whether DENY ACLs cover every name that an ALLOW ACL matches."""
+    """Return whether DENY ACLs cover every name that an ALLOW ACL matches. `denied` are their patterns and names."""
     if acl.name == WILDCARD and acl.pattern is Pattern.LITERAL:
         return False
     if acl.pattern is Pattern.LITERAL and (Pattern.LITERAL, acl.name) in denied:

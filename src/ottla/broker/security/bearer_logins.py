@@ -1,4 +1,4 @@
-"""OAUTHBEARER on a listener: required claims and trusted keys, from its settings (KIP-768). Verifies no signatures."""
+"""OAUTHBEARER on a listener: its required claims and trusted keys, from settings (KIP-768). Verifies no signatures."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Credentials:
     def of_nobody(self, user: str, algorithm: Algorithm) -> Credential:
         """Return the fake credential of an unknown user. It is equal on all brokers, and does not depend on other users.
 
-        Until the registry has the cluster's secret, the credential is derived from this broker's own secret.
+        Until the registry has the cluster's secret, it is derived from this broker's own secret.
         """
         known = self._image.unknown_users or UnknownUsers(self._own_secret)
         return credential_of_nobody(algorithm, known.secret, user, known.likenesses.get(algorithm.name, USUAL))

@@ -20,8 +20,8 @@ Parts = tuple[str, ...]
 class KerberosRule:
     """RULE:[count:form](fits)s/pattern/replacement/g/case: a rule for names of `count` components.
 
-    `form` contains $0 for the realm, and $1 and $2 for the components. `fits` must match the text that results from `form`
-    entirely. `pattern` is then replaced in this text.
+    `form` contains $0 for the realm, and $1 and $2 for the components. The filled form must match `fits` entirely. The matches of
+    `pattern` in it are then replaced.
     """
 
     count: int

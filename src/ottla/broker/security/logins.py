@@ -24,7 +24,7 @@ log = logging.getLogger("ottla.broker")
 KEY = Struct(">h")
 SIZE = Struct(">i")
 MOST_API_KEY = 1000
-"""A number above every API key, and below the first two bytes of a GSSAPI token, which starts with 0x60."""
+"""An upper bound of API keys. A frame with a larger key is a GSSAPI token, whose first byte is 0x60."""
 
 Outcome = Challenge | Authenticated | Rejected
 Telling = Callable[[Outcome, int], Ready]
@@ -76,7 +76,7 @@ class Logins:
             self._listeners[listener] = self._settings.value, self._listeners[listener][1]
 
     def hold(self, authentication: Authentication, frame: Buffer, peer: Peer, now: Now) -> Answer | DelayedReply:
-        """Respond to a frame that is a token or that is not allowed now; return None if the frame may be served as a request."""
+        """Respond to a token, or to a frame that is not allowed yet. Return None if the frame may be served as a request."""
         if authentication.is_open(now.mono_ms):
             return None
         if authentication.takes_bare_tokens:
@@ -95,7 +95,7 @@ class Logins:
         return self._take(request.peer, data, request.now, tell)
 
     def refused(self, peer: Peer, rejected: Rejected, now: Now, last: Message | None = None) -> Begun:
-        """Close a connection after a delay, so that guessing passwords takes long. `last` is sent before the close."""
+        """Close a connection after a delay, which slows down password guessing. `last` is sent before the close."""
         assert peer.authentication is not None, "others are not refused"
         close = Close(f"it did not authenticate: {rejected.cause}", last=last)
         delay_ms = peer.authentication.sasl.failed_delay_ms
@@ -137,7 +137,7 @@ class Logins:
 
 
 def _alone(step: Computed) -> Generator[int, None, Outcome]:
-    """Run the computation as a single step that reserves no memory."""
+    """Run a computation as one step that needs no memory, for `LongChecks`."""
     yield 0
     return step.work()
 

@@ -1,4 +1,4 @@
-"""The place where a SASL mechanism is offered, and the broker services that mechanisms use."""
+"""The parts of a broker and a listener that a SASL mechanism uses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class OfferedAt:
-    """A mechanism on a listener: the settings effective there, and the listener's and mechanism's names for error messages."""
+    """A mechanism of a listener: the settings that apply to both, and their names for error messages."""
 
     settings: BrokerSettings
     listener: str

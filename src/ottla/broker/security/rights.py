@@ -67,10 +67,10 @@ class Authorizer(Protocol):
 
 
 class Answering(Protocol):
-    """An authorizer that answers many questions about one operation at once."""
+    """An authorizer that returns answers for all resource names of one operation together."""
 
     def answers(self, peer: Peer, operation: Operation, resource: Resource) -> Mapping[str, bool]:
-        """Return a mapping from resource names to whether the operation is allowed."""
+        """Return a mapping: resource name -> whether the operation is allowed."""
         ...
 
     def allows_some(self, peer: Peer, operation: Operation, resource: Resource) -> bool:
@@ -122,7 +122,7 @@ class _Asked(dict[str, bool]):
 
 
 class AskingEachTime:
-    """A custom authorizer. Answers are cached for one request only, because they may change at any time."""
+    """A custom authorizer. Answers are cached only within one request, because they can change at any time."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
@@ -137,7 +137,7 @@ class AskingEachTime:
         return _Asked(self._authorizer, peer, operation, resource)
 
     def allows_some(self, peer: Peer, operation: Operation, resource: Resource) -> bool:
-        """Return whether the resource name "*" is allowed. It is not if the authorizer allows only certain names."""
+        """Return whether the name "*" is allowed. Authorizers that allow only certain names refuse it."""
         return bool(self._authorizer.allows(peer, operation, resource, "*"))
 
 
@@ -146,7 +146,7 @@ ITSELF: Final = Peer(-1, "itself", 0)
 
 
 class TrustingItself:
-    """An authorizer that allows everything to the broker itself, and asks another authorizer about all other peers."""
+    """An authorizer that allows everything to the broker itself. It passes other peers on to another authorizer."""
 
     def __init__(self, answering: Answering) -> None:
         self._answering = answering
@@ -165,7 +165,7 @@ class TrustingItself:
 class Rights:
     """The permissions of clients. `is_open`: there is no authorizer, and everything is allowed.
 
-    `has_rules`: ACLs decide, and can be created, described and deleted.
+    `has_rules`: ACLs decide, and clients can create, describe and delete ACLs.
     """
 
     def __init__(self, answering: Answering, *, has_rules: bool = False) -> None:
@@ -184,7 +184,7 @@ class Rights:
         return self._answering.changes
 
     def is_unlimited(self, peer: Peer) -> bool:
-        """Return whether a client may do everything."""
+        """Return whether a client may do everything, so that no names need to be checked."""
         return self.answers(peer, Operation.DESCRIBE, Resource.TOPIC) is YES
 
     def may(self, peer: Peer, operation: Operation, resource: Resource, name: str) -> bool:
@@ -212,7 +212,7 @@ class Rights:
         return sum(1 << operation for operation in OPERATIONS[resource] if self.answers(peer, operation, resource)[name])
 
     def refused(self, peer: Peer, operation: Operation, resource: Resource, names: Sequence[str], api: str, now: Now) -> None:
-        """Log a refused operation. The number of lines per second is limited; the next line has the number of skipped refusals."""
+        """Log a refused operation. Lines per second are limited, and the next line has the number of omitted refusals."""
         second = now.mono_ms // 1000
         if second != self._second:
             self._second, self._lines = second, 0

@@ -27,7 +27,7 @@ def _account(algorithm: Algorithm, means: Means, name: str, is_token: bool) -> A
 
 
 def _of_token(algorithm: Algorithm, means: Means, token_id: str) -> Account | Callable[[], Account] | None:
-    """Return the account of a token's owner; its credential is derived from the token's HMAC on first use."""
+    """Return the account of a delegation token's owner. Return a function that computes it if the credential is not cached."""
     login = means.tokens.login(token_id)
     if login is None:
         return None

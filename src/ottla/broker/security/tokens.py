@@ -83,7 +83,7 @@ class DelegationTokens:
         return TokenLogin(b64encode(self.proof(token_id)).decode(), token.owner, min(token.expiry_ms, token.max_ms))
 
     def create(self, owner: str, requester: str, renewers: Collection[str], max_lifetime_ms: int, now: Now) -> Steps[Decision]:
-        """Create a token; the decision's name is its id. The steps must run to their end."""
+        """Create a token, and return a decision whose name is the token id. The steps must run to their end."""
         token_id = self._new_id()
         wanted = DelegationToken(token_id, owner, requester, tuple(renewers), now.wall_ms, now.wall_ms, now.wall_ms)
         decision = yield from self._commit(
@@ -134,7 +134,7 @@ class DelegationTokens:
         return decision
 
     def _proven(self, proof: bytes) -> DelegationToken | None:
-        """Return the token with this HMAC; None if no token has it."""
+        """Return the token with the HMAC `proof`; None if no token has it."""
         if proof not in self._ids:
             for token_id in self._image.tokens.keys() - self._proofs.keys():
                 self.proof(token_id)

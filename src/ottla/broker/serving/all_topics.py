@@ -1,7 +1,7 @@
 """Metadata of all topics, encoded once per version of the API and shared by all requests until something changes.
 
-One job at a time encodes it, in blocks of topics, while equal requests wait. Depends on the cluster image and on leadership, and
-only on the version of requests.
+One job at a time encodes an array, in blocks of topics. Meanwhile, requests for the same array wait. Depends on the cluster image
+and on leadership, and only on the version of requests.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PartitionResponse = MetadataResponse.MetadataResponsePartition
 
 
 class Asker(NamedTuple):
-    """The properties of a request that the array depends on."""
+    """The properties of a request that determine its array of topics."""
 
     version: int
     release: str
@@ -40,7 +40,7 @@ class Asker(NamedTuple):
 
 
 class AllTopics:
-    """The encoded arrays, each with the state number at which its encoding began."""
+    """The encoded arrays by `Asker`, each with the value of `_state` at the start of its encoding."""
 
     def __init__(self, cluster: ClusterImage, partitions: Partitions, describer: PartitionDescriber) -> None:
         self._cluster = cluster
@@ -51,7 +51,7 @@ class AllTopics:
         self._waiting: dict[Asker, list[Done]] = {}
 
     def turned(self) -> None:
-        """Record that a partition went offline or came back."""
+        """Record that a partition went offline or came back, which makes the arrays outdated."""
         self._turned += 1
 
     def at_hand(self, asker: Asker) -> list[Part] | None:
@@ -72,7 +72,7 @@ class AllTopics:
                 yield from self._make(asker, release)
 
     def _state(self) -> int:
-        """Return a number that increases with each change."""
+        """Return a number that increases with each change of topics, leaders or partitions."""
         return self._cluster.changes + self._partitions.opens + self._turned
 
     def _wait(self, asker: Asker, done: Done) -> None:

@@ -43,11 +43,10 @@ DENIED: Final = {
 class Need:
     """An operation on the resources that a request names at `path`.
 
-    "group_id" is a field of the request, "groups" a list of names, "topics.name" a list of structs and the field with the name.
-    Without a path, the resource is the cluster. The name of a topic is looked up by its id if necessary; the handler treats
-    unknown ids. If `resource` is None, each struct contains its own resource type, as in configs. `when` and `versions` restrict
-    the need to certain requests. A client with the operation `instead` on the cluster needs nothing else. `head` and `by` are the
-    two parts of the path.
+    A path is a field ("group_id"), a list of names ("groups"), or a list of structs and their field with the name ("topics.name").
+    Without a path, the resource is the cluster. A topic without a name is found by its id. If `resource` is None, each struct has a
+    resource type, as in configs. `when` and `versions` select the requests that have the need. A client that may perform `instead`
+    on the cluster needs nothing else. `head` and `by` are the two parts of the path.
     """
 
     operation: Operation
@@ -77,14 +76,14 @@ class Need:
 
 
 class Guard:
-    """The authorization of requests, which removes what a client may not do. `name_of` returns a topic's name by id."""
+    """Checks the permissions of requests, and removes items that the client may not access. `name_of` finds a topic by id."""
 
     def __init__(self, rights: Rights, name_of: Callable[[bytes], str | None]) -> None:
         self._rights = rights
         self._name_of = name_of
 
     def refused(self, request: Request[Message], needs: Iterable[Need]) -> Message | Close | None:
-        """Return the response if nothing is permitted; else remove refused items, and add their errors to `request.denied`."""
+        """Remove refused items, and add their errors to `request.denied`. If no item is left, return the response, else None."""
         for need in needs:
             named = getattr(request.body, need.head) if need.head else CLUSTER_NAME
             if (
@@ -99,13 +98,13 @@ class Guard:
         return None
 
     def _applies(self, need: Need, request: Request[Message]) -> bool:
-        """Return whether this request needs the permission, by its content, its version and its client."""
+        """Return whether a need applies to the request's content and version, and its client lacks the operation `instead`."""
         if (need.when is not None and not need.when(request.body)) or (need.versions and request.version not in need.versions):
             return False
         return need.instead is None or not self._rights.may(request.peer, need.instead, Resource.CLUSTER, CLUSTER_NAME)
 
     def _allows(self, peer: Peer, need: Need, named: object) -> bool:
-        """Return whether everything that is named is permitted."""
+        """Return whether the client may access everything in `named`, a name or a list."""
         if need.resource is None:
             return False
         answers = self._rights.answers(peer, need.operation, need.resource)
@@ -152,7 +151,7 @@ class Guard:
         return resource, getattr(item, need.by) or self._name(item, need.by)
 
     def _name(self, item: Any, by: str) -> str | None:
-        """Return the name of an item; for an item without a name, the name of its topic id, or None."""
+        """Return an item's name; if it has only a topic id, return the topic's name, or None if the id is unknown."""
         name: str | None = self._name_of(item.topic_id) if hasattr(item, "topic_id") else getattr(item, by)
         return name
 
@@ -163,7 +162,7 @@ def _refusal(request: Request[Message], resource: Resource | None, body: Message
 
 
 def _unsaid(request: Request[Message], need: Need) -> Message | Close:
-    """Return an empty response, or a close, where the response has no field for the error, as Kafka does.
+    """Return the refusal for a response without a field for the error: an empty response or a close, as in Kafka.
 
     The response is also empty if the request lists no item, so that there is no place for an error.
     """

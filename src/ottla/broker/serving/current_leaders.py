@@ -1,7 +1,7 @@
 """The current leaders in errors about partitions that this broker does not lead, which save a Metadata request (KIP-951).
 
-Depends on the leaders that the controller has sent, and on the responses with a field for leaders. A response in blocks contains
-none.
+Depends on the leaders that the controller has sent, and on the responses with a field for leaders. Responses that are written in
+blocks contain no leaders.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CurrentLeaders:
         self._addresses = addresses
 
     def told(self, request: Request[Message], reply: Answerable) -> Answerable:
-        """Return the reply, with current leaders if its version has the fields and a partition has an error that needs a leader."""
+        """Add the current leader to each error that a wrong leader causes, if the version has the fields. Return the reply."""
         if isinstance(reply, ProduceResponse):
             if request.version >= PRODUCE_FROM:
                 self._tell_producer(reply, request.peer)
@@ -64,7 +64,7 @@ class CurrentLeaders:
             response.node_endpoints = [FetchResponse.NodeEndpoint(**address._asdict()) for address in self._of(nodes, peer)]
 
     def _leader(self, topic: str | None, index: int) -> tuple[int, int]:
-        """Return the id and epoch of the leader that this broker follows, else of the leader last received from the controller."""
+        """Return (id, epoch) of the leader that this broker follows, or else of the leader that the controller sent last."""
         held = self._partitions.get(topic or "", index)
         role = None if held is None else held.replicas
         if isinstance(role, FollowerState):

@@ -33,7 +33,7 @@ PartitionData = FetchResponse.PartitionData
 
 
 class Wanted(NamedTuple):
-    """One partition's part of a fetch for which data was found."""
+    """One partition of a fetch that has data to convert."""
 
     partition: Partition
     offset: int
@@ -50,7 +50,7 @@ class OldRecords(NamedTuple):
 
 
 class OldFetch:
-    """One fetch of an old version. `left` is the limit in bytes for all partitions together."""
+    """One fetch of an old version, with the data to convert. `left` is the limit of all partitions together, in bytes."""
 
     def __init__(self, partitions: Partitions, body: FetchRequest, version: int, response: FetchResponse, left: int) -> None:
         self._response = response
@@ -69,13 +69,12 @@ class OldFetch:
     def converted(self, checks: LongChecks) -> Steps[Reply]:
         """Return the response with message sets instead of slices of logs, each within its partition's `partition_max_bytes`.
 
-        Up to version 2, bytes beyond the limit are cut off, even within the first message. A client that gets no whole message
-        then increases its limit. From version 3 on, the first message of the response is always whole, and all partitions share
-        `max_bytes` (KIP-74).
+        Up to version 2, bytes beyond the limit are cut off, even within the first message, after which a client increases its
+        limit. From version 3 on, the first message of the response is always whole, and all partitions share `max_bytes` (KIP-74).
 
-        The memory of the message sets, and of one decompressed batch, counts toward the limit of all long checks. The batch is
-        assumed to be small first, and then of the maximum size. Message sets count twice, because the next reply can be converted
-        while a reply is being sent.
+        The memory of the message sets, and of one decompressed batch, counts toward the limit of all long checks. A batch is first
+        assumed to be small, and then of the maximum size. Message sets count twice, because the next reply can be converted while
+        this reply is being sent.
         """
         found = sum(wanted.found_bytes for wanted in self._wanted)
         own = min(self._left, sum(min(wanted.max_bytes, EXPANSION * wanted.found_bytes) for wanted in self._wanted))

@@ -35,14 +35,14 @@ BrokerIdentity = str | bytes
 """The key of a topic in a session: its id if the session began with version 13 or later, else its name."""
 PartitionData = FetchResponse.PartitionData
 Rank = tuple[bool, int, int]
-"""(whether the session is a follower's, partitions, session id). The session with the lowest rank is evicted first."""
+"""(whether it is a follower's, partitions, session id). Sessions of the lowest rank are evicted first."""
 
 
 class Held:
     """One partition in a session: the client's request, with the names of `FetchRequest.FetchPartition`, and its last response.
 
-    `topic` is None while the topic id is unknown. A name remains after it was found, even if the topic is deleted. `turn` is the
-    partition's place in the order of reading.
+    `topic` is None until the topic id is found, and then remains even if the topic is deleted. `turn` is the partition's place in
+    the order of reading.
     """
 
     __slots__ = (
@@ -99,8 +99,8 @@ _turn = attrgetter("turn")
 class FetchSession:
     """One client's session. `epoch` is the epoch of the next request; `key` is woken when a partition changes or the session ends.
 
-    `owner` is the principal that began the session; no other principal can use it. `outside` are a follower's partitions that are
-    not known to be in sync. They are read with each fetch, because otherwise the follower could never join the ISR.
+    Only the principal `owner` can use the session. `outside` are a follower's partitions that can be out of sync. Each fetch reads
+    them, because otherwise the follower could never join the ISR.
     """
 
     __slots__ = (
@@ -142,7 +142,7 @@ class FetchSession:
         return sorted(self.due, key=_turn)
 
     def to_the_end(self, held: Held) -> None:
-        """Make a partition the last one in order."""
+        """Move a partition to the end of the reading order."""
         self._turns += 1
         held.turn = self._turns
 
@@ -154,7 +154,7 @@ class FetchSession:
         return topic.topic_id if self.uses_ids else topic.topic
 
     def tell(self, held: Held, data: PartitionData, until: int) -> bool:
-        """Record a reading as the client's last response, and return whether an incremental response must contain it.
+        """Record a partition's data as the client's last response. Return whether the response must contain the partition.
 
         `until` is the offset at which reading ends.
         """
@@ -216,7 +216,7 @@ class FetchSessions:
         return session
 
     def resume(self, session_id: int, owner: str, epoch: int, *, uses_ids: bool) -> FetchSession | int:
-        """Return the session that an incremental request continues, or an error code. Nothing is changed."""
+        """Return the session that an incremental request continues, or an error code. Change nothing."""
         session = self._sessions.get(session_id)
         if session is None or session.owner != owner:
             return FETCH_SESSION_ID_NOT_FOUND
@@ -231,7 +231,7 @@ class FetchSessions:
         forgotten: Iterable[FetchRequest.ForgottenTopic],
         terms: Hashable,
     ) -> None:
-        """Apply a request to a session. If `terms` differ from the terms of the last request, all partitions are read.
+        """Apply a request to a session. If `terms` differ from the last request's, all partitions are read.
 
         A session with more than `MOST_HELD_BY_ONE` partitions ends.
         """
@@ -272,7 +272,7 @@ class FetchSessions:
             self.end(session_id)
 
     def end(self, session_id: int) -> None:
-        """End a session if it exists. A waiting fetch in it is answered."""
+        """End a session if it exists. A fetch that waits in the session is answered."""
         session = self._sessions.pop(session_id, None)
         if session is None:
             return
@@ -300,7 +300,7 @@ class FetchSessions:
             insort(ranks, rank)
 
     def _make_room(self, privileged: bool, size: int, now_ms: int) -> bool:
-        """End a session unused for long, or one with a lower rank than the new session. Return whether there is room."""
+        """End a session that is unused for long, or ranks below the new one. Return whether this made room."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False

@@ -19,7 +19,7 @@ MOST_WAIT_MS: Final = 5000
 
 
 class FirstNews:
-    """The record of whether the first metadata has arrived (`have_come`), and the waits for metadata: each update ends `until`."""
+    """Waits for metadata. `have_come`: the first metadata has arrived. `until(...)` waits for further updates."""
 
     def __init__(self, purgatory: Purgatory, scheduler: Scheduler) -> None:
         self.have_come = False
@@ -28,7 +28,7 @@ class FirstNews:
         self.until = self._updates.until
 
     def come(self) -> None:
-        """Resume waits after metadata of the controller. The first metadata contains all topics."""
+        """Resume waits, because metadata of the controller has arrived. The first metadata contains all topics."""
         if not self.have_come:
             self.have_come = True
             self._purgatory.wake(self)

@@ -25,7 +25,7 @@ class PartitionDescriber:
         self._elsewhere = cluster.offline_replicas
 
     def describe(self, topic: str, image: PartitionImage, make: Callable[..., P]) -> P:
-        """Return a partition's description, made by `make` from the fields that both responses have."""
+        """Return `make` called with the fields of a partition that both responses have."""
         held = self._partitions.get(topic, image.index)
         is_offline = held is not None and held.offline is not None
         leader = image.leader
@@ -45,7 +45,7 @@ class PartitionDescriber:
         )
 
     def only_living(self, described: MetadataResponse.MetadataResponsePartition) -> None:
-        """Remove replicas of dead brokers and set an error. Version 0 requires this, because its clients look up every replica."""
+        """Remove replicas of dead brokers and set an error, for version 0, whose clients need every replica's address."""
         living = [node for node in described.replica_nodes if node == self._node_id or node in self._brokers]
         if len(living) < len(described.replica_nodes):
             described.error_code = described.error_code or REPLICA_NOT_AVAILABLE

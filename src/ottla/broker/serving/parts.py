@@ -33,9 +33,9 @@ SORTED_AT_ONCE: Final = 500
 class Parts:
     """The division of a request with large lists: pairs of paths in request and response. The first pair in the version applies.
 
-    A part has at most `things` items. Requests of at most `whole_bytes` bytes are not divided, and requests with at most `at_once`
-    items in all arrays are served at once. `unique` are the fields that must identify an item uniquely. With
-    `together`, the handler is called once, and iterates over `request.parts()`. Otherwise it is called for each part.
+    A part has at most `things` items. Requests up to `whole_bytes` bytes are not divided. Requests with at most `at_once` items in
+    all arrays are served at once. The fields `unique` must identify an item uniquely. With `together`, one call of the handler
+    iterates over `request.parts()`. Otherwise there is a call for each part.
     """
 
     paths: tuple[tuple[Path, Path], ...]
@@ -72,14 +72,14 @@ class Budget:
 
 
 def reader_of(parts: Parts, request: Request[Message], frame: Buffer, position: int, path: Path) -> BlockReader:
-    """Return the reader of a request's parts."""
+    """Return a reader that decodes a request in parts, each with some items of the list at `path`."""
     level = level_of(request.api.request, request.version, path)
     assert level is not None, "its paths are those of the version"
     return BlockReader(request.api.request, request.version, level, frame, position, parts.things)
 
 
 def open_slowly(whole: Whole, parts: Parts) -> Steps[None]:
-    """Decode all of a request once. Raise `Malformed`."""
+    """Decode the whole request once, to check it and find repeated names. Raise `Malformed`."""
     seen: Counter[object] = Counter()
     for block in whole.reader.open(MOST_WITHIN if parts.unique or parts.at_once else MOST_THINGS):
         if parts.unique:
@@ -107,11 +107,11 @@ class ResponseWriter:
             self.add(head)
 
     def add(self, piece: Message, part: Request[Message] | None = None) -> None:
-        """Write the items of a piece, and the refused items of the request's part that the piece answers."""
+        """Write the items of a piece, with the refused items of `part`, the part of the request that the piece answers."""
         self.write(told(self._request if part is None else part, piece))
 
     def write(self, piece: Message) -> None:
-        """Write the items of a piece that needs no translation."""
+        """Write the items of a piece whose error codes and messages are final."""
         self._writer.add(piece)
 
     def put(self, pieces: Iterable[Message]) -> Steps[None]:
@@ -122,7 +122,7 @@ class ResponseWriter:
         self._writer.end_item()
 
     def drop_open(self) -> None:
-        """Remove the bytes written for the last item, because the next piece replaces the item."""
+        """Remove the last item from the response, because the next piece replaces it."""
         self._writer.drop_open()
 
     @property
@@ -179,13 +179,13 @@ def _served(purgatory: Purgatory, part: Request[Message], serve: Callable[[Reque
 
 
 def _error_of(answer: Struct, version: int) -> int:
-    """Return the error code of a message or of an item; 0 if it has no such field."""
+    """Return the error code of a message or item; NONE if it has no such field."""
     has_one = any(field.name == ERROR and version in field.present for field in answer.WIRE.fields)
     return int(getattr(answer, ERROR)) if has_one else NONE
 
 
 def _agreed(writer: ResponseWriter, last: Struct | None, reply: Message, answered: Path) -> Struct | None:
-    """Merge two parts of one item: if either has an error, only the error remains. Return the last item of the reply."""
+    """Keep only the error, if a reply's first item continues the item `last` and either has an error. Return its last item."""
     if len(answered) < 3:
         return None
     things = getattr(reply, answered[0])
@@ -199,7 +199,7 @@ def _agreed(writer: ResponseWriter, last: Struct | None, reply: Message, answere
 
 
 def _names_the_same(one: Struct, other: Struct) -> bool:
-    """Return whether two items differ only in their errors and lists."""
+    """Return whether all fields of two items are equal, except errors and lists."""
     return all(
         getattr(one, field.name) == getattr(other, field.name)
         for field in one.WIRE.fields

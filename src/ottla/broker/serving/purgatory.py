@@ -92,15 +92,15 @@ class DelayedReply:
         return self._instead.is_wanted if self._instead is not None else not self.is_forgotten
 
     def encode_with(self, encode: Encode) -> None:
-        """Set the function that turns the reply into the bytes of an answer."""
+        """Set the function that encodes the reply."""
         self._encode = encode
 
     def stand_in_for(self, delayed: DelayedReply) -> None:
-        """Complete another delayed reply in place of this one."""
+        """Make this delayed reply complete another one when it completes."""
         self._instead = delayed
 
     def let_others_begin(self, *, blocking: bool) -> None:
-        """Let the connection begin its next request unless `blocking`, because only a sync is left to wait for."""
+        """Let the connection begin its next request, unless `blocking`. Only a sync is then left to wait for."""
         if self.blocking and not blocking:
             self.blocking = False
             if self.ready is not None:
@@ -191,7 +191,7 @@ class Purgatory:
         return _awaited(None, [delayed])
 
     def complete(self, delayed: DelayedReply, reply: Reply) -> None:
-        """Complete a delayed reply by another reply, which can be delayed too."""
+        """Complete a delayed reply by another reply. If that reply is delayed too, complete both together."""
         if isinstance(reply, Generator):
             reply = self.run(reply)
         if isinstance(reply, DelayedOperation):
@@ -226,7 +226,7 @@ class Purgatory:
                 return
 
     def expire(self, delayed: DelayedReply, until_ms: int, instead: Callable[[], Ready]) -> None:
-        """Complete a delayed reply by `instead()` at a time of the monotonic clock, unless `cancel_expiry` is called before."""
+        """Complete a delayed reply with `instead()` at `until_ms` (monotonic clock), unless `cancel_expiry` is called earlier."""
         self._scheduler.at(delayed, until_ms, lambda now: delayed.complete(instead()))
 
     def cancel_expiry(self, delayed: DelayedReply) -> None:
@@ -283,7 +283,7 @@ def _closed(failure: Exception) -> Close:
 
 
 def _go_on(now: Now) -> None:
-    """Do nothing. The deadline only starts a batch, at whose end `settle` is called."""
+    """Do nothing: the deadline only makes the network call `settle`."""
 
 
 def _awaited(delayed: DelayedReply | None, found: list[Ready]) -> Steps[Ready]:
@@ -301,7 +301,7 @@ def _call_when_done(delayed: DelayedReply, done: Done) -> None:
 
 
 def _to_the_last(steps: Steps[Reply]) -> Steps[Begun]:
-    """Run steps, and the steps that they return."""
+    """Run steps, then any steps that they return, and return the final reply."""
     reply = yield from steps
     while isinstance(reply, Generator):
         reply = yield from reply
@@ -309,7 +309,7 @@ def _to_the_last(steps: Steps[Reply]) -> Steps[Begun]:
 
 
 def _while_wanted(delayed: DelayedReply, steps: Steps[Begun]) -> Steps[Begun]:
-    """Run steps until their client is gone."""
+    """Run steps, and close them once their client is gone."""
     try:
         result: StorageFailed | None = None
         while delayed.is_wanted:

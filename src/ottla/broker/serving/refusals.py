@@ -1,4 +1,4 @@
-"""Error responses for any request, with one error code in every field for it. Depends on the declarations of messages only.
+"""Error responses for any request, with one error code in each of its error fields. Depends only on declarations of messages.
 
 A response with a top-level error code contains the error there. In any other response, each item of the request (topic, partition,
 group, resource) has an item with the error and the same or a similar name.
@@ -17,7 +17,7 @@ from ottla.wire.schema import Field, Message, Struct
 ERROR, MESSAGE = "error_code", "error_message"
 ERRORS: Final = frozenset({ERROR, "partition_error_code"})
 ALIASES: Final = {"partition_index": ("partition", "index"), "user": ("name",)}
-"""Names in requests that correspond to a field of responses."""
+"""Field of a response -> other names that the corresponding field of the request can have."""
 LONGEST_MESSAGE: Final = 1000
 """Upper limit of an error message, in characters."""
 UNKNOWN_OFFSETS: Final = frozenset({"base_offset", "committed_offset", "high_watermark", "low_watermark"})
@@ -31,7 +31,7 @@ Asked = Struct | str | int
 def refusal(api: Api, version: int, body: Message, error_code: int, sentence: str, *, of_items: bool = False) -> Message | None:
     """Return the response with an error to a decoded request; None if the response has no field for an error.
 
-    `of_items`: the error is set in each item of the response if possible, instead of at the top level.
+    With `of_items`, the error is set in the response's items, if possible, instead of at the top level.
     """
     answer = api.response()
     return answer if _say(answer, body, version, {ERROR: error_code, MESSAGE: sentence}, of_items=of_items) else None
@@ -43,7 +43,7 @@ def is_answered(body: Message) -> bool:
 
 
 def joined(response: Message, refused: Message) -> Message:
-    """Add the refused items of a request to its response."""
+    """Add the refused items in `refused` to a response."""
     for field in response.WIRE.fields:
         if field.array and field.kind == "struct":
             getattr(response, field.name).extend(getattr(refused, field.name) or ())
@@ -72,7 +72,7 @@ _KNOWN: dict[tuple[type[Struct], int], tuple[tuple[str, bool], ...]] = {}
 
 
 def _found_messages(kind: type[Struct], version: int) -> tuple[tuple[str, bool], ...]:
-    """Return (field, False) for each error message of a struct, and (field, True) for each field that contains error messages."""
+    """Return (field, False) for a struct's error messages, and (field, True) for its fields whose structs have error messages."""
     found = []
     for field in kind.WIRE.fields:
         if version not in field.present:
@@ -86,7 +86,7 @@ def _found_messages(kind: type[Struct], version: int) -> tuple[tuple[str, bool],
 
 
 def told(request: Request[Message], response: Message) -> Message:
-    """Return a response translated for the listener's release, with refused items and shortened error messages."""
+    """Return a response with the refused items added, error codes of the listener's release, and shortened error messages."""
     if request.denied is not None:
         response = joined(response, request.denied)
     if not request.release.is_today:
@@ -96,7 +96,7 @@ def told(request: Request[Message], response: Message) -> Message:
 
 
 def _say(answer: Struct, asked: Asked, version: int, error: dict[str, int | str], *, of_items: bool = False) -> bool:
-    """Set the error in `answer`, and return whether it has a field for it."""
+    """Set an error in `answer` or in its items, and return whether there is a field for the error."""
     fields = {field.name: field for field in answer.WIRE.fields if version in field.present}
     if of_items and any(field.array and field.kind == "struct" and _tells(field.struct, version) for field in fields.values()):
         fields = {name: field for name, field in fields.items() if name not in ERRORS and name != MESSAGE}
@@ -119,12 +119,12 @@ def _say(answer: Struct, asked: Asked, version: int, error: dict[str, int | str]
 
 
 def _is_nameless(fields: Mapping[str, Field]) -> bool:
-    """Return whether an item of a response has only an error, so that it belongs to the request's item at the same position."""
+    """Return whether an item of a response has only an error, and thus belongs to the request's item at its position."""
     return all(field.array or name in ERRORS or name == MESSAGE for name, field in fields.items())
 
 
 def _take_names(answer: Struct, fields: list[Field], asked: Asked) -> bool:
-    """Copy the names from the request's item to the response's item, and return whether there are names."""
+    """Copy names from the request's item `asked` to the response's item `answer`, and return whether there are names."""
     if not isinstance(asked, Struct):
         fits = [
             field.name for field in fields if not field.array and field.name not in ERRORS and type(field.default) is type(asked)
@@ -142,7 +142,7 @@ def _take_names(answer: Struct, fields: list[Field], asked: Asked) -> bool:
 
 
 def _tells(cls: type[Struct], version: int) -> bool:
-    """Return whether a struct, or one of its lists, has an error code."""
+    """Return whether a struct, or a struct in its lists, has an error code."""
     fields = [field for field in cls.WIRE.fields if version in field.present]
     lists = [field.struct for field in fields if field.array and field.kind == "struct"]
     return any(field.name in ERRORS for field in fields) or any(_tells(listed, version) for listed in lists)

@@ -57,8 +57,8 @@ class Peer:
 class Whole:
     """State shared by the parts of one large request.
 
-    `admit` removes the items of a part that its client may not access, and returns a response if the part must not be served.
-    `repeated` are the names that occur more than once although they must be unique. `made` counts the partitions created so far.
+    `admit` removes items of a part that the client may not access, and returns a response if the part must not be served.
+    `repeated` are names that occur several times although they must be unique. `made` counts the partitions created so far.
     """
 
     reader: BlockReader
@@ -109,7 +109,7 @@ class Request(Generic[Body]):
             yield part
 
     def repeats(self, *name: object) -> bool:
-        """Return whether several items of the request have this name, such as (topic, partition)."""
+        """Return whether several items of the request have this name, which can have parts such as (topic, partition)."""
         return self.whole is not None and name in self.whole.repeated
 
 

@@ -29,7 +29,7 @@ from ottla.wire.schema import Message
 log = logging.getLogger("ottla.broker")
 
 AT_ONCE = (Message, Encoded, type(NO_REPLY), Close)
-"""The types of results that are sent at once."""
+"""The types of results that need no further work before they are encoded."""
 
 _ROUTE = Struct(">hhi")
 _VERSION = Struct(">h")
@@ -74,7 +74,7 @@ class Router:
         self._at_hand: Request[Message] | None = None
 
     def encode_by(self, encode: Encode) -> None:
-        """Encode results by `encode`, which calls `encoded`."""
+        """Use `encode`, which calls `encoded`, to encode results."""
         self._encode = encode
 
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | DelayedReply:
@@ -123,7 +123,7 @@ class Router:
         return self._kept(request, route, reply)
 
     def _kept(self, request: Request[Message], route: Route, reply: Reply) -> Answer | DelayedReply:
-        """Return a reply in the form that the network takes."""
+        """Begin a reply's steps and put delayed replies into the purgatory. Return the encoded reply or the delayed reply."""
         reply = self._begun(request, route, reply)
         if isinstance(reply, DelayedReply):
             reply.encode_with(partial(self._told, request))
@@ -180,7 +180,7 @@ class Router:
             return self._expected(request, failure)
 
     def _expected(self, request: Request[Message], failure: Exception) -> Ready:
-        """Return the response to an expected failure that the handler did not handle."""
+        """Return the response to an expected failure, such as a storage error, that the handler raised."""
         if isinstance(failure, RegistryAway):  # a controller without a response retries
             return Close(f"its request could not be served: {failure}")
         if isinstance(failure, StorageFailed):
@@ -200,7 +200,7 @@ class Router:
             return Close(sentence)
 
     def _refused(self, request: Request[Message], route: Route) -> Ready | None:
-        """Return the refusal of a request before its handler; None if it may be served."""
+        """Return the refusal of a request that must not reach its handler; None if the request may be served."""
         if route.controller_only and not self._is_controller():
             return _refusal(request, NOT_CONTROLLER, ERRORS[NOT_CONTROLLER].sentence)
         refused = None if self._guard is None else self._guard.refused(request, route.needs)
@@ -229,7 +229,7 @@ class Router:
         return _refusal(request, error_code, sentence)
 
     def _told(self, request: Request[Message], reply: Ready) -> Answer:
-        """Encode a delayed reply. Its effects are complete, so a bug in the encoding fails only this response or connection."""
+        """Encode a delayed reply. A bug in the encoding fails only this reply, because the request's effects are complete."""
         changes = self._changes
         answer = Mistake(reply.error) if isinstance(reply, Mistake) else changes.attempted(partial(self._encode, request, reply))
         if not isinstance(answer, Mistake):
@@ -250,7 +250,7 @@ class Router:
 
 
 def _is_modest(request: Request[Message], route: Route, frame: Buffer, position: int) -> bool:
-    """Decode a request if its lists are small, and return whether they are. Raise `Malformed` if they must be small."""
+    """Decode a request and return True if its lists are small. Raise `Malformed` if it is too large to be served."""
     if request.size > route.most_bytes:
         reason = TOO_LARGE.format(request.size, route.most_bytes)
         raise Malformed(route.api.request.__name__, request.version, "", position, reason)
@@ -295,5 +295,5 @@ def _with_last(request: Request[Message], close: Close, last: Message) -> Close:
 
 
 def _with_version(frame: Buffer, version: int) -> bytearray:
-    """Return the request with another version number."""
+    """Return the request's frame with another version number."""
     return bytearray().join((frame[:2], _VERSION.pack(version), frame[4:]))

@@ -32,7 +32,7 @@ P = ParamSpec("P")
 
 
 _hints = cache(get_type_hints)
-"""Cached, because a process may have many brokers."""
+"""Return a handler's type hints. They are cached, because a process can have many brokers."""
 
 
 @cache
@@ -46,10 +46,10 @@ def _parameters(handler: Callable[..., object]) -> Mapping[str, object]:
 class Route:
     """One API as this broker serves it.
 
-    `controller_only`: brokers that are not the controller refuse the API with NOT_CONTROLLER. `parts` is the division of a request
-    with large lists. A request that can't be divided has at most `most` items, unless `most` is 0, and at most `most_bytes` bytes.
-    If the setting `switch` is true, all declared versions are served, regardless of the announced ones. `cluster_only`: only
-    brokers send the API. `to_the_end`: steps that change state continue after the client has disconnected.
+    `controller_only`: other brokers than the controller refuse the API with NOT_CONTROLLER. `parts` is the division of a request
+    with large lists. Other requests have at most `most` items, unless `most` is 0, and at most `most_bytes` bytes. If the setting
+    `switch` is true, all declared versions are served, even unannounced ones. `cluster_only`: only brokers send the API.
+    `to_the_end`: steps that change state continue after the client has disconnected.
     """
 
     api: Api
@@ -66,7 +66,7 @@ class Route:
     to_the_end: bool = False
 
     def whole_bytes(self, version: int) -> int:
-        """Return the size in bytes of a request up to which its lists can't be large in this version."""
+        """Return up to which size, in bytes, a request of this version can't have large lists."""
         if self.parts is None:
             return self.most or self.most_bytes
         return NEVER if self.parts.paths_of(self.api.request, version) is None else self.parts.whole_bytes
@@ -98,9 +98,9 @@ def serves(
     most_bytes: int = MOST_BYTES,
     to_the_end: bool = False,
 ) -> Callable[[Callable[Concatenate[Request[B], P], Reply]], Route]:
-    """Register a handler for an API by its request's class: in all declared versions, or up to `newest`.
+    """Register a handler for the API of a request class: for all declared versions, or up to `newest`.
 
-    Versions above `newest` are served if the broker's setting `switch` is true.
+    If the broker's setting `switch` is true, versions above `newest` are served too.
     """
     for need in needs:
         need.check_declared(message)
@@ -127,9 +127,9 @@ def serves(
 
 
 class Served:
-    """The APIs that a broker serves, by key. Routes in `instead` replace the routes of the same API in `routes`.
+    """The APIs that a broker serves, by key. A route in `instead` replaces the API's route in `routes`.
 
-    `is_on` returns whether the setting of a `switch` is true.
+    `is_on` returns whether a setting, the `switch` of a route, is true.
     """
 
     def __init__(

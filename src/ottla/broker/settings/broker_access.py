@@ -8,7 +8,7 @@ from ottla.broker.settings.setting import Setting, SettingsOf
 LIST_CODE = 7
 
 BY_RULES = ("org.apache.kafka.metadata.authorizer.StandardAuthorizer", "kafka.security.authorizer.AclAuthorizer")
-"""The class names of Kafka's authorizers. Both mean the authorizer based on ACLs."""
+"""Kafka's authorizer class names. Both mean the authorizer based on ACLs."""
 
 
 def _principals(text: str) -> tuple[str, ...]:

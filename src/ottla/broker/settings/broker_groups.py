@@ -11,7 +11,7 @@ from ottla.cluster.topics import MOST_PARTITIONS
 MINUTE_MS = 60_000
 
 LOWER: Kind[str] = Kind("string", 2, lambda text: text.strip().lower(), str)
-"""A string that Kafka also accepts in upper case."""
+"""A string that is converted to lower case, because Kafka accepts upper case too."""
 
 ASSIGNORS: Check[tuple[str, ...]] = Check(
     lambda names: bool(names) and all(name in ("uniform", "range") or all(name.partition(":")) for name in names),

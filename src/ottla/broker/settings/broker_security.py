@@ -59,7 +59,7 @@ PROTOCOLS: Kind[tuple[tuple[str, SecurityProtocol], ...]] = Kind(
 
 
 def bare(name: str, declared: Container[str]) -> str:
-    """Return the setting that a name for one listener (and one mechanism) refers to; return any other name unchanged."""
+    """Return the setting's name without the prefix of a listener and mechanism. Return any other name unchanged."""
     found = name
     while name.startswith(PREFIX) and "." in found:
         found = found.partition(".")[2]

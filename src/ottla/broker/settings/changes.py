@@ -1,4 +1,4 @@
-"""Changes of one resource's configs, as strings: set, delete, append to a list, subtract from a list. Validates nothing."""
+"""Changes of one resource's configs: set or delete a value, add items to a list or remove them. Validates nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def changed(
 ) -> dict[str, str]:
     """Return the configs after these changes.
 
-    `in_force` returns the current value of a setting by name. It is the base of changes to lists that are not in `before`.
+    `in_force` returns a setting's current value, to which list items are added if the setting is not in `before`.
     """
     after = dict(before)
     for name, operation, value in changes:

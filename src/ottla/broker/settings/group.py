@@ -113,7 +113,7 @@ class GroupConfigs(SettingsOf):
 
 
 _MAX = {"streams.num.standby.replicas": "group.streams.max.standby.replicas"}
-"""Upper bounds whose name does not follow from the setting's name."""
+"""Group setting -> the broker setting that is its upper bound, where the names do not correspond."""
 
 HEARTBEATS = {
     "consumer.session.timeout.ms": "consumer.heartbeat.interval.ms",
@@ -136,7 +136,7 @@ def group_default(settings: SettingsOf, setting: Setting[object]) -> object:
 
 
 def group_value(settings: SettingsOf, name: str, overrides: Mapping[str, str]) -> object:
-    """Return the value effective for a group with these configs."""
+    """Return the value effective for a group with these configs, limited by the current bounds."""
     setting = GroupConfigs.DECLARED[name]
     if name not in overrides:
         return group_default(settings, setting)
@@ -169,7 +169,7 @@ def group_config_error(settings: SettingsOf, texts: Mapping[str, str]) -> str | 
 
 
 def _outside(settings: SettingsOf, name: str, told_as: str, value: object, text: object) -> str | None:
-    """Return a message about the setting `told_as` if the value of a group setting is out of bounds; None otherwise."""
+    """Return an error message if the value of a group setting is out of bounds, else None. `told_as` is the name to show."""
     least, most = bounds(settings, name)
     if least is not None and _whole(value) < _whole(settings.value(least)):
         return f"{told_as} must be greater than or equal to {least}, which is {settings.value(least)}: {text} is refused."

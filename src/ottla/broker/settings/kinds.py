@@ -26,7 +26,7 @@ class BadValue(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T_co]):
-    """A type. `code` is its number in DescribeConfigs. `parse` raises `BadValue`; `show` formats a value as a string."""
+    """A type of values. `code` is its number in DescribeConfigs. `parse` raises `BadValue`; `show` formats a value as a string."""
 
     name: str
     code: int
@@ -96,9 +96,9 @@ PASSWORD: Kind[str] = Kind("password", 9, str, str)
 
 @dataclass(frozen=True, slots=True)
 class Check(Generic[T_contra]):
-    """The allowed values: `holds` tests a value, `sentence` is the error message, and `short` is for the table of settings.
+    """A check of values: `holds` tests a value, `sentence` is the error message, and `short` is for the table of settings.
 
-    `culprit` returns the invalid part of a compound value.
+    `culprit` returns the invalid item of a list.
     """
 
     holds: Callable[[T_contra], bool]

@@ -31,9 +31,9 @@ class Reach(Enum):
 class Setting(Generic[T_co]):
     """One setting. `sentence` describes it; a `dynamic` setting can change at runtime, for the resources in `reach`.
 
-    `falls_back`: the settings whose values apply while this setting has none (log.retention.minutes, then log.retention.hours).
-    `broker`: the broker setting that is the default of a topic or group setting. A `hidden` setting is accepted, but not listed. A
-    `later` setting is accepted, stored and listed, but has no effect yet. An `idle` setting never has an effect.
+    `falls_back`: settings that apply while this one is not set (log.retention.minutes, then log.retention.hours). `broker`: the
+    broker setting that is the default of a topic or group setting. A `hidden` setting is accepted, but not listed. A `later`
+    setting is accepted, stored and listed, but has no effect yet. An `idle` setting never has an effect.
     """
 
     __slots__ = (
@@ -150,7 +150,7 @@ class SettingsOf:
 
     DECLARED: ClassVar[dict[str, Setting[object]]] = {}
     TABLE: ClassVar[dict[str, Setting[object]]] = {}
-    """Settings that are not attributes of the class, by name; an attribute of the same name overrides them."""
+    """Settings declared by name in a table. A class attribute for the same setting takes precedence."""
     UNKNOWN: ClassVar[str] = "There is no setting '{}'"
 
     def __init_subclass__(cls) -> None:

@@ -40,7 +40,7 @@ class DescribedSetting(NamedTuple):
 
 
 def as_told(settings: BrokerSettings, release: Release) -> BrokerSettings:
-    """Return the settings as a release shows them. With eligible leader replicas, min.insync.replicas is set at cluster level."""
+    """Return the settings as a release shows them. With eligible leader replicas, min.insync.replicas is set cluster-wide."""
     if not release.eligible_replicas:
         return settings
     implied = {MIN_INSYNC_REPLICAS: settings.given.get(MIN_INSYNC_REPLICAS, str(LogSettings.min_insync_replicas.default))}
@@ -104,7 +104,7 @@ def _of_listener(settings: BrokerSettings, name: str, setting: Setting[object]) 
 
 
 def described_changes(texts: Mapping[str, str]) -> Iterator[DescribedSetting]:
-    """Yield the dynamic settings of the cluster, and no others."""
+    """Yield only the cluster-wide dynamic settings in `texts`."""
     for name, text in sorted(texts.items()):
         setting = BrokerSettings.DECLARED.get(name)
         if setting is None:
@@ -135,7 +135,7 @@ def _sources(settings: BrokerSettings) -> tuple[tuple[Mapping[str, str], int], .
 def _synonyms(settings: BrokerSettings, name: str) -> Iterable[Synonym]:
     """Return the sources of a value, highest precedence first and the default last.
 
-    The result is empty if the setting itself has no value, even if it falls back to another setting.
+    Return none if the setting itself has no value, even if it falls back to another setting.
     """
     declared = settings.DECLARED
     names = (name, *declared[name].falls_back)

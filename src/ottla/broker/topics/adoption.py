@@ -26,7 +26,7 @@ partition."""
 
 
 class Adoption(NamedTuple):
-    """The changes to commit for a topic, and a message about the adoption. Without changes, the adoption is refused."""
+    """The decision about one topic: the changes to commit, or none if adoption is refused, and a message."""
 
     topic: str
     changes: tuple[Change, ...]
@@ -34,7 +34,7 @@ class Adoption(NamedTuple):
 
 
 def adopt(image: ClusterImage, disk: Disk, strangers: Sequence[str], node_id: int, new_id: Callable[[], bytes]) -> list[Adoption]:
-    """Decide the adoption of each topic in these directories, in order. Raise `StorageFailed`."""
+    """Decide for each topic with these directories whether to restore it, sorted by name. Raise `StorageFailed`."""
     found: dict[str, dict[int, bytes | None]] = defaultdict(dict)
     for directory in strangers:
         name, _, index = directory.rpartition("-")

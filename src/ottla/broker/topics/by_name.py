@@ -28,8 +28,7 @@ LANE: Final = "topics"
 MOST_WAIT_MS: Final = 5_000
 """Upper limit of a client's wait for the leaders of a topic that the controller has created, in ms."""
 MANY_BROKERS: Final = 1 << 15
-"""The assumed size of a cluster that more brokers can join. A topic is then created only once enough brokers for its replicas are
-live."""
+"""Assumed number of brokers while more can join, so that topics wait for enough live brokers for their replicas."""
 
 Topic = CreateTopicsRequest.CreatableTopic
 Config = CreateTopicsRequest.CreatableTopicConfig
@@ -39,8 +38,8 @@ Placed = CreateTopicsRequest.CreatableReplicaAssignment
 class TopicsByName:
     """Creation of topics by name alone. Internal topics have their own configs, and other topics the defaults.
 
-    Internal topics have the replication factor of the settings, limited to `brokers`. Work begun in the context manager
-    `hurrying` is complete at the end of the context if no other broker is involved.
+    The replication factor of internal topics is limited to `brokers`. On a single broker, work begun in the context manager
+    `hurrying` is complete when the context ends.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class TopicsByName:
         hurrying: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self.made_lately: dict[str, int] = {}
-        """When each topic was last created by name alone (monotonic ms)."""
+        """When each topic was last created by name alone, in monotonic ms."""
         self._image = image
         self._settings = settings
         self._asker = asker
@@ -64,7 +63,7 @@ class TopicsByName:
         self._hurrying = hurrying
 
     def begin(self, names: Sequence[str], now: Now) -> list[Decision]:
-        """Begin the creation of topics that is not in progress. A topic without leaders has the error LEADER_NOT_AVAILABLE."""
+        """Begin to create topics, unless that is in progress. Return LEADER_NOT_AVAILABLE for each topic without leaders."""
         refused: list[Decision] = []
 
         def told(decisions: list[Decision]) -> None:
@@ -81,7 +80,7 @@ class TopicsByName:
         return (yield from self._led((yield from self._asked(list(map(self._topic, names))))))
 
     def made_on(self, name: str, node_id: int, now: Now) -> Steps[Decision]:
-        """Create a topic with all its partitions on broker `node_id`, and wait for its leaders, as `made` does for many topics."""
+        """Create a topic with all partitions on broker `node_id`, and wait for their leaders."""
         spec = topic_on(name, self._settings.value, node_id)
         placed = [Placed(partition_index=index, broker_ids=list(replicas)) for index, replicas in spec.assignments]
         topic = Topic(name=name, num_partitions=-1, replication_factor=-1, assignments=placed)

@@ -29,10 +29,10 @@ RACES = "Other brokers change the same things all the time: try again."
 
 Decide = Callable[[], list[Decision]]
 DecideOn = Callable[[Mapping[str, Entry | None]], list[Decision]]
-"""Decides by the entries that were read, given by path, and by the image for other entries."""
+"""Makes decisions, based on entries that were just read, given by path, and on the image."""
 
 Announce = Callable[[Sequence[Change]], Sequence[Change]]
-"""Returns further changes that notify other brokers of the given changes."""
+"""Returns the notifications that announce the given changes to other brokers, as further changes."""
 
 
 class Commits:
@@ -44,7 +44,7 @@ class Commits:
     def __init__(
         self, registry: SharedRegistry, image: ClusterImage, changes: Changes, announce: Announce, known: set[str]
     ) -> None:
-        """Create the commits. Each entry added to the image is added to `known`."""
+        """Create the commits. `known` are the paths of the image's entries, to which commits add new entries."""
         self._registry = registry
         self._image = image
         self._changes = changes
@@ -60,7 +60,7 @@ class Commits:
         return self.commit_read((), lambda entries: decide())
 
     def commit_read(self, reads: Sequence[str], decide: DecideOn) -> Steps[list[Decision]]:
-        """Commit decisions based on the entries at `reads`, because the image lacks these entries or may have older versions."""
+        """Commit decisions based on newly read entries at `reads`, which the image lacks or has in older versions."""
         return self._turns.steps(self._decided(reads, decide))
 
     def _decided(self, reads: Sequence[str], decide: DecideOn) -> Steps[list[Decision]]:
@@ -100,7 +100,7 @@ class Commits:
         self._apply((change.path, change.value) for change in changes)
 
     def _changing(self, steps: CommitSteps) -> CommitSteps:
-        """Record with each step that state changes, so that a bug in a step is not treated as free of effects."""
+        """Run the steps of a commit. Mark each as a change, so that a bug in it is not treated as free of effects."""
         resumed: StorageFailed | None = None
         try:
             while True:
@@ -127,12 +127,12 @@ def alone(changes: Sequence[Change]) -> Sequence[Change]:
 
 
 def _is_told(path: str) -> bool:
-    """Return whether an entry reaches the image through the controller's metadata only."""
+    """Return whether only the controller's metadata, and no notification, brings an entry into the image."""
     return path.startswith(f"{layout.TOPICS}/")
 
 
 def _taken(decision: Decision, entries: Mapping[str, Entry | None]) -> Decision:
-    """Refuse to create an entry that exists, because the controller has not sent it yet or it is being deleted."""
+    """Refuse a creation if its entry exists: the controller has not sent the topic yet, or is deleting it."""
     if decision.error_code or all(change.version != NEW or entries.get(change.path) is None for change in decision.changes):
         return decision
     return replace(decision, error_code=TOPIC_ALREADY_EXISTS, message=THERE.format(decision.name))

@@ -58,7 +58,7 @@ class DynamicConfigs:
             self._settings.change(*self._without_bad(of_all_brokers, of_this_broker))
 
     def _without_bad(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> tuple[Texts, Texts]:
-        """Return the configs that are valid together. Log the others, whose settings stay unchanged."""
+        """Return the configs that are valid together. Log invalid ones, whose settings stay unchanged."""
         found: tuple[Texts, Texts] = {}, {}
         before = self._settings.value.of_all_brokers, self._settings.value.of_this_broker
         for given, kept, present in zip((of_all_brokers, of_this_broker), found, before, strict=True):
@@ -118,7 +118,7 @@ class DynamicConfigs:
         return decision
 
     def _configure_logs(self, names: Iterable[str], now: Now) -> Iterator[None]:
-        """Apply to each log its config, which is read for each log because it can change during a pause."""
+        """Apply each log's config, with a pause after each log. A config that changes during a pause is used from then on."""
         for name in names:
             made_of: tuple[object, object] = None, None
             index = 0

@@ -26,10 +26,8 @@ class PartitionDirectories:
     def strangers(self, held: Collection[str], deleted: Collection[str]) -> list[str]:
         """Return the directories with a partition's files that are neither in `held` nor of a topic in `deleted`.
 
-        Raise `StorageFailed`.
-
-        A partition's directory is created after its topic is in the registry, and the deletion request remains until the directory
-        is renamed. A directory without either was copied there, or the registry has lost entries.
+        Each was copied there, or the registry has lost its entries. Otherwise the registry has the topic before the directory
+        exists, or a deletion request until the directory is renamed. Raise `StorageFailed`.
         """
         unknown = sorted(self._present().difference(held))
         return [name for name in unknown if name.rpartition("-")[0] not in deleted and self._holds_records(name)]
@@ -68,7 +66,7 @@ class PartitionDirectories:
                 log.error("%s exists although the partition is new, and cannot be moved: %s", name, failure)
 
     def sync_soon(self) -> None:
-        """Start a sync of the names of new directories, so that the first sync in each directory need not do it."""
+        """Sync the names of new directories early, so that the first sync in each directory need not do it."""
         try:
             self._disk.sync_soon([self._disk.directory("")], _names_are_synced)
         except StorageFailed as failure:
@@ -88,7 +86,7 @@ class PartitionDirectories:
 
 
 def gone(disk: Disk, deleted: Collection[str]) -> dict[str, int]:
-    """Return the recovery points of partitions that had records but have no directory, except of topics in `deleted`.
+    """Return partition -> recovery point for partitions that had records but have no directory. Skip topics in `deleted`.
 
     Raise `StorageFailed`.
     """
@@ -101,12 +99,12 @@ def gone(disk: Disk, deleted: Collection[str]) -> dict[str, int]:
 
 
 def _names_are_synced(failure: StorageFailed | None) -> None:
-    """Log a failed sync. A directory lost in a power failure is created again, and had no acknowledged records."""
+    """Log a failed sync. Directories lost in a power failure are created again, and had no acknowledged records."""
     if failure is not None:
         log.error("the names of new directories could not be synced: %s", failure)
 
 
 def some(names: Collection[str]) -> str:
-    """Return the first of these names, and the number of the others, as text for a log."""
+    """Return the first five names, and the number of the others, as text for a log."""
     first = list(names)[:5]
     return ", ".join(first) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

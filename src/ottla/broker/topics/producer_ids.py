@@ -48,7 +48,7 @@ class ProducerIdBlocks:
     def allocated(self, node_id: int, broker_epoch: int) -> Steps[range | int]:
         """Return the next block for a broker's request with this broker epoch, or an error code.
 
-        If the registry becomes unreachable, an allocated block can be lost. There are enough blocks.
+        If the registry becomes unreachable, a block can be lost, which does no harm.
         """
         try:
             (registered,) = yield from self._registry.read([layout.broker_path(node_id)])
@@ -144,6 +144,6 @@ class ProducerIds:
 
 
 def _chained(first: Iterator[int], block: range) -> Iterator[int]:
-    """Yield the rest of the previous block, then the new block."""
+    """Yield the ids of `first`, then the ids of `block`."""
     yield from first
     yield from block

@@ -29,9 +29,9 @@ class RegistryCheck:
         self._held = {(name, int(index)): None for name in self._topics for index in self._indexes(layout.topic_path(name))}
 
     def identity(self, directories: PartitionDirectories) -> None:
-        """Refuse a registry of another cluster, or one without topics that have directories. Damage must not look like a deletion.
+        """Raise `RegistryDamaged` if the registry is another cluster's, or lacks topics that have directories.
 
-        Raise `RegistryDamaged` and `StorageFailed`.
+        Otherwise damage would look like a deletion. Raise `StorageFailed`.
         """
         entry = self._registry.get(layout.CLUSTER_ID)
         if entry is not None and (other := layout.read(entry.value)["id"]) != self._cluster_id:
@@ -66,7 +66,7 @@ class RegistryCheck:
         return [f"{name}-{index}" for name, index in self._held]
 
     def _never_led(self) -> set[str]:
-        """Return the partitions that never had a leader, whose directory may not exist yet."""
+        """Return the names of partitions that never had a leader, whose directories may not exist yet."""
         led = {(name, index) for name in self._topics for index in self._registry.children(layout.partitions_path(name))}
         return {f"{name}-{index}" for name, index in self._held if (name, str(index)) not in led}
 

@@ -26,25 +26,24 @@ from ottla.wire.errors import TOPIC_ALREADY_EXISTS, UNKNOWN_SERVER_ERROR, UNKNOW
 from ottla.wire.schema import Message
 
 Late = Callable[[str], None]
-"""Called with a topic whose change is not complete at the timeout."""
+"""Called with the name of a topic whose change is not complete at the timeout."""
 
 LOOK_AGAIN_MS = 10
-"""Pause, in ms, before the creation of a topic is retried because its name may still be in deletion."""
+"""Pause, in ms, before the creation of a topic is retried because a topic of that name can still be in deletion."""
 
 GOING_MS = 2_000
 """Time to wait for the deletion of a topic whose name is to be reused, in ms."""
 
 MOST_WAIT_MS = 60_000
-"""Least time, in ms, that a single broker works on a request with a shorter timeout, because it waits only for itself."""
+"""A single broker waits at least this long, in ms, even for a shorter client timeout, because it waits only for itself."""
 
 _RESERVED_IDS = (bytes(16), bytes(15) + b"\x01")
 
 
 class Topics:
-    """Creation, growth and deletion of topics.
+    """Creates, enlarges and deletes topics in the registry. The controller then has brokers create and delete logs.
 
-    Decisions are in the registry when the steps end, and the steps must run to their end. The controller then has brokers create
-    and delete logs.
+    Decisions are in the registry when the steps end. The steps must run to their end.
     """
 
     def __init__(
@@ -59,10 +58,7 @@ class Topics:
         *,
         is_alone: bool,
     ) -> None:
-        """Create the operations.
-
-        `holds` returns whether this broker has replicas of a topic; `is_alone`: there is no other broker.
-        """
+        """Create the operations. `holds` returns whether this broker has replicas of a topic. `is_alone`: it is a single broker."""
         self._image = image
         self._commits = commits
         self._settings = settings
@@ -77,8 +73,8 @@ class Topics:
     ) -> Steps[list[Decision]]:
         """Create topics, and return a decision for each. With `validate_only`, nothing is created.
 
-        The topics together have at most `room` partitions. A name that exists in the registry but not in the image may be in
-        deletion, which is awaited for a short time.
+        The topics together have at most `room` partitions. A name that is in the registry but not in the image can be in deletion,
+        so its creation waits for a short time.
         """
         decisions = yield from self._create(wanted, room, validate_only=validate_only)
         until_ms = self._purgatory.now().mono_ms + GOING_MS
@@ -139,9 +135,9 @@ class Topics:
         return decision
 
     def reply(self, response: Message, expected: Mapping[str, int], now: Now, timeout_ms: int, late: Late) -> Steps[Reply]:
-        """Return the response once these topics have the given numbers of partitions; 0 means deleted here, and -1 no wait.
+        """Return the response once these topics have the expected numbers of partitions; 0 means deleted here, and -1 no wait.
 
-        `late` is called for topics whose change is not complete after `timeout_ms`. The controller continues their changes. A
+        `late` is called for each topic whose change is not complete after `timeout_ms`. The controller continues these changes. A
         single broker waits at least `MOST_WAIT_MS`.
         """
         until_ms = now.mono_ms + (max(timeout_ms, MOST_WAIT_MS) if self._is_alone else timeout_ms)
