@@ -117,8 +117,9 @@ class Log(LogUpkeep):
             log.sidecars = sidecars.open(disk, path, log, opened.sidecars, is_whole=opened.is_clean)
         if is_noted:
             log.noted_start = log.log_start_offset if opened.epochs_saved else log_start_offset
-        may_have_gaps = config.compacts and not is_noted
-        check_joints(disk, path, log._reader, log.log_start_offset, log.log_end_offset, may_have_gaps=may_have_gaps)
+        if not opened.is_new:
+            may_have_gaps = config.compacts and not is_noted
+            check_joints(disk, path, log._reader, log.log_start_offset, log.log_end_offset, may_have_gaps=may_have_gaps)
         log._reserve(log._active)
         return log
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from ottla.broker.releases import Release
 from ottla.broker.settings import BrokerSettings, Setting, TopicSettings
-from ottla.broker.settings.broker_log import LogSettings
 from ottla.broker.settings.broker_security import bare
 from ottla.broker.settings.group import GroupConfigs, group_value
 
@@ -41,10 +40,7 @@ class DescribedSetting(NamedTuple):
 
 def as_told(settings: BrokerSettings, release: Release) -> BrokerSettings:
     """Return the settings as a release shows them. With eligible leader replicas, min.insync.replicas is set cluster-wide."""
-    if not release.eligible_replicas:
-        return settings
-    implied = {MIN_INSYNC_REPLICAS: settings.given.get(MIN_INSYNC_REPLICAS, str(LogSettings.min_insync_replicas.default))}
-    return settings.changed(implied | settings.of_all_brokers, settings.of_this_broker)
+    return settings.with_eligible_replicas if release.eligible_replicas else settings
 
 
 def described_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> Iterator[DescribedSetting]:

@@ -112,6 +112,13 @@ class BrokerSettings(
         """Return the settings with other dynamic settings. Raise `SettingError`."""
         return type(self)(self.given, of_all_brokers=of_all_brokers, of_this_broker=of_this_broker, found=self.found)
 
+    @cached_property
+    def with_eligible_replicas(self) -> Self:
+        """Return the settings as a cluster with eligible leader replicas shows them: min.insync.replicas is set for all brokers."""
+        setting = LogSettings.min_insync_replicas
+        implied = {setting.name: self.given.get(setting.name, str(setting.default))}
+        return self.changed(implied | self.of_all_brokers, self.of_this_broker)
+
     def shown_default(self, name: str) -> str | None:
         """Return the default value, formatted as Kafka does."""
         return self.found.get(name, self.DECLARED[name].shown_default)

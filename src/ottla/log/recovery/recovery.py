@@ -69,6 +69,7 @@ class Opened:
     snapshots: list[int] = field(default_factory=list)
     sidecars: list[int] = field(default_factory=list)
     is_clean: bool = False
+    is_new: bool = False
     log_start_offset: int = 0
     log_end_offset: int = 0
     removed: list[RemovedSegment] = field(default_factory=list)
@@ -115,7 +116,7 @@ class Opening:
         """
         names: Sequence[str] = self.disk.list(self.path)
         if not names and not self.disk.exists(self.path):
-            self.disk.make_dir(self.path)
+            return self._begin(topic_id, log_start_offset)
         check_topic_id(self.disk, self.path, names, topic_id)
         names = recover_swaps(self.disk, self.path, names)
         found = self.found
@@ -152,6 +153,18 @@ class Opening:
         most = self.config.ottla_max_producer_ids
         found.aborted.check(found.segments, self._names, found.snapshots, most, clean=self.clean)
         found.producers = load_producers(self.disk, self.path, found.snapshots, found.segments, found.log_end_offset, most)
+        return found
+
+    def _begin(self, topic_id: bytes, log_start_offset: int) -> Opened:
+        """Begin an empty log in a new directory, which has nothing to recover."""
+        self.disk.make_dir(self.path)
+        check_topic_id(self.disk, self.path, (), topic_id)
+        found = self.found
+        found.is_new = True
+        found.segments.append(begin_segment(self.disk, self.path, log_start_offset))
+        found.log_start_offset = found.log_end_offset = log_start_offset
+        self._check_end(log_start_offset, is_noted=False)
+        found.producers = Producers(self.config.ottla_max_producer_ids)
         return found
 
     def _know_compacted(self) -> None:
