@@ -59,8 +59,8 @@ from ottla.broker.serving.fetch_sessions import FetchSessions
 from ottla.broker.serving.first_news import FirstNews
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.purgatory import DelayedReply, Purgatory
-from ottla.broker.serving.request import Answer, Answerable, Peer, Request
-from ottla.broker.serving.router import Router, encoded
+from ottla.broker.serving.request import Answer, Peer
+from ottla.broker.serving.router import Router
 from ottla.broker.serving.routes import Route, Served, all_routes
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.topics.by_name import MANY_BROKERS, TopicsByName
@@ -78,7 +78,6 @@ from ottla.coord.group_machine import GroupMachine
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.ports import Buffer, Clock, ClusterPorts, Disk, Links, Now, Registry, RegistryDamaged, Steps, StorageFailed, Workers
 from ottla.registry.embedded_registry import EmbeddedRegistry
-from ottla.wire.schema import Message
 
 
 class BrokerMachine:
@@ -274,9 +273,9 @@ class BrokerMachine:
     def _routed(self, routes: Sequence[Route]) -> Router:
         guard = None if self.rights.is_open else Guard(self.rights, self.image.name_of)
         self._addresses = Addresses(self._identity, self.settings_in_force, self.image)
-        self._current_leaders = CurrentLeaders(self.partitions, self.image, self._addresses)
+        leaders = CurrentLeaders(self.partitions, self.image, self._addresses)
         self.quotas.told.append(self._throttle)
-        rooms, more = self._rooms(), (self.changes, self.purgatory, self._is_controller, self.logins, guard)
+        rooms, more = self._rooms(), (self.changes, self.purgatory, self._is_controller, self.logins, leaders, guard)
         within = Served(all_routes(for_brokers=True), routes, self._is_on)
         self._within = Router(within, rooms | {Served: within}, *more)
         shown = Served(all_routes(for_brokers=not self.is_alone), routes, self._is_on)
@@ -462,11 +461,8 @@ class BrokerMachine:
     def _throttle(self) -> None:
         """Record the use of client quotas if there are any."""
         is_exempt = RequestsOfBrokers(self.rights).have
-        self._router.encode_by(Throttling(self.quotas, self._encoded, is_exempt).answer if self.quotas.is_on else self._encoded)
-
-    def _encoded(self, request: Request[Message], reply: Answerable) -> Answer:
-        """Encode a reply, after adding the current leaders of partitions that this broker does not lead (KIP-951)."""
-        return encoded(request, self._current_leaders.told(request, reply))
+        encode = self._router.encoded
+        self._router.encode_by(Throttling(self.quotas, encode, is_exempt).answer if self.quotas.is_on else encode)
 
     def _is_controller(self) -> bool:
         return self.controller.is_active

@@ -73,7 +73,7 @@ def test_a_mistake_in_how_answers_are_made_closes_a_connection_and_ends_nothing(
             made.encode_by(mistaken)
             client.send(request(API_VERSIONS, 0, 1))
             assert client.is_closed()
-            made.encode_by(router.encoded)
+            made.encode_by(made.encoded)
         with Raw(broker.address) as other:
             assert other.is_served()
 

@@ -28,11 +28,9 @@ from ottla.wire.api.fetch import FetchRequest, FetchResponse
 def fetch(request: Request[FetchRequest], context: FetchContext) -> Reply:
     """Respond once there are `min_bytes` or an error; until then the reply is delayed, for `max_wait_ms` at most."""
     body, whole = request.body, request.whole
-    is_full = body.session_epoch in (FIRST_EPOCH, NO_EPOCH)
-    is_counted = context.quotas.is_on and replica_id(body) < 0
-    has_to_rest = is_counted and context.quotas.has_to_rest(request.peer.principal, request.client_id)
+    has_to_rest = context.quotas.is_on and _has_to_rest(context, request)
     if whole is not None:
-        if not is_full:
+        if body.session_epoch not in (FIRST_EPOCH, NO_EPOCH):
             return _continued(context, request)
         return FetchResponse() if has_to_rest else fetch_many(context, request, whole)
     if body.session_epoch == NO_EPOCH and body.session_id == NO_SESSION:
@@ -48,6 +46,11 @@ def fetch(request: Request[FetchRequest], context: FetchContext) -> Reply:
     if reply is not None:
         return reply
     return DelayedOperation(reading.keys(), request.now.mono_ms + body.max_wait_ms, reading.attempt)
+
+
+def _has_to_rest(context: FetchContext, request: Request[FetchRequest]) -> bool:
+    """Return whether the quota of the client is used up. No quota applies to followers."""
+    return replica_id(request.body) < 0 and context.quotas.has_to_rest(request.peer.principal, request.client_id)
 
 
 def _continued(context: FetchContext, request: Request[FetchRequest]) -> Steps[Reply]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.addresses import Address, Addresses
-from ottla.broker.serving.request import Answerable, Peer, Request
+from ottla.broker.serving.request import Peer
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.replicas.follower import FollowerState
 from ottla.wire.api.fetch import FetchResponse
@@ -20,8 +20,8 @@ from ottla.wire.errors import FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER
 from ottla.wire.schema import Message
 
 UNKNOWN: Final = (-1, -1)
-PRODUCE_FROM: Final = 10
-FETCH_FROM: Final = 16
+LEADERS_FROM: Final = {ProduceResponse.WIRE.key: 10, FetchResponse.WIRE.key: 16}
+"""The first version of each response with fields for leaders."""
 
 
 class CurrentLeaders:
@@ -32,14 +32,12 @@ class CurrentLeaders:
         self._image = image
         self._addresses = addresses
 
-    def told(self, request: Request[Message], reply: Answerable) -> Answerable:
-        """Add the current leader to each error that a wrong leader causes, if the version has the fields. Return the reply."""
-        if isinstance(reply, ProduceResponse):
-            if request.version >= PRODUCE_FROM:
-                self._tell_producer(reply, request.peer)
-        elif isinstance(reply, FetchResponse) and request.version >= FETCH_FROM:
-            self._tell_reader(reply, request.peer)
-        return reply
+    def add(self, response: Message, peer: Peer) -> None:
+        """Add the current leader to each error that a wrong leader causes."""
+        if isinstance(response, ProduceResponse):
+            self._tell_producer(response, peer)
+        elif isinstance(response, FetchResponse):
+            self._tell_reader(response, peer)
 
     def _tell_producer(self, response: ProduceResponse, peer: Peer) -> None:
         nodes = set[int]()

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ottla.broker.identity import BrokerIdentity
-from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.cluster.image import NO_LEADER, ClusterImage, PartitionImage
 from ottla.wire.api.metadata import MetadataResponse
@@ -31,6 +30,9 @@ class PartitionDescriber:
         leader = image.leader
         if is_offline if leader == self._node_id else leader not in self._brokers:
             leader = NO_LEADER
+        epoch = image.leader_epoch
+        if held is not None and held.leader_epoch > epoch and image.replicas == (self._node_id,):
+            epoch = held.leader_epoch  # a log without other replicas continues in its newest epoch
         offline = [self._node_id] if is_offline else []
         if self._elsewhere:
             offline = sorted({*offline, *self._elsewhere.get((topic, image.index), ())})
@@ -38,7 +40,7 @@ class PartitionDescriber:
             error_code=LEADER_NOT_AVAILABLE if leader == NO_LEADER else NONE,
             partition_index=image.index,
             leader_id=leader,
-            leader_epoch=image.leader_epoch if held is None else self._epoch(image, held),
+            leader_epoch=epoch,
             replica_nodes=list(image.replicas),
             isr_nodes=list(image.isr),
             offline_replicas=offline,
@@ -51,7 +53,3 @@ class PartitionDescriber:
             described.error_code = described.error_code or REPLICA_NOT_AVAILABLE
             described.isr_nodes = [node for node in described.isr_nodes if node in living]
             described.replica_nodes = living
-
-    def _epoch(self, image: PartitionImage, held: Partition) -> int:
-        """Return the leader epoch: the controller's epoch, or a later epoch in a log that has no other replicas."""
-        return max(image.leader_epoch, held.leader_epoch) if image.replicas == (self._node_id,) else image.leader_epoch

@@ -6,18 +6,31 @@ Depends on frames and routes, and on no API except ApiVersions, which must be an
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from struct import Struct
+from types import GeneratorType
 
 from ottla.broker.failures import EXPECTED, Changes, Mistake
 from ottla.broker.security.logins import Logins
 from ottla.broker.serving.authorization import Guard
-from ottla.broker.serving.parts import open_slowly, reader_of, serve_parts
+from ottla.broker.serving.current_leaders import LEADERS_FROM, CurrentLeaders
+from ottla.broker.serving.parts import NEVER, open_slowly, reader_of, serve_parts
 from ottla.broker.serving.purgatory import Begun, DelayedOperation, DelayedReply, Purgatory, Reply
 from ottla.broker.serving.refusals import is_answered, refusal, shortened, told
-from ottla.broker.serving.request import NO_REPLY, Answer, Answerable, Close, Encoded, Peer, Ready, Request, Whole
-from ottla.broker.serving.routes import Route, Served
+from ottla.broker.serving.request import (
+    ANSWERABLE,
+    NO_REPLY,
+    Answer,
+    Answerable,
+    Close,
+    Encoded,
+    Peer,
+    Ready,
+    Request,
+    Whole,
+)
+from ottla.broker.serving.routes import Handler, Route, Served
 from ottla.ports import Buffer, Now, RegistryAway, Steps, StorageFailed
 from ottla.wire import Malformed, Unencodable
 from ottla.wire.api.api_versions import ApiVersionsRequest
@@ -28,9 +41,6 @@ from ottla.wire.schema import Message
 
 log = logging.getLogger("ottla.broker")
 
-AT_ONCE = (Message, Encoded, type(NO_REPLY), Close)
-"""The types of results that need no further work before they are encoded."""
-
 _ROUTE = Struct(">hhi")
 _VERSION = Struct(">h")
 API_VERSIONS = ApiVersionsRequest.WIRE.key
@@ -38,7 +48,6 @@ MISTAKEN = "%s: %s met a bug in Ottla and was refused; please report these lines
 
 TOO_LARGE = "it has {} bytes, and can have no more than {}: name less at a time"
 
-Handler = Callable[[Request[Message]], Reply]
 Encode = Callable[[Request[Message], Answerable], Answer]
 """Encodes a result for the network."""
 
@@ -58,6 +67,7 @@ class Router:
         purgatory: Purgatory,
         is_controller: Callable[[], bool],
         logins: Logins,
+        leaders: CurrentLeaders,
         guard: Guard | None = None,
     ) -> None:
         self._served = served
@@ -66,12 +76,32 @@ class Router:
         self._is_controller = is_controller
         self._logins = logins
         self._guard = guard
-        self._encode: Encode = encoded
+        self._leaders = leaders
+        self._encode: Encode = self.encoded
         self._handlers: dict[tuple[int, int], tuple[Handler, Route, int]] = {}
         for key, route in served.routes.items():
             handler = route.bind(rooms)
             self._handlers |= {(key, version): (handler, route, route.whole_bytes(version)) for version in route.versions}
         self._at_hand: Request[Message] | None = None
+
+    def encoded(self, request: Request[Message], reply: Answerable) -> Answer:
+        """Return a result encoded for the network."""
+        if reply is NO_REPLY:
+            return None
+        if isinstance(reply, Close):
+            return reply if reply.last is None else _with_last(request, reply, reply.last)
+        key = request.api.key
+        if isinstance(reply, Encoded):
+            return frame_response(request.correlation_id, key, request.version, reply.parts)
+        if request.version >= LEADERS_FROM.get(key, NEVER):
+            self._leaders.add(reply, request.peer)
+        if request.denied is not None or not request.release.is_today:
+            reply = told(request, reply)
+        try:
+            return encode_response(request.correlation_id, key, request.version, reply)
+        except Unencodable:
+            shortened(reply, request.version)
+            return encode_response(request.correlation_id, key, request.version, reply)
 
     def encode_by(self, encode: Encode) -> None:
         """Use `encode`, which calls `encoded`, to encode results."""
@@ -105,9 +135,9 @@ class Router:
                 request.size = len(frame)
                 if _is_modest(request, route, frame, position):
                     request.is_owned, self._at_hand = owned, request
-                    return self._kept(request, route, self._ask(request, handler, route))
+                    return self._kept(request, self._ask(request, handler, route))
                 steps = self._slowly(request, handler, route, frame if owned else bytearray(frame), position)
-                return self._kept(request, route, self._purgatory.run(steps, partial(self._expected, request)))
+                return self._kept(request, self._purgatory.run(steps, partial(self._expected, request)))
             body = decode_body(route.api.request, version, frame, position)
         except Malformed as malformed:
             return None if release.is_silent_on(key, known=True) else Close(str(malformed))
@@ -117,26 +147,19 @@ class Router:
             request.is_owned = True
         self._at_hand = request
         reply = self._ask(request, handler, route)
-        if isinstance(reply, AT_ONCE):
+        if isinstance(reply, ANSWERABLE):
             self._changes.made = False  # the change is complete, so a later exception comes from encoding
             return self._encode(request, reply)
-        return self._kept(request, route, reply)
+        return self._kept(request, reply)
 
-    def _kept(self, request: Request[Message], route: Route, reply: Reply) -> Answer | DelayedReply:
-        """Begin a reply's steps and put delayed replies into the purgatory. Return the encoded reply or the delayed reply."""
-        reply = self._begun(request, route, reply)
+    def _kept(self, request: Request[Message], reply: Begun) -> Answer | DelayedReply:
+        """Put a delayed reply into the purgatory. Return the encoded reply or the delayed reply."""
         if isinstance(reply, DelayedReply):
             reply.encode_with(partial(self._told, request))
             return reply
         if isinstance(reply, DelayedOperation):
             return self._purgatory.watch(reply, partial(self._told, request))
         return self._told(request, reply)
-
-    def _begun(self, request: Request[Message], route: Route, reply: Reply) -> Begun:
-        """Return the reply with its steps begun, if it has any."""
-        if isinstance(reply, Generator):
-            return self._purgatory.run(reply, partial(self._expected, request), to_the_end=route.to_the_end)
-        return reply
 
     def _slowly(self, request: Request[Message], handler: Handler, route: Route, frame: Buffer, position: int) -> Steps[Reply]:
         """Serve a request that can have large lists, in steps."""
@@ -155,29 +178,23 @@ class Router:
         if reader.is_one_block:
             request.whole = None
         if reader.is_one_block or parts.together:
-            return self._begun(request, route, self._ask(request, handler, route))
-
-        def serve(part: Request[Message]) -> Begun:
-            return self._begun(part, route, self._handled(part, handler))
-
+            return self._ask(request, handler, route)
+        serve = partial(self._ask, handler=handler, route=route)
         return (yield from serve_parts(self._purgatory, request, paths[1], serve, self._mistaken))
 
-    def _ask(self, request: Request[Message], handler: Handler, route: Route) -> Reply:
-        """Return the handler's reply, or the refusal of a request that must not reach the handler."""
-        if self._guard is not None or route.controller_only:
-            try:
-                refused = self._refused(request, route)
-            except EXPECTED as failure:
-                return self._expected(request, failure)
-            if refused is not None:
-                return refused
-        return self._handled(request, handler)
-
-    def _handled(self, request: Request[Message], handler: Handler) -> Reply:
+    def _ask(self, request: Request[Message], handler: Handler, route: Route) -> Begun:
+        """Return the handler's reply with its steps begun, or the refusal of a request that must not reach the handler."""
         try:
-            return handler(request)
+            if (self._guard is not None or route.controller_only) and not request.is_part:  # parts are admitted where they are made
+                refused = self._refused(request, route)
+                if refused is not None:
+                    return refused
+            reply = handler(request)
         except EXPECTED as failure:
             return self._expected(request, failure)
+        if type(reply) is GeneratorType:
+            return self._purgatory.run(reply, partial(self._expected, request), to_the_end=route.to_the_end)
+        return reply
 
     def _expected(self, request: Request[Message], failure: Exception) -> Ready:
         """Return the response to an expected failure, such as a storage error, that the handler raised."""
@@ -214,7 +231,7 @@ class Router:
             handler, route, _ = self._handlers[API_VERSIONS, 0]
             request = Request(route.api, 0, version, correlation_id, None, route.message(), peer, release, now)
             self._at_hand = request
-            return self._kept(request, route, self._ask(request, handler, route))
+            return self._kept(request, self._ask(request, handler, route))
         if release.is_silent_on(key, known=False):
             sentence = "%s: API %d version %d is passed over in silence, as %s does"
             log.info(sentence, peer, key, version, release, extra={"cause": "silence"})
@@ -271,23 +288,6 @@ def _refusal(request: Request[Message], error_code: int, sentence: str) -> Messa
     if not is_answered(request.body):
         return Close(f"{sentence} The {request.api.name} request wants no response")
     return refusal(request.api, request.version, request.body, error_code, sentence) or Close(sentence)
-
-
-def encoded(request: Request[Message], reply: Answerable) -> Answer:
-    """Return a result encoded for the network."""
-    if reply is NO_REPLY:
-        return None
-    if isinstance(reply, Close):
-        return reply if reply.last is None else _with_last(request, reply, reply.last)
-    if isinstance(reply, Encoded):
-        return frame_response(request.correlation_id, request.api.key, request.version, reply.parts)
-    if request.denied is not None or not request.release.is_today:
-        reply = told(request, reply)
-    try:
-        return encode_response(request.correlation_id, request.api.key, request.version, reply)
-    except Unencodable:
-        shortened(reply, request.version)
-        return encode_response(request.correlation_id, request.api.key, request.version, reply)
 
 
 def _with_last(request: Request[Message], close: Close, last: Message) -> Close:

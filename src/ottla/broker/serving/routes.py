@@ -13,13 +13,13 @@ from functools import cache, partial
 from importlib import import_module
 from pkgutil import iter_modules
 from types import SimpleNamespace
-from typing import Concatenate, Final, ParamSpec, TypeVar, get_origin, get_type_hints
+from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast, get_origin, get_type_hints
 
 import ottla.broker.handlers
 from ottla.broker.releases import Release
 from ottla.broker.serving.authorization import Need
 from ottla.broker.serving.parts import NEVER, Parts
-from ottla.broker.serving.purgatory import Reply
+from ottla.broker.serving.purgatory import Reply, Result
 from ottla.broker.serving.request import Request
 from ottla.wire.apis import API, Api
 from ottla.wire.schema import Message
@@ -29,6 +29,9 @@ MOST_BYTES: Final = 8 << 20
 
 B = TypeVar("B", bound=Message)
 P = ParamSpec("P")
+
+Handler: TypeAlias = Callable[[Request[Message]], Result]
+"""A handler whose further parameters are bound."""
 
 
 _hints = cache(get_type_hints)
@@ -71,10 +74,10 @@ class Route:
             return self.most or self.most_bytes
         return NEVER if self.parts.paths_of(self.api.request, version) is None else self.parts.whole_bytes
 
-    def bind(self, rooms: Mapping[object, object]) -> Callable[[Request[Message]], Reply]:
+    def bind(self, rooms: Mapping[object, object]) -> Handler:
         """Return the handler with its parameters bound. Raise `TypeError` if this broker has no object of a required type."""
         taken = {name: hint for name, hint in _parameters(self.handler).items() if get_origin(hint) is not Request}
-        return partial(self.handler, **{name: self._room(name, hint, rooms) for name, hint in taken.items()})
+        return cast("Handler", partial(self.handler, **{name: self._room(name, hint, rooms) for name, hint in taken.items()}))
 
     def _room(self, name: str, hint: object, rooms: Mapping[object, object]) -> object:
         if hint in rooms:

@@ -65,7 +65,8 @@ class Router07:
             return Close(str(malformed))
         asked = Asked07(kind, frame if owned else bytearray(frame), peer, now)
         # Producers of 0.7 send and disconnect. Their requests are served to the end even then.
-        reply = self._context.parts.purgatory.run(_begun(self._context, asked), to_the_end=kind in PRODUCES)
+        run = partial(self._context.parts.purgatory.run, _begun(self._context, asked), to_the_end=kind in PRODUCES)
+        reply = self._changes.attempted(run)
         if isinstance(reply, DelayedReply):
             reply.encode_with(partial(self._told, asked))
             return reply
