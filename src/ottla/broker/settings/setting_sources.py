@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from ottla.broker.releases import Release
@@ -45,14 +46,22 @@ def as_told(settings: BrokerSettings, release: Release) -> BrokerSettings:
 
 def described_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> Iterator[DescribedSetting]:
     """Yield every setting of a topic with these configs."""
+    for setting, default in _topic_defaults(settings):
+        if setting.name in overrides:
+            value = setting.show(settings.topic_value(setting.name, overrides))
+            yield _described(setting, value, (Synonym(setting.name, value, TOPIC_CONFIG), *default.synonyms), read_only=False)
+        elif not setting.hidden:
+            yield default
+
+
+@lru_cache(2)
+def _topic_defaults(settings: BrokerSettings) -> list[tuple[Setting[object], DescribedSetting]]:
+    """Return every topic setting, and how it is described for a topic without a value of its own."""
+    found = []
     for name, setting in TopicSettings.DECLARED.items():
-        if setting.hidden and name not in overrides:
-            continue
-        value = setting.show(settings.topic_value(name, overrides))
         synonyms = () if setting.broker is None else tuple(_synonyms(settings, setting.broker))
-        if name in overrides:
-            synonyms = (Synonym(name, value, TOPIC_CONFIG), *synonyms)
-        yield _described(setting, value, synonyms, read_only=False)
+        found.append((setting, _described(setting, setting.show(settings.topic_value(name, {})), synonyms, read_only=False)))
+    return found
 
 
 def described_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> Iterator[DescribedSetting]:
