@@ -104,13 +104,6 @@ class JoinCompleted(NamedTuple):
     wall_ms: int
 
 
-class JoinAnswered(NamedTuple):
-    """A member's waiting join was answered without a rebalance."""
-
-    group_id: str
-    member_id: str
-
-
 class SyncGroupAwaited(NamedTuple):
     """A member's SyncGroup waits for the assignment."""
 
@@ -136,7 +129,6 @@ ClassicEvent = (
     | RebalanceBegun
     | InitialDelaySet
     | JoinCompleted
-    | JoinAnswered
     | SyncGroupAwaited
     | SyncGroupSeen
 )

@@ -15,7 +15,6 @@ from ottla.coord.classic.events import (
     ClassicMember,
     InitialDelay,
     InitialDelaySet,
-    JoinAnswered,
     JoinCompleted,
     LeaderElected,
     MemberGone,
@@ -402,10 +401,6 @@ def _join_completed(group: ClassicGroup, event: JoinCompleted) -> None:
     group.remember_topics()
 
 
-def _join_answered(group: ClassicGroup, event: JoinAnswered) -> None:
-    group.joining.pop(event.member_id, None)
-
-
 def _sync_awaited(group: ClassicGroup, event: SyncGroupAwaited) -> None:
     group.syncing[event.member_id] = event.token
     group.unsynced.pop(event.member_id, None)
@@ -466,7 +461,6 @@ _APPLY: dict[type, Callable[[ClassicGroup, Never], None]] = {
     RebalanceBegun: _rebalance_begun,
     InitialDelaySet: _delay_set,
     JoinCompleted: _join_completed,
-    JoinAnswered: _join_answered,
     SyncGroupAwaited: _sync_awaited,
     SyncGroupSeen: _sync_seen,
     GroupStored: _stored,

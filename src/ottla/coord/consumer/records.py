@@ -6,7 +6,7 @@ Their effects are elsewhere. The first field of each record is the group id. Rec
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Never, TypeVar
+from typing import Any, NamedTuple, Never
 
 from ottla.coord.consumer.assign import Partitions
 from ottla.coord.consumer.member import Classic, Epochs
@@ -17,9 +17,6 @@ from ottla.wire.data import decode_key, decode_value, encode_key, encode_value
 from ottla.wire.schema import Message
 
 VERSION = 0
-
-K = TypeVar("K", bound=Message)
-V = TypeVar("V", bound=Message)
 
 
 class EpochStored(NamedTuple):
@@ -144,48 +141,15 @@ ConsumerStored = (
 
 def encode_record(record: ConsumerStored) -> tuple[bytes, bytes | None]:
     """Return a record's stored key and value. The value of a tombstone is None. Raises `Unencodable`."""
+    kind = _KIND_OF[type(record)]
+    key = encode_key(kind.key(**dict(zip(kind.names, record, strict=False))))  # a record begins with the fields of its key
     if type(record) is TargetStored and not record.partitions:  # a fast path: thousands of members can have an empty target
-        return encode_key(_target_key(record)), _NOTHING
-    key, value = _ENCODE[type(record)](record)  # type: ignore[arg-type]  # the table goes by the record's type
-    return encode_key(key), None if value is None else encode_value(value, VERSION)
-
-
-def _group_key(record: EpochStored | EpochForgotten) -> data.ConsumerGroupMetadataKey:
-    return data.ConsumerGroupMetadataKey(group_id=record.group_id)
-
-
-def _old_key(record: OldMetadataStored | OldMetadataForgotten) -> data.ConsumerGroupPartitionMetadataKey:
-    return data.ConsumerGroupPartitionMetadataKey(group_id=record.group_id)
-
-
-def _member_key(record: MemberStored | MemberForgotten) -> data.ConsumerGroupMemberMetadataKey:
-    return data.ConsumerGroupMemberMetadataKey(group_id=record.group_id, member_id=record.member_id)
-
-
-def _target_epoch_key(
-    record: TargetEpochStored | TargetEpochForgotten,
-) -> data.ConsumerGroupTargetAssignmentMetadataKey:
-    return data.ConsumerGroupTargetAssignmentMetadataKey(group_id=record.group_id)
-
-
-def _target_key(record: TargetStored | TargetForgotten) -> data.ConsumerGroupTargetAssignmentMemberKey:
-    return data.ConsumerGroupTargetAssignmentMemberKey(group_id=record.group_id, member_id=record.member_id)
-
-
-def _current_key(record: CurrentStored | CurrentForgotten) -> data.ConsumerGroupCurrentMemberAssignmentKey:
-    return data.ConsumerGroupCurrentMemberAssignmentKey(group_id=record.group_id, member_id=record.member_id)
-
-
-def _pattern_key(record: PatternStored | PatternForgotten) -> data.ConsumerGroupRegularExpressionKey:
-    return data.ConsumerGroupRegularExpressionKey(group_id=record.group_id, regular_expression=record.pattern)
+        return key, _NOTHING
+    return key, None if type(record) is kind.forgotten else encode_value(kind.write(record), VERSION)  # type: ignore[arg-type]  # of this kind
 
 
 def _group_value(record: EpochStored) -> data.ConsumerGroupMetadataValue:
     return data.ConsumerGroupMetadataValue(epoch=record.epoch, metadata_hash=record.metadata_hash)
-
-
-def _old_value(record: OldMetadataStored) -> data.ConsumerGroupPartitionMetadataValue:
-    return data.ConsumerGroupPartitionMetadataValue()
 
 
 def _member_value(record: MemberStored) -> data.ConsumerGroupMemberMetadataValue:
@@ -249,15 +213,19 @@ def _pattern_value(record: PatternStored) -> data.ConsumerGroupRegularExpression
     )
 
 
-def _read_member(key: data.ConsumerGroupMemberMetadataKey, value: data.ConsumerGroupMemberMetadataValue) -> MemberStored:
+def _read_epoch(value: data.ConsumerGroupMetadataValue, group_id: str) -> EpochStored:
+    return EpochStored(group_id, value.epoch, value.metadata_hash)
+
+
+def _read_member(value: data.ConsumerGroupMemberMetadataValue, group_id: str, member_id: str) -> MemberStored:
     classic = None
     if value.classic_member_metadata is not None:
         held = value.classic_member_metadata
         protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in held.supported_protocols)
         classic = Classic(held.session_timeout_ms, protocols)
     return MemberStored(
-        key.group_id,
-        key.member_id,
+        group_id,
+        member_id,
         value.instance_id,
         value.rack_id,
         value.client_id,
@@ -270,16 +238,16 @@ def _read_member(key: data.ConsumerGroupMemberMetadataKey, value: data.ConsumerG
     )
 
 
-def _read_target(
-    key: data.ConsumerGroupTargetAssignmentMemberKey, value: data.ConsumerGroupTargetAssignmentMemberValue
-) -> TargetStored:
+def _read_target_epoch(value: data.ConsumerGroupTargetAssignmentMetadataValue, group_id: str) -> TargetEpochStored:
+    return TargetEpochStored(group_id, value.assignment_epoch, value.assignment_timestamp)
+
+
+def _read_target(value: data.ConsumerGroupTargetAssignmentMemberValue, group_id: str, member_id: str) -> TargetStored:
     partitions = {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.topic_partitions}
-    return TargetStored(key.group_id, key.member_id, partitions)
+    return TargetStored(group_id, member_id, partitions)
 
 
-def _read_current(
-    key: data.ConsumerGroupCurrentMemberAssignmentKey, value: data.ConsumerGroupCurrentMemberAssignmentValue
-) -> CurrentStored:
+def _read_current(value: data.ConsumerGroupCurrentMemberAssignmentValue, group_id: str, member_id: str) -> CurrentStored:
     """Return a member's assignment.
 
     An unknown state becomes UNKNOWN. Before Kafka 4.3 partitions had no epochs, so the member's epoch is used.
@@ -288,8 +256,8 @@ def _read_current(
     state = MemberState(value.state) if value.state in states else MemberState.UNKNOWN
     epoch = max(value.member_epoch, 0)
     return CurrentStored(
-        key.group_id,
-        key.member_id,
+        group_id,
+        member_id,
         value.member_epoch,
         value.previous_member_epoch,
         state,
@@ -310,91 +278,96 @@ def _read_epochs(
     return read
 
 
-def _read_pattern(key: data.ConsumerGroupRegularExpressionKey, value: data.ConsumerGroupRegularExpressionValue) -> PatternStored:
-    topics = frozenset(value.topics)
-    return PatternStored(key.group_id, key.regular_expression, topics, value.version, value.timestamp)
+def _read_pattern(value: data.ConsumerGroupRegularExpressionValue, group_id: str, pattern: str) -> PatternStored:
+    return PatternStored(group_id, pattern, frozenset(value.topics), value.version, value.timestamp)
 
 
-Encode = Callable[[Never], tuple[Message, Message | None]]
+class RecordKind(NamedTuple):
+    """One type of record: the messages of its key and value, the record and its tombstone, and the conversions of the value.
 
-_ENCODE: dict[type, Encode] = {
-    EpochStored: lambda record: (_group_key(record), _group_value(record)),
-    EpochForgotten: lambda record: (_group_key(record), None),
-    OldMetadataStored: lambda record: (_old_key(record), _old_value(record)),
-    OldMetadataForgotten: lambda record: (_old_key(record), None),
-    MemberStored: lambda record: (_member_key(record), _member_value(record)),
-    MemberForgotten: lambda record: (_member_key(record), None),
-    TargetEpochStored: lambda record: (_target_epoch_key(record), _target_epoch_value(record)),
-    TargetEpochForgotten: lambda record: (_target_epoch_key(record), None),
-    TargetStored: lambda record: (_target_key(record), _target_value(record)),
-    TargetForgotten: lambda record: (_target_key(record), None),
-    CurrentStored: lambda record: (_current_key(record), _current_value(record)),
-    CurrentForgotten: lambda record: (_current_key(record), None),
-    PatternStored: lambda record: (_pattern_key(record), _pattern_value(record)),
-    PatternForgotten: lambda record: (_pattern_key(record), None),
-}
+    `names` are the fields of the key. `read(value, *fields)` returns the record.
+    """
 
-STORED = frozenset(_ENCODE)
-"""The types of all records of consumer groups."""
+    key: type[Any]
+    value: type[Message]
+    stored: type[ConsumerStored]
+    forgotten: type[ConsumerStored]
+    write: Callable[[Never], Message]
+    read: Callable[..., ConsumerStored]
+    names: tuple[str, ...] = ("group_id", "member_id")
+
+    def decode(self, key: bytes, value: bytes | None) -> ConsumerStored:
+        """Return a stored record. Raises `Malformed`."""
+        read = decode_key(self.key, key)
+        fields = [getattr(read, name) for name in self.names]
+        return self.forgotten(*fields) if value is None else self.read(decode_value(self.value, value)[1], *fields)
 
 
-Decoder = Callable[[bytes, bytes | None], ConsumerStored]
-
-
-def _decoder(
-    key_type: type[K], value_type: type[V], read: Callable[[K, V], ConsumerStored], forgotten: Callable[[K], ConsumerStored]
-) -> Decoder:
-    """Return a decoder for one type of record. `read` creates a record from key and value, `forgotten` a tombstone from a key."""
-
-    def decode(key: bytes, value: bytes | None) -> ConsumerStored:
-        names = decode_key(key_type, key)
-        return forgotten(names) if value is None else read(names, decode_value(value_type, value)[1])
-
-    return decode
-
-
-DECODE: dict[int, Decoder] = {
-    3: _decoder(
+OF_GROUP = ("group_id",)
+_KINDS = (
+    RecordKind(
         data.ConsumerGroupMetadataKey,
         data.ConsumerGroupMetadataValue,
-        lambda key, value: EpochStored(key.group_id, value.epoch, value.metadata_hash),
-        lambda key: EpochForgotten(key.group_id),
+        EpochStored,
+        EpochForgotten,
+        _group_value,
+        _read_epoch,
+        OF_GROUP,
     ),
-    4: _decoder(
+    RecordKind(
         data.ConsumerGroupPartitionMetadataKey,
         data.ConsumerGroupPartitionMetadataValue,
-        lambda key, value: OldMetadataStored(key.group_id),
-        lambda key: OldMetadataForgotten(key.group_id),
+        OldMetadataStored,
+        OldMetadataForgotten,
+        lambda record: data.ConsumerGroupPartitionMetadataValue(),
+        lambda value, group_id: OldMetadataStored(group_id),
+        OF_GROUP,
     ),
-    5: _decoder(
+    RecordKind(
         data.ConsumerGroupMemberMetadataKey,
         data.ConsumerGroupMemberMetadataValue,
+        MemberStored,
+        MemberForgotten,
+        _member_value,
         _read_member,
-        lambda key: MemberForgotten(key.group_id, key.member_id),
     ),
-    6: _decoder(
+    RecordKind(
         data.ConsumerGroupTargetAssignmentMetadataKey,
         data.ConsumerGroupTargetAssignmentMetadataValue,
-        lambda key, value: TargetEpochStored(key.group_id, value.assignment_epoch, value.assignment_timestamp),
-        lambda key: TargetEpochForgotten(key.group_id),
+        TargetEpochStored,
+        TargetEpochForgotten,
+        _target_epoch_value,
+        _read_target_epoch,
+        OF_GROUP,
     ),
-    7: _decoder(
+    RecordKind(
         data.ConsumerGroupTargetAssignmentMemberKey,
         data.ConsumerGroupTargetAssignmentMemberValue,
+        TargetStored,
+        TargetForgotten,
+        _target_value,
         _read_target,
-        lambda key: TargetForgotten(key.group_id, key.member_id),
     ),
-    8: _decoder(
+    RecordKind(
         data.ConsumerGroupCurrentMemberAssignmentKey,
         data.ConsumerGroupCurrentMemberAssignmentValue,
+        CurrentStored,
+        CurrentForgotten,
+        _current_value,
         _read_current,
-        lambda key: CurrentForgotten(key.group_id, key.member_id),
     ),
-    16: _decoder(
+    RecordKind(
         data.ConsumerGroupRegularExpressionKey,
         data.ConsumerGroupRegularExpressionValue,
+        PatternStored,
+        PatternForgotten,
+        _pattern_value,
         _read_pattern,
-        lambda key: PatternForgotten(key.group_id, key.regular_expression),
+        ("group_id", "regular_expression"),
     ),
-}
+)
+_KIND_OF = {record: kind for kind in _KINDS for record in (kind.stored, kind.forgotten)}
+STORED = frozenset(_KIND_OF)
+"""The types of all records of consumer groups."""
+DECODE = {kind.key.WIRE.key: kind.decode for kind in _KINDS}
 """The decoder of key and value, by the number with which the key begins. Decoders raise `Malformed`."""
