@@ -231,7 +231,7 @@ class Workers(Protocol):
         """
 
 
-class EntryExists(Exception):
+class DuplicateEntry(Exception):
     """A commit was to create an entry of the registry that exists already."""
 
 
@@ -312,7 +312,7 @@ class Registry(Entries, Protocol):
     def commit(self, changes: Sequence[Change]) -> None:
         """Make all changes or none; they are durable on return. Missing parents are created.
 
-        Raises `EntryExists`, `NoEntry`, `VersionConflict` and `StorageFailed`.
+        Raises `DuplicateEntry`, `NoEntry`, `VersionConflict` and `StorageFailed`.
         """
 
     @property
@@ -383,7 +383,7 @@ class SharedRegistry(Protocol):
     def commit(self, changes: Sequence[Change | Condition]) -> CommitSteps:
         """Make all changes or none. Missing parents are created.
 
-        Raises `EntryExists`, `NoEntry` and `VersionConflict`. Raises `RegistryAway` if it is unknown whether the changes were made.
+        Raises `DuplicateEntry`, `NoEntry` and `VersionConflict`. Raises `RegistryAway` if their outcome is unknown.
         """
 
     def lives_until_ms(self) -> int:

@@ -138,7 +138,7 @@ def feed() -> Iterator[Callable[[Callable[[Sequence[str]], None]], Fed]]:
 Feed = Callable[[Callable[[Sequence[str]], None]], Fed]
 
 
-class Followed:
+class FetchedReplica:
     """What a program commits to a topic, and whether that goes on."""
 
     def __init__(self, cluster: Cluster, topic: str, program: Popen[bytes], log: Path) -> None:
@@ -173,7 +173,7 @@ def test_streams_counts_each_word_once_while_brokers_are_killed(cluster: Cluster
 
     fed = feed(partial(write, cluster.address, "lines"))
     with running(instance(1), log), running(instance(2), log) as program:
-        counts = Followed(cluster, "counts", program, log)
+        counts = FetchedReplica(cluster, "counts", program, log)
         counts.wait_for(300)
         kill_in_turn(cluster, "count-lines-counts-changelog", counts.goes_on)
         fed.end()
@@ -208,7 +208,7 @@ def test_connectors_on_two_workers_copy_each_line_while_brokers_and_a_worker_are
         for name, config in (("source", file_source(file, "lines")), ("sink", sink)):
             eventually(partial(create_connector, ports[0], name, config), timeout_s=PATIENCE_S, what=f"the worker takes {name}")
         fed = feed(append)
-        lines = Followed(cluster, "lines", program, log)
+        lines = FetchedReplica(cluster, "lines", program, log)
         lines.wait_for(100)
         kill_in_turn(cluster, "connect-config", lines.goes_on)
         other.kill()
@@ -237,7 +237,7 @@ def test_mirror_maker_copies_records_settings_and_offsets_while_brokers_of_both_
         fed = feed(partial(write, origin.address, "flights"))
         with running(command, log) as program:
             eventually(lambda: MIRRORED in topics_of(cluster), timeout_s=PATIENCE_S, what="the topic is mirrored")
-            mirrored = Followed(cluster, MIRRORED, program, log)
+            mirrored = FetchedReplica(cluster, MIRRORED, program, log)
             mirrored.wait_for(100)
             kill_in_turn(cluster, MIRRORED, mirrored.goes_on)
             kill_in_turn(origin, "flights", mirrored.goes_on)

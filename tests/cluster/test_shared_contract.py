@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.ports import NEW, Change, Condition, EntryExists, NoEntry, RegistryAway, SessionEvent, StorageFailed, VersionConflict
+from ottla.ports import NEW, Change, Condition, DuplicateEntry, NoEntry, RegistryAway, SessionEvent, StorageFailed, VersionConflict
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.world import World
 from tests.support.shared_users import HostUser, SharedUser, SimulatedUser
@@ -68,12 +68,12 @@ def test_what_is_committed_is_read_with_its_version_and_the_number_of_its_transa
 @pytest.mark.parametrize(
     ("refused", "why"),
     [
-        (Change("/a", b"2", NEW), EntryExists),
+        (Change("/a", b"2", NEW), DuplicateEntry),
         (Change("/a", b"2", 7), VersionConflict),
         (Change("/x", b"2", 0), NoEntry),
         (Change("/x", None), NoEntry),
         (Condition("/a", 1), VersionConflict),
-        (Condition("/a", NEW), EntryExists),
+        (Condition("/a", NEW), DuplicateEntry),
         (Condition("/x", 0), NoEntry),
         (Change("/x", bytes(2_000_000)), StorageFailed),
     ],
@@ -109,7 +109,7 @@ def test_an_entry_is_removed_on_conditions_about_what_is_below_it(users: Users) 
     one, two = users(), users()
     one.commit(Change("/u", b"1", NEW))
     two.commit(Change("/u/below/c", b"", NEW))
-    with pytest.raises(EntryExists):
+    with pytest.raises(DuplicateEntry):
         one.commit(Condition("/u/below", NEW), Change("/u", None, 0))
     one.commit(Condition("/u/below", 0), Condition("/u/below/c", 0), Change("/u", None, 0))
     one.commit(Change("/u", b"1", NEW))

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.kafka07.client import group, rebalance
 from ottla.kafka07.client.group import Group07
-from ottla.ports import NEW, Change, EntryExists
+from ottla.ports import NEW, Change, DuplicateEntry
 from tests.sim import consumers07
 from tests.sim.lives import consumer07
 from tests.support.planted import Mistake, found
@@ -58,7 +58,7 @@ def _taken_one_by_one(self: Group07, coming, own):  # type: ignore[no-untyped-de
         try:
             change = Change(self._owner(where), self._mark(own), NEW, ephemeral=True)
             yield from self._written([change], own)
-        except EntryExists:
+        except DuplicateEntry:
             return set()
     self._check(own)
     self.owned |= coming

@@ -63,7 +63,7 @@ class Street:
         assert self.run(10_000, lambda: joined == [None])
         if node_id == CONTROLLER:
             assert self.run(10_000, lambda: broker.controller is not None and broker.controller.is_active)
-        assert self.run(10_000, lambda: broker.first_news.have_come)
+        assert self.run(10_000, lambda: broker.metadata_waits.has_metadata)
 
     def tell(self, path: str, value: bytes) -> None:
         """Let all images hold an entry."""

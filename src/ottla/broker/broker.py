@@ -56,7 +56,7 @@ from ottla.broker.serving.authorization import Guard
 from ottla.broker.serving.current_leaders import CurrentLeaders
 from ottla.broker.serving.dialects import DialectParts, FirstDialect, Speaks
 from ottla.broker.serving.fetch_sessions import FetchSessions
-from ottla.broker.serving.first_news import FirstNews
+from ottla.broker.serving.metadata_waits import MetadataWaits
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.purgatory import DelayedReply, Purgatory
 from ottla.broker.serving.request import Answer, Peer
@@ -120,7 +120,7 @@ class BrokerMachine:
         self.purgatory = Purgatory(self.scheduler, self.changes)
         self.checks = LongChecks(workers, clock, self.scheduler)
         self.image = ClusterImage()
-        self.first_news = FirstNews(self.purgatory, self.scheduler)
+        self.metadata_waits = MetadataWaits(self.purgatory, self.scheduler)
         self.embedded: EmbeddedRegistry | None = None
         if not isinstance(cluster, ClusterPorts):
             self.embedded = EmbeddedRegistry(cluster, self._call_later)
@@ -198,19 +198,21 @@ class BrokerMachine:
         return Replication(self.node_id, self.shared, self.channels, self.image, settings, self.scheduler, membership)
 
     def _manage_replicas(self) -> None:
-        told = self._topics_changed, self._topics_deleted, self.first_news.come, self.notifications.read_again
+        told = self._topics_changed, self._topics_deleted, self.metadata_waits.notify, self.notifications.read_again
         self.replication.manage(self.partitions, self.directories, self.disk, self.moves, *told)
 
     def _topics(self, commits: Commits) -> Topics:
-        image, settings, random_bytes, news = self.image, self.settings_in_force, self.random_bytes, self.first_news
-        return Topics(image, commits, settings, random_bytes, self.purgatory, news, self.partitions.holds, is_alone=self.is_alone)
+        image, settings, random_bytes, metadata_waits = self.image, self.settings_in_force, self.random_bytes, self.metadata_waits
+        return Topics(
+            image, commits, settings, random_bytes, self.purgatory, metadata_waits, self.partitions.holds, is_alone=self.is_alone
+        )
 
     def _coordinate(self, assignors: tuple[Assignor, ...] | None) -> None:
         """Create the parts of groups and transactions; their coordinators follow the leadership of partitions."""
         self.asker = asker = BrokerAsker(self.channels, self.settings_in_force)
         image, settings, scheduler = self.image, self.settings_in_force, self.scheduler
         brokers = 1 if self.is_alone else MANY_BROKERS
-        self.by_name = TopicsByName(image, settings, asker, scheduler, self.first_news, brokers, self._hurrying)
+        self.by_name = TopicsByName(image, settings, asker, scheduler, self.metadata_waits, brokers, self._hurrying)
         self.producer_ids = self._producer_ids()
         self.groups = self._groups(assignors)
         self.markers = MarkerAppender(self.partitions, self.groups.transaction_ended)
@@ -295,7 +297,7 @@ class BrokerMachine:
                 self.rights,
                 self.purgatory,
                 self.checks,
-                self.first_news,
+                self.metadata_waits,
                 self.scheduler,
                 self.changes,
                 self.quotas,
@@ -327,7 +329,7 @@ class BrokerMachine:
             Coordinators[GroupMachine]: self.groups.coordinators,
             FetchSessions: self.fetch_sessions,
             Addresses: self._addresses,
-            FirstNews: self.first_news,
+            MetadataWaits: self.metadata_waits,
             RegistryOffsets: self._registry_offsets(),
             Coordinators[TransactionMachine]: self.transactions.coordinators,
             MarkerAppender: self.markers,
@@ -391,7 +393,7 @@ class BrokerMachine:
             raise RegistryDamaged(faults[0])
         with self._hurrying():
             self.membership.join(self.settings.advertised_listeners or (), lambda refusal: None)
-        if not self.first_news.have_come:
+        if not self.metadata_waits.has_metadata:
             raise embedded.failure or StorageFailed("the registry", "the broker could not register in it")
 
     @contextmanager

@@ -10,10 +10,10 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ottla.ports import EntryExists, NoEntry, StorageFailed, VersionConflict
+from ottla.ports import DuplicateEntry, NoEntry, StorageFailed, VersionConflict
 from ottla.wire import Malformed
 
-CONFLICTS = (EntryExists, NoEntry, VersionConflict)
+CONFLICTS = (DuplicateEntry, NoEntry, VersionConflict)
 """Exceptions of the registry after another broker's write came first."""
 
 MOST_RACES = 10

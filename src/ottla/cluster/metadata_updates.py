@@ -18,19 +18,19 @@ TAKEN_AT_ONCE = 200
 """The most partitions applied between two pauses."""
 
 
-class ToldPartition(NamedTuple):
+class PartitionUpdate(NamedTuple):
     """One partition in an UpdateMetadata request."""
 
     image: PartitionImage
     offline_replicas: tuple[int, ...] = ()
 
 
-class ToldTopic(NamedTuple):
+class TopicUpdate(NamedTuple):
     """A topic in an UpdateMetadata request, with some or all of its partitions."""
 
     name: str
     topic_id: bytes
-    partitions: Sequence[ToldPartition]
+    partitions: Sequence[PartitionUpdate]
 
 
 class Noticed(NamedTuple):
@@ -50,7 +50,7 @@ def has_left(node_id: int, leader_epoch: int, told: PartitionImage) -> bool:
     return is_later and bool(told.replicas) and node_id not in told.replicas and node_id not in told.isr
 
 
-def take_brokers(image: ClusterImage, controller_id: int, brokers: Mapping[int, BrokerImage]) -> None:
+def apply_brokers(image: ClusterImage, controller_id: int, brokers: Mapping[int, BrokerImage]) -> None:
     """Replace the image's live brokers and its controller. `image.brokers` is changed in place."""
     image.changes += 1
     image.controller_id = controller_id
@@ -59,7 +59,7 @@ def take_brokers(image: ClusterImage, controller_id: int, brokers: Mapping[int, 
     image.brokers.update(brokers)
 
 
-def take_topics(image: ClusterImage, topics: Iterable[ToldTopic]) -> Pauses[Noticed]:
+def apply_topics(image: ClusterImage, topics: Iterable[TopicUpdate]) -> Pauses[Noticed]:
     """Apply the partitions of an update to the image, with pauses. Partitions that the update does not contain stay unchanged."""
     noticed, taken = Noticed([], []), 0
     for told in topics:

@@ -17,7 +17,7 @@ from json import dumps, loads
 from typing import Any
 from zlib import crc32
 
-from ottla.ports import Change, EntryExists, NoEntry, VersionConflict
+from ottla.ports import Change, DuplicateEntry, NoEntry, VersionConflict
 from ottla.registry.tree import StoredEntry, Tree
 
 FORMAT = 1
@@ -105,7 +105,7 @@ def read(path: str, data: bytes) -> JournalReading:
     reading = JournalReading(path, data)
     try:
         _read_lines(reading)
-    except (ValueError, TypeError, LookupError, AttributeError, EntryExists, NoEntry, VersionConflict):
+    except (ValueError, TypeError, LookupError, AttributeError, DuplicateEntry, NoEntry, VersionConflict):
         reading.fault = reading.end
     return reading
 

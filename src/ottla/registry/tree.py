@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ottla.ports import NEW, Change, Entry, EntryExists, NoEntry, VersionConflict
+from ottla.ports import NEW, Change, DuplicateEntry, Entry, NoEntry, VersionConflict
 
 
 class StoredEntry(NamedTuple):
@@ -124,7 +124,7 @@ class Tree:
         self._set(way, name, entry, [])
 
     def commit(self, changes: Sequence[Change]) -> Undo:
-        """Make all changes or none. Return the argument for `undo`. Raises `EntryExists`, `NoEntry` and `VersionConflict`."""
+        """Make all changes or none. Return the argument for `undo`. Raises `DuplicateEntry`, `NoEntry` and `VersionConflict`."""
         undo: Undo = []
         try:
             for change in changes:
@@ -234,10 +234,10 @@ def check_version(path: str, known: int | None, wanted: int | None) -> None:
     """Compare the version of an entry with the version that a change or a condition requires.
 
     `known` is None if the entry does not exist. `wanted` is None if any version is accepted, and `NEW` if the entry must not exist.
-    Raises `EntryExists`, `NoEntry` or `VersionConflict`.
+    Raises `DuplicateEntry`, `NoEntry` or `VersionConflict`.
     """
     if wanted == NEW and known is not None:
-        raise EntryExists(path)
+        raise DuplicateEntry(path)
     if wanted not in (None, NEW, known):
         raise NoEntry(path) if known is None else VersionConflict(f"{path} has version {known}, not {wanted}")
 

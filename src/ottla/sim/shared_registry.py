@@ -16,8 +16,8 @@ from ottla.ports import (
     CommitSteps,
     Condition,
     Done,
+    DuplicateEntry,
     Entry,
-    EntryExists,
     NoEntry,
     RegistryAway,
     SessionEvent,
@@ -35,7 +35,7 @@ BEATS = 6
 """The number of pings, or of connection attempts, within one session timeout."""
 PIPELINED = 50
 """The number of paths that one message reads. Between two messages, other sessions can change entries."""
-REFUSALS = (EntryExists, NoEntry, VersionConflict, StorageFailed)
+REFUSALS = (DuplicateEntry, NoEntry, VersionConflict, StorageFailed)
 
 
 @dataclass(slots=True)

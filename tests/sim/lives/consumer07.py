@@ -13,14 +13,14 @@ from typing import Any
 from ottla.client.types import TopicPartition
 from ottla.kafka07.client.group import Group07, Round07
 from ottla.kafka07.client.rebalance import Subscription
-from ottla.ports import Done, EntryExists, NoEntry, Steps, StorageFailed, VersionConflict
+from ottla.ports import Done, DuplicateEntry, NoEntry, Steps, StorageFailed, VersionConflict
 from ottla.sim.process import SimProcess
 from ottla.sim.shared_registry import SimSharedRegistry
 from tests.sim.lives.consumer07_ledger import Ledger07
 
 READ_MS, COMMIT_MS, BACKOFF_MS = 100, 500, 1_000
 MOST_READ = 5
-FAILURES = (EntryExists, NoEntry, VersionConflict, StorageFailed)
+FAILURES = (DuplicateEntry, NoEntry, VersionConflict, StorageFailed)
 
 
 def drive(steps: Steps[Any], over: Callable[[Any, Exception | None], None], process: SimProcess) -> None:

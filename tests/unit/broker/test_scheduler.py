@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.broker.scheduler import MOST_ROUNDS, MOST_STEPS, Countdown, Scheduler
-from ottla.ports import Done, EntryExists, NoEntry, Now, Steps, StorageFailed, TryAgain, VersionConflict
+from ottla.ports import Done, DuplicateEntry, NoEntry, Now, Steps, StorageFailed, TryAgain, VersionConflict
 from ottla.sim.clock import SimClock
 from ottla.wire import Malformed
 
@@ -68,7 +68,7 @@ REFUSALS = [
     StorageFailed("f", "No space left on device"),
     Malformed("Fetch", 4, "topics", 7, "cut off"),
     VersionConflict("/v"),
-    EntryExists("/e"),
+    DuplicateEntry("/e"),
     NoEntry("/n"),
 ]
 

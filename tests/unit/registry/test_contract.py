@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.net.disk.disk import RealDisk
-from ottla.ports import NEW, Change, Entry, EntryExists, NoEntry, Registry, VersionConflict
+from ottla.ports import NEW, Change, DuplicateEntry, Entry, NoEntry, Registry, VersionConflict
 from ottla.registry.journal import JournalRegistry
 from ottla.sim.disk import SimDisk
 from ottla.sim.registry import MemoryRegistry, MemoryTree
@@ -58,7 +58,7 @@ def test_parents_are_made_and_children_listed(reopen: Reopen) -> None:
 def test_what_is_expected_wrongly_changes_nothing(reopen: Reopen) -> None:
     registry = reopen()
     make_entry(registry, "/a", b"1")
-    with pytest.raises(EntryExists):
+    with pytest.raises(DuplicateEntry):
         make_entry(registry, "/a", b"2")
     with pytest.raises(VersionConflict):
         put_entry(registry, "/a", b"2", version=7)
@@ -85,7 +85,7 @@ def test_removing_an_entry_removes_all_below_it_and_nothing_beside_it(reopen: Re
 def test_several_changes_are_made_all_or_none(reopen: Reopen) -> None:
     registry = reopen()
     make_entry(registry, "/there")
-    with pytest.raises(EntryExists):
+    with pytest.raises(DuplicateEntry):
         registry.commit([Change("/new", b"1", NEW), Change("/there", b"1", NEW)])
     assert registry.get("/new") is None
     registry.commit([Change("/new", b"1", NEW), Change("/new", b"2", 0), Change("/there", None)])
@@ -135,7 +135,7 @@ class PlainEntries(dict[str, Entry]):
         for path, value, version, is_ephemeral, *_ in changes:
             known = after.get(path)
             if version == NEW and known is not None:
-                raise EntryExists(path)
+                raise DuplicateEntry(path)
             if known is None and (value is None or version not in (None, NEW)):
                 raise NoEntry(path)
             if known is not None and version not in (None, known.version):
@@ -184,6 +184,6 @@ def test_both_registries_answer_every_sequence_of_changes_as_the_model_does(batc
 def result(registry: Registry | PlainEntries, changes: list[Change]) -> type[Exception] | None:
     try:
         registry.commit(changes)
-    except (EntryExists, NoEntry, VersionConflict) as refused:
+    except (DuplicateEntry, NoEntry, VersionConflict) as refused:
         return type(refused)
     return None

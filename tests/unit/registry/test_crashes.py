@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ottla.ports import NEW, Change, CommitSteps, Entry, EntryExists, StorageFailed
+from ottla.ports import NEW, Change, CommitSteps, DuplicateEntry, Entry, StorageFailed
 from ottla.registry.generations import COPY, DIRECTORIES, FIRST, numbers
 from ottla.registry.journal import JournalRegistry
 from ottla.registry.renewal import STEP_BYTES, NewJournal
@@ -259,7 +259,7 @@ def test_a_commit_waits_for_the_one_before_and_both_are_there() -> None:
     disk = CutDisk()
     registry = JournalRegistry.open(disk)
     steps, told = begun(registry, "/a")
-    with pytest.raises(EntryExists):
+    with pytest.raises(DuplicateEntry):
         registry.commit([Change("/a", b"other", NEW)])
     make_entry(registry, "/b")
     disk.run_syncs()

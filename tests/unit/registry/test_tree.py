@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.ports import Change, EntryExists, NoEntry, VersionConflict
+from ottla.ports import Change, DuplicateEntry, NoEntry, VersionConflict
 from ottla.registry.tree import FREED_AT_ONCE, StoredEntry, Tree
 from tests.unit.registry.test_contract import CHANGES
 
@@ -36,7 +36,7 @@ def test_a_fork_holds_what_it_held_and_a_commit_that_is_taken_back_leaves_no_tra
             forks.append((tree.fork(), before))
         try:
             undo = tree.commit(changes)
-        except (EntryExists, NoEntry, VersionConflict):
+        except (DuplicateEntry, NoEntry, VersionConflict):
             assert held(tree) == before
             continue
         if is_taken_back:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.ports import NEW, Change, Condition, EntryExists, RegistryAway, SessionEvent
+from ottla.ports import NEW, Change, Condition, DuplicateEntry, RegistryAway, SessionEvent
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.process import Cuts, SimProcess
 from ottla.sim.shared_registry import REGISTRY, RegistryWeather, SimSharedRegistry
@@ -177,7 +177,7 @@ def test_without_a_quorum_nobody_is_answered_and_no_session_ends(client: Client,
 
 def test_a_rival_can_be_quicker(client: Client, ensemble: SimEnsemble) -> None:
     ensemble.before_commit.append(lambda: ensemble.put(Change("/controller", b"2", NEW)))
-    with pytest.raises(EntryExists):
+    with pytest.raises(DuplicateEntry):
         client.commit(Change("/controller", b"1", NEW, ephemeral=True))
 
 
@@ -211,6 +211,6 @@ def test_who_writes_sees_all_that_went_before_it(client: Client, ensemble: SimEn
 def test_who_is_refused_sees_why(client: Client, ensemble: SimEnsemble) -> None:
     client.registry.lag(60_000)
     ensemble.put(Change("/a", b"1"))
-    with pytest.raises(EntryExists):
+    with pytest.raises(DuplicateEntry):
         client.commit(Change("/a", b"2", NEW))
     assert client.read("/a")[0].value == b"1"

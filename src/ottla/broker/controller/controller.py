@@ -397,7 +397,7 @@ class Controller:
     def _answered(self, request: ControlRequest, response: Any) -> None:
         if response.error_code:
             level = logging.INFO if response.error_code in STALE else logging.ERROR
-            log.log(level, "broker %d refused %s: %s", request.node_id, _told(request), error_name(response.error_code))
+            log.log(level, "broker %d refused %s: %s", request.node_id, _describe_request(request), error_name(response.error_code))
         elif isinstance(request.message, LeaderAndIsrRequest):
             self._soon(None, partial(_roles_answered, request.node_id, response))
         if request.deleted:
@@ -413,7 +413,7 @@ class Controller:
         self._soon("refused deletions", lambda reign: reign.topics.ask_again())
 
 
-def _told(request: ControlRequest) -> str:
+def _describe_request(request: ControlRequest) -> str:
     if isinstance(request.message, LeaderAndIsrRequest):
         return "its roles"
     return "to stop replicas" if isinstance(request.message, StopReplicaRequest) else "metadata"

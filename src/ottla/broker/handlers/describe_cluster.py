@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.security.rights import NOT_ASKED, Rights
 from ottla.broker.serving.addresses import Addresses
-from ottla.broker.serving.first_news import FirstNews
+from ottla.broker.serving.metadata_waits import MetadataWaits
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
@@ -23,7 +23,7 @@ def describe_cluster(
     cluster: ClusterImage,
     addresses: Addresses,
     rights: Rights,
-    news: FirstNews,
+    metadata_waits: MetadataWaits,
 ) -> Reply:
     """Describe the brokers that have the client's listener. Controllers are not described, because they have no listeners."""
     body = request.body
@@ -46,4 +46,4 @@ def describe_cluster(
             cluster_authorized_operations=rights.cluster_operations(request.peer) if asks else NOT_ASKED,
         )
 
-    return news.awaited(request.now, described)
+    return metadata_waits.delay(request.now, described)

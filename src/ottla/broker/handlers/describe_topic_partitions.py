@@ -14,7 +14,7 @@ from typing import Final
 
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.first_news import FirstNews
+from ottla.broker.serving.metadata_waits import MetadataWaits
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.parts import Parts, ResponseWriter, sorted_slowly
 from ottla.broker.serving.purgatory import Reply
@@ -49,13 +49,13 @@ def describe_topic_partitions(
     cluster: ClusterImage,
     describer: PartitionDescriber,
     rights: Rights,
-    news: FirstNews,
+    metadata_waits: MetadataWaits,
 ) -> Reply:
     """Describe the requested topics, or all topics if none is requested, from the cursor on; `next_cursor` is the next position.
 
     A cursor at a topic that is not requested, or at a negative partition, is refused with INVALID_REQUEST.
     """
-    return news.awaited(request.now, partial(_described_slowly, request, cluster, describer, rights))
+    return metadata_waits.delay(request.now, partial(_described_slowly, request, cluster, describer, rights))
 
 
 def _described_slowly(

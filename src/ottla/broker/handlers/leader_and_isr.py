@@ -6,7 +6,7 @@ leader's recovery state (KIP-704).
 
 from __future__ import annotations
 
-from ottla.broker.replication.controller_words import roles
+from ottla.broker.replication.controller_messages import read_roles
 from ottla.broker.replication.replica_manager import Errors, ReplicaManager
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.parts import Parts, ResponseWriter
@@ -38,7 +38,7 @@ def leader_and_isr(request: Request[LeaderAndIsrRequest], replicas: ReplicaManag
     def taken() -> Steps[None]:
         replicas.leader_addresses.update({each.broker_id: (each.host_name, each.port) for each in body.live_leaders})
         for part in request.parts():
-            told = list(roles(part.body, version))
+            told = list(read_roles(part.body, version))
             errors = yield from replicas.take_roles(told)
             writer.add(_response(errors, {role.topic: role.topic_id for role in told}, version))
             yield None

@@ -16,7 +16,7 @@ from ottla.broker.security.rights import NOT_ASKED, Rights
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.all_topics import TOPICS, AllTopics, Asker, described_topic
 from ottla.broker.serving.authorization import Operation, Resource
-from ottla.broker.serving.first_news import FirstNews
+from ottla.broker.serving.metadata_waits import MetadataWaits
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.parts import Parts
 from ottla.broker.serving.purgatory import Purgatory, Reply
@@ -65,7 +65,7 @@ class MetadataContext(NamedTuple):
     all_topics: AllTopics
     rights: Rights
     purgatory: Purgatory
-    news: FirstNews
+    metadata_waits: MetadataWaits
 
 
 @serves(
@@ -74,7 +74,7 @@ class MetadataContext(NamedTuple):
 )
 def metadata(request: Request[MetadataRequest], context: MetadataContext) -> Reply:
     """Describe the brokers and the requested topics, or all topics if none is named. Create missing topics if allowed."""
-    return context.news.awaited(request.now, partial(_described, request, context))
+    return context.metadata_waits.delay(request.now, partial(_described, request, context))
 
 
 def _described(request: Request[MetadataRequest], context: MetadataContext) -> Reply:
@@ -85,7 +85,7 @@ def _described(request: Request[MetadataRequest], context: MetadataContext) -> R
     if request.version < ASKED_BY_ID_FROM and any(asked.topic_id != NO_ID or asked.name is None for asked in body.topics):
         return _not_by_id(body.topics)
     hidden = _hidden(request, context)
-    if not context.news.have_come:
+    if not context.metadata_waits.has_metadata:
         return _named(request, context, dict.fromkeys(_missing(context.cluster, body.topics), LEADER_NOT_AVAILABLE) | hidden)
     if body.allow_auto_topic_creation and context.settings.value.auto_create_topics_enable:
         missing = [name for name in _missing(context.cluster, body.topics) if name not in hidden]

@@ -7,7 +7,7 @@ partition.
 from __future__ import annotations
 
 from ottla.broker.coordination.groups import GroupCoordinators
-from ottla.broker.replication.controller_words import stops
+from ottla.broker.replication.controller_messages import read_stops
 from ottla.broker.replication.replica_manager import Errors, ReplicaManager
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.parts import Parts, ResponseWriter
@@ -41,8 +41,8 @@ def stop_replica(request: Request[StopReplicaRequest], replicas: ReplicaManager,
 
     def stopped() -> Steps[None]:
         for part in request.parts():
-            errors = yield from replicas.stop_replicas(stops(part.body))
-            gone = {stop.topic for stop in stops(part.body) if stop.is_deleted}
+            errors = yield from replicas.stop_replicas(read_stops(part.body))
+            gone = {stop.topic for stop in read_stops(part.body) if stop.is_deleted}
             yield from groups.awaits_forgotten(gone)
             errors |= {one: KAFKA_STORAGE_ERROR for one in errors if one[0] in gone and groups.is_forgetting(one[0])}
             writer.add(_response(errors))

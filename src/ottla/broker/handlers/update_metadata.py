@@ -5,8 +5,8 @@ An outdated controller epoch is refused. Version 5 groups partitions by topic, a
 
 from __future__ import annotations
 
-from ottla.broker.replication.cluster_news import ClusterNews
-from ottla.broker.replication.controller_words import Nodes, brokers, topics
+from ottla.broker.replication.controller_messages import Nodes, read_brokers, read_topics
+from ottla.broker.replication.image_updates import ImageUpdates
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.parts import Parts
 from ottla.broker.serving.purgatory import Reply
@@ -19,10 +19,10 @@ PARTS = Parts(((("topic_states", "partition_states"), ()), (("ungrouped_partitio
 
 
 @serves(UpdateMetadataRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, parts=PARTS, to_the_end=True)
-def update_metadata(request: Request[UpdateMetadataRequest], news: ClusterNews) -> Steps[Reply]:
+def update_metadata(request: Request[UpdateMetadataRequest], updates: ImageUpdates) -> Steps[Reply]:
     """Apply the brokers and topics of the request to this broker's cluster image."""
     body, version = request.body, request.version
     nodes = Nodes()
-    live, told = brokers(body, version), (topics(part.body, version, nodes) for part in request.parts())
-    error_code = yield from news.take(body.controller_epoch, body.broker_epoch, body.controller_id, live, told)
+    live, told = read_brokers(body, version), (read_topics(part.body, version, nodes) for part in request.parts())
+    error_code = yield from updates.apply(body.controller_epoch, body.broker_epoch, body.controller_id, live, told)
     return UpdateMetadataResponse(error_code=error_code)

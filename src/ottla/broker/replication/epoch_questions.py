@@ -9,7 +9,7 @@ import logging
 from collections.abc import Collection
 
 from ottla.broker.replication.fetch_responses import Taking
-from ottla.broker.replication.fetched_partition import Followed
+from ottla.broker.replication.fetched_replica import FetchedReplica
 from ottla.broker.replication.fetcher_context import Copier
 from ottla.cluster.replicas.truncation import EpochEnd
 from ottla.ports import Steps, StorageFailed, SyncFailed
@@ -28,7 +28,7 @@ class EpochQuestions:
         self._fetcher = fetcher
         self._taking = taking
 
-    def steps(self, due: Collection[Followed]) -> Steps[None]:
+    def steps(self, due: Collection[FetchedReplica]) -> Steps[None]:
         """Truncate the logs of these partitions to where they diverge from the leader's."""
         version = self._fetcher.context.settings.value.inter_broker_protocol_version.version(OffsetForLeaderEpochRequest)
         asked = {one.replica.key[1:]: one for one in due if version >= 0 and one.replica.log.leader_epoch != NO_EPOCH}
@@ -38,7 +38,7 @@ class EpochQuestions:
         if asked:
             yield from self._ask(asked, version)
 
-    def _ask(self, asked: dict[tuple[str, int], Followed], version: int) -> Steps[None]:
+    def _ask(self, asked: dict[tuple[str, int], FetchedReplica], version: int) -> Steps[None]:
         request = OffsetForLeaderEpochRequest(replica_id=self._fetcher.context.node_id)
         topics: dict[str, OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = {}
         for followed in asked.values():
@@ -67,7 +67,7 @@ class EpochQuestions:
         for followed in left.values():
             self._fetcher.rest(followed)
 
-    def _cut(self, followed: Followed, told: EpochEnd) -> Steps[None]:
+    def _cut(self, followed: FetchedReplica, told: EpochEnd) -> Steps[None]:
         try:
             is_final = yield from self._taking.cut_back(followed, told)
         except SyncFailed as failure:

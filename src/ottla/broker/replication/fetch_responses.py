@@ -1,6 +1,6 @@
 """The processing of a fetch response, partition by partition: records are appended, diverging logs are truncated.
 
-Depends on followed partitions and responses, and neither on sessions nor on the time of the next fetch.
+Depends on replicas that are fetched and responses, and neither on sessions nor on the time of the next fetch.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from ottla.broker.releases.interbroker_versions import ProtocolVersion
 from ottla.broker.replication.fetch_session import Identity
-from ottla.broker.replication.fetched_partition import Followed
+from ottla.broker.replication.fetched_replica import FetchedReplica
 from ottla.broker.replication.fetcher_context import Copier
 from ottla.cluster.replicas.truncation import EpochEnd, cut
 from ottla.ports import Steps, StorageFailed, SyncFailed
@@ -50,9 +50,9 @@ class Taking:
     def __init__(self, fetcher: Copier) -> None:
         self._fetcher = fetcher
 
-    def steps(self, answer: FetchResponse, held: Mapping[Identity, Followed], *, uses_ids: bool) -> Steps[None]:
+    def steps(self, answer: FetchResponse, held: Mapping[Identity, FetchedReplica], *, uses_ids: bool) -> Steps[None]:
         """Process a response. `held` are the partitions that it may contain."""
-        astray: list[Followed] = []
+        astray: list[FetchedReplica] = []
         for topic in answer.responses:
             name = bytes(topic.topic_id) if uses_ids else topic.topic
             for data in topic.partitions:
@@ -69,7 +69,7 @@ class Taking:
         if astray:
             yield from self._find(astray)
 
-    def _is_expected(self, followed: Followed) -> bool:
+    def _is_expected(self, followed: FetchedReplica) -> bool:
         """Return whether a partition's response may be used: the log still ends where the fetch began."""
         if not followed.is_current:
             self._fetcher.give_up(followed)
@@ -80,7 +80,7 @@ class Taking:
             and followed.asked_offset == followed.replica.log.log_end_offset
         )
 
-    def _refused(self, followed: Followed, error_code: int) -> None:
+    def _refused(self, followed: FetchedReplica, error_code: int) -> None:
         if error_code == FENCED_LEADER_EPOCH:
             log.info(
                 "%s: its leader has a newer epoch than %d; waiting for the controller's update", followed, followed.leader_epoch
@@ -91,7 +91,7 @@ class Taking:
         log.log(level, "%s is not fetched from broker %d: %s", followed, self._fetcher.leader, ERRORS[error_code].sentence)
         self._fetcher.rest(followed)
 
-    def _take(self, followed: Followed, data: PartitionData) -> Steps[None]:
+    def _take(self, followed: FetchedReplica, data: PartitionData) -> Steps[None]:
         try:
             if data.diverging_epoch is None:
                 before = followed.replica.log.log_end_offset
@@ -112,7 +112,7 @@ class Taking:
             log.error("%s: the disk refused what its leader has: %s; it is tried again", followed, failure)
             self._fetcher.rest(followed)
 
-    def _append(self, followed: Followed, data: PartitionData, before: int) -> None:
+    def _append(self, followed: FetchedReplica, data: PartitionData, before: int) -> None:
         """Append the records of a response to a fetch that began at the log end `before`.
 
         Raise `BadBatch` and `StorageFailed`.
@@ -134,7 +134,7 @@ class Taking:
         elif size:
             self._fetcher.rest(followed)  # otherwise a partition without progress would be fetched endlessly
 
-    def cut_back(self, followed: Followed, told: EpochEnd) -> Steps[bool]:
+    def cut_back(self, followed: FetchedReplica, told: EpochEnd) -> Steps[bool]:
         """Truncate records that the leader does not have, and return whether both logs agree afterwards. Raise `StorageFailed`."""
         replica = followed.replica
         before = replica.log.log_end_offset, replica.log.leader_epoch
@@ -152,7 +152,7 @@ class Taking:
 
     # Out of range
 
-    def _find(self, astray: Sequence[Followed]) -> Steps[None]:
+    def _find(self, astray: Sequence[FetchedReplica]) -> Steps[None]:
         """Move partitions whose fetch offset is out of range to the leader's first or last offset.
 
         This follows an unclean election, or the leader's deletion of records that are not copied yet.
@@ -160,7 +160,7 @@ class Taking:
         latest = yield from self._offsets(astray, LATEST)
         ahead = [one for one in astray if one in latest and latest[one] < one.replica.log.log_end_offset]
         behind = [one for one in astray if one in latest and one not in ahead]
-        earliest: dict[Followed, int] = {}
+        earliest: dict[FetchedReplica, int] = {}
         if behind:
             earliest = yield from self._offsets(behind, EARLIEST)
         for followed in astray:
@@ -174,7 +174,7 @@ class Taking:
                 self._fetcher.rest(followed)
             yield None
 
-    def _moved(self, followed: Followed, offset: int, *, starts: bool) -> Steps[None]:
+    def _moved(self, followed: FetchedReplica, offset: int, *, starts: bool) -> Steps[None]:
         replica, end_offset = followed.replica, followed.replica.log.log_end_offset
         try:
             if not starts:
@@ -191,12 +191,12 @@ class Taking:
             return
         self._fetcher.name_again(followed)
 
-    def _offsets(self, partitions: Sequence[Followed], mark: int) -> Steps[dict[Followed, int]]:
+    def _offsets(self, partitions: Sequence[FetchedReplica], mark: int) -> Steps[dict[FetchedReplica, int]]:
         """Return the leader's first or last offset of each partition for which the leader returns one."""
         context = self._fetcher.context
         protocol: ProtocolVersion = context.settings.value.inter_broker_protocol_version
         request = ListOffsetsRequest(replica_id=context.node_id)
-        asked: dict[tuple[str, int], Followed] = {}
+        asked: dict[tuple[str, int], FetchedReplica] = {}
         topics: dict[str, ListOffsetsRequest.ListOffsetsTopic] = {}
         for one in partitions:
             replica = one.replica
@@ -209,7 +209,7 @@ class Taking:
             asked[replica.topic, replica.index] = one
         request.topics = list(topics.values())
         answer = yield from self._fetcher.asked(request, protocol.version(ListOffsetsRequest))
-        found: dict[Followed, int] = {}
+        found: dict[FetchedReplica, int] = {}
         for topic in () if answer is None else answer.topics:
             for told in topic.partitions:
                 offset = told.old_style_offsets[0] if told.old_style_offsets else told.offset

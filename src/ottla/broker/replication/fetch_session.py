@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.broker.replication.fetched_partition import Followed
+from ottla.broker.replication.fetched_replica import FetchedReplica
 from ottla.wire.api.fetch import FetchRequest
 
 NO_SESSION = 0
@@ -24,7 +24,7 @@ class FollowerSession:
         self.id = NO_SESSION
         self.epoch = FIRST_EPOCH
         self.uses_ids = False
-        self.held: dict[Identity, Followed] = {}
+        self.held: dict[Identity, FetchedReplica] = {}
         self._forgotten: dict[Identity, tuple[str, bytes]] = {}
 
     @property
@@ -48,17 +48,17 @@ class FollowerSession:
         else:
             self.epoch = 1 if self.epoch in (NO_EPOCH, LAST_EPOCH) else self.epoch + 1
 
-    def forget(self, followed: Followed) -> None:
+    def forget(self, followed: FetchedReplica) -> None:
         """Remove a partition from the leader's session."""
         identity = self.identity(followed)
         if self.held.get(identity) is followed:
             del self.held[identity]
             self._forgotten[identity] = followed.replica.topic, followed.topic_id
 
-    def identity(self, followed: Followed) -> Identity:
+    def identity(self, followed: FetchedReplica) -> Identity:
         return (followed.topic_id if self.uses_ids else followed.replica.topic), followed.replica.index
 
-    def name(self, named: Iterable[Followed], request: FetchRequest, max_bytes: int, *, by_epoch: bool) -> None:
+    def name(self, named: Iterable[FetchedReplica], request: FetchRequest, max_bytes: int, *, by_epoch: bool) -> None:
         """Set the session in a request, its partitions `named` to add or update, and the partitions to remove."""
         request.session_id, request.session_epoch = self.id, self.epoch
         if self.is_full:
@@ -72,7 +72,7 @@ class FollowerSession:
             if topic is None:
                 topic = topics[replica.topic] = FetchRequest.FetchTopic(topic=replica.topic, topic_id=followed.topic_id)
                 request.topics.append(topic)
-            topic.partitions.append(followed.asked(max_bytes, by_epoch=by_epoch))
+            topic.partitions.append(followed.fetch_request(max_bytes, by_epoch=by_epoch))
         forgotten: dict[str, FetchRequest.ForgottenTopic] = {}
         for (_, index), (name, topic_id) in () if self.is_full else self._forgotten.items():
             gone = forgotten.get(name)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.quotas.replication import ReplicationQuota
-from ottla.broker.replication.fetched_partition import Followed
+from ottla.broker.replication.fetched_replica import FetchedReplica
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.ports import Steps
@@ -28,7 +28,7 @@ class FetcherContext(NamedTuple):
     quota: ReplicationQuota
     broker_epoch: Callable[[], int]
     address: Callable[[int], tuple[str, int] | None]
-    begin_at: Callable[[Followed, int], None]
+    begin_at: Callable[[FetchedReplica, int], None]
 
 
 class Copier(Protocol):
@@ -40,16 +40,16 @@ class Copier(Protocol):
     @property
     def context(self) -> FetcherContext: ...
 
-    def is_followed(self, followed: Followed) -> bool:
+    def is_followed(self, followed: FetchedReplica) -> bool:
         """Return whether this fetcher still copies a partition, in this leader epoch."""
 
-    def name_again(self, followed: Followed) -> None:
+    def name_again(self, followed: FetchedReplica) -> None:
         """Name a partition in the next request, because its log end or start has changed."""
 
-    def rest(self, followed: Followed, ms: int | None = None) -> None:
+    def rest(self, followed: FetchedReplica, ms: int | None = None) -> None:
         """Pause a partition for `ms`, or for replica.fetch.backoff.ms if None."""
 
-    def give_up(self, followed: Followed) -> None:
+    def give_up(self, followed: FetchedReplica) -> None:
         """Stop copying a partition until the controller's next update."""
 
     def asked(self, message: Message, version: int) -> Steps[Any]:

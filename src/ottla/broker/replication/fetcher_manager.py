@@ -14,7 +14,7 @@ from ottla.broker.interbroker.channels import Channels
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.quotas.replication import ReplicationQuota
 from ottla.broker.releases.interbroker_versions import Switch
-from ottla.broker.replication.fetched_partition import Followed
+from ottla.broker.replication.fetched_replica import FetchedReplica
 from ottla.broker.replication.fetcher_context import FetcherContext
 from ottla.broker.replication.replica import Replica
 from ottla.broker.replication.replica_fetcher import ReplicaFetcher
@@ -50,7 +50,7 @@ class ReplicaFetchers:
         self._context = FetcherContext(node_id, channels, scheduler, settings, quota, broker_epoch, address, self._begin_later)
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
         self._number = settings.value.num_replica_fetchers
-        self._starts: dict[Followed, int] = {}
+        self._starts: dict[FetchedReplica, int] = {}
         settings.told.append(self._spread)
 
     def follow(self, replicas: Sequence[Replica]) -> None:
@@ -59,7 +59,7 @@ class ReplicaFetchers:
             if isinstance(replica.replicas, FollowerState):
                 leader = replica.replicas.leader
                 fetcher = self._fetcher(leader, crc32(str(replica).encode()) % self._number)
-                fetcher.add(Followed(replica, replica.replicas.topic_id, is_truncating=not self._is_cut_by_fetches(replica)))
+                fetcher.add(FetchedReplica(replica, replica.replicas.topic_id, is_truncating=not self._is_cut_by_fetches(replica)))
 
     def stop(self, replicas: Sequence[Replica]) -> None:
         """Stop copying replicas."""
@@ -106,7 +106,7 @@ class ReplicaFetchers:
 
     # Where logs begin
 
-    def _begin_later(self, followed: Followed, offset: int) -> None:
+    def _begin_later(self, followed: FetchedReplica, offset: int) -> None:
         """Advance a log start offset to the leader's. One later job advances many offsets, in parallel with fetches."""
         self._starts[followed] = offset
         self._scheduler.begin("log starts of followers", self._noted())

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from ottla.broker.replication.fetched_partition import Followed
+from ottla.broker.replication.fetched_replica import FetchedReplica
 from ottla.ports import Done, Steps
 
 
@@ -18,10 +18,10 @@ class Flushed:
     """The syncs of copied records that one fetcher waits for."""
 
     def __init__(self) -> None:
-        self._owing: dict[Followed, None] = {}
+        self._owing: dict[FetchedReplica, None] = {}
         self._waiting: Done | None = None
 
-    def steps(self, named: Iterable[Followed]) -> Steps[None]:
+    def steps(self, named: Iterable[FetchedReplica]) -> Steps[None]:
         """Wait until the records of these partitions that must be flushed are synced."""
         while owing := [followed for followed in named if followed.replica.owes_sync and followed.is_current]:
             self._owing = dict.fromkeys(owing)
@@ -31,14 +31,14 @@ class Flushed:
             if self._owing:
                 yield self._wait
 
-    def forget(self, followed: Followed) -> None:
+    def forget(self, followed: FetchedReplica) -> None:
         """End the wait for a partition that is no longer copied, because its log can be truncated before the sync."""
         self._is_over(followed, 0)
 
     def _wait(self, done: Done) -> None:
         self._waiting = done
 
-    def _is_over(self, followed: Followed, error_code: int) -> None:
+    def _is_over(self, followed: FetchedReplica, error_code: int) -> None:
         if followed not in self._owing:
             return
         del self._owing[followed]

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.replication.controller_words import NO_EPOCH, RoleTold, StopTold
+from ottla.broker.replication.controller_messages import NO_EPOCH, ReplicaRole, ReplicaStop
 from ottla.broker.replication.replica import Replica
 from ottla.cluster.image import NO_TOPIC_ID, ClusterImage, PartitionImage
-from ottla.cluster.metadata_updates import TAKEN_AT_ONCE, ToldTopic, has_left
+from ottla.cluster.metadata_updates import TAKEN_AT_ONCE, TopicUpdate, has_left
 from ottla.ports import Steps
 
 
@@ -25,25 +25,25 @@ class MovedReplicas:
         self._partitions = partitions
         self._image = image
 
-    def left(self, told: Iterable[ToldTopic]) -> Steps[list[StopTold]]:
+    def left(self, told: Iterable[TopicUpdate]) -> Steps[list[ReplicaStop]]:
         """Return the replicas with a role here that have moved, by the metadata of these topics."""
-        found: list[StopTold] = []
+        found: list[ReplicaStop] = []
         for topic in told:
             for number, one in enumerate(topic.partitions, 1):
                 if self._is_left(topic, one.image):
-                    found.append(StopTold(topic.name, one.image.index, NO_EPOCH, is_deleted=True))
+                    found.append(ReplicaStop(topic.name, one.image.index, NO_EPOCH, is_deleted=True))
                 if number % TAKEN_AT_ONCE == 0:
                     yield None
         return found
 
-    def _is_left(self, topic: ToldTopic, told: PartitionImage) -> bool:
+    def _is_left(self, topic: TopicUpdate, told: PartitionImage) -> bool:
         replica = self._partitions.get(topic.name, told.index)
         if not isinstance(replica, Replica) or not replica.has_role or replica.offline is not None:
             return False
         is_the_same = topic.topic_id == replica.topic_id != NO_TOPIC_ID
         return is_the_same and has_left(self._node_id, replica.leader_epoch, told)
 
-    def knows_better(self, role: RoleTold) -> bool:
+    def knows_better(self, role: ReplicaRole) -> bool:
         """Return whether a role is outdated, because the metadata shows that the replica has moved to other brokers."""
         topic = self._image.topics.get(role.topic)
         if topic is None or topic.topic_id != role.topic_id or role.topic_id == NO_TOPIC_ID or role.index >= len(topic.partitions):

@@ -14,7 +14,7 @@ from typing import Any
 from ottla.broker.replication.epoch_questions import EpochQuestions
 from ottla.broker.replication.fetch_responses import Taking
 from ottla.broker.replication.fetch_session import TOPIC_IDS_FROM, FollowerSession
-from ottla.broker.replication.fetched_partition import Followed
+from ottla.broker.replication.fetched_replica import FetchedReplica
 from ottla.broker.replication.fetcher_context import FetcherContext
 from ottla.broker.replication.flush_before_fetch import Flushed
 from ottla.cluster.image import NO_TOPIC_ID
@@ -45,12 +45,12 @@ class ReplicaFetcher:
         self.context = context
         self.lane = f"fetcher-{number}"
         self._session = FollowerSession()
-        self._followed: dict[tuple[str, int], Followed] = {}
-        self._due: dict[Followed, None] = {}
+        self._followed: dict[tuple[str, int], FetchedReplica] = {}
+        self._due: dict[FetchedReplica, None] = {}
         """The partitions that the next request must name."""
-        self._resting: list[tuple[int, int, Followed]] = []
+        self._resting: list[tuple[int, int, FetchedReplica]] = []
         self._rests = 0
-        self._uncertain: dict[Followed, None] = {}
+        self._uncertain: dict[FetchedReplica, None] = {}
         """Partitions whose log can diverge from the leader's. The leader is asked about them before a fetch."""
         self._flushed = Flushed()
         self._nameless = 0
@@ -62,12 +62,12 @@ class ReplicaFetcher:
         return len(self._followed)
 
     @property
-    def followed(self) -> Iterable[Followed]:
+    def followed(self) -> Iterable[FetchedReplica]:
         return self._followed.values()
 
     # Partitions
 
-    def add(self, followed: Followed) -> None:
+    def add(self, followed: FetchedReplica) -> None:
         """Begin to copy a partition, or continue in a new leader epoch."""
         self.remove(followed.replica.topic, followed.replica.index)
         self._followed[followed.replica.topic, followed.replica.index] = followed
@@ -87,16 +87,16 @@ class ReplicaFetcher:
             if not self._followed:
                 self._wake()
 
-    def is_followed(self, followed: Followed) -> bool:
+    def is_followed(self, followed: FetchedReplica) -> bool:
         """Return whether this fetcher still copies the partition."""
         return self._followed.get((followed.replica.topic, followed.replica.index)) is followed and followed.is_current
 
-    def name_again(self, followed: Followed) -> None:
+    def name_again(self, followed: FetchedReplica) -> None:
         """Name a partition in the next request, because its log end or start has changed."""
         if self.is_followed(followed) and not followed.rests_until_ms:
             (self._uncertain if followed.is_truncating else self._due)[followed] = None
 
-    def rest(self, followed: Followed, ms: int | None = None) -> None:
+    def rest(self, followed: FetchedReplica, ms: int | None = None) -> None:
         """Pause a partition for `ms`, or for replica.fetch.backoff.ms if None."""
         if not self.is_followed(followed):
             return
@@ -108,7 +108,7 @@ class ReplicaFetcher:
         self._rests += 1
         heapq.heappush(self._resting, (followed.rests_until_ms, self._rests, followed))
 
-    def give_up(self, followed: Followed) -> None:
+    def give_up(self, followed: FetchedReplica) -> None:
         """Stop copying a partition until the controller's next update."""
         if self._followed.get((followed.replica.topic, followed.replica.index)) is followed:
             self.remove(followed.replica.topic, followed.replica.index)
@@ -210,7 +210,7 @@ class ReplicaFetcher:
 
     # Requests
 
-    def _ready(self) -> Iterator[Followed]:
+    def _ready(self) -> Iterator[FetchedReplica]:
         """Return the partitions that can be fetched now."""
         return (one for one in self._followed.values() if not one.rests_until_ms and not one.is_truncating and one.is_current)
 

@@ -14,7 +14,7 @@ from functools import partial
 
 from ottla.broker.membership.membership import NOT_YET
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.replication.controller_words import EPOCH_DURING_DELETE, NO_EPOCH, RoleTold, StopTold
+from ottla.broker.replication.controller_messages import EPOCH_DURING_DELETE, NO_EPOCH, ReplicaRole, ReplicaStop
 from ottla.broker.replication.moved_replicas import MovedReplicas
 from ottla.broker.replication.replica import Replica, ReplicaPorts
 from ottla.broker.replication.topic_configs import TopicConfigs
@@ -23,7 +23,7 @@ from ottla.broker.serial_jobs import InTurn
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.directories import PartitionDirectories
 from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
-from ottla.cluster.metadata_updates import ToldTopic
+from ottla.cluster.metadata_updates import TopicUpdate
 from ottla.cluster.replicas.follower import FollowerState
 from ottla.cluster.replicas.leader import LeaderState
 from ottla.ports import Disk, Now, Steps, StorageFailed, TryAgain
@@ -187,7 +187,7 @@ class ReplicaManager:
 
         return (yield from self._turns.steps(taken()))
 
-    def take_roles(self, told: Iterable[RoleTold]) -> Steps[Errors]:
+    def take_roles(self, told: Iterable[ReplicaRole]) -> Steps[Errors]:
         """Apply roles, and return an error code per partition. Raise `RegistryAway`; the controller then sends the roles again."""
         asked = list(told)
         yield from self._configs.learn((role.topic, role.topic_id) for role in asked)
@@ -209,7 +209,7 @@ class ReplicaManager:
                 tell(current)
         return errors
 
-    def _take_id(self, role: RoleTold, followers: list[Replica]) -> None:
+    def _take_id(self, role: ReplicaRole, followers: list[Replica]) -> None:
         """Apply a topic id that arrives without a new role, from the first controller of version 2.8 or later.
 
         A later controller of an older version sends no ids. This broker then fetches from its leaders by topic name.
@@ -229,7 +229,7 @@ class ReplicaManager:
             if role.assigned.leader_epoch == replica.leader_epoch and state.leader != NO_LEADER:
                 followers.append(replica)
 
-    def _role_error(self, role: RoleTold) -> int:
+    def _role_error(self, role: ReplicaRole) -> int:
         """Return the error code for a role; NONE if it can be applied."""
         replica = self._replica(role.topic, role.index)
         if replica is None:
@@ -247,7 +247,7 @@ class ReplicaManager:
             return STALE_CONTROLLER_EPOCH
         return NONE if self._ports.node_id in role.assigned.replicas else UNKNOWN_TOPIC_OR_PARTITION
 
-    def _take_role(self, role: RoleTold, followers: list[Replica]) -> int:
+    def _take_role(self, role: ReplicaRole, followers: list[Replica]) -> int:
         now = self._scheduler.now()
         replica = self._held(role, now)
         if replica.offline is not None:
@@ -271,7 +271,7 @@ class ReplicaManager:
                 followers.append(replica)
         return NONE
 
-    def _held(self, role: RoleTold, now: Now) -> Replica:
+    def _held(self, role: ReplicaRole, now: Now) -> Replica:
         held = self._partitions.get(role.topic, role.index)
         if held is None:
             config = self._settings.value.log_config(self._configs.of(role.topic, role.topic_id))
@@ -279,10 +279,10 @@ class ReplicaManager:
         assert isinstance(held, Replica), "a broker of a cluster holds nothing else"
         return held
 
-    def stop_replicas(self, told: Iterable[StopTold]) -> Steps[Errors]:
+    def stop_replicas(self, told: Iterable[ReplicaStop]) -> Steps[Errors]:
         """Stop replicas, and delete some of them. After the steps, no power failure can restore the deleted replicas."""
         errors: Errors = {}
-        gone: list[StopTold] = []
+        gone: list[ReplicaStop] = []
         for stop in told:
             errors[stop.topic, stop.index] = self._stop(stop)
             if stop.is_deleted and not errors[stop.topic, stop.index]:
@@ -298,13 +298,13 @@ class ReplicaManager:
             tell()
         return errors
 
-    def part_with(self, told: Iterable[ToldTopic]) -> Steps[None]:
+    def part_with(self, told: Iterable[TopicUpdate]) -> Steps[None]:
         """Delete replicas that have moved to other brokers, by the metadata of these topics."""
         left = yield from self._moved.left(told)
         if left:
             yield from self.stop_replicas(left)
 
-    def _stop(self, stop: StopTold) -> int:
+    def _stop(self, stop: ReplicaStop) -> int:
         replica = self._partitions.get(stop.topic, stop.index)
         if replica is None:
             return self._delete_directory(f"{stop.topic}-{stop.index}") if stop.is_deleted else NONE

@@ -10,9 +10,9 @@ from ottla.broker.interbroker.channels import Channels
 from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.replication.alter_partition import asked_isrs
-from ottla.broker.replication.cluster_news import ClusterNews
 from ottla.broker.replication.fetcher_manager import ReplicaFetchers
 from ottla.broker.replication.follower_fetches import Followers
+from ottla.broker.replication.image_updates import ImageUpdates
 from ottla.broker.replication.log_dir_failures import LogDirFailures
 from ottla.broker.replication.replica import Replica, ReplicaPorts
 from ottla.broker.replication.replica_manager import ReplicaManager
@@ -71,7 +71,7 @@ class Replication:
         self.manager = ReplicaManager(
             ports, partitions, directories, disk, image, configs, settings, scheduler, lambda: membership.oldest_epoch
         )
-        self.news = ClusterNews(registry, image, configs, self.manager, scheduler, changed, deleted, come, read_again)
+        self.updates = ImageUpdates(registry, image, configs, self.manager, scheduler, changed, deleted, come, read_again)
         manager, terms = self.manager, ports.terms
         self.followers = Followers(ports.node_id, image, settings, scheduler)
         self.fetchers = ReplicaFetchers(
@@ -95,4 +95,4 @@ class Replication:
 
     def rooms(self) -> dict[object, object]:
         """Return the replication's objects that handlers can take as parameters, by type."""
-        return {ReplicaManager: self.manager, ClusterNews: self.news}
+        return {ReplicaManager: self.manager, ImageUpdates: self.updates}

@@ -14,7 +14,7 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.rights import Rights
-from ottla.broker.serving.first_news import FirstNews
+from ottla.broker.serving.metadata_waits import MetadataWaits
 from ottla.broker.serving.purgatory import DelayedReply, Purgatory
 from ottla.broker.serving.request import Answer, Peer
 from ottla.broker.settings import SettingsInForce
@@ -46,7 +46,7 @@ class DialectParts(NamedTuple):
     rights: Rights
     purgatory: Purgatory
     checks: LongChecks
-    news: FirstNews
+    metadata_waits: MetadataWaits
     scheduler: Scheduler
     changes: Changes
     quotas: ClientQuotas

@@ -13,7 +13,7 @@ from typing import Final
 from ottla.broker.interbroker.broker_requests import BrokerAsker
 from ottla.broker.releases.traits import UNSEEN_MS
 from ottla.broker.scheduler import Scheduler
-from ottla.broker.serving.first_news import FirstNews
+from ottla.broker.serving.metadata_waits import MetadataWaits
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.defaults import default_topic, topic_on
 from ottla.cluster.decision import Decision
@@ -48,7 +48,7 @@ class TopicsByName:
         settings: SettingsInForce,
         asker: BrokerAsker,
         scheduler: Scheduler,
-        news: FirstNews,
+        metadata_waits: MetadataWaits,
         brokers: int,
         hurrying: Callable[[], AbstractContextManager[None]],
     ) -> None:
@@ -58,7 +58,7 @@ class TopicsByName:
         self._settings = settings
         self._asker = asker
         self._scheduler = scheduler
-        self._news = news
+        self._metadata_waits = metadata_waits
         self._brokers = brokers
         self._hurrying = hurrying
 
@@ -91,7 +91,7 @@ class TopicsByName:
         """Wait until the created topics have leaders."""
         until_ms = self._scheduler.now().mono_ms + MOST_WAIT_MS
         made = [each.name for each in decisions if is_there(each)]
-        yield from self._news.until(lambda: all(map(self._is_led, made)), until_ms)
+        yield from self._metadata_waits.wait_until(lambda: all(map(self._is_led, made)), until_ms)
         return [
             Decision(each.name, LEADER_NOT_AVAILABLE) if is_there(each) and not self._is_led(each.name) else each
             for each in decisions

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from ottla.broker.releases.interbroker_versions import Switch
-from ottla.broker.serving.first_news import FirstNews
+from ottla.broker.serving.metadata_waits import MetadataWaits
 from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.settings import SettingsInForce, topic_config_error
 from ottla.broker.topics.commits import Commits
@@ -53,7 +53,7 @@ class Topics:
         settings: SettingsInForce,
         random_bytes: Callable[[int], bytes],
         purgatory: Purgatory,
-        news: FirstNews,
+        metadata_waits: MetadataWaits,
         holds: Callable[[str], bool],
         *,
         is_alone: bool,
@@ -64,7 +64,7 @@ class Topics:
         self._settings = settings
         self._random_id: Callable[[], bytes] = partial(new_topic_id, random_bytes)
         self._purgatory = purgatory
-        self._news = news
+        self._metadata_waits = metadata_waits
         self._holds = holds
         self._is_alone = is_alone
 
@@ -141,7 +141,7 @@ class Topics:
         single broker waits at least `MOST_WAIT_MS`.
         """
         until_ms = now.mono_ms + (max(timeout_ms, MOST_WAIT_MS) if self._is_alone else timeout_ms)
-        yield from self._news.until(lambda: all(self._is_so(*one) for one in expected.items()), until_ms)
+        yield from self._metadata_waits.wait_until(lambda: all(self._is_so(*one) for one in expected.items()), until_ms)
         for name, count in expected.items():
             if not self._is_so(name, count):
                 late(name)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ottla.coord.consumer.assign import Partitions
 from ottla.coord.consumer.checks import Owned
 from ottla.coord.consumer.member import ConsumerMember, Epochs
-from ottla.coord.consumer.states import MOVES, NEXT, Hindrance, Move
+from ottla.coord.consumer.states import MOVES, NEXT, Hindrance, NextAssignment
 from ottla.wire.schema import Uuid
 
 NONE_OF_IT: Mapping[int, int] = {}
@@ -42,15 +42,15 @@ class Surroundings(NamedTuple):
 
 def must_begin_anew(member: ConsumerMember, around: Surroundings) -> bool:
     """Return whether a member must rejoin, because its stored state is unknown and it owns or perhaps owns partitions."""
-    return MOVES[member.state] is Move.WHEN_NOTHING_IS_OWNED and (around.owned is None or bool(around.owned))
+    return MOVES[member.state] is NextAssignment.WHEN_NOTHING_IS_OWNED and (around.owned is None or bool(around.owned))
 
 
 def reconcile(member: ConsumerMember, target: Target, around: Surroundings) -> ConsumerMember:
     """Return the member one step closer to its target; the same object if no step is possible now."""
     move = MOVES[member.state]
-    if move is Move.WHEN_THE_TARGET_IS_NEW and member.epoch == target.epoch:
+    if move is NextAssignment.WHEN_THE_TARGET_IS_NEW and member.epoch == target.epoch:
         return _without_unwanted(member, around) if around.changed else member
-    if move is Move.WHEN_ALL_IS_REVOKED and _still_owns(member.revoking, around.owned):
+    if move is NextAssignment.WHEN_ALL_IS_REVOKED and _still_owns(member.revoking, around.owned):
         return _without_unwanted(member, around) if around.changed else member
     return _next(member, target, around)
 

@@ -33,7 +33,7 @@ class GroupState(Enum):
     STABLE = "Stable"
 
 
-class Move(Enum):
+class NextAssignment(Enum):
     """The condition under which a member gets its next assignment."""
 
     WHEN_THE_TARGET_IS_NEW = auto()
@@ -42,11 +42,11 @@ class Move(Enum):
     WHEN_NOTHING_IS_OWNED = auto()
 
 
-MOVES: dict[MemberState, Move] = {
-    MemberState.STABLE: Move.WHEN_THE_TARGET_IS_NEW,
-    MemberState.UNREVOKED_PARTITIONS: Move.WHEN_ALL_IS_REVOKED,
-    MemberState.UNRELEASED_PARTITIONS: Move.ALWAYS,
-    MemberState.UNKNOWN: Move.WHEN_NOTHING_IS_OWNED,
+MOVES: dict[MemberState, NextAssignment] = {
+    MemberState.STABLE: NextAssignment.WHEN_THE_TARGET_IS_NEW,
+    MemberState.UNREVOKED_PARTITIONS: NextAssignment.WHEN_ALL_IS_REVOKED,
+    MemberState.UNRELEASED_PARTITIONS: NextAssignment.ALWAYS,
+    MemberState.UNKNOWN: NextAssignment.WHEN_NOTHING_IS_OWNED,
 }
 """The condition for each state. A member in the state UNKNOWN must revoke all its partitions and join again."""
 

@@ -39,8 +39,8 @@ class Context07(NamedTuple):
 
     def news_come(self, now: Now) -> Steps[None]:
         """Wait until the cluster's metadata image is loaded, which is after the start in a broker of a cluster."""
-        if not self.parts.news.have_come:
-            yield from self.parts.purgatory.awaited(self.parts.news.awaited(now, lambda: NO_REPLY))
+        if not self.parts.metadata_waits.has_metadata:
+            yield from self.parts.purgatory.awaited(self.parts.metadata_waits.delay(now, lambda: NO_REPLY))
 
     def may(self, asked: Asked07, operation: Operation, topic: str) -> bool:
         """Return whether ACLs allow a client the operation on a topic; log a refusal."""

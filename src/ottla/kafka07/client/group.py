@@ -23,7 +23,7 @@ from ottla.ports import (
     Change,
     Condition,
     Done,
-    EntryExists,
+    DuplicateEntry,
     NoEntry,
     RegistryAway,
     SessionEvent,
@@ -144,7 +144,7 @@ class Group07:
         if self._id is None:
             own = self._session_id = self._session_id or self._new_id()
             text = self._subscription.text() if self._subscription is not None else ""
-            with suppress(EntryExists):  # an attempt without an answer has already created the entry
+            with suppress(DuplicateEntry):  # an attempt without an answer has already created the entry
                 yield from self._registry.commit([Change(self._path(own), text.encode(), NEW, ephemeral=True)])
             if self._session_id != own:
                 raise RegistryAway(self._path(own), "the session has ended meanwhile")
@@ -206,7 +206,7 @@ class Group07:
         self._doubtful |= taken
         try:
             yield from self._written(changes, own)
-        except (EntryExists, VersionConflict, NoEntry):
+        except (DuplicateEntry, VersionConflict, NoEntry):
             return set()  # other members were quicker
         self._check(own)
         self._doubtful -= taken

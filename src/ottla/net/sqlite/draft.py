@@ -42,7 +42,7 @@ class CommitDraft:
         self._touched: dict[tuple[str, str], None] = {}
 
     def take(self, each: Change | Condition) -> None:
-        """Check a condition, or make a change. Raises `EntryExists`, `NoEntry`, `VersionConflict` or `RegistryRefused`."""
+        """Check a condition, or make a change. Raises `DuplicateEntry`, `NoEntry`, `VersionConflict` or `RegistryRefused`."""
         if isinstance(each, Change) and each.sequential:
             self._make_next(each)
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kazoo import exceptions as zookeeper
 
-from ottla.ports import EntryExists, NoEntry, RegistryAway, RegistryRefused, VersionConflict
+from ottla.ports import DuplicateEntry, NoEntry, RegistryAway, RegistryRefused, VersionConflict
 
 AWAY = (
     zookeeper.ConnectionLoss,
@@ -19,7 +19,7 @@ AWAY = (
 """The errors after which the outcome of a request is unknown."""
 
 MEANINGS: dict[type[Exception], type[Exception]] = {
-    zookeeper.NodeExistsError: EntryExists,
+    zookeeper.NodeExistsError: DuplicateEntry,
     zookeeper.NoNodeError: NoEntry,
     zookeeper.BadVersionError: VersionConflict,
 }

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.failures import Changes
 from ottla.broker.scheduler import Scheduler
-from ottla.broker.serving.first_news import FirstNews
+from ottla.broker.serving.metadata_waits import MetadataWaits
 from ottla.broker.serving.purgatory import Purgatory
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.topics.commits import Commits
@@ -54,7 +54,7 @@ class Room:
         self.world.timed.append(scheduler)
         purgatory = Purgatory(scheduler, Changes())
         settings: Any = SettingsInForce(BrokerSettings.parse({"inter.broker.protocol.version": protocol_version}))
-        self.news = FirstNews(purgatory, scheduler)
+        self.news = MetadataWaits(purgatory, scheduler)
         rooms = (self.image, self.commits, settings, self.world.random.randbytes, purgatory, self.news)
         self.topics = Topics(*rooms, holds=lambda name: False, is_alone=False)
         self.world.run(100)
@@ -77,7 +77,7 @@ class Room:
         self.image.apply(layout.topic_path(name), layout.topic_json(topic_id, replicas))
         for index, leader in enumerate(leaders):
             self.image.apply(layout.state_path(name, index), layout.state_json(1, leader, 0, (1, 2, 3)))
-        self.news.come()
+        self.news.notify()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from ottla.kafka07.net.client.links import ClusterLinks07
 from ottla.kafka07.net.client.zookeeper import walked
 from ottla.net.client.cluster import now_ms
 from ottla.net.client.tasks import Tasks
-from ottla.ports import Done, EntryExists, NoEntry, SharedRegistry, VersionConflict
+from ottla.ports import Done, DuplicateEntry, NoEntry, SharedRegistry, VersionConflict
 
 LEAVE_TIMEOUT_S = 5
 
@@ -117,7 +117,7 @@ class MembershipDriver07:
             found: Round07 = await walked(group.rebalance())
             self._cluster.learned(found.brokers, found.counts)
             await self._adopt_what_is_new(group)
-        except (EntryExists, NoEntry, VersionConflict) as race:
+        except (DuplicateEntry, NoEntry, VersionConflict) as race:
             log.info("group %s: rebalancing again, because %s changed", self.group_id, race)
             return backoff_ms
         except ConnectionFailed as error:
@@ -229,7 +229,7 @@ class MembershipDriver07:
         finally:
             self._task = None
             if self._group is not None:
-                with suppress(KafkaError, EntryExists, NoEntry, VersionConflict, TimeoutError):
+                with suppress(KafkaError, DuplicateEntry, NoEntry, VersionConflict, TimeoutError):
                     async with asyncio.timeout(LEAVE_TIMEOUT_S):
                         await walked(self._group.leave())
 

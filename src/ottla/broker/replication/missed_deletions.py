@@ -22,7 +22,7 @@ LOOK_MS = 10_000
 AGAIN_MS, MOST_AGAIN_MS = 1_000, 10_000
 
 
-class UnheardDeletions:
+class MissedDeletions:
     """Searches for unreported deletions. `forget` removes deleted topics from the image, and notifies other components."""
 
     def __init__(
@@ -38,7 +38,7 @@ class UnheardDeletions:
         self._untold: set[str] = set()
         """Topics that were known before this controller's first request, and that it has not sent yet."""
 
-    def hears(self, controller_epoch: int, broker_epoch: int) -> None:
+    def begin_epoch(self, controller_epoch: int, broker_epoch: int) -> None:
         """Begin a new search, if this is the first request of a controller epoch to this registration."""
         if (controller_epoch, broker_epoch) != self._life:
             self._life = controller_epoch, broker_epoch
@@ -48,7 +48,7 @@ class UnheardDeletions:
             if self._untold:
                 self._scheduler.at(self, self._from_ms, self._begin)
 
-    def told(self, topics: Iterable[str]) -> None:
+    def record_topics(self, topics: Iterable[str]) -> None:
         """Record that the controller has sent these topics, which therefore exist."""
         self._untold.difference_update(topics)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ottla.cluster.image import NO_TOPIC_ID, BrokerImage, PartitionImage
-from ottla.cluster.metadata_updates import ToldPartition, ToldTopic
+from ottla.cluster.metadata_updates import PartitionUpdate, TopicUpdate
 from ottla.cluster.replicas.partition_state import Assigned
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.api.stop_replica import StopReplicaRequest
@@ -35,7 +35,7 @@ class Nodes(dict[tuple[int, ...], tuple[int, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
-class RoleTold:
+class ReplicaRole:
     """This broker's role in one partition, as sent by the controller."""
 
     topic: str
@@ -45,7 +45,7 @@ class RoleTold:
 
 
 @dataclass(frozen=True, slots=True)
-class StopTold:
+class ReplicaStop:
     """A replica for this broker to stop, and to delete if `is_deleted`."""
 
     topic: str
@@ -54,14 +54,14 @@ class StopTold:
     is_deleted: bool
 
 
-def roles(request: LeaderAndIsrRequest, version: int) -> Iterator[RoleTold]:
+def read_roles(request: LeaderAndIsrRequest, version: int) -> Iterator[ReplicaRole]:
     """Yield all roles in a request."""
     if version < GROUPED_LEADER_AND_ISR_FROM:
         for state in request.ungrouped_partition_states:
-            yield RoleTold(state.topic_name, NO_TOPIC_ID, state.partition_index, _assigned(state))
+            yield ReplicaRole(state.topic_name, NO_TOPIC_ID, state.partition_index, _assigned(state))
     for topic in request.topic_states:
         for state in topic.partition_states:
-            yield RoleTold(topic.topic_name, topic.topic_id, state.partition_index, _assigned(state))
+            yield ReplicaRole(topic.topic_name, topic.topic_id, state.partition_index, _assigned(state))
 
 
 def _assigned(state: LeaderAndIsrRequest.LeaderAndIsrPartitionState) -> Assigned:
@@ -79,19 +79,19 @@ def _assigned(state: LeaderAndIsrRequest.LeaderAndIsrPartitionState) -> Assigned
     )
 
 
-def stops(request: StopReplicaRequest) -> Iterator[StopTold]:
+def read_stops(request: StopReplicaRequest) -> Iterator[ReplicaStop]:
     """Yield all replicas that a request stops."""
     for one in request.ungrouped_partitions:
-        yield StopTold(one.topic_name, one.partition_index, NO_EPOCH, request.delete_partitions)
+        yield ReplicaStop(one.topic_name, one.partition_index, NO_EPOCH, request.delete_partitions)
     for topic in request.topics:
         for index in topic.partition_indexes:
-            yield StopTold(topic.name, index, NO_EPOCH, request.delete_partitions)
+            yield ReplicaStop(topic.name, index, NO_EPOCH, request.delete_partitions)
     for states in request.topic_states:
         for state in states.partition_states:
-            yield StopTold(states.topic_name, state.partition_index, state.leader_epoch, state.delete_partition)
+            yield ReplicaStop(states.topic_name, state.partition_index, state.leader_epoch, state.delete_partition)
 
 
-def brokers(request: UpdateMetadataRequest, version: int) -> dict[int, BrokerImage]:
+def read_brokers(request: UpdateMetadataRequest, version: int) -> dict[int, BrokerImage]:
     """Return all live brokers. Before version 3, the name of a listener is the name of its security protocol."""
     return {each.id: BrokerImage(each.id, _endpoints(each, version), each.rack) for each in request.live_brokers}
 
@@ -104,20 +104,20 @@ def _endpoints(broker: UpdateMetadataRequest.UpdateMetadataBroker, version: int)
     return tuple((one.listener, one.host, one.port) for one in broker.endpoints)
 
 
-def topics(request: UpdateMetadataRequest, version: int, nodes: Nodes) -> list[ToldTopic]:
+def read_topics(request: UpdateMetadataRequest, version: int, nodes: Nodes) -> list[TopicUpdate]:
     """Return all topics in a request."""
     if version >= GROUPED_METADATA_FROM:
         return [
-            ToldTopic(each.topic_name, each.topic_id, [_told(one, nodes) for one in each.partition_states])
+            TopicUpdate(each.topic_name, each.topic_id, [_partition_update(one, nodes) for one in each.partition_states])
             for each in request.topic_states
         ]
-    grouped: dict[str, list[ToldPartition]] = {}
+    grouped: dict[str, list[PartitionUpdate]] = {}
     for state in request.ungrouped_partition_states:
-        grouped.setdefault(state.topic_name, []).append(_told(state, nodes))
-    return [ToldTopic(name, NO_TOPIC_ID, partitions) for name, partitions in grouped.items()]
+        grouped.setdefault(state.topic_name, []).append(_partition_update(state, nodes))
+    return [TopicUpdate(name, NO_TOPIC_ID, partitions) for name, partitions in grouped.items()]
 
 
-def _told(state: UpdateMetadataRequest.UpdateMetadataPartitionState, nodes: Nodes) -> ToldPartition:
+def _partition_update(state: UpdateMetadataRequest.UpdateMetadataPartitionState, nodes: Nodes) -> PartitionUpdate:
     replicas, isr = nodes[tuple(state.replicas)], nodes[tuple(state.isr)]
     image = PartitionImage(state.partition_index, state.leader, state.leader_epoch, replicas, isr)
-    return ToldPartition(image, tuple(state.offline_replicas))
+    return PartitionUpdate(image, tuple(state.offline_replicas))

@@ -9,19 +9,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ottla.broker.replication.missed_deletions import MissedDeletions
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.replication.topic_configs import TopicConfigs
-from ottla.broker.replication.unheard_deletions import UnheardDeletions
 from ottla.broker.scheduler import Scheduler
 from ottla.cluster import layout
 from ottla.cluster.image import BrokerImage, ClusterImage
-from ottla.cluster.metadata_updates import Noticed, ToldTopic, drop_topics, take_brokers, take_topics
+from ottla.cluster.metadata_updates import Noticed, TopicUpdate, apply_brokers, apply_topics, drop_topics
 from ottla.ports import Now, RegistryAway, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")
 
 
-class ClusterNews:
+class ImageUpdates:
     """Applies the controller's metadata. Callbacks: `changed` for new or larger topics, `deleted`, and `come` after each update.
 
     `read_again` is called with paths of registry entries that could not be read, and loads them as soon as they can be read.
@@ -47,48 +47,48 @@ class ClusterNews:
         self._changed = changed
         self._deleted = deleted
         self._come = come
-        self._unheard = UnheardDeletions(registry, image, scheduler, self._gone)
+        self._unheard = MissedDeletions(registry, image, scheduler, self._remove)
 
-    def take(
+    def apply(
         self,
         controller_epoch: int,
         broker_epoch: int,
         controller_id: int,
         brokers: Mapping[int, BrokerImage],
-        topics: Iterable[Sequence[ToldTopic]],
+        topics: Iterable[Sequence[TopicUpdate]],
     ) -> Steps[int]:
         """Apply all live brokers and some topics, in steps. Return the error code if the request is outdated, else NONE."""
 
         def taken() -> Steps[None]:
-            self._unheard.hears(controller_epoch, broker_epoch)
+            self._unheard.begin_epoch(controller_epoch, broker_epoch)
             has_lost = not self._image.brokers.keys() <= brokers.keys()
-            take_brokers(self._image, controller_id, brokers)
+            apply_brokers(self._image, controller_id, brokers)
             if has_lost:
                 yield from self._replicas.brokers_gone()
             for some in topics:
-                yield from self._take_topics(some)
+                yield from self._apply_topics(some)
                 yield None
             self._come()
 
         return self._replicas.in_turn(controller_epoch, broker_epoch, taken)
 
-    def _take_topics(self, topics: Sequence[ToldTopic]) -> Steps[None]:
+    def _apply_topics(self, topics: Sequence[TopicUpdate]) -> Steps[None]:
         if not topics:
             return
-        self._unheard.told(topic.name for topic in topics)
+        self._unheard.record_topics(topic.name for topic in topics)
         try:
             yield from self._configs.learn((topic.name, topic.topic_id) for topic in topics)
         except RegistryAway as failure:
             log.warning("the settings of new topics could not be read (%s): defaults apply until then", failure)
             owed = self._configs.owed(topic.name for topic in topics)
             self._read_again([layout.topic_config_path(name) for name in owed])
-        self._tell((yield from take_topics(self._image, topics)))
+        self._notify((yield from apply_topics(self._image, topics)))
         yield from self._replicas.part_with(topics)
 
-    def _gone(self, names: Iterable[str]) -> None:
-        self._tell(drop_topics(self._image, names))
+    def _remove(self, names: Iterable[str]) -> None:
+        self._notify(drop_topics(self._image, names))
 
-    def _tell(self, noticed: Noticed) -> None:
+    def _notify(self, noticed: Noticed) -> None:
         if noticed.deleted:
             self._configs.forget(noticed.deleted)
         if noticed.changed or noticed.deleted:

@@ -18,28 +18,28 @@ MOST_WAIT_MS: Final = 5000
 """Longest wait, in ms. Without a controller no metadata arrives, and another broker may have metadata."""
 
 
-class FirstNews:
-    """Waits for metadata. `have_come`: the first metadata has arrived. `until(...)` waits for further updates."""
+class MetadataWaits:
+    """Waits for metadata. `has_metadata`: the first metadata has arrived. `until(...)` waits for further updates."""
 
     def __init__(self, purgatory: Purgatory, scheduler: Scheduler) -> None:
-        self.have_come = False
+        self.has_metadata = False
         self._purgatory = purgatory
         self._updates = Waits(scheduler)
-        self.until = self._updates.until
+        self.wait_until = self._updates.until
 
-    def come(self) -> None:
+    def notify(self) -> None:
         """Resume waits, because metadata of the controller has arrived. The first metadata contains all topics."""
-        if not self.have_come:
-            self.have_come = True
+        if not self.has_metadata:
+            self.has_metadata = True
             self._purgatory.wake(self)
         self._updates.changed()
 
-    def awaited(self, now: Now, answer: Callable[[], Reply]) -> Reply:
+    def delay(self, now: Now, answer: Callable[[], Reply]) -> Reply:
         """Return the answer once the first metadata has arrived, or after a timeout."""
-        if self.have_come:
+        if self.has_metadata:
             return answer()
 
         def retry(now: Now, expired: bool) -> Reply | None:
-            return answer() if self.have_come or expired else None
+            return answer() if self.has_metadata or expired else None
 
         return DelayedOperation((self,), now.mono_ms + MOST_WAIT_MS, retry)

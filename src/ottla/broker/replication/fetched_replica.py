@@ -8,7 +8,7 @@ from ottla.wire.api.fetch import FetchRequest
 NEVER_ASKED = NO_EPOCH = -1
 
 
-class Followed:
+class FetchedReplica:
     """A replica that copies from its leader in one leader epoch. A later epoch has its own object.
 
     `asked_offset` is the log's end at the last fetch, and only a response from there is used. With `is_truncating`, the leader is
@@ -34,7 +34,7 @@ class Followed:
         """Return whether the replica still follows in this leader epoch."""
         return self.replica.is_following and self.replica.leader_epoch == self.leader_epoch
 
-    def asked(self, max_bytes: int, *, by_epoch: bool) -> FetchRequest.FetchPartition:
+    def fetch_request(self, max_bytes: int, *, by_epoch: bool) -> FetchRequest.FetchPartition:
         """Return this partition's part of the next fetch, and set `asked_offset`. `by_epoch` requests the diverging epoch."""
         log = self.replica.log
         self.asked_offset = log.log_end_offset
