@@ -9,9 +9,9 @@ from typing import Any
 from ottla.broker.controller.controller import Controller
 from ottla.broker.failures import Changes
 from ottla.broker.interbroker.channels import Channels
-from ottla.broker.interbroker.loopback import Within
+from ottla.broker.interbroker.loopback import Answered, Within
 from ottla.broker.scheduler import Scheduler
-from ottla.broker.serving.request import Answer, Peer
+from ottla.broker.serving.request import Peer
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster import layout
 from ottla.cluster.controller_rules import entries
@@ -30,6 +30,7 @@ from ottla.wire.api.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.api.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE
 from ottla.wire.framing import decode_request, encode_response
+from ottla.wire.schema import Message
 from tests.support.simulated import completed
 
 TIMEOUT_MS = 6_000
@@ -63,7 +64,7 @@ class Candidate:
         self.shutdowns: list[ControlledShutdownRequest] = []
         cluster.network.listen(f"host{node_id}", PORT, self.process, lambda: Ear(self))
         settings = SettingsInForce(BrokerSettings.parse(cluster.settings))
-        within = Within(self.scheduler, Changes(), self._receive)
+        within = Within(self.scheduler, Changes(), self._serve)
         self.channels = Channels(node_id, cluster.network.links(self.process), ClusterImage(), settings, within)
         new_id = partial(self.world.random.randbytes, 16)
         self.controller = Controller(self.registry, self.channels, settings, self.scheduler, node_id, new_id)
@@ -96,18 +97,20 @@ class Candidate:
         if not self.process.stands_still:
             self.scheduler.run_due(now)
 
-    def _receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool) -> Answer:
-        answered: Answer = self.answer(frame)
-        return answered
+    def _serve(self, message: Message, version: int, peer: Peer, now: Now, answered: Answered) -> None:
+        answered(self._noted(message))
 
     def answer(self, frame: Buffer) -> Any:
         """Note a request, and do as it says."""
         header, body = decode_request(bytes(frame))
+        return encode_response(header.correlation_id, header.api_key, header.api_version, self._noted(body))
+
+    def _noted(self, body: Any) -> Any:
         if isinstance(body, ControlledShutdownRequest):
             self.shutdowns.append(body)
         else:
             self.heard.append(body)
-        return encode_response(header.correlation_id, header.api_key, header.api_version, self._answer(body))
+        return self._answer(body)
 
     def _answer(self, body: Any) -> Any:
         if isinstance(body, LeaderAndIsrRequest):

@@ -185,7 +185,7 @@ class BrokerMachine:
     def _ways(self, links: Links) -> tuple[Channels, Controller]:
         """Return the channels to all brokers, including this one, and the controller."""
         settings, scheduler = self.settings_in_force, self.scheduler
-        within = Within(scheduler, self.changes, lambda *request: self._within.receive(*request))
+        within = Within(scheduler, self.changes, lambda *request: self._within.serve(*request))
         channels = Channels(self.node_id, links, self.image, settings, within)
         new_id = partial(new_topic_id, self.random_bytes)
         controller = Controller(self.shared, channels, settings, scheduler, self.node_id, new_id, is_alone=self.is_alone)

@@ -50,9 +50,9 @@ ByTopic = dict[str, ByPartition]
 
 
 class OffsetsCommitted(OffsetCommitted):
-    """Offsets of one group and topic that are loaded together. The inherited fields are the first offset; `filed` has all.
+    """Offsets of one group and topic that are loaded together. The inherited fields are the first offset; `filed` has all offsets.
 
-    The coordinator takes over the dictionary `filed`, so the caller must not use it afterwards.
+    The coordinator keeps the dictionary `filed`, so the caller must not use it afterwards.
     """
 
     filed: ByPartition
@@ -187,7 +187,7 @@ def _record(
 
 
 def commit_refused(body: OffsetCommitRequest, error_code: int) -> OffsetCommitResponse:
-    """Return a response with the error in every partition, because the response has no top-level error code."""
+    """Return a response with the error in every partition, because the response has no error field."""
     return OffsetCommitResponse(
         topics=[
             _committed_topic(topic, [_committed(wanted.partition_index, error_code) for wanted in topic.partitions])
@@ -277,7 +277,7 @@ def _fetched(index: int, committed: Committed | None, topic_id: bytes) -> Fetche
 
 
 def _is_of_another_topic(committed: Committed, topic_id: bytes) -> bool:
-    """Return whether the offset was committed for a former topic of the same name, which had another id."""
+    """Return whether the offset was committed for a former topic of the same name."""
     return NO_TOPIC_ID not in (committed.topic_id, topic_id) and committed.topic_id != topic_id
 
 

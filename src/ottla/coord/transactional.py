@@ -39,7 +39,7 @@ def commit(
 
 
 def refused(body: TxnOffsetCommitRequest, error_code: int) -> TxnOffsetCommitResponse:
-    """Return a response with the error in every partition, because the response has no top-level error code."""
+    """Return a response with the error in every partition, because the response has no error field."""
     return TxnOffsetCommitResponse(
         topics=[
             _Topic(
@@ -59,5 +59,5 @@ _Partition = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 
 
 def names_nobody(body: TxnOffsetCommitRequest) -> bool:
-    """Return whether the commit has no generation, member id or instance id, as before KIP-447. Membership is then not checked."""
+    """Return whether the commit contains no member id, as by clients from before KIP-447. Membership is not checked then."""
     return body.generation_id_or_member_epoch == NO_GENERATION and not body.member_id and body.group_instance_id is None

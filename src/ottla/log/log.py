@@ -118,8 +118,8 @@ class Log(LogUpkeep):
         if is_noted:
             log.noted_start = log.log_start_offset if opened.epochs_saved else log_start_offset
         if not opened.is_new:
-            may_have_gaps = config.compacts and not is_noted
-            check_joints(disk, path, log._reader, log.log_start_offset, log.log_end_offset, may_have_gaps=may_have_gaps)
+            may_have_gaps, begin, end = config.compacts and not is_noted, log.log_start_offset, log.log_end_offset
+            check_joints(disk, path, log._reader, begin, end, opened.holed, may_have_gaps=may_have_gaps)
         log._reserve(log._active)
         return log
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, PlainStr, i16, i32, since
+from ottla.wire.schema import Message, PlainStr, i16, i32, message, since
 
 
-class RequestHeader(Message, valid="0-2", flexible="2+"):
+@message(valid="0-2", flexible="2+")
+class RequestHeader(Message):
     """The API key, version and correlation id of a request. Version 1 adds the client id, version 2 tagged fields."""
 
     request_api_key: i16 = since()
@@ -14,7 +15,8 @@ class RequestHeader(Message, valid="0-2", flexible="2+"):
     client_id: PlainStr | None = since("1+")
 
 
-class ResponseHeader(Message, valid="0-1", flexible="1+"):
+@message(valid="0-1", flexible="1+")
+class ResponseHeader(Message):
     """The correlation id of the answered request. Version 1 adds tagged fields."""
 
     correlation_id: i32 = since()

@@ -9,17 +9,17 @@ import pytest
 
 from ottla.broker.failures import Changes
 from ottla.broker.interbroker.channels import Channels
-from ottla.broker.interbroker.loopback import Within
+from ottla.broker.interbroker.loopback import Answered, Within
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.rights import ITSELF
-from ottla.broker.serving.purgatory import DelayedReply
-from ottla.broker.serving.request import Answer, Close, Peer
+from ottla.broker.serving.request import Peer
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster.image import BrokerImage, ClusterImage
 from ottla.ports import BrokerLink, Buffer, Now
 from ottla.sim.clock import SimClock
 from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from ottla.wire.framing import decode_request, encode_response
+from ottla.wire.schema import Message
 
 ME, OTHER = 1, 2
 KEY, VERSION = 7, 3
@@ -68,16 +68,19 @@ class House:
         self.image = ClusterImage()
         self.image.brokers[OTHER] = BrokerImage(OTHER, (("CLIENTS", "outside", 1), ("PLAINTEXT", "inside", 2)))
         self.served: list[Any] = []
-        self.replies: list[Answer | DelayedReply] = []
-        self.within = Within(self.scheduler, Changes(), self._receive)
+        self.is_mistaken = False
+        self.waiting: list[Answered] = []
+        self.within = Within(self.scheduler, Changes(), self._serve)
         in_force = SettingsInForce(BrokerSettings.parse({name.replace("_", "."): text for name, text in settings.items()}))
         self.channels = Channels(ME, self.wires, self.image, in_force, self.within)
         self.heard: list[Any] = []
 
-    def _receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool) -> Answer | DelayedReply:
+    def _serve(self, message: Message, version: int, peer: Peer, now: Now, answered: Answered) -> None:
         assert peer is ITSELF
-        self.served.append(decode_request(frame))
-        return self.replies.pop(0)
+        if self.is_mistaken:
+            raise LookupError
+        self.served.append((message, version))
+        self.waiting.append(answered)
 
     def ask(self, node_id: int, broker_id: int = 5, lane: str = "controller", **options: Any) -> None:
         request = ControlledShutdownRequest(broker_id=broker_id, broker_epoch=7)
@@ -86,10 +89,6 @@ class House:
     def run(self) -> None:
         while (due_ms := self.scheduler.next_ms()) is not None and due_ms <= self.clock.now().mono_ms:
             self.scheduler.run_due(self.clock.now())
-
-    def own_reply(self, code: int) -> Any:
-        number = self.served[-1][0].correlation_id if self.served else 1
-        return encode_response(number, KEY, VERSION, ControlledShutdownResponse(error_code=code))
 
 
 def test_a_request_goes_to_the_listener_between_brokers_and_its_answer_comes_back() -> None:
@@ -170,41 +169,41 @@ def test_forgetting_a_broker_closes_its_connections_and_answers_who_waits() -> N
     assert house.heard == [None, None]
 
 
-def test_a_request_to_this_broker_itself_needs_no_connection() -> None:
+def test_a_request_to_this_broker_itself_needs_no_connection_and_no_bytes() -> None:
     house = House()
-    house.replies = [house.own_reply(0)]
     house.ask(ME)
     assert house.served == [] == house.heard
     house.run()
-    assert house.served[0][1].broker_id == 5
-    assert [heard.error_code for heard in house.heard] == [0]
+    assert house.served == [(ControlledShutdownRequest(broker_id=5, broker_epoch=7), VERSION)]
+    response = ControlledShutdownResponse()
+    house.waiting.pop()(response)
+    assert house.heard == []
+    house.run()
+    assert house.heard == [response]
     assert house.wires.opened == []
 
 
 def test_requests_of_one_lane_to_this_broker_wait_for_each_other_and_those_of_others_do_not() -> None:
     house = House()
-    delayed, purgatory = DelayedReply(blocking=True), DelayedReply(blocking=False)
-    house.replies = [delayed, purgatory]
     for number, lane in enumerate(["a", "a", "b"]):
         house.ask(ME, number, lane)
     house.run()
-    assert [body.broker_id for _, body in house.served] == [0, 2]
-    assert delayed.ready is not None
-    delayed.ready()  # it tells that others may begin, and is not done
-    assert house.heard == []
-    house.replies = [Close("enough")]
-    delayed.encode_with(lambda reply: house.own_reply(0))
-    delayed.complete(ControlledShutdownResponse())
+    assert [body.broker_id for body, _ in house.served] == [0, 2]
+    house.waiting.pop(0)(None)
     house.run()
-    assert [body.broker_id for _, body in house.served] == [0, 2, 1]
-    assert house.heard == [None, None]  # the number of the answer is another request's; the second was closed
+    assert [body.broker_id for body, _ in house.served] == [0, 2, 1]
+    assert house.heard == [None]
 
 
 @pytest.mark.expects_errors("met a bug")
 def test_a_mistake_in_serving_this_broker_itself_costs_that_request_alone(caplog: pytest.LogCaptureFixture) -> None:
     house = House()
-    house.replies = []
+    house.is_mistaken = True
     house.ask(ME)
     house.run()
     assert house.heard == [None]
     assert "met a bug" in caplog.text
+    house.is_mistaken = False
+    house.ask(ME)
+    house.run()
+    assert len(house.served) == 1

@@ -103,7 +103,7 @@ class ControllerChannel:
             self._send(self._waiting.popleft())
 
     def _send(self, request: ControlRequest) -> None:
-        if request.partitions <= AT_ONCE:
+        if request.partitions <= AT_ONCE or self._channels.is_itself(self._node_id):
             self._ask(request)
         else:
             self._scheduler.begin(self, _encoded(request), partial(self._ask, request), urgent=True)

@@ -74,7 +74,10 @@ class PartitionAdditions:
         self._under_way: set[int] = set()
 
     def asked(self, wanted: AddPartitions, request: Request[Message]) -> Steps[Added]:
-        """Ask the coordinator to add or verify partitions. Return its result. An addition waits for the previous transaction."""
+        """Ask the coordinator to add or verify partitions, and return its result.
+
+        An addition waits for the previous transaction.
+        """
         node_id = self._coordinators.node_of(wanted.transactional_id)
         if node_id == self._node_id:
             return (yield from self._coordinators.asked(wanted.transactional_id, wanted, request))

@@ -18,7 +18,7 @@ def fetch_many(context: FetchContext, request: Request[FetchRequest], whole: Who
     sessions.end_own(body.session_id, request.peer.principal)
     reading = LargeFetch(context, request)
     if body.session_epoch == FIRST_EPOCH:
-        reading.begin_session(whole.reader.count, request.now)
+        reading.begin_session(whole.count, request.now)
     try:
         while True:
             wakes, began = purgatory.wakes, purgatory.now()

@@ -72,18 +72,22 @@ class Channels:
         `receive_buffer_bytes` is the size of the receive buffer, for a lane with large responses. `body` is a message that is
         already encoded.
         """
+        if self.is_itself(node_id):
+            self._within.send(lane, message, version, answered)
+            return
         self._last_id = self._last_id % LAST_ID + 1
         header = FrameHeader(message.WIRE.key, version, self._last_id, f"broker-{self._node_id}-{lane}")
         parts = encode_request(header, message) if body is None else frame_request(header, body)
         heard = partial(self._heard, node_id, header, answered)
-        if node_id == self._node_id:
-            self._within.send(lane, parts, heard)
-            return
         found = address or self.address(node_id)
         if found is None:
             self._within.later(partial(answered, None))
         else:
             self._link(node_id, lane, found, receive_buffer_bytes).send(parts, timeout_ms, heard)
+
+    def is_itself(self, node_id: int) -> bool:
+        """Return whether requests to a broker stay within this one, so that they need no bytes."""
+        return node_id == self._node_id
 
     def address(self, node_id: int) -> tuple[str, int] | None:
         """Return the (host, port) of a broker's inter-broker listener; None if the broker is unregistered or lacks the listener."""

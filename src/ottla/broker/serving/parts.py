@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from heapq import merge
+from itertools import islice
 from typing import Any, Final
 
 from ottla.broker.failures import Mistake
@@ -18,7 +19,8 @@ from ottla.broker.serving.purgatory import Begun, Purgatory, Reply
 from ottla.broker.serving.refusals import ERROR, told
 from ottla.broker.serving.request import Close, Encoded, Ready, Request, Whole
 from ottla.ports import Buffer, Steps
-from ottla.wire.codec.blocks import MOST_THINGS, MOST_WITHIN, BlockReader, BlockWriter, Path, level_of
+from ottla.wire.codec.blocks import MOST_THINGS, MOST_WITHIN, BlockReader, BlockWriter, Path, level_of, pieces
+from ottla.wire.codec.messages import M, decode, encode
 from ottla.wire.errors import NONE
 from ottla.wire.schema import Message, Struct
 
@@ -78,13 +80,38 @@ def reader_of(parts: Parts, request: Request[Message], frame: Buffer, position: 
     return BlockReader(request.api.request, request.version, level, frame, position, parts.things)
 
 
-def open_slowly(whole: Whole, parts: Parts) -> Steps[None]:
+class MessageReader:
+    """The reader of a request that has no bytes, because this broker sends it to itself: `pieces` of the message are the blocks."""
+
+    def __init__(self, message: Message, version: int, path: Path, things: int) -> None:
+        self._message = message
+        self._version = version
+        self._path = path
+        self._things = things
+        self.is_one_block = len(list(islice(self.blocks(), 2))) == 1
+
+    def blocks(self) -> Iterator[Message]:
+        """Return an iterator over the blocks, of which there is at least one."""
+        return pieces(self._message, self._path, self._things)
+
+    def part(self, block: Message) -> Message:
+        """Return a block as its receiver decodes it."""
+        return as_decoded(block, self._version)
+
+
+def as_decoded(message: M, version: int) -> M:
+    """Return a message as its receiver decodes it. Nothing is encoded in the newest version, which has all fields that are set."""
+    return message if version == message.WIRE.valid[-1] else decode(type(message), version, encode(message, version))
+
+
+def open_slowly(reader: BlockReader, whole: Whole, parts: Parts) -> Steps[None]:
     """Decode the whole request once, to check it and find repeated names. Raise `Malformed`."""
     seen: Counter[object] = Counter()
-    for block in whole.reader.open(MOST_WITHIN if parts.unique or parts.at_once else MOST_THINGS):
+    for block in reader.open(MOST_WITHIN if parts.unique or parts.at_once else MOST_THINGS):
         if parts.unique:
             seen.update(_names(block, parts.unique))
         yield None
+    whole.count = reader.count
     whole.repeated = frozenset(name for name, times in seen.items() if times > 1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ottla.broker.failures import Mistake
 from ottla.broker.releases import TODAY, Release
@@ -14,7 +14,6 @@ from ottla.broker.security.principals import ANONYMOUS
 from ottla.broker.settings import SecurityProtocol
 from ottla.ports import Now, Part
 from ottla.wire.apis import Api
-from ottla.wire.codec.blocks import BlockReader
 from ottla.wire.schema import Message
 
 Body = TypeVar("Body", bound=Message, covariant=True)
@@ -53,6 +52,14 @@ class Peer:
         return f"{self.host}:{self.port}"
 
 
+class PartsReader(Protocol):
+    """The parts of one large request: `part(block)` is a message with some of its items."""
+
+    def blocks(self) -> Iterator[Any]: ...
+
+    def part(self, block: Any) -> Any: ...
+
+
 @dataclass(slots=True)
 class Whole:
     """State shared by the parts of one large request.
@@ -61,10 +68,12 @@ class Whole:
     `repeated` are names that occur several times although they must be unique. `made` counts the partitions created so far.
     """
 
-    reader: BlockReader
+    reader: PartsReader
     admit: Callable[[Request[Message]], Ready | None]
     repeated: Collection[object] = frozenset()
     made: int = 0
+    count: int = 0
+    """The number of items in all arrays."""
 
 
 @dataclass(slots=True)

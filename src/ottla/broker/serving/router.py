@@ -15,7 +15,7 @@ from ottla.broker.failures import EXPECTED, Changes, Mistake
 from ottla.broker.security.logins import Logins
 from ottla.broker.serving.authorization import Guard
 from ottla.broker.serving.current_leaders import LEADERS_FROM, CurrentLeaders
-from ottla.broker.serving.parts import NEVER, open_slowly, reader_of, serve_parts
+from ottla.broker.serving.parts import NEVER, MessageReader, as_decoded, open_slowly, reader_of, serve_parts
 from ottla.broker.serving.purgatory import Begun, DelayedOperation, DelayedReply, Purgatory, Reply
 from ottla.broker.serving.refusals import is_answered, refusal, shortened, told
 from ottla.broker.serving.request import (
@@ -31,10 +31,10 @@ from ottla.broker.serving.request import (
     Whole,
 )
 from ottla.broker.serving.routes import Handler, Route, Served
-from ottla.ports import Buffer, Now, RegistryAway, Steps, StorageFailed
+from ottla.ports import Buffer, FileSlice, Now, RegistryAway, Steps, StorageFailed
 from ottla.wire import Malformed, Unencodable
 from ottla.wire.api.api_versions import ApiVersionsRequest
-from ottla.wire.codec.messages import decode_first
+from ottla.wire.codec.messages import decode, decode_first
 from ottla.wire.errors import ERRORS, KAFKA_STORAGE_ERROR, NOT_CONTROLLER, UNKNOWN_SERVER_ERROR
 from ottla.wire.framing import decode_body, decode_request_header, encode_response, frame_response
 from ottla.wire.schema import Message
@@ -152,6 +152,35 @@ class Router:
             return self._encode(request, reply)
         return self._kept(request, reply)
 
+    def serve(self, message: Message, version: int, peer: Peer, now: Now, answered: Callable[[Message | None], None]) -> None:
+        """Serve a request that has no bytes, as `receive` does, and call `answered` once with the response; None if there is none.
+
+        A message in an older version loses the fields of newer ones, as if it was encoded.
+        """
+        handler, route, _ = self._handlers[message.WIRE.key, version]
+        self._changes.made = False
+        request = Request(route.api, version, version, 0, None, message, peer, peer.release, now, is_owned=True)
+        paths = route.parts.paths_of(type(message), version) if route.parts is not None and route.parts.together else None
+        if paths is None or route.parts is None:
+            request.body = as_decoded(message, version)
+        else:
+            reader = MessageReader(message, version, paths[0], route.parts.things)
+            request.body = reader.part(next(reader.blocks()))
+            request.whole = None if reader.is_one_block else Whole(reader, partial(self._refused, route=route))
+        self._at_hand = request
+
+        def done(reply: Ready) -> None:
+            given = reply if isinstance(reply, Mistake) else self._changes.attempted(partial(handed_over, request, reply))
+            answered(handed_over(request, self._mistaken(request, given)) if isinstance(given, Mistake) else given)
+
+        reply = self._ask(request, handler, route)
+        if isinstance(reply, DelayedOperation):
+            self._purgatory.watch(reply, done)
+        elif isinstance(reply, DelayedReply):
+            reply.encode_with(done)
+        else:
+            done(reply)
+
     def _kept(self, request: Request[Message], reply: Begun) -> Answer | DelayedReply:
         """Put a delayed reply into the purgatory. Return the encoded reply or the delayed reply."""
         if isinstance(reply, DelayedReply):
@@ -171,7 +200,7 @@ class Router:
         whole = request.whole = Whole(reader, partial(self._refused, route=route))
         request.is_owned = True
         try:
-            yield from open_slowly(whole, parts)
+            yield from open_slowly(reader, whole, parts)
         except Malformed as malformed:
             return NO_REPLY if request.release.is_silent_on(request.api.key, known=True) else Close(str(malformed))
         request.body = reader.part(next(reader.blocks(), []) if reader.is_one_block else [])
@@ -288,6 +317,14 @@ def _refusal(request: Request[Message], error_code: int, sentence: str) -> Messa
     if not is_answered(request.body):
         return Close(f"{sentence} The {request.api.name} request wants no response")
     return refusal(request.api, request.version, request.body, error_code, sentence) or Close(sentence)
+
+
+def handed_over(request: Request[Message], reply: Answerable) -> Message | None:
+    """Return a result as a requester within this process gets it; None if there is no response."""
+    if isinstance(reply, Encoded):
+        parts = (part.read() if isinstance(part, FileSlice) else part for part in reply.parts)
+        return decode(request.api.response, request.version, b"".join(parts))
+    return as_decoded(reply, request.version) if isinstance(reply, Message) else None
 
 
 def _with_last(request: Request[Message], close: Close, last: Message) -> Close:

@@ -22,6 +22,7 @@ class PartitionDirectories:
     def __init__(self, disk: Disk, random_bytes: Callable[[int], bytes]) -> None:
         self._disk = disk
         self._random_bytes = random_bytes
+        self._is_syncing = self._is_due = False
 
     def strangers(self, held: Collection[str], deleted: Collection[str]) -> list[str]:
         """Return the directories with a partition's files that are neither in `held` nor of a topic in `deleted`.
@@ -66,11 +67,26 @@ class PartitionDirectories:
                 log.error("%s exists although the partition is new, and cannot be moved: %s", name, failure)
 
     def sync_soon(self) -> None:
-        """Sync the names of new directories early, so that the first sync in each directory need not do it."""
+        """Sync the names of new directories early, so that the first sync in each directory need not do it.
+
+        Another sync follows a running one, which may have missed the newest names.
+        """
+        if self._is_syncing:
+            self._is_due = True
+            return
+        self._is_syncing, self._is_due = True, False
         try:
-            self._disk.sync_soon([self._disk.directory("")], _names_are_synced)
+            self._disk.sync_soon([self._disk.directory("")], self._names_are_synced)
         except StorageFailed as failure:
-            _names_are_synced(failure)
+            self._names_are_synced(failure)
+
+    def _names_are_synced(self, failure: StorageFailed | None) -> None:
+        """Log a failed sync. A directory lost in a power failure is created again, and had no acknowledged records."""
+        self._is_syncing = False
+        if failure is not None:
+            log.error("the names of new directories could not be synced: %s", failure)
+        if self._is_due:
+            self.sync_soon()
 
     def delete(self, name: str) -> None:
         """Delete the directory of a deleted topic's partition. Raise `StorageFailed`."""
@@ -96,12 +112,6 @@ def gone(disk: Disk, deleted: Collection[str]) -> dict[str, int]:
         for (topic, index), offset in noted
         if offset and topic not in deleted and not disk.exists(f"{topic}-{index}")
     }
-
-
-def _names_are_synced(failure: StorageFailed | None) -> None:
-    """Log a failed sync. Directories lost in a power failure are created again, and had no acknowledged records."""
-    if failure is not None:
-        log.error("the names of new directories could not be synced: %s", failure)
 
 
 def some(names: Collection[str]) -> str:

@@ -60,7 +60,7 @@ HEARTBEAT: dict[State, int] = {
 
 
 class Rejoin(Enum):
-    """The effect of a JoinGroup by a present member."""
+    """What a JoinGroup by a present member does."""
 
     REFUSE = auto()
     JOIN_ALWAYS = auto()
@@ -74,15 +74,12 @@ REJOIN: dict[State, Rejoin] = {
     State.COMPLETING_REBALANCE: Rejoin.JOIN_IF_CHANGED,
     State.STABLE: Rejoin.JOIN_IF_CHANGED_OR_LEADER,
 }
-"""The effect of a JoinGroup by a present member, by the group's state.
-
-A member that has not changed repeats a request whose reply was lost, and gets the reply again. The leader of a stable group joins
-to make a new assignment, for example for new partitions.
-"""
+"""What a JoinGroup by a present member does, by the group's state. A member that has not changed repeats a request whose reply was
+lost, and gets the reply again. The leader of a stable group joins to make a new assignment, for example for new partitions."""
 
 
 class SyncGroupAnswer(Enum):
-    """The effect of a member's SyncGroup."""
+    """What a member's SyncGroup does."""
 
     REBALANCE = auto()
     WAIT = auto()

@@ -39,7 +39,8 @@ NEVER_GIVEN: Final = 1 << 40
 
 def bases_07(names: Iterable[str], suffix: str = POSITIONS_07) -> list[int]:
     """Return the base offsets of a partition's sidecars, in order."""
-    return sorted(parsed[0] for parsed in map(parse_file_name, names) if parsed and parsed[1] == suffix)
+    parsed = [parse_file_name(name) for name in names if name.endswith(suffix)]
+    return sorted(known[0] for known in parsed if known and known[1] == suffix)
 
 
 def check_positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[SidecarFault]:

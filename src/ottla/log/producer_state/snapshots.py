@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import TypeVar, cast
 
@@ -78,12 +78,18 @@ def drop_outlived(disk: Disk, path: str, offsets: list[int], first_offset: int) 
 
 
 def load_producers(
-    disk: Disk, path: str, offsets: list[int], segments: Sequence[Segment], log_end_offset: int, most: int
+    disk: Disk,
+    path: str,
+    offsets: list[int],
+    segments: Sequence[Segment],
+    log_end_offset: int,
+    most: int,
+    names: Collection[str] | None = None,
 ) -> Producers:
     """Restore the state at the log's end from the newest valid snapshot and the headers of the batches after the snapshot.
 
     The replay applies the limit of `most` producers, as the appends did. Unusable snapshots (torn, or beyond the log's end) are
-    removed. Raises `StorageFailed`.
+    removed. `names` are the directory's files, if they are known. Raises `StorageFailed`.
     """
     beyond = [offset for offset in offsets if offset > log_end_offset]
     if beyond:
@@ -95,24 +101,26 @@ def load_producers(
         loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))
         if loaded is not None:
             loaded.most = most
-            replay(disk, loaded, segments, offset)
+            replay(disk, loaded, segments, offset, names)
             exhausted(_refill(loaded, [(segment, segment.size) for segment in segments]))
             return loaded
         log.warning("%s/%s is incomplete; the producers' state is replayed from the log", path, file_name(offset, SNAPSHOT))
         remove_snapshots(disk, path, offsets, unwanted=[offset])
     producers = Producers(most)
-    replay(disk, producers, segments, 0)
+    replay(disk, producers, segments, 0, names)
     return producers
 
 
-def replay(disk: Disk, producers: Producers, segments: Sequence[Segment], from_offset: int) -> None:
+def replay(
+    disk: Disk, producers: Producers, segments: Sequence[Segment], from_offset: int, names: Collection[str] | None = None
+) -> None:
     """Apply every batch from `from_offset` on, by its header, and rebuild the index of aborted transactions.
 
     A producer's last write counts as old as the segment's file: the timestamps of its records can be much older.
     """
     for segment in segments[_first(segments, from_offset) :]:
         if not segment.size:
-            segment.forget_transactions()
+            segment.forget_transactions(names)
             continue
         settle_aborted(segment, from_offset, exhausted(_replayed(disk, producers, segment, from_offset, segment.size)))
 

@@ -20,7 +20,9 @@ from ottla.log.config import LogConfig
 from ottla.log.epochs import LeaderEpochs
 from ottla.log.errors import Damaged
 from ottla.log.names import (
+    COMPACTED_SEGMENTS,
     DELETED,
+    HOLED_SEGMENTS,
     INDEX,
     LEADER_EPOCHS,
     LOG,
@@ -34,7 +36,7 @@ from ottla.log.names import (
 from ottla.log.producer_state.producers import Producers
 from ottla.log.producer_state.snapshots import drop_outlived, load_producers, remove_snapshots
 from ottla.log.producer_state.transaction_index_notes import AbortedNotes
-from ottla.log.recovery.gaps import read_gaps
+from ottla.log.recovery.gaps import read_gaps, read_holed
 from ottla.log.recovery.truncation import take_place
 from ottla.log.segments.compacted_note import Compact, is_compact, may_grow, note_compacted, read_compacted
 from ottla.log.segments.retention import RemovedSegment
@@ -68,6 +70,7 @@ class Opened:
     producers: Producers = field(default_factory=Producers)
     snapshots: list[int] = field(default_factory=list)
     sidecars: list[int] = field(default_factory=list)
+    holed: set[int] = field(default_factory=set)
     is_clean: bool = False
     is_new: bool = False
     log_start_offset: int = 0
@@ -120,7 +123,8 @@ class Opening:
         check_topic_id(self.disk, self.path, names, topic_id)
         names = recover_swaps(self.disk, self.path, names)
         found = self.found
-        self._compacted = read_compacted(self.disk, self.path)
+        self._compacted = read_compacted(self.disk, self.path) if COMPACTED_SEGMENTS in names else None
+        found.holed = read_holed(self.disk, self.path) if HOLED_SEGMENTS in names else set()
         self._is_strange = self._compacted is None and not is_noted
         self._load_epochs(names)
         epochs = found.epochs.entries
@@ -152,7 +156,9 @@ class Opening:
             found.sidecars = self.sidecars.recover(self.disk, self.path, found.sidecars, found.log_end_offset)
         most = self.config.ottla_max_producer_ids
         found.aborted.check(found.segments, self._names, found.snapshots, most, clean=self.clean)
-        found.producers = load_producers(self.disk, self.path, found.snapshots, found.segments, found.log_end_offset, most)
+        found.producers = load_producers(
+            self.disk, self.path, found.snapshots, found.segments, found.log_end_offset, most, self._names
+        )
         return found
 
     def _begin(self, topic_id: bytes, log_start_offset: int) -> Opened:
@@ -558,6 +564,8 @@ def check_topic_id(disk: Disk, path: str, names: Sequence[str], topic_id: bytes)
     file = f"{path}/{PARTITION_METADATA}"
     wanted = f"version: 0\ntopic_id: {text}".encode()
     stored = disk.read_file(file).rstrip(b"\0") if PARTITION_METADATA in names else b""  # zeros: unwritten after a power cut
+    if stored == wanted:
+        return
     found = dict(pair for line in stored.decode(errors="replace").splitlines() if len(pair := line.split(": ", 1)) == 2)
     version = found.get("version", "0")
     if version.isdecimal() and int(version) > 0:

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from ottla.log.errors import Damaged
 from ottla.log.names import LOG, file_name
-from ottla.log.recovery.gaps import note_gaps, note_holed, read_gaps, read_holed
+from ottla.log.recovery.gaps import note_gaps, note_holed, read_gaps
 from ottla.log.recovery.sealed_note import Joined, note_joined, read_joined
 from ottla.log.segments.compacted_note import read_compacted
 from ottla.log.segments.scan import headers
@@ -32,16 +32,24 @@ TAIL_BYTES = 4096 + 1024
 
 
 def check_joints(
-    disk: Disk, path: str, reader: LogReader, log_start_offset: int, log_end_offset: int, *, may_have_gaps: bool
+    disk: Disk,
+    path: str,
+    reader: LogReader,
+    log_start_offset: int,
+    log_end_offset: int,
+    holed: set[int],
+    *,
+    may_have_gaps: bool,
 ) -> None:
     """Record and log missing offsets before and between segments. Raises `StorageFailed`.
 
-    `may_have_gaps`: another broker's compaction wrote the segments, so that gaps between them are accepted.
+    `holed` are the base offsets of the segments that lacked batches at their last check. `may_have_gaps`: another broker's
+    compaction wrote the segments, so that gaps between them are accepted.
     """
     segments = reader.segments
     if segments[0].base_offset > log_start_offset:
         _add(path, reader, segments[0], 0, log_start_offset, segments[0].base_offset, "the log begins before this segment")
-    missing = _look_at_ends(disk, path, reader, log_end_offset)
+    missing = _look_at_ends(disk, path, reader, log_end_offset, holed)
     if not missing:
         return
     known = read_gaps(disk, path)
@@ -53,7 +61,7 @@ def check_joints(
         _add(path, reader, segment, segment.size, end, to, f"the segment ends here, and the next one begins with offset {to}")
 
 
-def _look_at_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int) -> list[tuple[Segment, int, int]]:
+def _look_at_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int, holed: set[int]) -> list[tuple[Segment, int, int]]:
     """Return sealed segments that do not end where the next one begins: (segment, its end offset, the next base offset).
 
     Missing offsets within a segment are recorded and logged.
@@ -62,7 +70,6 @@ def _look_at_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int)
     joined: list[Joined] = []
     known = read_joined(disk, path) if len(reader.segments) > FEW else set()
     looked_at = 0
-    holed = read_holed(disk, path)
     for segment in reader.segments:
         segment.has_jumps |= segment.base_offset in holed
     for segment, after in pairwise(reader.segments):

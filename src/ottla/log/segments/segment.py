@@ -6,7 +6,7 @@ Files are created and opened when first needed. An unused segment is a few numbe
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -121,9 +121,14 @@ class Segment:
             self._transactions = TransactionIndex(self._disk, self.path(TRANSACTION_INDEX), new=False)
         return self._transactions
 
-    def forget_transactions(self) -> None:
-        """Remove the index of aborted transactions from an empty segment. A crash or a truncation can have left the index."""
-        if self._transactions is not None or self._disk.exists(self.path(TRANSACTION_INDEX)):
+    def forget_transactions(self, names: Collection[str] | None = None) -> None:
+        """Remove the index of aborted transactions from an empty segment. A crash or a truncation can have left the index.
+
+        `names` are the files that the directory had when the segment was opened, if they are known.
+        """
+        name = file_name(self.base_offset, TRANSACTION_INDEX) + self.ending
+        is_there = self._disk.exists(self.path(TRANSACTION_INDEX)) if names is None else name in names
+        if self._transactions is not None or is_there:
             self.transactions.remove()
 
     @property

@@ -5,10 +5,11 @@ KIP-98. The response of version 4 can be TRANSACTION_ABORTABLE (KIP-890).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i32, i64, since
+from ottla.wire.schema import Message, i16, i32, i64, message, since
 
 
-class AddOffsetsToTxnRequest(Message, key=25, valid="0-4", flexible="3+"):
+@message(key=25, valid="0-4", flexible="3+")
+class AddOffsetsToTxnRequest(Message):
     """The group."""
 
     transactional_id: str = since()
@@ -17,7 +18,8 @@ class AddOffsetsToTxnRequest(Message, key=25, valid="0-4", flexible="3+"):
     group_id: str = since()
 
 
-class AddOffsetsToTxnResponse(Message, key=25, valid="0-4", flexible="3+"):
+@message(key=25, valid="0-4", flexible="3+")
+class AddOffsetsToTxnResponse(Message):
     """The error, if the group was not added."""
 
     throttle_time_ms: i32 = since()

@@ -6,10 +6,11 @@ KIP-853. Version 1 can request a response before the change is committed.
 from __future__ import annotations
 
 from ottla.wire.api.describe_quorum import DescribeQuorumResponse
-from ottla.wire.schema import Message, Uuid, i16, i32, since
+from ottla.wire.schema import Message, Uuid, i16, i32, message, since
 
 
-class AddRaftVoterRequest(Message, key=80, valid="0-1", flexible="0+"):
+@message(key=80, valid="0-1", flexible="0+")
+class AddRaftVoterRequest(Message):
     """Id, directory and listeners of the voter."""
 
     cluster_id: str | None = since()
@@ -20,7 +21,8 @@ class AddRaftVoterRequest(Message, key=80, valid="0-1", flexible="0+"):
     ack_when_committed: bool = since("1+", default=True)
 
 
-class AddRaftVoterResponse(Message, key=80, valid="0-1", flexible="0+"):
+@message(key=80, valid="0-1", flexible="0+")
+class AddRaftVoterResponse(Message):
     """The error, if the voter was not added."""
 
     throttle_time_ms: i32 = since()

@@ -5,17 +5,19 @@ KIP-730.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i32, i64, since
+from ottla.wire.schema import Message, i16, i32, i64, message, since
 
 
-class AllocateProducerIdsRequest(Message, key=67, valid="0", flexible="0+"):
+@message(key=67, valid="0", flexible="0+")
+class AllocateProducerIdsRequest(Message):
     """The broker's id and epoch."""
 
     broker_id: i32 = since()
     broker_epoch: i64 = since(default=-1)
 
 
-class AllocateProducerIdsResponse(Message, key=67, valid="0", flexible="0+"):
+@message(key=67, valid="0", flexible="0+")
+class AllocateProducerIdsResponse(Message):
     """The first id and the number of ids."""
 
     throttle_time_ms: i32 = since()

@@ -5,21 +5,25 @@ KIP-546.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, f64, i16, i32, since
+from ottla.wire.schema import Message, Struct, f64, i16, i32, message, since, struct
 
 
-class AlterClientQuotasRequest(Message, key=49, valid="0-1", flexible="1+"):
+@message(key=49, valid="0-1", flexible="1+")
+class AlterClientQuotasRequest(Message):
     """The quotas to set or remove, by entity."""
 
+    @struct
     class EntityData(Struct):
         entity_type: str = since()
         entity_name: str | None = since()
 
+    @struct
     class OpData(Struct):
         key: str = since()
         value: f64 = since()
         remove: bool = since()
 
+    @struct
     class EntryData(Struct):
         entity: list[AlterClientQuotasRequest.EntityData] = since()
         ops: list[AlterClientQuotasRequest.OpData] = since()
@@ -28,13 +32,16 @@ class AlterClientQuotasRequest(Message, key=49, valid="0-1", flexible="1+"):
     validate_only: bool = since()
 
 
-class AlterClientQuotasResponse(Message, key=49, valid="0-1", flexible="1+"):
+@message(key=49, valid="0-1", flexible="1+")
+class AlterClientQuotasResponse(Message):
     """The error of each entity."""
 
+    @struct
     class EntityData(Struct):
         entity_type: str = since()
         entity_name: str | None = since()
 
+    @struct
     class EntryData(Struct):
         error_code: i16 = since()
         error_message: str | None = since()

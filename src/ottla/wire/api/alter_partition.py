@@ -5,16 +5,19 @@ KIP-497. Version 1 adds recovery (KIP-704), 2 names topics by id (KIP-841), 3 ad
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, since
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message, since, struct
 
 
-class AlterPartitionRequest(Message, key=56, valid="0-3", flexible="0+"):
+@message(key=56, valid="0-3", flexible="0+")
+class AlterPartitionRequest(Message):
     """The new in-sync replicas of each partition."""
 
+    @struct
     class BrokerState(Struct):
         broker_id: i32 = since("3+")
         broker_epoch: i64 = since("3+", default=-1)
 
+    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         leader_epoch: i32 = since()
@@ -23,6 +26,7 @@ class AlterPartitionRequest(Message, key=56, valid="0-3", flexible="0+"):
         leader_recovery_state: i8 = since("1+")
         partition_epoch: i32 = since()
 
+    @struct
     class TopicData(Struct):
         topic_name: str = since("0-1", ignorable=True)
         topic_id: Uuid = since("2+", ignorable=True)
@@ -33,9 +37,11 @@ class AlterPartitionRequest(Message, key=56, valid="0-3", flexible="0+"):
     topics: list[AlterPartitionRequest.TopicData] = since()
 
 
-class AlterPartitionResponse(Message, key=56, valid="0-3", flexible="0+"):
+@message(key=56, valid="0-3", flexible="0+")
+class AlterPartitionResponse(Message):
     """The controller's current state of each partition."""
 
+    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
@@ -45,6 +51,7 @@ class AlterPartitionResponse(Message, key=56, valid="0-3", flexible="0+"):
         leader_recovery_state: i8 = since("1+", ignorable=True)
         partition_epoch: i32 = since()
 
+    @struct
     class TopicData(Struct):
         topic_name: str = since("0-1", ignorable=True)
         topic_id: Uuid = since("2+", ignorable=True)

@@ -5,16 +5,19 @@ KIP-932.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
 
 
-class AlterShareGroupOffsetsRequest(Message, key=91, valid="0", flexible="0+"):
+@message(key=91, valid="0", flexible="0+")
+class AlterShareGroupOffsetsRequest(Message):
     """The new start of each partition."""
 
+    @struct
     class AlterShareGroupOffsetsRequestPartition(Struct):
         partition_index: i32 = since()
         start_offset: i64 = since()
 
+    @struct
     class AlterShareGroupOffsetsRequestTopic(Struct):
         topic_name: str = since()
         partitions: list[AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition] = since()
@@ -23,14 +26,17 @@ class AlterShareGroupOffsetsRequest(Message, key=91, valid="0", flexible="0+"):
     topics: list[AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic] = since()
 
 
-class AlterShareGroupOffsetsResponse(Message, key=91, valid="0", flexible="0+"):
+@message(key=91, valid="0", flexible="0+")
+class AlterShareGroupOffsetsResponse(Message):
     """The error of each partition."""
 
+    @struct
     class AlterShareGroupOffsetsResponsePartition(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
         error_message: str | None = since(default=None)
 
+    @struct
     class AlterShareGroupOffsetsResponseTopic(Struct):
         topic_name: str = since()
         topic_id: Uuid = since()

@@ -5,16 +5,19 @@ KIP-554.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, since
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
 
 
-class AlterUserScramCredentialsRequest(Message, key=51, valid="0", flexible="0+"):
+@message(key=51, valid="0", flexible="0+")
+class AlterUserScramCredentialsRequest(Message):
     """Salted passwords to set, mechanisms to remove."""
 
+    @struct
     class ScramCredentialDeletion(Struct):
         name: str = since()
         mechanism: i8 = since()
 
+    @struct
     class ScramCredentialUpsertion(Struct):
         name: str = since()
         mechanism: i8 = since()
@@ -26,9 +29,11 @@ class AlterUserScramCredentialsRequest(Message, key=51, valid="0", flexible="0+"
     upsertions: list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion] = since()
 
 
-class AlterUserScramCredentialsResponse(Message, key=51, valid="0", flexible="0+"):
+@message(key=51, valid="0", flexible="0+")
+class AlterUserScramCredentialsResponse(Message):
     """The error of each user."""
 
+    @struct
     class AlterUserScramCredentialsResult(Struct):
         user: str = since()
         error_code: i16 = since()

@@ -6,22 +6,26 @@ KIP-595. Version 1 adds endpoints (KIP-853).
 from __future__ import annotations
 
 from ottla.wire.api.vote import VoteResponse
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since, u16
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct, u16
 
 
-class BeginQuorumEpochRequest(Message, key=53, valid="0-1", flexible="1+"):
+@message(key=53, valid="0-1", flexible="1+")
+class BeginQuorumEpochRequest(Message):
     """Leader and epoch."""
 
+    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         voter_directory_id: Uuid = since("1+", ignorable=True)
         leader_id: i32 = since()
         leader_epoch: i32 = since()
 
+    @struct
     class TopicData(Struct):
         topic_name: str = since()
         partitions: list[BeginQuorumEpochRequest.PartitionData] = since()
 
+    @struct
     class LeaderEndpoint(Struct):
         name: str = since("1+")
         host: str = since("1+")
@@ -33,15 +37,18 @@ class BeginQuorumEpochRequest(Message, key=53, valid="0-1", flexible="1+"):
     leader_endpoints: list[BeginQuorumEpochRequest.LeaderEndpoint] = since("1+", ignorable=True)
 
 
-class BeginQuorumEpochResponse(Message, key=53, valid="0-1", flexible="1+"):
+@message(key=53, valid="0-1", flexible="1+")
+class BeginQuorumEpochResponse(Message):
     """The leader and epoch in the voter's state."""
 
+    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
         leader_id: i32 = since()
         leader_epoch: i32 = since()
 
+    @struct
     class TopicData(Struct):
         topic_name: str = since()
         partitions: list[BeginQuorumEpochResponse.PartitionData] = since()

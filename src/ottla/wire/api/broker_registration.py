@@ -6,18 +6,21 @@ KIP-631. Version 1 says whether the broker migrates from ZooKeeper (KIP-866), 2 
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since, u16
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct, u16
 
 
-class BrokerRegistrationRequest(Message, key=62, valid="0-4", flexible="0+"):
+@message(key=62, valid="0-4", flexible="0+")
+class BrokerRegistrationRequest(Message):
     """The broker's ids, listeners, features and log directories."""
 
+    @struct
     class Listener(Struct):
         name: str = since()
         host: str = since()
         port: u16 = since()
         security_protocol: i16 = since()
 
+    @struct
     class Feature(Struct):
         name: str = since()
         min_supported_version: i16 = since()
@@ -34,7 +37,8 @@ class BrokerRegistrationRequest(Message, key=62, valid="0-4", flexible="0+"):
     previous_broker_epoch: i64 = since("3+", default=-1, ignorable=True)
 
 
-class BrokerRegistrationResponse(Message, key=62, valid="0-4", flexible="0+"):
+@message(key=62, valid="0-4", flexible="0+")
+class BrokerRegistrationResponse(Message):
     """The broker epoch."""
 
     throttle_time_ms: i32 = since()

@@ -5,27 +5,32 @@ KIP-848. Version 1 adds each member's type (KIP-1099).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, since
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, message, since, struct
 
 
-class ConsumerGroupDescribeRequest(Message, key=69, valid="0-1", flexible="0+"):
+@message(key=69, valid="0-1", flexible="0+")
+class ConsumerGroupDescribeRequest(Message):
     """The groups."""
 
     group_ids: list[str] = since()
     include_authorized_operations: bool = since()
 
 
-class ConsumerGroupDescribeResponse(Message, key=69, valid="0-1", flexible="0+"):
+@message(key=69, valid="0-1", flexible="0+")
+class ConsumerGroupDescribeResponse(Message):
     """Epochs, members and their assignments."""
 
+    @struct
     class TopicPartitions(Struct):
         topic_id: Uuid = since()
         topic_name: str = since()
         partitions: list[i32] = since()
 
+    @struct
     class Assignment(Struct):
         topic_partitions: list[ConsumerGroupDescribeResponse.TopicPartitions] = since()
 
+    @struct
     class Member(Struct):
         member_id: str = since()
         instance_id: str | None = since(default=None)
@@ -39,6 +44,7 @@ class ConsumerGroupDescribeResponse(Message, key=69, valid="0-1", flexible="0+")
         target_assignment: ConsumerGroupDescribeResponse.Assignment = since()
         member_type: i8 = since("1+", default=-1, ignorable=True)
 
+    @struct
     class DescribedGroup(Struct):
         error_code: i16 = since()
         error_message: str | None = since(default=None)

@@ -5,12 +5,14 @@ KIP-848. In version 1 members can subscribe by a pattern, and choose their own m
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
 
 
-class ConsumerGroupHeartbeatRequest(Message, key=68, valid="0-1", flexible="0+"):
+@message(key=68, valid="0-1", flexible="0+")
+class ConsumerGroupHeartbeatRequest(Message):
     """The member's subscription and owned partitions. Only fields that changed since the last heartbeat are sent."""
 
+    @struct
     class TopicPartitions(Struct):
         topic_id: Uuid = since()
         partitions: list[i32] = since()
@@ -27,9 +29,11 @@ class ConsumerGroupHeartbeatRequest(Message, key=68, valid="0-1", flexible="0+")
     topic_partitions: list[ConsumerGroupHeartbeatRequest.TopicPartitions] | None = since(default=None)
 
 
-class ConsumerGroupHeartbeatResponse(Message, key=68, valid="0-1", flexible="0+"):
+@message(key=68, valid="0-1", flexible="0+")
+class ConsumerGroupHeartbeatResponse(Message):
     """The member's epoch, and its assignment if this has changed."""
 
+    @struct
     class Assignment(Struct):
         topic_partitions: list[ConsumerGroupHeartbeatRequest.TopicPartitions] = since()
 

@@ -5,19 +5,22 @@ Version 0 has a request header without client id.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, i64, since
+from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
 
 
-class ControlledShutdownRequest(Message, key=7, valid="0-3", flexible="3+"):
+@message(key=7, valid="0-3", flexible="3+")
+class ControlledShutdownRequest(Message):
     """The id and epoch of the broker."""
 
     broker_id: i32 = since()
     broker_epoch: i64 = since("2+", default=-1, ignorable=True)
 
 
-class ControlledShutdownResponse(Message, key=7, valid="0-3", flexible="3+"):
+@message(key=7, valid="0-3", flexible="3+")
+class ControlledShutdownResponse(Message):
     """The partitions that the broker still leads."""
 
+    @struct
     class RemainingPartition(Struct):
         topic_name: str = since()
         partition_index: i32 = since()

@@ -6,10 +6,11 @@ KIP-919.
 from __future__ import annotations
 
 from ottla.wire.api.broker_registration import BrokerRegistrationRequest
-from ottla.wire.schema import Message, Uuid, i16, i32, since
+from ottla.wire.schema import Message, Uuid, i16, i32, message, since
 
 
-class ControllerRegistrationRequest(Message, key=70, valid="0", flexible="0+"):
+@message(key=70, valid="0", flexible="0+")
+class ControllerRegistrationRequest(Message):
     """The controller's ids, listeners and features."""
 
     controller_id: i32 = since()
@@ -19,7 +20,8 @@ class ControllerRegistrationRequest(Message, key=70, valid="0", flexible="0+"):
     features: list[BrokerRegistrationRequest.Feature] = since()
 
 
-class ControllerRegistrationResponse(Message, key=70, valid="0", flexible="0+"):
+@message(key=70, valid="0", flexible="0+")
+class ControllerRegistrationResponse(Message):
     """The error, if the registration was not accepted."""
 
     throttle_time_ms: i32 = since()

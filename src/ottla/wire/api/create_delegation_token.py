@@ -5,12 +5,14 @@ KIP-48. Version 3 allows another owner (KIP-373).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, i64, since
+from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
 
 
-class CreateDelegationTokenRequest(Message, key=38, valid="0-3", flexible="2+"):
+@message(key=38, valid="0-3", flexible="2+")
+class CreateDelegationTokenRequest(Message):
     """The renewers, and the maximum lifetime."""
 
+    @struct
     class CreatableRenewers(Struct):
         principal_type: str = since()
         principal_name: str = since()
@@ -21,7 +23,8 @@ class CreateDelegationTokenRequest(Message, key=38, valid="0-3", flexible="2+"):
     max_lifetime_ms: i64 = since()
 
 
-class CreateDelegationTokenResponse(Message, key=38, valid="0-3", flexible="2+"):
+@message(key=38, valid="0-3", flexible="2+")
+class CreateDelegationTokenResponse(Message):
     """The token's id, times and HMAC."""
 
     error_code: i16 = since()

@@ -6,20 +6,24 @@ In version 4 the number -1 means the broker's defaults (KIP-464). Version 5 retu
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, since
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, message, since, struct
 
 
-class CreateTopicsRequest(Message, key=19, valid="0-7", flexible="5+"):
+@message(key=19, valid="0-7", flexible="5+")
+class CreateTopicsRequest(Message):
     """Partitions and replication factor, or an assignment, and settings of each topic."""
 
+    @struct
     class CreatableReplicaAssignment(Struct):
         partition_index: i32 = since()
         broker_ids: list[i32] = since()
 
+    @struct
     class CreatableTopicConfig(Struct):
         name: str = since()
         value: str | None = since()
 
+    @struct
     class CreatableTopic(Struct):
         name: str = since()
         num_partitions: i32 = since()
@@ -32,9 +36,11 @@ class CreateTopicsRequest(Message, key=19, valid="0-7", flexible="5+"):
     validate_only: bool = since("1+")
 
 
-class CreateTopicsResponse(Message, key=19, valid="0-7", flexible="5+"):
+@message(key=19, valid="0-7", flexible="5+")
+class CreateTopicsResponse(Message):
     """The error, and from version 5 on the settings, of each topic."""
 
+    @struct
     class CreatableTopicConfigs(Struct):
         name: str = since("5+")
         value: str | None = since("5+")
@@ -42,6 +48,7 @@ class CreateTopicsResponse(Message, key=19, valid="0-7", flexible="5+"):
         config_source: i8 = since("5+", default=-1, ignorable=True)
         is_sensitive: bool = since("5+")
 
+    @struct
     class CreatableTopicResult(Struct):
         name: str = since()
         topic_id: Uuid = since("7+", ignorable=True)

@@ -5,12 +5,14 @@ Version 1 adds pattern types (KIP-290), 3 the resource type USER (KIP-373).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, since
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
 
 
-class DeleteAclsRequest(Message, key=31, valid="0-3", flexible="2+"):
+@message(key=31, valid="0-3", flexible="2+")
+class DeleteAclsRequest(Message):
     """The filters."""
 
+    @struct
     class DeleteAclsFilter(Struct):
         resource_type_filter: i8 = since()
         resource_name_filter: str | None = since()
@@ -23,9 +25,11 @@ class DeleteAclsRequest(Message, key=31, valid="0-3", flexible="2+"):
     filters: list[DeleteAclsRequest.DeleteAclsFilter] = since()
 
 
-class DeleteAclsResponse(Message, key=31, valid="0-3", flexible="2+"):
+@message(key=31, valid="0-3", flexible="2+")
+class DeleteAclsResponse(Message):
     """The deleted ACLs, by filter."""
 
+    @struct
     class DeleteAclsMatchingAcl(Struct):
         error_code: i16 = since()
         error_message: str | None = since()
@@ -37,6 +41,7 @@ class DeleteAclsResponse(Message, key=31, valid="0-3", flexible="2+"):
         operation: i8 = since()
         permission_type: i8 = since()
 
+    @struct
     class DeleteAclsFilterResult(Struct):
         error_code: i16 = since()
         error_message: str | None = since()

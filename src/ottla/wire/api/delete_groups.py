@@ -5,18 +5,21 @@ KIP-229. Version 3 adds a message to the error.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, since
+from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 
-class DeleteGroupsRequest(Message, key=42, valid="0-3", flexible="2+"):
+@message(key=42, valid="0-3", flexible="2+")
+class DeleteGroupsRequest(Message):
     """The groups."""
 
     groups_names: list[str] = since()
 
 
-class DeleteGroupsResponse(Message, key=42, valid="0-3", flexible="2+"):
+@message(key=42, valid="0-3", flexible="2+")
+class DeleteGroupsResponse(Message):
     """The error of each group."""
 
+    @struct
     class DeletableGroupResult(Struct):
         group_id: str = since()
         error_code: i16 = since()

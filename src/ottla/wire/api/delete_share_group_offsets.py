@@ -5,12 +5,14 @@ KIP-932.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
 
 
-class DeleteShareGroupOffsetsRequest(Message, key=92, valid="0", flexible="0+"):
+@message(key=92, valid="0", flexible="0+")
+class DeleteShareGroupOffsetsRequest(Message):
     """The group and its topics."""
 
+    @struct
     class DeleteShareGroupOffsetsRequestTopic(Struct):
         topic_name: str = since()
 
@@ -18,9 +20,11 @@ class DeleteShareGroupOffsetsRequest(Message, key=92, valid="0", flexible="0+"):
     topics: list[DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic] = since()
 
 
-class DeleteShareGroupOffsetsResponse(Message, key=92, valid="0", flexible="0+"):
+@message(key=92, valid="0", flexible="0+")
+class DeleteShareGroupOffsetsResponse(Message):
     """The error of each topic."""
 
+    @struct
     class DeleteShareGroupOffsetsResponseTopic(Struct):
         topic_name: str = since()
         topic_id: Uuid = since()

@@ -6,15 +6,18 @@ KIP-932.
 from __future__ import annotations
 
 from ottla.wire.api.write_share_group_state import WriteShareGroupStateResponse
-from ottla.wire.schema import Message, Struct, Uuid, i32, since
+from ottla.wire.schema import Message, Struct, Uuid, i32, message, since, struct
 
 
-class DeleteShareGroupStateRequest(Message, key=86, valid="0", flexible="0+"):
+@message(key=86, valid="0", flexible="0+")
+class DeleteShareGroupStateRequest(Message):
     """The partitions."""
 
+    @struct
     class PartitionData(Struct):
         partition: i32 = since()
 
+    @struct
     class DeleteStateData(Struct):
         topic_id: Uuid = since()
         partitions: list[DeleteShareGroupStateRequest.PartitionData] = since()
@@ -23,9 +26,11 @@ class DeleteShareGroupStateRequest(Message, key=86, valid="0", flexible="0+"):
     topics: list[DeleteShareGroupStateRequest.DeleteStateData] = since()
 
 
-class DeleteShareGroupStateResponse(Message, key=86, valid="0", flexible="0+"):
+@message(key=86, valid="0", flexible="0+")
+class DeleteShareGroupStateResponse(Message):
     """The error of each partition."""
 
+    @struct
     class DeleteStateResult(Struct):
         topic_id: Uuid = since()
         partitions: list[WriteShareGroupStateResponse.PartitionResult] = since()

@@ -5,12 +5,14 @@ Version 5 can be throttled (KIP-599), 6 accepts topic ids (KIP-516).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
 
 
-class DeleteTopicsRequest(Message, key=20, valid="0-6", flexible="4+"):
+@message(key=20, valid="0-6", flexible="4+")
+class DeleteTopicsRequest(Message):
     """The topics, from version 6 on by name or id."""
 
+    @struct
     class DeleteTopicState(Struct):
         name: str | None = since("6+", default=None)
         topic_id: Uuid = since("6+")
@@ -20,9 +22,11 @@ class DeleteTopicsRequest(Message, key=20, valid="0-6", flexible="4+"):
     timeout_ms: i32 = since()
 
 
-class DeleteTopicsResponse(Message, key=20, valid="0-6", flexible="4+"):
+@message(key=20, valid="0-6", flexible="4+")
+class DeleteTopicsResponse(Message):
     """The error of each topic."""
 
+    @struct
     class DeletableTopicResult(Struct):
         name: str | None = since(null="6+")
         topic_id: Uuid = since("6+", ignorable=True)

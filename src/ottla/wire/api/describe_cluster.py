@@ -5,10 +5,11 @@ KIP-700. Version 1 can request controllers (KIP-919), 2 also fenced brokers (KIP
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, since
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
 
 
-class DescribeClusterRequest(Message, key=60, valid="0-2", flexible="0+"):
+@message(key=60, valid="0-2", flexible="0+")
+class DescribeClusterRequest(Message):
     """The endpoint type: brokers or controllers."""
 
     include_cluster_authorized_operations: bool = since()
@@ -16,9 +17,11 @@ class DescribeClusterRequest(Message, key=60, valid="0-2", flexible="0+"):
     include_fenced_brokers: bool = since("2+")
 
 
-class DescribeClusterResponse(Message, key=60, valid="0-2", flexible="0+"):
+@message(key=60, valid="0-2", flexible="0+")
+class DescribeClusterResponse(Message):
     """Nodes and permitted operations."""
 
+    @struct
     class DescribeClusterBroker(Struct):
         broker_id: i32 = since()
         host: str = since()

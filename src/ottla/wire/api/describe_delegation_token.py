@@ -5,12 +5,14 @@ KIP-48. Version 3 adds the requester of each token (KIP-373).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, i64, since
+from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
 
 
-class DescribeDelegationTokenRequest(Message, key=41, valid="0-3", flexible="2+"):
+@message(key=41, valid="0-3", flexible="2+")
+class DescribeDelegationTokenRequest(Message):
     """The owners. Null means all tokens that the client is allowed to see."""
 
+    @struct
     class DescribeDelegationTokenOwner(Struct):
         principal_type: str = since()
         principal_name: str = since()
@@ -18,13 +20,16 @@ class DescribeDelegationTokenRequest(Message, key=41, valid="0-3", flexible="2+"
     owners: list[DescribeDelegationTokenRequest.DescribeDelegationTokenOwner] | None = since()
 
 
-class DescribeDelegationTokenResponse(Message, key=41, valid="0-3", flexible="2+"):
+@message(key=41, valid="0-3", flexible="2+")
+class DescribeDelegationTokenResponse(Message):
     """The tokens."""
 
+    @struct
     class DescribedDelegationTokenRenewer(Struct):
         principal_type: str = since()
         principal_name: str = since()
 
+    @struct
     class DescribedDelegationToken(Struct):
         principal_type: str = since()
         principal_name: str = since()

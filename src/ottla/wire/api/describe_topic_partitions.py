@@ -5,15 +5,18 @@ KIP-966.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
 
 
-class DescribeTopicPartitionsRequest(Message, key=75, valid="0", flexible="0+"):
+@message(key=75, valid="0", flexible="0+")
+class DescribeTopicPartitionsRequest(Message):
     """The topics, the cursor to begin at, and the page size."""
 
+    @struct
     class TopicRequest(Struct):
         name: str = since()
 
+    @struct
     class Cursor(Struct):
         topic_name: str = since()
         partition_index: i32 = since()
@@ -23,9 +26,11 @@ class DescribeTopicPartitionsRequest(Message, key=75, valid="0", flexible="0+"):
     cursor: DescribeTopicPartitionsRequest.Cursor | None = since(default=None)
 
 
-class DescribeTopicPartitionsResponse(Message, key=75, valid="0", flexible="0+"):
+@message(key=75, valid="0", flexible="0+")
+class DescribeTopicPartitionsResponse(Message):
     """Partitions with their eligible leaders, and the cursor of the next page."""
 
+    @struct
     class DescribeTopicPartitionsResponsePartition(Struct):
         error_code: i16 = since()
         partition_index: i32 = since()
@@ -37,6 +42,7 @@ class DescribeTopicPartitionsResponse(Message, key=75, valid="0", flexible="0+")
         last_known_elr: list[i32] | None = since(default=None)
         offline_replicas: list[i32] = since(ignorable=True)
 
+    @struct
     class DescribeTopicPartitionsResponseTopic(Struct):
         error_code: i16 = since()
         name: str | None = since()

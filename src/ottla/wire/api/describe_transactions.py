@@ -5,22 +5,26 @@ KIP-664.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, i64, since
+from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
 
 
-class DescribeTransactionsRequest(Message, key=65, valid="0", flexible="0+"):
+@message(key=65, valid="0", flexible="0+")
+class DescribeTransactionsRequest(Message):
     """The transactional ids."""
 
     transactional_ids: list[str] = since()
 
 
-class DescribeTransactionsResponse(Message, key=65, valid="0", flexible="0+"):
+@message(key=65, valid="0", flexible="0+")
+class DescribeTransactionsResponse(Message):
     """The state, timeout and partitions of each transaction."""
 
+    @struct
     class TopicData(Struct):
         topic: str = since()
         partitions: list[i32] = since()
 
+    @struct
     class TransactionState(Struct):
         error_code: i16 = since()
         transactional_id: str = since()

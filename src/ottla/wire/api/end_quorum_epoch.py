@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from ottla.wire.api.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from ottla.wire.api.vote import VoteResponse
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
 
 
-class EndQuorumEpochRequest(Message, key=54, valid="0-1", flexible="1+"):
+@message(key=54, valid="0-1", flexible="1+")
+class EndQuorumEpochRequest(Message):
     """The preferred successors."""
 
+    @struct
     class ReplicaInfo(Struct):
         candidate_id: i32 = since("1+")
         candidate_directory_id: Uuid = since("1+")
 
+    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         leader_id: i32 = since()
@@ -24,6 +27,7 @@ class EndQuorumEpochRequest(Message, key=54, valid="0-1", flexible="1+"):
         preferred_successors: list[i32] = since("0", ignorable=True)
         preferred_candidates: list[EndQuorumEpochRequest.ReplicaInfo] = since("1+", ignorable=True)
 
+    @struct
     class TopicData(Struct):
         topic_name: str = since()
         partitions: list[EndQuorumEpochRequest.PartitionData] = since()
@@ -33,9 +37,11 @@ class EndQuorumEpochRequest(Message, key=54, valid="0-1", flexible="1+"):
     leader_endpoints: list[BeginQuorumEpochRequest.LeaderEndpoint] = since("1+", ignorable=True)
 
 
-class EndQuorumEpochResponse(Message, key=54, valid="0-1", flexible="1+"):
+@message(key=54, valid="0-1", flexible="1+")
+class EndQuorumEpochResponse(Message):
     """The leader and epoch in the voter's state."""
 
+    @struct
     class TopicData(Struct):
         topic_name: str = since()
         partitions: list[BeginQuorumEpochResponse.PartitionData] = since()

@@ -5,10 +5,11 @@ KIP-98. The response of version 4 can be TRANSACTION_ABORTABLE, 5 raises the epo
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i32, i64, since
+from ottla.wire.schema import Message, i16, i32, i64, message, since
 
 
-class EndTxnRequest(Message, key=26, valid="0-5", flexible="3+"):
+@message(key=26, valid="0-5", flexible="3+")
+class EndTxnRequest(Message):
     """The transaction, and whether to commit it."""
 
     transactional_id: str = since()
@@ -17,7 +18,8 @@ class EndTxnRequest(Message, key=26, valid="0-5", flexible="3+"):
     committed: bool = since()
 
 
-class EndTxnResponse(Message, key=26, valid="0-5", flexible="3+"):
+@message(key=26, valid="0-5", flexible="3+")
+class EndTxnResponse(Message):
     """The error; from version 5 on also the producer id and epoch for the next transaction."""
 
     throttle_time_ms: i32 = since()

@@ -5,10 +5,11 @@ KIP-590.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, since
+from ottla.wire.schema import Message, i16, message, since
 
 
-class EnvelopeRequest(Message, key=58, valid="0", flexible="0+"):
+@message(key=58, valid="0", flexible="0+")
+class EnvelopeRequest(Message):
     """The request with the client's principal and address."""
 
     request_data: bytes = since()
@@ -16,7 +17,8 @@ class EnvelopeRequest(Message, key=58, valid="0", flexible="0+"):
     client_host_address: bytes = since()
 
 
-class EnvelopeResponse(Message, key=58, valid="0", flexible="0+"):
+@message(key=58, valid="0", flexible="0+")
+class EnvelopeResponse(Message):
     """The response as bytes."""
 
     response_data: bytes | None = since(default=None)

@@ -5,17 +5,19 @@ KIP-48.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i32, i64, since
+from ottla.wire.schema import Message, i16, i32, i64, message, since
 
 
-class ExpireDelegationTokenRequest(Message, key=40, valid="0-2", flexible="2+"):
+@message(key=40, valid="0-2", flexible="2+")
+class ExpireDelegationTokenRequest(Message):
     """The token's HMAC, and the new expiry."""
 
     hmac: bytes = since()
     expiry_time_period_ms: i64 = since()
 
 
-class ExpireDelegationTokenResponse(Message, key=40, valid="0-2", flexible="2+"):
+@message(key=40, valid="0-2", flexible="2+")
+class ExpireDelegationTokenResponse(Message):
     """The expiry of the token."""
 
     error_code: i16 = since()

@@ -6,10 +6,11 @@ groups (KIP-932).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, since
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
 
 
-class FindCoordinatorRequest(Message, key=10, valid="0-6", flexible="3+"):
+@message(key=10, valid="0-6", flexible="3+")
+class FindCoordinatorRequest(Message):
     """The keys, and their type: 0 group, 1 transaction, 2 share group."""
 
     key: str = since("0-3")
@@ -17,9 +18,11 @@ class FindCoordinatorRequest(Message, key=10, valid="0-6", flexible="3+"):
     coordinator_keys: list[str] = since("4+")
 
 
-class FindCoordinatorResponse(Message, key=10, valid="0-6", flexible="3+"):
+@message(key=10, valid="0-6", flexible="3+")
+class FindCoordinatorResponse(Message):
     """Node and address of each coordinator."""
 
+    @struct
     class Coordinator(Struct):
         key: str = since("4+")
         node_id: i32 = since("4+")

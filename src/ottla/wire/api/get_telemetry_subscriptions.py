@@ -5,16 +5,18 @@ KIP-714.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Uuid, i8, i16, i32, since
+from ottla.wire.schema import Message, Uuid, i8, i16, i32, message, since
 
 
-class GetTelemetrySubscriptionsRequest(Message, key=71, valid="0", flexible="0+"):
+@message(key=71, valid="0", flexible="0+")
+class GetTelemetrySubscriptionsRequest(Message):
     """The client instance id, which is zero in the first request."""
 
     client_instance_id: Uuid = since()
 
 
-class GetTelemetrySubscriptionsResponse(Message, key=71, valid="0", flexible="0+"):
+@message(key=71, valid="0", flexible="0+")
+class GetTelemetrySubscriptionsResponse(Message):
     """The metrics, the interval, and the compression types."""
 
     throttle_time_ms: i32 = since()

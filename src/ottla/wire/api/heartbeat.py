@@ -5,10 +5,11 @@ Version 3 adds static members (KIP-345).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i32, since
+from ottla.wire.schema import Message, i16, i32, message, since
 
 
-class HeartbeatRequest(Message, key=12, valid="0-4", flexible="4+"):
+@message(key=12, valid="0-4", flexible="4+")
+class HeartbeatRequest(Message):
     """The group, its generation and the member."""
 
     group_id: str = since()
@@ -17,7 +18,8 @@ class HeartbeatRequest(Message, key=12, valid="0-4", flexible="4+"):
     group_instance_id: str | None = since("3+", default=None)
 
 
-class HeartbeatResponse(Message, key=12, valid="0-4", flexible="4+"):
+@message(key=12, valid="0-4", flexible="4+")
+class HeartbeatResponse(Message):
     """The error; after REBALANCE_IN_PROGRESS the member joins again."""
 
     throttle_time_ms: i32 = since("1+", ignorable=True)

@@ -6,17 +6,20 @@ KIP-339.
 from __future__ import annotations
 
 from ottla.wire.api.alter_configs import AlterConfigsResponse
-from ottla.wire.schema import Message, Struct, i8, i32, since
+from ottla.wire.schema import Message, Struct, i8, i32, message, since, struct
 
 
-class IncrementalAlterConfigsRequest(Message, key=44, valid="0-1", flexible="1+"):
+@message(key=44, valid="0-1", flexible="1+")
+class IncrementalAlterConfigsRequest(Message):
     """The operation for each setting: set, delete, append or subtract."""
 
+    @struct
     class AlterableConfig(Struct):
         name: str = since()
         config_operation: i8 = since()
         value: str | None = since()
 
+    @struct
     class AlterConfigsResource(Struct):
         resource_type: i8 = since()
         resource_name: str = since()
@@ -26,7 +29,8 @@ class IncrementalAlterConfigsRequest(Message, key=44, valid="0-1", flexible="1+"
     validate_only: bool = since()
 
 
-class IncrementalAlterConfigsResponse(Message, key=44, valid="0-1", flexible="1+"):
+@message(key=44, valid="0-1", flexible="1+")
+class IncrementalAlterConfigsResponse(Message):
     """The error of each resource."""
 
     throttle_time_ms: i32 = since()

@@ -6,17 +6,20 @@ KIP-932.
 from __future__ import annotations
 
 from ottla.wire.api.write_share_group_state import WriteShareGroupStateResponse
-from ottla.wire.schema import Message, Struct, Uuid, i32, i64, since
+from ottla.wire.schema import Message, Struct, Uuid, i32, i64, message, since, struct
 
 
-class InitializeShareGroupStateRequest(Message, key=83, valid="0", flexible="0+"):
+@message(key=83, valid="0", flexible="0+")
+class InitializeShareGroupStateRequest(Message):
     """The first offset of each partition."""
 
+    @struct
     class PartitionData(Struct):
         partition: i32 = since()
         state_epoch: i32 = since()
         start_offset: i64 = since()
 
+    @struct
     class InitializeStateData(Struct):
         topic_id: Uuid = since()
         partitions: list[InitializeShareGroupStateRequest.PartitionData] = since()
@@ -25,9 +28,11 @@ class InitializeShareGroupStateRequest(Message, key=83, valid="0", flexible="0+"
     topics: list[InitializeShareGroupStateRequest.InitializeStateData] = since()
 
 
-class InitializeShareGroupStateResponse(Message, key=83, valid="0", flexible="0+"):
+@message(key=83, valid="0", flexible="0+")
+class InitializeShareGroupStateResponse(Message):
     """The error of each partition."""
 
+    @struct
     class InitializeStateResult(Struct):
         topic_id: Uuid = since()
         partitions: list[WriteShareGroupStateResponse.PartitionResult] = since()

@@ -6,12 +6,14 @@ Version 3 adds the replicas that a reassignment adds and removes (KIP-455), 5 to
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, since
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message, since, struct
 
 
-class LeaderAndIsrRequest(Message, key=4, valid="0-7", flexible="4+"):
+@message(key=4, valid="0-7", flexible="4+")
+class LeaderAndIsrRequest(Message):
     """Leader, epoch and in-sync replicas of each partition that the broker holds."""
 
+    @struct
     class LeaderAndIsrPartitionState(Struct):
         topic_name: str = since("0-1", ignorable=True)
         partition_index: i32 = since()
@@ -26,11 +28,13 @@ class LeaderAndIsrRequest(Message, key=4, valid="0-7", flexible="4+"):
         is_new: bool = since("1+", ignorable=True)
         leader_recovery_state: i8 = since("6+")
 
+    @struct
     class LeaderAndIsrTopicState(Struct):
         topic_name: str = since("2+")
         topic_id: Uuid = since("5+", ignorable=True)
         partition_states: list[LeaderAndIsrRequest.LeaderAndIsrPartitionState] = since("2+")
 
+    @struct
     class LeaderAndIsrLiveLeader(Struct):
         broker_id: i32 = since()
         host_name: str = since()
@@ -46,14 +50,17 @@ class LeaderAndIsrRequest(Message, key=4, valid="0-7", flexible="4+"):
     live_leaders: list[LeaderAndIsrRequest.LeaderAndIsrLiveLeader] = since()
 
 
-class LeaderAndIsrResponse(Message, key=4, valid="0-7", flexible="4+"):
+@message(key=4, valid="0-7", flexible="4+")
+class LeaderAndIsrResponse(Message):
     """The error of each partition."""
 
+    @struct
     class LeaderAndIsrPartitionError(Struct):
         topic_name: str = since("0-4", ignorable=True)
         partition_index: i32 = since()
         error_code: i16 = since()
 
+    @struct
     class LeaderAndIsrTopicError(Struct):
         topic_id: Uuid = since("5+")
         partition_errors: list[LeaderAndIsrResponse.LeaderAndIsrPartitionError] = since("5+")

@@ -5,12 +5,14 @@ Version 3 removes several members, and static members (KIP-345), 5 adds a reason
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, since
+from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 
-class LeaveGroupRequest(Message, key=13, valid="0-5", flexible="4+"):
+@message(key=13, valid="0-5", flexible="4+")
+class LeaveGroupRequest(Message):
     """The members. Before version 3 it is only one member."""
 
+    @struct
     class MemberIdentity(Struct):
         member_id: str = since("3+")
         group_instance_id: str | None = since("3+", default=None)
@@ -21,9 +23,11 @@ class LeaveGroupRequest(Message, key=13, valid="0-5", flexible="4+"):
     members: list[LeaveGroupRequest.MemberIdentity] = since("3+")
 
 
-class LeaveGroupResponse(Message, key=13, valid="0-5", flexible="4+"):
+@message(key=13, valid="0-5", flexible="4+")
+class LeaveGroupResponse(Message):
     """The error of each member."""
 
+    @struct
     class MemberResponse(Struct):
         member_id: str = since("3+")
         group_instance_id: str | None = since("3+")

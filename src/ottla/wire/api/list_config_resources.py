@@ -5,18 +5,21 @@ Version 0 lists only client metrics (KIP-714), 1 lists the requested types (KIP-
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, since
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
 
 
-class ListConfigResourcesRequest(Message, key=74, valid="0-1", flexible="0+"):
+@message(key=74, valid="0-1", flexible="0+")
+class ListConfigResourcesRequest(Message):
     """The resource types."""
 
     resource_types: list[i8] = since("1+")
 
 
-class ListConfigResourcesResponse(Message, key=74, valid="0-1", flexible="0+"):
+@message(key=74, valid="0-1", flexible="0+")
+class ListConfigResourcesResponse(Message):
     """Names and types."""
 
+    @struct
     class ConfigResource(Struct):
         resource_name: str = since()
         resource_type: i8 = since("1+", default=16, ignorable=True)

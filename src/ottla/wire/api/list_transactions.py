@@ -5,10 +5,11 @@ KIP-664. Version 1 filters by duration (KIP-994), 2 by pattern (KIP-1152).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, i64, since
+from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
 
 
-class ListTransactionsRequest(Message, key=66, valid="0-2", flexible="0+"):
+@message(key=66, valid="0-2", flexible="0+")
+class ListTransactionsRequest(Message):
     """Filters by state, producer, duration and pattern."""
 
     state_filters: list[str] = since()
@@ -17,9 +18,11 @@ class ListTransactionsRequest(Message, key=66, valid="0-2", flexible="0+"):
     transactional_id_pattern: str | None = since("2+", default=None)
 
 
-class ListTransactionsResponse(Message, key=66, valid="0-2", flexible="0+"):
+@message(key=66, valid="0-2", flexible="0+")
+class ListTransactionsResponse(Message):
     """The id, producer and state of each transaction."""
 
+    @struct
     class TransactionState(Struct):
         transactional_id: str = since()
         producer_id: i64 = since()

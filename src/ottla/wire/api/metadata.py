@@ -7,12 +7,14 @@ bootstrap (KIP-1102).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
 
 
-class MetadataRequest(Message, key=3, valid="0-13", flexible="9+"):
+@message(key=3, valid="0-13", flexible="9+")
+class MetadataRequest(Message):
     """The topics. Null, or an empty list in version 0, means all topics."""
 
+    @struct
     class MetadataRequestTopic(Struct):
         topic_id: Uuid = since("10+", ignorable=True)
         name: str | None = since(null="10+")
@@ -23,15 +25,18 @@ class MetadataRequest(Message, key=3, valid="0-13", flexible="9+"):
     include_topic_authorized_operations: bool = since("8+")
 
 
-class MetadataResponse(Message, key=3, valid="0-13", flexible="9+"):
+@message(key=3, valid="0-13", flexible="9+")
+class MetadataResponse(Message):
     """Brokers, controller, and each topic's partitions with leader, replicas and in-sync replicas."""
 
+    @struct
     class MetadataResponseBroker(Struct):
         node_id: i32 = since()
         host: str = since()
         port: i32 = since()
         rack: str | None = since("1+", default=None, ignorable=True)
 
+    @struct
     class MetadataResponsePartition(Struct):
         error_code: i16 = since()
         partition_index: i32 = since()
@@ -41,6 +46,7 @@ class MetadataResponse(Message, key=3, valid="0-13", flexible="9+"):
         isr_nodes: list[i32] = since()
         offline_replicas: list[i32] = since("5+", ignorable=True)
 
+    @struct
     class MetadataResponseTopic(Struct):
         error_code: i16 = since()
         name: str | None = since(null="12+")

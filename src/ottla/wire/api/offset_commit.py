@@ -6,12 +6,14 @@ Version 0 is stored in ZooKeeper. Version 1 adds generation, member and timestam
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
 
 
-class OffsetCommitRequest(Message, key=8, valid="0-10", flexible="8+"):
+@message(key=8, valid="0-10", flexible="8+")
+class OffsetCommitRequest(Message):
     """The offsets to store for a group. A member also sends its id and generation, which must be current."""
 
+    @struct
     class OffsetCommitRequestPartition(Struct):
         partition_index: i32 = since()
         committed_offset: i64 = since()
@@ -19,6 +21,7 @@ class OffsetCommitRequest(Message, key=8, valid="0-10", flexible="8+"):
         commit_timestamp: i64 = since("1", default=-1)
         committed_metadata: str | None = since()
 
+    @struct
     class OffsetCommitRequestTopic(Struct):
         name: str = since("0-9", ignorable=True)
         topic_id: Uuid = since("10+", ignorable=True)
@@ -32,13 +35,16 @@ class OffsetCommitRequest(Message, key=8, valid="0-10", flexible="8+"):
     topics: list[OffsetCommitRequest.OffsetCommitRequestTopic] = since()
 
 
-class OffsetCommitResponse(Message, key=8, valid="0-10", flexible="8+"):
+@message(key=8, valid="0-10", flexible="8+")
+class OffsetCommitResponse(Message):
     """The error of each partition."""
 
+    @struct
     class OffsetCommitResponsePartition(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
 
+    @struct
     class OffsetCommitResponseTopic(Struct):
         name: str = since("0-9", ignorable=True)
         topic_id: Uuid = since("10+", ignorable=True)

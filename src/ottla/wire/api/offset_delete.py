@@ -5,15 +5,18 @@ KIP-496.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, since
+from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 
-class OffsetDeleteRequest(Message, key=47, valid="0"):
+@message(key=47, valid="0")
+class OffsetDeleteRequest(Message):
     """The group and its partitions."""
 
+    @struct
     class OffsetDeleteRequestPartition(Struct):
         partition_index: i32 = since()
 
+    @struct
     class OffsetDeleteRequestTopic(Struct):
         name: str = since()
         partitions: list[OffsetDeleteRequest.OffsetDeleteRequestPartition] = since()
@@ -22,13 +25,16 @@ class OffsetDeleteRequest(Message, key=47, valid="0"):
     topics: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = since()
 
 
-class OffsetDeleteResponse(Message, key=47, valid="0"):
+@message(key=47, valid="0")
+class OffsetDeleteResponse(Message):
     """The error of each partition."""
 
+    @struct
     class OffsetDeleteResponsePartition(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
 
+    @struct
     class OffsetDeleteResponseTopic(Struct):
         name: str = since()
         partitions: list[OffsetDeleteResponse.OffsetDeleteResponsePartition] = since()

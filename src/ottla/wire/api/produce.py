@@ -7,16 +7,19 @@ topics by id (KIP-516).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Records, Struct, Uuid, i16, i32, i64, since
+from ottla.wire.schema import Message, Records, Struct, Uuid, i16, i32, i64, message, since, struct
 
 
-class ProduceRequest(Message, key=0, valid="0-13", flexible="9+"):
+@message(key=0, valid="0-13", flexible="9+")
+class ProduceRequest(Message):
     """The batches to append, as encoded records of each partition."""
 
+    @struct
     class PartitionProduceData(Struct):
         index: i32 = since()
         records: Records | None = since()
 
+    @struct
     class TopicProduceData(Struct):
         name: str = since("0-12", ignorable=True)
         topic_id: Uuid = since("13+", ignorable=True)
@@ -28,17 +31,21 @@ class ProduceRequest(Message, key=0, valid="0-13", flexible="9+"):
     topic_data: list[ProduceRequest.TopicProduceData] = since()
 
 
-class ProduceResponse(Message, key=0, valid="0-13", flexible="9+"):
+@message(key=0, valid="0-13", flexible="9+")
+class ProduceResponse(Message):
     """The base offset or the error of each partition."""
 
+    @struct
     class BatchIndexAndErrorMessage(Struct):
         batch_index: i32 = since("8+")
         batch_index_error_message: str | None = since("8+", default=None)
 
+    @struct
     class LeaderIdAndEpoch(Struct):
         leader_id: i32 = since("10+", default=-1)
         leader_epoch: i32 = since("10+", default=-1)
 
+    @struct
     class PartitionProduceResponse(Struct):
         index: i32 = since()
         error_code: i16 = since()
@@ -49,11 +56,13 @@ class ProduceResponse(Message, key=0, valid="0-13", flexible="9+"):
         error_message: str | None = since("8+", default=None, ignorable=True)
         current_leader: ProduceResponse.LeaderIdAndEpoch | None = since("10+", tag=0, default=None)
 
+    @struct
     class TopicProduceResponse(Struct):
         name: str = since("0-12", ignorable=True)
         topic_id: Uuid = since("13+", ignorable=True)
         partition_responses: list[ProduceResponse.PartitionProduceResponse] = since()
 
+    @struct
     class NodeEndpoint(Struct):
         node_id: i32 = since("10+")
         host: str = since("10+")

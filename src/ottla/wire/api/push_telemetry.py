@@ -5,10 +5,11 @@ KIP-714.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Uuid, i8, i16, i32, since
+from ottla.wire.schema import Message, Uuid, i8, i16, i32, message, since
 
 
-class PushTelemetryRequest(Message, key=72, valid="0", flexible="0+"):
+@message(key=72, valid="0", flexible="0+")
+class PushTelemetryRequest(Message):
     """Metrics in OTLP, compressed."""
 
     client_instance_id: Uuid = since()
@@ -18,7 +19,8 @@ class PushTelemetryRequest(Message, key=72, valid="0", flexible="0+"):
     metrics: bytes = since()
 
 
-class PushTelemetryResponse(Message, key=72, valid="0", flexible="0+"):
+@message(key=72, valid="0", flexible="0+")
+class PushTelemetryResponse(Message):
     """The error, if the metrics were not accepted."""
 
     throttle_time_ms: i32 = since()

@@ -5,16 +5,19 @@ KIP-932.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, since
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message, since, struct
 
 
-class ReadShareGroupStateRequest(Message, key=84, valid="0", flexible="0+"):
+@message(key=84, valid="0", flexible="0+")
+class ReadShareGroupStateRequest(Message):
     """The partitions."""
 
+    @struct
     class PartitionData(Struct):
         partition: i32 = since()
         leader_epoch: i32 = since()
 
+    @struct
     class ReadStateData(Struct):
         topic_id: Uuid = since()
         partitions: list[ReadShareGroupStateRequest.PartitionData] = since()
@@ -23,15 +26,18 @@ class ReadShareGroupStateRequest(Message, key=84, valid="0", flexible="0+"):
     topics: list[ReadShareGroupStateRequest.ReadStateData] = since()
 
 
-class ReadShareGroupStateResponse(Message, key=84, valid="0", flexible="0+"):
+@message(key=84, valid="0", flexible="0+")
+class ReadShareGroupStateResponse(Message):
     """The start offset and the state of each range."""
 
+    @struct
     class StateBatch(Struct):
         first_offset: i64 = since()
         last_offset: i64 = since()
         delivery_state: i8 = since()
         delivery_count: i16 = since()
 
+    @struct
     class PartitionResult(Struct):
         partition: i32 = since()
         error_code: i16 = since()
@@ -40,6 +46,7 @@ class ReadShareGroupStateResponse(Message, key=84, valid="0", flexible="0+"):
         start_offset: i64 = since()
         state_batches: list[ReadShareGroupStateResponse.StateBatch] = since()
 
+    @struct
     class ReadStateResult(Struct):
         topic_id: Uuid = since()
         partitions: list[ReadShareGroupStateResponse.PartitionResult] = since()

@@ -6,12 +6,14 @@ KIP-932. Version 1 counts completed deliveries (KIP-1226).
 from __future__ import annotations
 
 from ottla.wire.api.read_share_group_state import ReadShareGroupStateRequest
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
 
 
-class ReadShareGroupStateSummaryRequest(Message, key=87, valid="0-1", flexible="0+"):
+@message(key=87, valid="0-1", flexible="0+")
+class ReadShareGroupStateSummaryRequest(Message):
     """The partitions."""
 
+    @struct
     class ReadStateSummaryData(Struct):
         topic_id: Uuid = since()
         partitions: list[ReadShareGroupStateRequest.PartitionData] = since()
@@ -20,9 +22,11 @@ class ReadShareGroupStateSummaryRequest(Message, key=87, valid="0-1", flexible="
     topics: list[ReadShareGroupStateSummaryRequest.ReadStateSummaryData] = since()
 
 
-class ReadShareGroupStateSummaryResponse(Message, key=87, valid="0-1", flexible="0+"):
+@message(key=87, valid="0-1", flexible="0+")
+class ReadShareGroupStateSummaryResponse(Message):
     """Start offset and epochs of each partition."""
 
+    @struct
     class PartitionResult(Struct):
         partition: i32 = since()
         error_code: i16 = since()
@@ -32,6 +36,7 @@ class ReadShareGroupStateSummaryResponse(Message, key=87, valid="0-1", flexible=
         start_offset: i64 = since()
         delivery_complete_count: i32 = since("1+", default=-1, ignorable=True)
 
+    @struct
     class ReadStateSummaryResult(Struct):
         topic_id: Uuid = since()
         partitions: list[ReadShareGroupStateSummaryResponse.PartitionResult] = since()

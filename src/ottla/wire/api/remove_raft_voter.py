@@ -5,10 +5,11 @@ KIP-853.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Uuid, i16, i32, since
+from ottla.wire.schema import Message, Uuid, i16, i32, message, since
 
 
-class RemoveRaftVoterRequest(Message, key=81, valid="0", flexible="0+"):
+@message(key=81, valid="0", flexible="0+")
+class RemoveRaftVoterRequest(Message):
     """Id and directory of the voter."""
 
     cluster_id: str | None = since()
@@ -16,7 +17,8 @@ class RemoveRaftVoterRequest(Message, key=81, valid="0", flexible="0+"):
     voter_directory_id: Uuid = since()
 
 
-class RemoveRaftVoterResponse(Message, key=81, valid="0", flexible="0+"):
+@message(key=81, valid="0", flexible="0+")
+class RemoveRaftVoterResponse(Message):
     """The error, if the voter was not removed."""
 
     throttle_time_ms: i32 = since()

@@ -5,17 +5,19 @@ KIP-48.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i32, i64, since
+from ottla.wire.schema import Message, i16, i32, i64, message, since
 
 
-class RenewDelegationTokenRequest(Message, key=39, valid="0-2", flexible="2+"):
+@message(key=39, valid="0-2", flexible="2+")
+class RenewDelegationTokenRequest(Message):
     """The token's HMAC, and the time to add."""
 
     hmac: bytes = since()
     renew_period_ms: i64 = since()
 
 
-class RenewDelegationTokenResponse(Message, key=39, valid="0-2", flexible="2+"):
+@message(key=39, valid="0-2", flexible="2+")
+class RenewDelegationTokenResponse(Message):
     """The expiry of the token."""
 
     error_code: i16 = since()

@@ -5,16 +5,18 @@ KIP-152. Version 1 adds the session's lifetime (KIP-368).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i64, since
+from ottla.wire.schema import Message, i16, i64, message, since
 
 
-class SaslAuthenticateRequest(Message, key=36, valid="0-2", flexible="2+"):
+@message(key=36, valid="0-2", flexible="2+")
+class SaslAuthenticateRequest(Message):
     """The client's token."""
 
     auth_bytes: bytes = since()
 
 
-class SaslAuthenticateResponse(Message, key=36, valid="0-2", flexible="2+"):
+@message(key=36, valid="0-2", flexible="2+")
+class SaslAuthenticateResponse(Message):
     """The broker's token, or the error."""
 
     error_code: i16 = since()

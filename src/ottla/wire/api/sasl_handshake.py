@@ -5,16 +5,18 @@ After version 0 the tokens follow as bytes with a size but no header; after vers
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, since
+from ottla.wire.schema import Message, i16, message, since
 
 
-class SaslHandshakeRequest(Message, key=17, valid="0-1"):
+@message(key=17, valid="0-1")
+class SaslHandshakeRequest(Message):
     """The requested mechanism."""
 
     mechanism: str = since()
 
 
-class SaslHandshakeResponse(Message, key=17, valid="0-1"):
+@message(key=17, valid="0-1")
+class SaslHandshakeResponse(Message):
     """The mechanisms that the broker offers."""
 
     error_code: i16 = since()

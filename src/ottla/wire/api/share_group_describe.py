@@ -6,19 +6,22 @@ KIP-932. Version 0 was never stable.
 from __future__ import annotations
 
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeResponse
-from ottla.wire.schema import Message, Struct, i16, i32, since
+from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 
-class ShareGroupDescribeRequest(Message, key=77, valid="0-1", flexible="0+"):
+@message(key=77, valid="0-1", flexible="0+")
+class ShareGroupDescribeRequest(Message):
     """The groups."""
 
     group_ids: list[str] = since()
     include_authorized_operations: bool = since()
 
 
-class ShareGroupDescribeResponse(Message, key=77, valid="0-1", flexible="0+"):
+@message(key=77, valid="0-1", flexible="0+")
+class ShareGroupDescribeResponse(Message):
     """Epochs, members and their assignments."""
 
+    @struct
     class Member(Struct):
         member_id: str = since()
         rack_id: str | None = since(default=None)
@@ -28,6 +31,7 @@ class ShareGroupDescribeResponse(Message, key=77, valid="0-1", flexible="0+"):
         subscribed_topic_names: list[str] = since()
         assignment: ConsumerGroupDescribeResponse.Assignment = since()
 
+    @struct
     class DescribedGroup(Struct):
         error_code: i16 = since()
         error_message: str | None = since(default=None)

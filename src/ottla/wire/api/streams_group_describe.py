@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from ottla.wire.api.streams_group_topology_description_update import StreamsGroupTopologyDescriptionUpdateRequest
-from ottla.wire.schema import Message, Struct, i8, i16, i32, since
+from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
 
 
-class StreamsGroupDescribeRequest(Message, key=89, valid="0-1", flexible="0+"):
+@message(key=89, valid="0-1", flexible="0+")
+class StreamsGroupDescribeRequest(Message):
     """The groups."""
 
     group_ids: list[str] = since()
@@ -18,14 +19,17 @@ class StreamsGroupDescribeRequest(Message, key=89, valid="0-1", flexible="0+"):
     include_topology_description: bool = since("1+")
 
 
-class StreamsGroupDescribeResponse(Message, key=89, valid="0-1", flexible="0+"):
+@message(key=89, valid="0-1", flexible="0+")
+class StreamsGroupDescribeResponse(Message):
     """The topology, members and tasks of each group."""
 
+    @struct
     class Assignment(Struct):
         active_tasks: list[StreamsGroupHeartbeatRequest.TaskIds] = since()
         standby_tasks: list[StreamsGroupHeartbeatRequest.TaskIds] = since()
         warmup_tasks: list[StreamsGroupHeartbeatRequest.TaskIds] = since()
 
+    @struct
     class Subtopology(Struct):
         subtopology_id: str = since()
         source_topics: list[str] = since()
@@ -33,10 +37,12 @@ class StreamsGroupDescribeResponse(Message, key=89, valid="0-1", flexible="0+"):
         state_changelog_topics: list[StreamsGroupHeartbeatRequest.TopicInfo] = since()
         repartition_source_topics: list[StreamsGroupHeartbeatRequest.TopicInfo] = since()
 
+    @struct
     class Topology(Struct):
         epoch: i32 = since()
         subtopologies: list[StreamsGroupDescribeResponse.Subtopology] | None = since(default=None)
 
+    @struct
     class Member(Struct):
         member_id: str = since()
         member_epoch: i32 = since()
@@ -54,6 +60,7 @@ class StreamsGroupDescribeResponse(Message, key=89, valid="0-1", flexible="0+"):
         target_assignment: StreamsGroupDescribeResponse.Assignment = since()
         is_classic: bool = since()
 
+    @struct
     class DescribedGroup(Struct):
         error_code: i16 = since()
         error_message: str | None = since(default=None)

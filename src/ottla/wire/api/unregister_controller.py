@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i32, since
+from ottla.wire.schema import Message, i16, i32, message, since
 
 
-class UnregisterControllerRequest(Message, key=94, valid="0", flexible="0+"):
+@message(key=94, valid="0", flexible="0+")
+class UnregisterControllerRequest(Message):
     """The controller's id."""
 
     controller_id: i32 = since()
 
 
-class UnregisterControllerResponse(Message, key=94, valid="0", flexible="0+"):
+@message(key=94, valid="0", flexible="0+")
+class UnregisterControllerResponse(Message):
     """The error, if the controller was not removed."""
 
     throttle_time_ms: i32 = since()

@@ -6,12 +6,14 @@ a KRaft controller (KIP-866).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, since
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message, since, struct
 
 
-class UpdateMetadataRequest(Message, key=6, valid="0-8", flexible="6+"):
+@message(key=6, valid="0-8", flexible="6+")
+class UpdateMetadataRequest(Message):
     """Every partition's leader and every live broker's addresses."""
 
+    @struct
     class UpdateMetadataPartitionState(Struct):
         topic_name: str = since("0-4", ignorable=True)
         partition_index: i32 = since()
@@ -23,17 +25,20 @@ class UpdateMetadataRequest(Message, key=6, valid="0-8", flexible="6+"):
         replicas: list[i32] = since()
         offline_replicas: list[i32] = since("4+", ignorable=True)
 
+    @struct
     class UpdateMetadataTopicState(Struct):
         topic_name: str = since("5+")
         topic_id: Uuid = since("7+", ignorable=True)
         partition_states: list[UpdateMetadataRequest.UpdateMetadataPartitionState] = since("5+")
 
+    @struct
     class UpdateMetadataEndpoint(Struct):
         port: i32 = since("1+")
         host: str = since("1+")
         listener: str = since("3+", ignorable=True)
         security_protocol: i16 = since("1+")
 
+    @struct
     class UpdateMetadataBroker(Struct):
         id: i32 = since()
         v0_host: str = since("0", ignorable=True)
@@ -51,7 +56,8 @@ class UpdateMetadataRequest(Message, key=6, valid="0-8", flexible="6+"):
     live_brokers: list[UpdateMetadataRequest.UpdateMetadataBroker] = since()
 
 
-class UpdateMetadataResponse(Message, key=6, valid="0-8", flexible="6+"):
+@message(key=6, valid="0-8", flexible="6+")
+class UpdateMetadataResponse(Message):
     """The error, if the broker did not accept it."""
 
     error_code: i16 = since()

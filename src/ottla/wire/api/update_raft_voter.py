@@ -6,12 +6,14 @@ KIP-853.
 from __future__ import annotations
 
 from ottla.wire.api.describe_quorum import DescribeQuorumResponse
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
 
 
-class UpdateRaftVoterRequest(Message, key=82, valid="0", flexible="0+"):
+@message(key=82, valid="0", flexible="0+")
+class UpdateRaftVoterRequest(Message):
     """The voter's new listeners and versions."""
 
+    @struct
     class KRaftVersionFeature(Struct):
         min_supported_version: i16 = since()
         max_supported_version: i16 = since()
@@ -24,9 +26,11 @@ class UpdateRaftVoterRequest(Message, key=82, valid="0", flexible="0+"):
     kraft_version_feature: UpdateRaftVoterRequest.KRaftVersionFeature = since()
 
 
-class UpdateRaftVoterResponse(Message, key=82, valid="0", flexible="0+"):
+@message(key=82, valid="0", flexible="0+")
+class UpdateRaftVoterResponse(Message):
     """The error, if the listeners were not accepted."""
 
+    @struct
     class CurrentLeader(Struct):
         leader_id: i32 = since(default=-1)
         leader_epoch: i32 = since(default=-1)

@@ -5,12 +5,14 @@ KIP-595. Version 1 adds directory ids (KIP-853), 2 allows a pre-vote (KIP-996).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since, u16
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct, u16
 
 
-class VoteRequest(Message, key=52, valid="0-2", flexible="0+"):
+@message(key=52, valid="0-2", flexible="0+")
+class VoteRequest(Message):
     """The candidate with the end of its log."""
 
+    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         replica_epoch: i32 = since()
@@ -21,6 +23,7 @@ class VoteRequest(Message, key=52, valid="0-2", flexible="0+"):
         last_offset: i64 = since()
         pre_vote: bool = since("2+")
 
+    @struct
     class TopicData(Struct):
         topic_name: str = since()
         partitions: list[VoteRequest.PartitionData] = since()
@@ -30,9 +33,11 @@ class VoteRequest(Message, key=52, valid="0-2", flexible="0+"):
     topics: list[VoteRequest.TopicData] = since()
 
 
-class VoteResponse(Message, key=52, valid="0-2", flexible="0+"):
+@message(key=52, valid="0-2", flexible="0+")
+class VoteResponse(Message):
     """The leader and epoch, and whether the vote is granted."""
 
+    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
@@ -40,10 +45,12 @@ class VoteResponse(Message, key=52, valid="0-2", flexible="0+"):
         leader_epoch: i32 = since()
         vote_granted: bool = since()
 
+    @struct
     class TopicData(Struct):
         topic_name: str = since()
         partitions: list[VoteResponse.PartitionData] = since()
 
+    @struct
     class NodeEndpoint(Struct):
         node_id: i32 = since("1+")
         host: str = since("1+")

@@ -6,12 +6,14 @@ KIP-932. Version 1 counts completed deliveries (KIP-1226).
 from __future__ import annotations
 
 from ottla.wire.api.read_share_group_state import ReadShareGroupStateResponse
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
 
 
-class WriteShareGroupStateRequest(Message, key=85, valid="0-1", flexible="0+"):
+@message(key=85, valid="0-1", flexible="0+")
+class WriteShareGroupStateRequest(Message):
     """The start offset and the state of each changed range."""
 
+    @struct
     class PartitionData(Struct):
         partition: i32 = since()
         state_epoch: i32 = since()
@@ -20,6 +22,7 @@ class WriteShareGroupStateRequest(Message, key=85, valid="0-1", flexible="0+"):
         delivery_complete_count: i32 = since("1+", default=-1, ignorable=True)
         state_batches: list[ReadShareGroupStateResponse.StateBatch] = since()
 
+    @struct
     class WriteStateData(Struct):
         topic_id: Uuid = since()
         partitions: list[WriteShareGroupStateRequest.PartitionData] = since()
@@ -28,14 +31,17 @@ class WriteShareGroupStateRequest(Message, key=85, valid="0-1", flexible="0+"):
     topics: list[WriteShareGroupStateRequest.WriteStateData] = since()
 
 
-class WriteShareGroupStateResponse(Message, key=85, valid="0-1", flexible="0+"):
+@message(key=85, valid="0-1", flexible="0+")
+class WriteShareGroupStateResponse(Message):
     """The error of each partition."""
 
+    @struct
     class PartitionResult(Struct):
         partition: i32 = since()
         error_code: i16 = since()
         error_message: str | None = since(default=None)
 
+    @struct
     class WriteStateResult(Struct):
         topic_id: Uuid = since()
         partitions: list[WriteShareGroupStateResponse.PartitionResult] = since()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i64, since
+from ottla.wire.schema import Message, i64, message, since
 
 
-class AbortedTxn(Message, valid="0"):
+@message(valid="0")
+class AbortedTxn(Message):
     """The offsets of a producer's aborted transaction."""
 
     producer_id: i64 = since()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i32, since
+from ottla.wire.schema import Message, Struct, i32, message, since, struct
 
 
-class ConsumerProtocolAssignment(Message, valid="0-3"):
+@message(valid="0-3")
+class ConsumerProtocolAssignment(Message):
     """The partitions assigned to a member."""
 
+    @struct
     class TopicPartition(Struct):
         topic: str = since()
         partitions: list[i32] = since()
@@ -16,9 +18,11 @@ class ConsumerProtocolAssignment(Message, valid="0-3"):
     user_data: bytes | None = since(default=None)
 
 
-class ConsumerProtocolSubscription(Message, valid="0-3"):
+@message(valid="0-3")
+class ConsumerProtocolSubscription(Message):
     """The topics of a member. Version 1 adds its owned partitions (KIP-429), 2 its generation, 3 its rack (KIP-881)."""
 
+    @struct
     class TopicPartition(Struct):
         topic: str = since("1+")
         partitions: list[i32] = since("1+")

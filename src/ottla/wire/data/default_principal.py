@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, since
+from ottla.wire.schema import Message, message, since
 
 
-class DefaultPrincipalData(Message, valid="0", flexible="0+"):
+@message(valid="0", flexible="0+")
+class DefaultPrincipalData(Message):
     """Type and name of the principal, and whether it logged in with a delegation token."""
 
     type: str = since()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i32, i64, since
+from ottla.wire.schema import Message, Struct, i32, i64, message, since, struct
 
 
-class GroupMetadataKey(Message, key=2, valid="0"):
+@message(key=2, valid="0")
+class GroupMetadataKey(Message):
     """The group."""
 
     group: str = since("0")
 
 
-class GroupMetadataValue(Message, key=2, valid="0-4", flexible="4+"):
+@message(key=2, valid="0-4", flexible="4+")
+class GroupMetadataValue(Message):
     """The generation, protocol, leader and members. Version 3 adds static members, 4 tagged fields (KIP-915)."""
 
+    @struct
     class MemberMetadata(Struct):
         member_id: str = since()
         group_instance_id: str | None = since("3+", default=None, ignorable=True)

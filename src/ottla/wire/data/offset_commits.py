@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Uuid, i32, i64, since
+from ottla.wire.schema import Message, Uuid, i32, i64, message, since
 
 
-class LegacyOffsetCommitKey(Message, key=0, valid="0"):
+@message(key=0, valid="0")
+class LegacyOffsetCommitKey(Message):
     """Group and partition."""
 
     group: str = since("0")
@@ -13,7 +14,8 @@ class LegacyOffsetCommitKey(Message, key=0, valid="0"):
     partition: i32 = since("0")
 
 
-class LegacyOffsetCommitValue(Message, key=0, valid="0"):
+@message(key=0, valid="0")
+class LegacyOffsetCommitValue(Message):
     """Offset, metadata and time: the oldest format."""
 
     offset: i64 = since("0")
@@ -21,7 +23,8 @@ class LegacyOffsetCommitValue(Message, key=0, valid="0"):
     commit_timestamp: i64 = since("0")
 
 
-class OffsetCommitKey(Message, key=1, valid="0"):
+@message(key=1, valid="0")
+class OffsetCommitKey(Message):
     """Group and partition."""
 
     group: str = since("0")
@@ -29,7 +32,8 @@ class OffsetCommitKey(Message, key=1, valid="0"):
     partition: i32 = since("0")
 
 
-class OffsetCommitValue(Message, key=1, valid="0-4", flexible="4+"):
+@message(key=1, valid="0-4", flexible="4+")
+class OffsetCommitValue(Message):
     """The offset and its metadata. Only version 1 has an expiry time. Version 3 adds the leader epoch, 4 tags (KIP-915)."""
 
     offset: i64 = since()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, since
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message, since, struct
 
 
-class ShareSnapshotKey(Message, key=0, valid="0"):
+@message(key=0, valid="0")
+class ShareSnapshotKey(Message):
     """Group and partition."""
 
     group_id: str = since("0")
@@ -13,9 +14,11 @@ class ShareSnapshotKey(Message, key=0, valid="0"):
     partition: i32 = since("0")
 
 
-class ShareSnapshotValue(Message, key=0, valid="0", flexible="0+"):
+@message(key=0, valid="0", flexible="0+")
+class ShareSnapshotValue(Message):
     """The whole state: the start offset, the epochs, and the state of each range of offsets."""
 
+    @struct
     class StateBatch(Struct):
         first_offset: i64 = since()
         last_offset: i64 = since()
@@ -32,7 +35,8 @@ class ShareSnapshotValue(Message, key=0, valid="0", flexible="0+"):
     state_batches: list[ShareSnapshotValue.StateBatch] = since()
 
 
-class ShareUpdateKey(Message, key=1, valid="0"):
+@message(key=1, valid="0")
+class ShareUpdateKey(Message):
     """Group and partition."""
 
     group_id: str = since("0")
@@ -40,7 +44,8 @@ class ShareUpdateKey(Message, key=1, valid="0"):
     partition: i32 = since("0")
 
 
-class ShareUpdateValue(Message, key=1, valid="0", flexible="0+"):
+@message(key=1, valid="0", flexible="0+")
+class ShareUpdateValue(Message):
     """The ranges of offsets that changed since the snapshot."""
 
     snapshot_epoch: i32 = since()

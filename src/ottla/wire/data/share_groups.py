@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i32, i64, since
+from ottla.wire.schema import Message, Struct, Uuid, i8, i32, i64, message, since, struct
 
 
-class ShareGroupPartitionMetadataKey(Message, valid="9"):
+@message(valid="9")
+class ShareGroupPartitionMetadataKey(Message):
     """The group."""
 
     group_id: str = since("9")
 
 
-class ShareGroupPartitionMetadataValue(Message, valid="0", flexible="0+"):
+@message(valid="0", flexible="0+")
+class ShareGroupPartitionMetadataValue(Message):
     """The topics that the group is subscribed to, in a format that only Kafka 3.9 stored."""
 
+    @struct
     class TopicPartitionsInfo(Struct):
         topic_id: Uuid = since()
         topic_name: str = since()
         partitions: list[i32] = since()
 
+    @struct
     class TopicInfo(Struct):
         topic_id: Uuid = since()
         topic_name: str = since()
@@ -27,14 +31,16 @@ class ShareGroupPartitionMetadataValue(Message, valid="0", flexible="0+"):
     deleting_topics: list[ShareGroupPartitionMetadataValue.TopicInfo] = since()
 
 
-class ShareGroupMemberMetadataKey(Message, key=10, valid="0"):
+@message(key=10, valid="0")
+class ShareGroupMemberMetadataKey(Message):
     """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
-class ShareGroupMemberMetadataValue(Message, key=10, valid="0", flexible="0+"):
+@message(key=10, valid="0", flexible="0+")
+class ShareGroupMemberMetadataValue(Message):
     """The member's fields from its heartbeats."""
 
     rack_id: str | None = since()
@@ -43,42 +49,49 @@ class ShareGroupMemberMetadataValue(Message, key=10, valid="0", flexible="0+"):
     subscribed_topic_names: list[str] = since()
 
 
-class ShareGroupMetadataKey(Message, key=11, valid="0"):
+@message(key=11, valid="0")
+class ShareGroupMetadataKey(Message):
     """The group."""
 
     group_id: str = since("0")
 
 
-class ShareGroupMetadataValue(Message, key=11, valid="0", flexible="0+"):
+@message(key=11, valid="0", flexible="0+")
+class ShareGroupMetadataValue(Message):
     """The group epoch, and a hash of the metadata of the subscribed topics."""
 
     epoch: i32 = since()
     metadata_hash: i64 = since()
 
 
-class ShareGroupTargetAssignmentMetadataKey(Message, key=12, valid="0"):
+@message(key=12, valid="0")
+class ShareGroupTargetAssignmentMetadataKey(Message):
     """The group."""
 
     group_id: str = since("0")
 
 
-class ShareGroupTargetAssignmentMetadataValue(Message, key=12, valid="0", flexible="0+"):
+@message(key=12, valid="0", flexible="0+")
+class ShareGroupTargetAssignmentMetadataValue(Message):
     """The assignment epoch and its time."""
 
     assignment_epoch: i32 = since()
     assignment_timestamp: i64 = since(tag=0, ignorable=True)
 
 
-class ShareGroupTargetAssignmentMemberKey(Message, key=13, valid="0"):
+@message(key=13, valid="0")
+class ShareGroupTargetAssignmentMemberKey(Message):
     """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
-class ShareGroupTargetAssignmentMemberValue(Message, key=13, valid="0", flexible="0+"):
+@message(key=13, valid="0", flexible="0+")
+class ShareGroupTargetAssignmentMemberValue(Message):
     """The partitions of the member's target assignment."""
 
+    @struct
     class TopicPartition(Struct):
         topic_id: Uuid = since()
         partitions: list[i32] = since()
@@ -86,16 +99,19 @@ class ShareGroupTargetAssignmentMemberValue(Message, key=13, valid="0", flexible
     topic_partitions: list[ShareGroupTargetAssignmentMemberValue.TopicPartition] = since()
 
 
-class ShareGroupCurrentMemberAssignmentKey(Message, key=14, valid="0"):
+@message(key=14, valid="0")
+class ShareGroupCurrentMemberAssignmentKey(Message):
     """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
-class ShareGroupCurrentMemberAssignmentValue(Message, key=14, valid="0", flexible="0+"):
+@message(key=14, valid="0", flexible="0+")
+class ShareGroupCurrentMemberAssignmentValue(Message):
     """Epochs, state and partitions."""
 
+    @struct
     class TopicPartitions(Struct):
         topic_id: Uuid = since()
         partitions: list[i32] = since()
@@ -106,13 +122,15 @@ class ShareGroupCurrentMemberAssignmentValue(Message, key=14, valid="0", flexibl
     assigned_partitions: list[ShareGroupCurrentMemberAssignmentValue.TopicPartitions] = since()
 
 
-class ShareGroupStatePartitionMetadataKey(Message, key=15, valid="0"):
+@message(key=15, valid="0")
+class ShareGroupStatePartitionMetadataKey(Message):
     """The group."""
 
     group_id: str = since("0")
 
 
-class ShareGroupStatePartitionMetadataValue(Message, key=15, valid="0", flexible="0+"):
+@message(key=15, valid="0", flexible="0+")
+class ShareGroupStatePartitionMetadataValue(Message):
     """The partitions that have state or are being initialized, and topics being deleted."""
 
     initializing_topics: list[ShareGroupPartitionMetadataValue.TopicPartitionsInfo] = since()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, since, u16
+from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since, struct, u16
 
 
-class StreamsGroupMetadataKey(Message, key=17, valid="0"):
+@message(key=17, valid="0")
+class StreamsGroupMetadataKey(Message):
     """The group."""
 
     group_id: str = since("0")
 
 
-class StreamsGroupMetadataValue(Message, key=17, valid="0", flexible="0+"):
+@message(key=17, valid="0", flexible="0+")
+class StreamsGroupMetadataValue(Message):
     """The group epoch, and hash and settings of the last assignment."""
 
+    @struct
     class LastAssignmentConfig(Struct):
         key: str = since()
         value: str = since()
@@ -26,20 +29,24 @@ class StreamsGroupMetadataValue(Message, key=17, valid="0", flexible="0+"):
     failed_description_topology_epoch: i32 = since(tag=3, default=-1)
 
 
-class StreamsGroupMemberMetadataKey(Message, key=19, valid="0"):
+@message(key=19, valid="0")
+class StreamsGroupMemberMetadataKey(Message):
     """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
-class StreamsGroupMemberMetadataValue(Message, key=19, valid="0", flexible="0+"):
+@message(key=19, valid="0", flexible="0+")
+class StreamsGroupMemberMetadataValue(Message):
     """The member's fields from its heartbeats."""
 
+    @struct
     class Endpoint(Struct):
         host: str = since()
         port: u16 = since()
 
+    @struct
     class KeyValue(Struct):
         key: str = since()
         value: str = since()
@@ -55,29 +62,34 @@ class StreamsGroupMemberMetadataValue(Message, key=19, valid="0", flexible="0+")
     client_tags: list[StreamsGroupMemberMetadataValue.KeyValue] = since()
 
 
-class StreamsGroupTargetAssignmentMetadataKey(Message, key=20, valid="0"):
+@message(key=20, valid="0")
+class StreamsGroupTargetAssignmentMetadataKey(Message):
     """The group."""
 
     group_id: str = since("0")
 
 
-class StreamsGroupTargetAssignmentMetadataValue(Message, key=20, valid="0", flexible="0+"):
+@message(key=20, valid="0", flexible="0+")
+class StreamsGroupTargetAssignmentMetadataValue(Message):
     """The assignment epoch and its time."""
 
     assignment_epoch: i32 = since()
     assignment_timestamp: i64 = since(tag=0, ignorable=True)
 
 
-class StreamsGroupTargetAssignmentMemberKey(Message, key=21, valid="0"):
+@message(key=21, valid="0")
+class StreamsGroupTargetAssignmentMemberKey(Message):
     """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
-class StreamsGroupTargetAssignmentMemberValue(Message, key=21, valid="0", flexible="0+"):
+@message(key=21, valid="0", flexible="0+")
+class StreamsGroupTargetAssignmentMemberValue(Message):
     """The active, standby and warm-up tasks of the member's target assignment."""
 
+    @struct
     class TaskIds(Struct):
         subtopology_id: str = since()
         partitions: list[i32] = since()
@@ -87,16 +99,19 @@ class StreamsGroupTargetAssignmentMemberValue(Message, key=21, valid="0", flexib
     warmup_tasks: list[StreamsGroupTargetAssignmentMemberValue.TaskIds] = since()
 
 
-class StreamsGroupCurrentMemberAssignmentKey(Message, key=22, valid="0"):
+@message(key=22, valid="0")
+class StreamsGroupCurrentMemberAssignmentKey(Message):
     """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
-class StreamsGroupCurrentMemberAssignmentValue(Message, key=22, valid="0", flexible="0+"):
+@message(key=22, valid="0", flexible="0+")
+class StreamsGroupCurrentMemberAssignmentValue(Message):
     """Epochs, state, assigned tasks and tasks to revoke."""
 
+    @struct
     class TaskIds(Struct):
         subtopology_id: str = since()
         partitions: list[i32] = since()
@@ -113,30 +128,36 @@ class StreamsGroupCurrentMemberAssignmentValue(Message, key=22, valid="0", flexi
     warmup_tasks_pending_revocation: list[StreamsGroupCurrentMemberAssignmentValue.TaskIds] = since()
 
 
-class StreamsGroupTopologyKey(Message, key=23, valid="0"):
+@message(key=23, valid="0")
+class StreamsGroupTopologyKey(Message):
     """The group."""
 
     group_id: str = since("0")
 
 
-class StreamsGroupTopologyValue(Message, key=23, valid="0", flexible="0+"):
+@message(key=23, valid="0", flexible="0+")
+class StreamsGroupTopologyValue(Message):
     """Subtopologies with their topics."""
 
+    @struct
     class TopicConfig(Struct):
         key: str = since()
         value: str = since()
 
+    @struct
     class TopicInfo(Struct):
         name: str = since()
         partitions: i32 = since()
         replication_factor: i16 = since()
         topic_configs: list[StreamsGroupTopologyValue.TopicConfig] = since()
 
+    @struct
     class CopartitionGroup(Struct):
         source_topics: list[i16] = since()
         source_topic_regex: list[i16] = since()
         repartition_source_topics: list[i16] = since()
 
+    @struct
     class Subtopology(Struct):
         subtopology_id: str = since()
         source_topics: list[str] = since()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, since
+from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since, struct
 
 
-class TransactionLogKey(Message, key=0, valid="0"):
+@message(key=0, valid="0")
+class TransactionLogKey(Message):
     """The transactional id."""
 
     transactional_id: str = since("0")
 
 
-class TransactionLogValue(Message, key=0, valid="0-1", flexible="1+"):
+@message(key=0, valid="0-1", flexible="1+")
+class TransactionLogValue(Message):
     """The producer, status and partitions. Version 1 adds the previous and the next producer id and epoch (KIP-890)."""
 
+    @struct
     class PartitionsSchema(Struct):
         topic: str = since()
         partition_ids: list[i32] = since()

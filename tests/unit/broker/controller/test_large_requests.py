@@ -32,6 +32,9 @@ class Sent:
     def ask(self, node_id: int, message: Message, version: int, answered: Any, *, body: Any = None, **fields: Any) -> None:
         self.bodies.append(encode(message, version) if body is None else b"".join(body))
 
+    def is_itself(self, node_id: int) -> bool:
+        return False
+
     def forget(self, node_id: int, lane: str) -> None: ...
 
 

@@ -15,6 +15,8 @@ from ottla.wire.schema import Uuid
 
 
 class RangeAssignor:
+    """The assignor `range`."""
+
     name = "range"
 
     def assign(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> Mapping[str, Partitions]:
@@ -24,7 +26,7 @@ class RangeAssignor:
     def assign_slowly(
         self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]
     ) -> Pauses[Mapping[str, Partitions]]:
-        """Return the result of `assign`, but pause between parts of the work."""
+        """Return the assignment, with pauses."""
         ranks: dict[str, tuple[bool, bytes, bytes]] = {}
         for member_id, subscriber in subscribers.items():
             ranks[member_id] = _rank(member_id, subscriber)

@@ -17,15 +17,18 @@ from ottla.wire.schema import Uuid
 
 
 class UniformAssignor:
+    """The assignor `uniform`."""
+
     name = "uniform"
 
     def assign(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> Mapping[str, Partitions]:
+        """Return the assignment."""
         return finish(self.assign_slowly(subscribers, topics))
 
     def assign_slowly(
         self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]
     ) -> Pauses[Mapping[str, Partitions]]:
-        """Return the result of `assign`, but pause between parts of the work."""
+        """Return the assignment, with pauses."""
         if not subscribers:
             return {}
         draft = AssignmentDraft(subscribers, topics)
@@ -40,9 +43,9 @@ class UniformAssignor:
 
 
 def _claims(draft: AssignmentDraft) -> Pauses[dict[str, int]]:
-    """Free the partitions that exceed members' fair shares. Return how many more partitions each other member gets.
+    """Free the excess partitions of members. Return how many more partitions each of the other members gets.
 
-    If the division leaves a remainder, the members with the most partitions get one partition more.
+    If the division leaves a remainder, some members get one partition more, first members that already have one more.
     """
     least, extra = divmod(draft.total, len(draft.members))
     sizes = draft.sizes
@@ -63,7 +66,7 @@ def _claims(draft: AssignmentDraft) -> Pauses[dict[str, int]]:
 
 
 def _give_back(draft: AssignmentDraft, member_id: str, count: int) -> Pauses[None]:
-    """Free `count` of a member's partitions, so that the rest is spread evenly over topics."""
+    """Free `count` of a member's partitions, from the topics of which the member has the most."""
     if count:
         stays = draft.sizes[member_id] - count
         for position, partition in enumerate(spread(draft.held(member_id))):
