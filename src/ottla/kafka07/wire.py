@@ -1,8 +1,7 @@
 """The messages of Kafka 0.7, which has no versions, client ids or correlation ids; responses come in the order of requests.
 
-A request is its type (int16) and a body, a response an error code and a body. The int32 size before both is read and written
-elsewhere. Messages are plain classes with their fields in the order of the wire. Message sets are opened in `kafka07.records`. The
-metadata of 0.7 is in ZooKeeper, which this module does not use.
+A request is its type (int16) and a body, a response an error code and a body. Callers handle the int32 size before both. Messages
+are plain classes with their fields in the order of the wire. Message sets are opened in `kafka07.records`.
 """
 
 from __future__ import annotations

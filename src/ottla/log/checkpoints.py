@@ -25,7 +25,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 VERSION = 0
 FEW_ENTRIES = 1000
-"""Entries formatted at once, in a fraction of a millisecond."""
+"""The entries formatted between two pauses, in a fraction of a millisecond."""
 
 Offsets = dict[tuple[str, int], int]
 """Offsets by topic and partition."""
@@ -57,7 +57,7 @@ def _seal(data: bytes) -> bytes:
 
 
 def is_as_sealed(data: bytes) -> bool:
-    """Return whether a file that ends with a line break has the right seal, or none."""
+    """Return whether the seal of a file that ends with a line break is right or missing."""
     text = data[:-1].rstrip(b" \t")
     found = data[len(text) : -1]
     return not found or found == _seal(text + b"\n")

@@ -1,4 +1,4 @@
-"""A topic's settings for its logs: Kafka's names and defaults only."""
+"""A topic's settings for its logs, with Kafka's names and defaults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOG_APPEND_TIME = "LogAppendTime"
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Topic settings, dots replaced by underscores, with Kafka's defaults; -1 means "no limit" where it does in Kafka.
+    """Topic settings, with underscores for dots and with Kafka's defaults. -1 means "no limit", as in Kafka.
 
     Settings that begin with `ottla_` do not exist in Kafka.
     """

@@ -6,7 +6,7 @@ from ottla.ports import StorageFailed
 
 
 class Damaged(StorageFailed):
-    """Synced data cannot be read any more: the partition goes offline, and its files are left unchanged.
+    """Synced data cannot be read any more. The partition goes offline, and its files are left unchanged.
 
     `path` is the partition's directory, `file` the damaged file in it, `position` the byte at which the damage begins, and
     `sentence` describes the damage.
@@ -24,7 +24,7 @@ class Damaged(StorageFailed):
 
 
 class Astray(Damaged):
-    """An entry of an index does not lead to its batch: either the index or the batch is wrong."""
+    """An index entry does not point to the end of its batch, so either the index or the batch is wrong."""
 
 
 class Vanished(StorageFailed):

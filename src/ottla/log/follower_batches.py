@@ -1,4 +1,4 @@
-"""The division of batches that a follower copies from its leader into runs that are appended together."""
+"""The division of batches that a follower copies into runs that are appended together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.records.batches.header import BatchHeader
 
 
 def runs(headers: Sequence[BatchHeader]) -> Iterator[Sequence[BatchHeader]]:
-    """Yield runs of batches, divided at missing offsets, at new leader epochs, and where a segment's index cannot reach farther."""
+    """Yield runs of batches without missing offsets, of one leader epoch, and within the range of one segment's index."""
     begin = 0
     for number in range(1, len(headers)):
         before, header = headers[number - 1], headers[number]

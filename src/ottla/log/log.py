@@ -1,7 +1,7 @@
 """One partition's log: appends to the newest segment, and truncation. Reads are in `reads`, the rest in `maintenance`.
 
-It uses its directory, batch headers and the settings; clients, leaders and other partitions are unknown here. An append is short
-on purpose: headers are checked once, and batches are written with no change but their stamps (offsets and leader epoch).
+It uses its directory, batch headers and the settings. An append is short on purpose: headers are checked once, and batches are
+written unchanged, except for offsets and leader epoch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["Appended", "Damaged", "Log", "LogConfig"]
 log = logging.getLogger("ottla.log")
 
 NONE_AT_ALL = -1
-"""The `snapshots_until` of a log that begins again after a cut: no snapshot of producers is kept."""
+"""The `snapshots_until` that removes all producer snapshots, for a log that begins again after a cut."""
 
 
 class Log(LogUpkeep):
@@ -227,7 +227,7 @@ class Log(LogUpkeep):
                 raise
 
     def dirty_files(self) -> list[File]:
-        """Return the files to be synced to make everything below `log_end_offset` durable."""
+        """Return the files whose sync makes everything below `log_end_offset` durable."""
         files = [file for unsynced in self._unsynced.values() for _, file in unsynced]
         if self.synced_offset < self.log_end_offset and self._active.size:
             files.append(self._active.file)
@@ -246,7 +246,7 @@ class Log(LogUpkeep):
         return bool(self._unsynced)
 
     def mark_synced(self, offset: int) -> None:
-        """Record a sync of the files that `dirty_files` returned when the log ended at `offset`."""
+        """Record that the files of `dirty_files` are synced. `offset` is the log's end at the time of that call."""
         assert offset <= self.log_end_offset, "a sync from before a truncation says nothing of what is written now"
         if offset > self.synced_offset:
             self.synced_offset = offset
@@ -270,10 +270,10 @@ class Log(LogUpkeep):
             self._move_start(min(offset, self.log_end_offset))
 
     def truncate_to(self, offset: int) -> None:
-        """Drop every batch that contains `offset` or a later one, as a follower does that diverged. Raises `StorageFailed`.
+        """Drop every batch that contains `offset` or a later one, as a diverging follower does. Raises `StorageFailed`.
 
-        First make a recovery point at or below `offset` durable: otherwise a start after a crash treats the shorter log as
-        damaged. Epochs that begin at `offset` or later are removed, even without batches.
+        First make a recovery point at or below `offset` durable, because a start after a crash would treat a shorter log as
+        damaged. Epochs that begin at `offset` or later are removed, even if they have no batches.
         """
         plan = exhausted(self.planned_cut(offset))
         if plan is not None:
@@ -304,7 +304,7 @@ class Log(LogUpkeep):
                 return plan
 
     def is_current(self, plan: PlannedCut) -> bool:
-        """Return whether a planned cut is still valid: its segment is present and unchanged."""
+        """Return whether a planned cut is still valid: its segment is present, and the log was not cut since."""
         return plan.cuts == self.cuts and plan.segment in self.segments
 
     def loses_all(self, plan: PlannedCut) -> bool:
@@ -346,7 +346,7 @@ class Log(LogUpkeep):
         self._reader.cut(end_offset)
 
     def _cut_at(self, segment: Segment, offset: int) -> tuple[int, int]:
-        """Return (position, end offset) of a segment's batches before the first one that contains `offset` or a later one."""
+        """Return the position in a segment of the first batch to cut at `offset`, and the offset at which the log then ends."""
         position = self._reader.locate_in(segment, offset, self.log_end_offset) if segment.size else 0
         return position, self._reader.offset_at(segment, position, self.log_end_offset)
 
@@ -385,7 +385,7 @@ class Log(LogUpkeep):
         return [*self.dirty_files(), *self._active.save_indexes(final=True), *self.flush()]
 
     def close(self) -> None:
-        """Write and sync everything, and close the files. Raises `StorageFailed`: this is then no clean shutdown of the log."""
+        """Write and sync everything, and close the files. Raises `StorageFailed`, and the shutdown then does not count as clean."""
         self.finish_cut()
         self.finish_swap()
         files = self._active.save_indexes(final=True)
@@ -416,7 +416,7 @@ class Log(LogUpkeep):
     def _check_producer(
         self, view: bytearray | memoryview, headers: Sequence[BatchHeader], origin_client: bool
     ) -> tuple[Appended | None, Marker | None]:
-        """Check the producer's epoch and sequences. Return (the result of a refusal, the marker in a control batch)."""
+        """Check the producer's epoch and sequences. Return (the refusal or None, the marker in a control batch or None)."""
         if headers[0].is_control:
             marker = read_marker(view)
             error_code = self.producers.check_marker(headers[0], marker.coordinator_epoch) if marker else NONE
@@ -436,7 +436,7 @@ class Log(LogUpkeep):
             self._report_forgotten()
 
     def _report_forgotten(self) -> None:
-        """Log how many producer ids were removed because there are too many."""
+        """Log how many producer ids were removed because there were too many."""
         forgotten, self.producers.forgotten = self.producers.forgotten, 0
         sentence = (
             "%s: %d producer ids were expired, oldest first, because there are more than ottla.max.producer.ids=%d: a batch that "

@@ -1,6 +1,6 @@
 """The upkeep of a log: segments are sealed, synced, replaced by compacted ones, and deleted when they are old.
 
-It uses segments, the settings and the files beside segments; appends are elsewhere.
+It uses segments, the settings and the files beside segments, and appends nothing.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ SNAPSHOT_BYTES = 1 << 20
 
 
 RUNG_BYTES = 64 << 20
-"""The bytes appended to a segment between two lasting snapshots of the producers' state: a cut replays little more than that."""
+"""The bytes appended to a segment between two lasting snapshots of the producers' state, which bounds a cut's replay."""
 
 
 class LogUpkeep(ReadableLog):
     """A log whose segments are sealed, synced, replaced and deleted. Everything below `synced_offset` is durable.
 
-    `size_bytes` is the size of the segments' batches; `cuts` counts the cuts of the log. `_unsynced` has, for each sealed
-    segment, pairs (offset up to which the log must be synced to make the file durable, file). Producer snapshots at the offsets
-    `_rungs` are kept while these are in the two newest segments, where cuts are made. The next one is due when the newest segment
-    has more than `_next_rung` bytes. `unnamed` is the newest segment while its name may not be on stable storage: call `is_named`
-    after a sync of the `directory`.
+    `size_bytes` is the size of the segments' batches, and `cuts` counts cuts of the log. `_unsynced` has, for each sealed segment,
+    pairs of a file and the log's end offset at which the file's sync is needed. Producer snapshots at the offsets `_rungs` are kept
+    while these are in the two newest segments, where cuts are made. The next one is due when the newest segment has more than
+    `_next_rung` bytes. `unnamed` is the newest segment while its name is possibly not on stable storage: call `is_named` after a
+    sync of the `directory`.
     """
 
     __slots__ = (
@@ -130,14 +130,14 @@ class LogUpkeep(ReadableLog):
             self._unsynced[sealed] = unsynced
 
     def is_named(self, segment: Segment) -> None:
-        """Record that the `directory` was synced since this segment was the `unnamed` one, with batches in it."""
+        """Record that the `directory` was synced after this segment was `unnamed` and had batches."""
         if self.unnamed is segment:
             self.unnamed = None
 
     def lacks_note(self, headers: Iterable[BatchHeader]) -> bool:
-        """Return whether offsets are missing in front of one of these batches, while the newest segment is not noted as compacted.
+        """Return whether these batches follow gaps, although the newest segment is not recorded as compacted.
 
-        Return False for a topic that is no longer compacted: its gaps are found and noted by the append itself.
+        Return False for a topic that is not compacted now, whose gaps the append itself finds and records.
         """
         if self._active.may_have_gaps or not self.config.compacts:
             return False
@@ -148,9 +148,9 @@ class LogUpkeep(ReadableLog):
         return has_gap
 
     def note_gaps_soon(self) -> Generator[Syncable]:
-        """Note durably that offsets are missing within the newest segment. The caller syncs each yielded file before the next step.
+        """Record durably that the newest segment has gaps. The caller syncs each yielded file before the next step.
 
-        Nothing is noted if the log rolls or is cut before the last step. Raises `StorageFailed`.
+        Nothing is recorded if the log rolls or is cut before the last step. Raises `StorageFailed`.
         """
         segment, cuts = self._active, self.cuts
         try:
@@ -165,7 +165,7 @@ class LogUpkeep(ReadableLog):
             drop_note(self._disk, self.path, NEW_COPIED)
 
     def check_place(self) -> None:
-        """Raise `Vanished` if the log's directory or its newest file was removed: appends would be lost."""
+        """Raise `Vanished` if the log's directory or its newest file was removed, because appends would be lost."""
         active = self._active
         name = active.path(LOG) if active.size else self.path
         if not self._disk.exists(name):
@@ -175,7 +175,7 @@ class LogUpkeep(ReadableLog):
     # Cuts, swaps and retention
 
     def finish_cut(self) -> None:
-        """Finish the work of a cut on disk, if the disk failed during the cut. Raises `StorageFailed`."""
+        """Finish a cut's work on disk, if the disk failed during the cut. Raises `StorageFailed`."""
         if self._cut is not None:
             self._cut.finish(self._disk, self.path, self.segments, self._snapshots)
             self._cut = None
@@ -183,8 +183,8 @@ class LogUpkeep(ReadableLog):
     def replace_segments(self, old: Sequence[Segment], new: Segment, now: Now, cuts: int) -> bool:
         """Replace the segments `old` by the compacted segment `new`, which is complete and synced.
 
-        `cuts` is the number of the log's cuts when the compaction began. Return False, with nothing changed, if the log was cut
-        since, or if some old segments are gone. While `is_swapping`, sync the `directory` and call `go_on_swapping`, repeatedly.
+        `cuts` is the log's number of cuts at the beginning of the compaction. Return False, with nothing changed, if the log was
+        cut since, or old segments are gone. While `is_swapping`, the caller syncs the `directory` and calls `go_on_swapping`.
         Raises `StorageFailed` with nothing changed.
         """
         self.finish_cut()
@@ -212,14 +212,11 @@ class LogUpkeep(ReadableLog):
 
     @property
     def swap_step(self) -> int:
-        """Return the number of the swap's next step. Pass it to `go_on_swapping` after a sync of the directory."""
+        """Return the number of the swap's next step, to be passed to `go_on_swapping` after a sync of the directory."""
         return self._swap_step
 
     def go_on_swapping(self, step: int | None = None) -> None:
-        """Do the next step of a swap after a sync of the directory. Do nothing if its number is not `step`, unless that is None.
-
-        Raises `StorageFailed`.
-        """
+        """Do the next step of a swap after a sync of the directory, unless its number is not `step`. Raises `StorageFailed`."""
         going_on = self._swap
         if going_on is None or step not in (None, self._swap_step):
             return
@@ -232,7 +229,7 @@ class LogUpkeep(ReadableLog):
             going_on.removed.clear()
 
     def finish_swap(self) -> None:
-        """Do all remaining steps of a swap, and wait for the sync before each. Raises `StorageFailed`."""
+        """Do all remaining steps of a swap, with a sync before each. Raises `StorageFailed`."""
         while self._swap is not None:
             self._disk.sync_dir(self.path)
             self.go_on_swapping()
@@ -243,11 +240,11 @@ class LogUpkeep(ReadableLog):
         return self._disk.directory(self.path)
 
     def retain(self, now: Now, *, until_offset: int | None = None, most: int | None = None) -> int:
-        """Delete at most `most` segments that the settings expire, up to `until_offset`; return the number of deleted segments.
+        """Delete at most `most` segments that the settings expire, up to `until_offset`. Return the number of deleted segments.
 
-        The last deletion is durable after a sync of the `directory`: then call `names_are_synced`. The others are durable at
-        once. Failures of the disk are logged; the next call repeats the work. Raises `Unfinished` if the search for expired
-        segments takes more calls.
+        The last deletion is durable after a sync of the `directory`, after which the caller calls `names_are_synced`. Other
+        deletions are durable at once. Failures of the disk are logged, and the next call repeats the work. Raises `Unfinished` for
+        another call.
         """
         if self._names_synced:
             self.sidecars.drop_before(self.segments[0].base_offset)
@@ -274,9 +271,9 @@ class LogUpkeep(ReadableLog):
     # Checkpoints
 
     def checkpoint(self) -> int:
-        """Write and sync the indexes and the epochs, and write the producers' state, so that a start after a crash reads little.
+        """Write and sync the indexes and the epochs, and write the producers' state. Return the recovery point for the checkpoint.
 
-        Return the recovery point for the checkpoint. Raises `StorageFailed`.
+        A start after a crash then reads little. Raises `StorageFailed`.
         """
         files = self.flush()
         try:
@@ -309,7 +306,7 @@ class LogUpkeep(ReadableLog):
         return files
 
     def was_not_flushed(self) -> None:
-        """Record that the files which `flush` or `write_out` returned were not synced."""
+        """Record that the files returned by `flush` or `write_out` were not synced."""
         self._epochs_saved = False
 
     # Private
@@ -337,7 +334,7 @@ class LogUpkeep(ReadableLog):
         )
 
     def _add_rung(self) -> None:
-        """Write a lasting snapshot of the producers' state at the log's end. After a failure the next is due `RUNG_BYTES` later."""
+        """Write a lasting snapshot of the producers' state at the log's end. The next one is due after `RUNG_BYTES` in any case."""
         self._next_rung = self._active.size + RUNG_BYTES
         self._rungs.append(self.log_end_offset)
         try:
@@ -384,7 +381,7 @@ class LogUpkeep(ReadableLog):
             forget_snapshot(self._disk, self.path, self._snapshots, segment.base_offset)
 
     def _leave(self, segments: Sequence[Segment]) -> Sequence[Segment]:
-        """Remove these segments from the log. All removals go through here, so that no deleted file is ever synced."""
+        """Remove these segments from the log and return them. Use this for all removals, so that no deleted file is synced."""
         first = self.segments.index(segments[0])
         del self.segments[first : first + len(segments)]
         for segment in segments:

@@ -1,7 +1,7 @@
 """The reads of a log, which change no records: slices, offsets by timestamp and by epoch, and the log's damage.
 
-It uses segments and the reader; appends are elsewhere. Each call checks unread bytes, and rebuilds indexes, for less than a
-millisecond. If more is left, the call raises `Unfinished`, and the caller repeats it.
+Each call checks unread bytes and rebuilds indexes for less than a millisecond. If more work is left, the call raises `Unfinished`,
+and the caller repeats it.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class ReadableLog:
     ) -> FileSlice | None:
         """Return whole batches from the one with `offset` on, up to `max_bytes` and below `until_offset`; None if there are none.
 
-        With `min_one_batch` the first batch is returned whatever its size (KIP-74). Batches that were not read since the start
-        are checked, about a millisecond's work in each call, or none without `may_check`. If checks remain, the result is a
-        `FirstPart` with the checked batches, perhaps none. With `deleted_too` batches before the log's start in the first segment
-        are readable. Raises `StorageFailed`.
+        With `min_one_batch`, the first batch is returned whatever its size (KIP-74). Batches not read since the start are checked:
+        for about a millisecond in each call, or not at all without `may_check`. If checks remain, the result is a `FirstPart` with
+        the batches checked so far. With `deleted_too`, batches before the log's start are readable in the first segment. Raises
+        `StorageFailed`.
         """
         if offset >= until_offset or offset < (self.segments[0].base_offset if deleted_too else self.log_start_offset):
             return None
@@ -69,7 +69,7 @@ class ReadableLog:
         return self._reader.check_cost
 
     def is_proven(self, segment: Segment, start: int, end: int) -> bool:
-        """Check the bytes from `start` to `end` that were not read since the start. Return False if the check takes more calls.
+        """Check bytes from `start` to `end` that were not read since the start. Return False if another call is needed.
 
         Raises `Damaged`.
         """
@@ -105,7 +105,7 @@ class ReadableLog:
         return self.offset_for_timestamp(so_far.timestamp, so_far.next_offset)
 
     def behind_damage(self, offset: int) -> int:
-        """Return the offset at which a reader can continue after `read` raised `Damaged` at `offset`."""
+        """Return the offset at which a reader continues after `read` raised `Damaged` at `offset`."""
         return self._reader.behind_damage(offset, self.log_end_offset)
 
     def check_whole(self) -> None:
@@ -124,7 +124,7 @@ class ReadableLog:
         return self._reader.aborted_transactions(offset, until_offset)
 
     def _looked_up(self, look_up: Callable[[], Answer]) -> Answer:
-        """Return the result of a search by timestamp. If an index is wrong, rebuild it and repeat the search.
+        """Return the result of a search by timestamp. If an index is wrong, rebuild it, and repeat the search.
 
         Raises `Damaged` and `Unfinished`.
         """

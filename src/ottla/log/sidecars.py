@@ -29,7 +29,7 @@ class Sidecars(Protocol):
         ...
 
     def truncated(self) -> None:
-        """Adjust to the log's new end. Raises `StorageFailed`: the log then calls again later."""
+        """Adjust to the log's new end. Raises `StorageFailed`, and the log then calls again later."""
         ...
 
     def give_up(self, offset: int) -> None:
@@ -91,7 +91,7 @@ class SidecarFormat(Protocol):
 
 
 class NoSidecars:
-    """The hooks of a log without sidecars: nothing has to be done."""
+    """The hooks of a log without sidecars, which do nothing."""
 
     __slots__ = ()
 

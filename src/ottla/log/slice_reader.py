@@ -1,7 +1,7 @@
 """The reader of slices of a log, which also finds its damage. Of the settings it uses only whether gaps are allowed.
 
-Bytes that were not read since the start are checked before they are returned, about a millisecond's work at a time. Damage is
-recorded, logged once, and skipped: everything before it and behind it is readable.
+Bytes that were not read since the start are checked first, for about a millisecond at a time. Damage is recorded, logged once, and
+skipped: everything before it and behind it is readable.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ PLACES = 32
 """The most (offset, position) pairs cached for clients that continue to read where their last fetch ended."""
 
 ANCHORS = 8
-"""The most wrong entries of an index before its segment is checked from the beginning."""
+"""The most wrong index entries after which a segment is checked from its beginning."""
 
 ATTEMPTS = 100
 """The most damaged places that one call skips."""
 
 CHECKED, PAUSED, REBUILT = range(3)
-"""The outcome of a check. `REBUILT`: the indexes are wrong, and are rebuilt."""
+"""The outcomes of a check. `REBUILT`: the indexes are wrong, and are being rebuilt."""
 
 CHECK_COST, BYTES_COST = 50, 1024
 """The cost of a check: 50 for the check itself, 1 for each batch, and 1 for every 1024 bytes. 1000 is half a millisecond."""
@@ -59,7 +59,7 @@ MOST_COST = 1000
 
 
 class FirstPart(FileSlice):
-    """A slice that ends where a check paused, before the requested end. Repeat the read to continue the check.
+    """A slice that ends where a check paused, before the requested end. Another read continues the check.
 
     The slice is empty if none of the requested batches is checked yet.
     """
@@ -68,7 +68,7 @@ class FirstPart(FileSlice):
 
 
 class LogReader:
-    """The finder of batches by offset. `segments` is the log's own list; `holes` are offsets between files that no file contains.
+    """Finds batches by offset. `segments` is the log's own list; `holes` are offsets between files that no file contains.
 
     `places` are the positions of offsets that are likely to be read next; clear them when segments are replaced or cut.
     `check_cost` is the cost of all checks so far.
@@ -87,7 +87,7 @@ class LogReader:
     def read(
         self, offset: int, max_bytes: int, until_offset: int, log_end_offset: int, *, min_one_batch: bool, may_check: bool
     ) -> FileSlice | None:
-        """Return what `Log.read` returns, but raise `Unfinished` instead of returning a slice without batches.
+        """Return the result of `Log.read`, but raise `Unfinished` instead of returning a slice without batches.
 
         Raises `Damaged` and `StorageFailed`.
         """
@@ -123,9 +123,9 @@ class LogReader:
         return (FirstPart if is_part else FileSlice)(segment.file, start, end - start)
 
     def in_parts(self, look: Callable[[], T]) -> T:
-        """Call `look` until it returns a result. Do the work of each `Unfinished` that it raises, up to `MOST_COST`.
+        """Call `look` until it returns a result. Do the work of each `Unfinished` that it raises, up to a cost of `MOST_COST`.
 
-        Raises `Unfinished` beyond that cost.
+        Beyond that cost, raise `Unfinished`.
         """
         most = self.check_cost + MOST_COST
         while True:
@@ -203,14 +203,14 @@ class LogReader:
             raise self._unfinished(partial(self._look_into, segment, damaged, log_end_offset)) from damaged
 
     def cut(self, end_offset: int) -> None:
-        """Remove cached places and holes at or beyond the present end of the log."""
+        """Remove cached places, and holes beyond the new end of the log."""
         self.places.clear()
         self.holes = [(missing, damaged) for missing, damaged in self.holes if missing.first_offset < end_offset]
 
     # Checks of unread bytes
 
     def is_proven(self, segment: Segment, start: int, end: int, log_end_offset: int) -> bool:
-        """Check a part of the bytes from `start` to `end`; return whether all of them are checked and valid. Raises `Damaged`."""
+        """Check some bytes from `start` to `end`, and return whether all of them are checked and valid. Raises `Damaged`."""
         unproven = segment.unproven
         if unproven is None or unproven.is_sound(start, end):
             return True
@@ -248,7 +248,7 @@ class LogReader:
         return segment.unproven is None or segment.unproven.is_sound(segment.size - 1, segment.size)
 
     def look_into(self, damaged: Damaged, log_end_offset: int) -> None:
-        """Find out whether the index or a batch is wrong where the error `damaged` occurred; then rebuild or record it.
+        """Find out whether the index or a batch is wrong at the error `damaged`, and rebuild the index or record the damage.
 
         Raises `damaged` if neither is wrong, and `Unfinished` if more must be read.
         """
@@ -266,7 +266,7 @@ class LogReader:
         *,
         may_check: bool,
     ) -> tuple[Segment, int, int, int]:
-        """Check the batches of a read. Return (segment, start, end of the valid bytes, the offset after them).
+        """Check the batches to be read. Return (segment, start, end of the valid bytes, the offset after them).
 
         Raises `Damaged`, and `Unfinished`.
         """
@@ -291,7 +291,7 @@ class LogReader:
         raise scan.damaged(segment.file, start)
 
     def _has_unproven_gap(self, segment: Segment, unproven: Unproven, offset: int, start: int, log_end_offset: int) -> bool:
-        """Check the batch before `start`. Return whether it is damaged, so that the search for `offset` may have skipped batches.
+        """Check the batch before `start`. Return whether it is damaged, so that the search for `offset` possibly skipped batches.
 
         Raises `Unfinished`.
         """
@@ -323,7 +323,7 @@ class LogReader:
         raise scan.damaged(segment.file, 0)
 
     def _look_into(self, segment: Segment, damaged: Damaged, log_end_offset: int) -> None:
-        """Find out whether the index or a batch is wrong in `segment`; then rebuild the index, or record the damage.
+        """Find out whether the index or a batch is wrong in `segment`, and rebuild the index or record the damage.
 
         Raises `damaged` if neither is wrong, and `Unfinished` if more must be read.
         """
@@ -345,7 +345,7 @@ class LogReader:
         return Unfinished(self._path, go_on)
 
     def _check(self, segment: Segment, position: int, end: int, log_end_offset: int) -> int:
-        """Check batches from `position` to about `end`, no more than a millisecond's work, and record the result.
+        """Check batches from `position` to about `end`, for at most a millisecond, and record the result.
 
         Return `PAUSED` if the check did not reach `position`, `REBUILT` if the indexes are wrong, and `CHECKED` otherwise.
         """
@@ -374,7 +374,7 @@ class LogReader:
         return PAUSED if is_paused else REBUILT if is_astray else CHECKED
 
     def _anchors(self, segment: Segment, unproven: Unproven, position: int) -> Iterator[Place]:
-        """Yield places at which batches begin, to check from there to `position`. The nearest is first, and can be wrong.
+        """Yield places before `position` at which batches begin, to check from there. The nearest is first, and can be wrong.
 
         The last place does not come from the index, and is certain.
         """
@@ -403,7 +403,7 @@ class LogReader:
         log.error("%s", self._damaged(segment, damage.position))
 
     def _find_by_index(self, segment: Segment, walked: Walked, bounds: Bounds) -> Place | None:
-        """Find a valid batch farther on, by the entries of the index. Raises `Unfinished` while the index is rebuilt."""
+        """Search for a valid batch farther on, by the entries of the index. Raises `Unfinished` while the index is rebuilt."""
         segment.need_indexes()
         for position in range(walked.position + SEARCHED_BYTES, segment.size + SEARCHED_BYTES, SEARCHED_BYTES):
             entry = segment.index.floor_second(min(position, segment.size))
@@ -436,7 +436,7 @@ class LogReader:
     def _boundary(self, segment: Segment, start: int, limit: int, *, min_one_batch: bool) -> tuple[int, int]:
         """Return (end, next offset) of the whole batches between `start` and `limit`.
 
-        With `min_one_batch` the first batch is included whatever its size. The next offset is -1 if it is unknown.
+        With `min_one_batch`, the first batch is included whatever its size. The next offset is -1 if it is unknown.
         """
         try:
             end, next_offset = segment.boundary(start, limit)

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Unfinished(TryAgain):
-    """A call has done only a part of its work. Repeat the call to continue; other work can run before that.
+    """A call has done only a part of its work. Another call continues it, and other work can run before that.
 
     `go_on` does the next part. `cost` is the cost of `go_on` that no other counter includes: 1000 is half a millisecond.
     """
@@ -23,7 +23,7 @@ class Unfinished(TryAgain):
 
 
 def finished(look: Callable[[], T]) -> T:
-    """Call `look` until it raises `Unfinished` no more, and return its result. For callers that may block."""
+    """Call `look` until it no longer raises `Unfinished`, and return its result. Only for callers that may block."""
     while True:
         try:
             return look()

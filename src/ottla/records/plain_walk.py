@@ -1,7 +1,7 @@
 """The walk over records where the kernel is not compiled: the loop handles common records without any call, to save time.
 
 In a common record no number has more than two bytes (three for the offset delta), and there are no headers. The walk stops at any
-other record and at a broken one. `kernel` then checks this record, because it has all the rules.
+other record and at a broken one. `kernel` then checks that record by all rules.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ MOST_PLAIN: Final = 1 << 62
 """The absolute timestamp from which a sum with a delta can overflow 64 bits."""
 
 Walked = tuple[int, int, int, bool]
-"""(index of the first record not passed, its position, the greatest timestamp, whether a record is doubtful)."""
+"""(index of the first record not reached, its position, the greatest timestamp, whether a record needs a closer check)."""
 
 
 def walk_common(  # noqa: C901 - written out, as calls would take most of the time
     buf: Buffer, walked: Walked, count: int, base_timestamp: int, allowed: tuple[int, int], keyed: bool
 ) -> Walked:
-    """Continue the walk while records are common. Return what `kernel.walk` would return for them, in a quarter of the time."""
+    """Continue the walk over common records. Return the result that `kernel.walk` returns for them, in a quarter of the time."""
     data, (index, pos, newest, doubtful), (earliest, latest) = memoryview(buf), walked, allowed
     if not -MOST_PLAIN < base_timestamp < MOST_PLAIN:
         return walked

@@ -20,7 +20,7 @@ UNSERVED: Final = "%s: clients of Kafka %s are not served from %s: %s"
 
 
 class Asked07(NamedTuple):
-    """One request: its class, its frame, the client that sent it, and the time of its arrival."""
+    """One request: its class, its frame, its client, and the time of its arrival."""
 
     kind: type[Request]
     frame: Buffer
@@ -32,13 +32,13 @@ class Asked07(NamedTuple):
 
 
 class Context07(NamedTuple):
-    """The parts of the broker, and the views of its partitions."""
+    """The broker's objects that requests need, and the views of its partitions."""
 
     parts: DialectParts
     views: Views07
 
     def news_come(self, now: Now) -> Steps[None]:
-        """Wait until the cluster's metadata image is loaded, which is after the start in a broker of a cluster."""
+        """Wait until the cluster's metadata has arrived, which is after the start in a larger cluster."""
         if not self.parts.metadata_waits.has_metadata:
             yield from self.parts.purgatory.awaited(self.parts.metadata_waits.delay(now, lambda: NO_REPLY))
 

@@ -28,7 +28,6 @@ EMPTY: Final = Fetched07(NONE, b"")
 
 
 def fetch(context: Context07, asked: Asked07) -> Steps[Ready]:
-    """Answer a fetch of one partition."""
     request = decode_request(asked.frame)
     assert isinstance(request, FetchRequest07), "that is its type"
     if request.max_bytes < 0:
@@ -40,7 +39,6 @@ def fetch(context: Context07, asked: Asked07) -> Steps[Ready]:
 
 
 def multi_fetch(context: Context07, asked: Asked07) -> Steps[Ready]:
-    """Answer several fetches together; each has its own error code."""
     requests: list[FetchRequest07] = []
     wanted = 0
     for request in named_in(asked.frame):
@@ -58,9 +56,9 @@ def multi_fetch(context: Context07, asked: Asked07) -> Steps[Ready]:
 
 
 def _read_all(context: Context07, asked: Asked07, requests: list[FetchRequest07], first: int, left: int) -> Steps[Ready]:
-    """Read for several fetches, beginning with number `first`, at most `left` bytes together.
+    """Serve several fetches in turn, beginning with number `first`, with at most `left` bytes together.
 
-    `first` is random if the limit is too small for all fetches, so that none is always last.
+    `first` is random if the limit is too small for all fetches, so that each is first at some time.
     """
     found = [EMPTY] * len(requests)
     for number in range(len(requests)):
@@ -90,7 +88,6 @@ def _answer(found: list[Fetched07]) -> Steps[Ready]:
 
 
 def _read(context: Context07, asked: Asked07, request: FetchRequest07, most: int) -> Steps[Fetched07]:
-    """Read at most `most` bytes for one fetch."""
     topic = request.topic
     if name_error(topic) is not None or not context.may(asked, Operation.READ, topic):
         return Fetched07(UNKNOWN, b"")

@@ -38,7 +38,6 @@ DROPPED: Final = (
 
 
 def produce(context: Context07, asked: Asked07) -> Steps[Ready]:
-    """Append the message set of one request."""
     request = decode_request(asked.frame)
     assert isinstance(request, ProduceRequest07), "that is its type"
     return (yield from _in_order(context, asked, [request]))
@@ -67,9 +66,9 @@ def _in_order(context: Context07, asked: Asked07, requests: Iterable[ProduceRequ
 
 
 def _append(context: Context07, asked: Asked07, request: ProduceRequest07) -> Steps[str | None]:
-    """Append one message set. Return the reason of a refusal, which closes the connection, or None.
+    """Append one message set, after creating its topic if necessary. Return the reason of a refusal, or None.
 
-    The topic is created before the messages are checked.
+    A refusal closes the connection.
     """
     topic = request.topic
     refused = name_error(topic)
@@ -109,7 +108,7 @@ def _terms(partition: Partition, asked: Asked07) -> Terms07:
 
 
 def _arrive(checks: LongChecks, messages: Buffer, terms: Terms07) -> Steps[Arrived07]:
-    """Convert messages to batches. First use the memory limit for common sets, which many requests can share.
+    """Convert messages to batches, first with the memory limit for common sets, which many requests can share.
 
     If a message exceeds that limit, convert again within the highest limit, for one request at a time.
     """
@@ -150,17 +149,14 @@ def _make(context: Context07, asked: Asked07, request: ProduceRequest07) -> Step
 
 
 def _is_coming(context: Context07, topic: str) -> bool:
-    """Return whether a partition's leader in the image is this broker, but its log is not open yet, as can be in a cluster."""
+    """Return whether this broker leads a partition of the topic in the image, but has not opened its log yet."""
     found = context.parts.cluster.topics.get(topic)
     own = () if found is None else (one.index for one in found.partitions if one.leader == context.parts.node_id)
     return not all(_is_led(context, topic, index) for index in own)
 
 
 def _index(context: Context07, topic: str, wanted: int) -> int | None:
-    """Return the index of the wanted partition, or for -1 of a random partition that this broker leads.
-
-    Return None if there is no such partition.
-    """
+    """Return the index of the wanted partition; for -1, of a random partition that this broker leads. None without one."""
     count = context.partitions_of(topic) or 0
     if wanted != ANY_PARTITION:
         return wanted if 0 <= wanted < count else None

@@ -148,7 +148,7 @@ class Registration07:
             )
 
     def _is_told(self, topic: TopicImage) -> bool:
-        """Return whether a topic is to be registered: this broker can serve all its partitions to clients of 0.7."""
+        """Return whether to register a topic: this broker can serve all its partitions to clients of 0.7."""
         if topic.is_internal or not topic.partitions or self._settings.value.log_config(topic.configs).compacts:
             return False
         return all(partition.replicas == (self._node_id,) for partition in topic.partitions)

@@ -78,7 +78,7 @@ class Router07:
         return [_failed()] if self._at_hand is FetchRequest07 else Close(sentence)
 
     def _told(self, asked: Asked07, reply: Ready) -> Answer:
-        """Return a completed reply as the bytes of an answer, or the closing of the connection."""
+        """Encode a completed reply, or return the close of the connection."""
         if isinstance(reply, Mistake):
             self._changes.mistakes += 1
             log.error(MISTAKEN, asked.peer, asked, exc_info=reply.error, extra={"cause": "mistake"})
@@ -90,7 +90,7 @@ class Router07:
         return self._metered(asked, answer) if self._quotas.is_on else answer
 
     def _metered(self, asked: Asked07, answer: Answer) -> Answer:
-        """Return the answer, throttled by the principal's quotas: 0.7 has no client id, and no field for the throttle time."""
+        """Return the answer, throttled by the principal's quotas. 0.7 has neither a client id nor a field for the throttle time."""
         quotas, client = self._quotas, Client(asked.peer.principal, "")
         throttle_ms = quotas.request_debt_ms(client)
         parts = list(answer) if isinstance(answer, list) else []

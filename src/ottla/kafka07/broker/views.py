@@ -1,7 +1,4 @@
-"""The views of partitions for clients of Kafka 0.7: reads of messages by position, and appends.
-
-The views use partitions, syncs and positions; requests and topics are unknown here.
-"""
+"""The views of partitions for clients of Kafka 0.7: reads of messages by position, and appends."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ OPENED_BYTES: Final = 64 << 20
 """The most bytes of batches that stay open between fetches that continue within them."""
 
 SYNCS: Final = 3
-"""After this number of syncs without a newly shown position, the sync has failed. The first may have begun before the request."""
+"""The number of syncs without a new shown position after which syncing has failed. The first can predate the request."""
 
 LOOKED_OVER: Final = 64
 """The number of views created between two searches for views of removed partitions."""
@@ -48,8 +45,7 @@ class Fetched07(NamedTuple):
 class View07:
     """The view of one partition for clients of 0.7. Only positions on stable storage are shown.
 
-    `plain` is the form in which clients see batches of today's producers that were not shown yet. `failure` is the reason why the
-    view is unusable, or "".
+    `plain` is the form in which clients get batches of newer producers. `failure` is the reason why the view is unusable, or "".
     """
 
     def __init__(self, partition: Partition, context: Views07) -> None:
@@ -74,7 +70,7 @@ class View07:
         return Fetched07(OFFSET_OUT_OF_RANGE, b"") if found is None else Fetched07(NONE, found)
 
     def _is_deleted(self, position: int) -> bool:
-        """Return whether a position is before the first one that still exists, perhaps since a deletion during the read."""
+        """Return whether a position is before the first one that exists, which a deletion can have removed during the read."""
         sidecars = self._positions.sidecars
         try:
             return self.failure == "" and bool(sidecars) and position < sidecars[0].begin.position
@@ -123,7 +119,7 @@ class View07:
     # Showing
 
     def _show(self, position: int | None) -> Steps[None]:
-        """Show messages below the high watermark, at least up to `position`; None means all of them."""
+        """Show messages below the high watermark: at least up to `position`, or all of them if it is None."""
         positions, partition = self._positions, self.partition
         positions.resume()
         until_offset = partition.high_watermark
@@ -134,7 +130,7 @@ class View07:
             yield from self._advance(until_offset)
 
     def _advance(self, until_offset: int) -> Steps[None]:
-        """Measure a part of the log. If enough is measured, sync the measured part instead, which shows it."""
+        """Measure the next part of the log, or sync the measured part, which shows it."""
         positions = self._positions
         progress = Progress07.SYNC
         if positions.end.offset < until_offset:
@@ -148,7 +144,7 @@ class View07:
         self._must_be_online()
 
     def _pass_large(self, until_offset: int) -> Steps[None]:
-        """Measure one batch that takes much memory when opened."""
+        """Measure one batch that takes much memory to open."""
         begin = self._positions.end
         while (
             self._positions.end == begin and self._positions.go_on(until_offset, self.plain, DEFAULT_LIMIT_BYTES) is Progress07.MORE
@@ -171,12 +167,12 @@ class View07:
         self.partition.after_sync(lambda error_code: done(None))
 
     def _must_be_online(self) -> None:
-        """Raise `StorageFailed` unless the partition is online with the log of this view."""
+        """Raise `StorageFailed` unless the partition is online with the same log as this view."""
         if self.partition.offline is not None or self.partition.log is not self.log:
             raise StorageFailed(str(self.partition), self.partition.offline or "it was opened anew.")
 
     def _catch_up(self) -> Steps[None]:
-        """Measure and show all batches. Called after appends to a log whose end was not measured yet."""
+        """Measure and show all batches. Call this after appends to a log whose end was not measured yet."""
         try:
             yield from self._show(None)
         except (StorageFailed, CodecFailed, BadBatch) as failure:
@@ -198,7 +194,7 @@ class Views07:
         self.now = scheduler.now
         self.opened = OpenedBatches07(OPENED_BYTES)
         self.memory = Memory(DEFAULT_LIMIT_BYTES, self._soon)
-        """The memory for one large batch at a time. Requests that claim it can already hold other memory."""
+        """The memory for one large batch at a time. Requests that claim it can already use other memory."""
         self._partitions = partitions
         self._views: dict[Partition, View07] = {}
         self._looked_over = 0
@@ -227,7 +223,7 @@ class Views07:
 
 
 def _refusal(partition: Partition) -> str:
-    """Return the reason why a partition cannot have stable positions; "" if it can."""
+    """Return the reason why a partition has no stable positions; "" if it has."""
     if partition.offline is not None:
         return f"it is offline: {partition.offline}"
     if partition.role is not LEADER:

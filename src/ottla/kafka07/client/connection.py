@@ -39,7 +39,7 @@ UNCONFIRMED: Final = (
 
 @dataclass(slots=True)
 class Expected:
-    """A request that waits for answers. If `asked` is None, the frame was passed on untranslated, and so is its answer."""
+    """A request that waits for answers. If `asked` is None, request and answer are passed on untranslated."""
 
     about: InFlight
     asked: Translation | None
@@ -78,7 +78,7 @@ class Connection07(ClientConnection):
         return CLOSED
 
     def failure(self, sent: InFlight, error: BaseException) -> BaseException:
-        """Return the error for a request without an answer. For Produce it is not retriable: the messages may be written."""
+        """Return the error for a request without an answer. For Produce it is not retriable: the messages are possibly written."""
         if sent.api_key != PRODUCE:
             return error
         unconfirmed = ConnectionFailed(f"{UNCONFIRMED}{error}")

@@ -37,7 +37,6 @@ class Directory07:
         self._changed = changed
 
     def brokers(self) -> Steps[list[Node]]:
-        """Return the brokers that are registered now."""
         (names,) = yield from self.registry.list([BROKERS], changed=self._changed)
         known = [name for name in names or () if _is_number(name)]
         entries = yield from self.registry.read([f"{BROKERS}/{name}" for name in known])
@@ -45,7 +44,6 @@ class Directory07:
         return sorted(broker for broker in found if broker is not None)
 
     def names(self) -> Steps[list[str]]:
-        """Return the names of all topics."""
         (names,) = yield from self.registry.list([TOPICS], changed=self._changed)
         return names or []
 

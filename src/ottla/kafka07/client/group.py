@@ -1,9 +1,9 @@
 """A member of a Kafka 0.7 group as a state machine: each member takes its own share in ZooKeeper and releases the rest.
 
-The owner of a partition is the member that created its owner entry. The entry is removed at the end of the session. A member
-therefore regards itself as owner only while ZooKeeper cannot have ended its session (`lapsed`). Every write is conditional on the
-member's own registration, so a request of one session has no effect in the next. Reads can be stale; every claim is a write. The
-machine never blocks.
+The owner of a partition is the member that created its owner entry. ZooKeeper removes the entry at the end of the session. A member
+therefore regards itself as owner only while its session certainly lasts (`lapsed`). Every write is conditional on the member's own
+registration, so a request of one session has no effect in the next. Reads can be stale; every claim is a write. The machine never
+blocks.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from ottla.ports import (
 GiveUp = Callable[[list[TopicPartition], Done], None]
 
 STREAM: Final = 0
-"""The number of the one stream in which this consumer reads each topic."""
+"""The number of the only stream with which this consumer reads each topic."""
 
 
 class Round07(NamedTuple):
-    """The result of a rebalance: partitions newly owned, and partitions of this member's share that others still own.
+    """The result of a rebalance: partitions `taken` by this member, and partitions `awaited` from their present owners.
 
     `brokers` are the registered brokers, `counts` the numbers of partitions by topic and broker id.
     """
@@ -77,7 +77,7 @@ class Group07:
         """The member's id in this session. `_id` is the same id once the registration is confirmed, and None before."""
         self._id: str | None = None
         self._doubtful: set[TopicPartition] = set()
-        """Partitions with an owner entry that may be this member's without ownership: released, or claimed without an answer."""
+        """Partitions with an owner entry of this member that it does not own: released, or claimed without an answer."""
         registry.on_session(self._turned)
 
     def subscribe(self, subscription: Subscription) -> None:
@@ -166,7 +166,7 @@ class Group07:
         return found
 
     def _stop(self, going: set[TopicPartition], own: str) -> Steps[None]:
-        """Stop reading the partitions `going`, before their entries are removed and another member can own them."""
+        """Stop reading the partitions `going`, before the removal of their entries lets another member own them."""
         if going:
             failure = yield partial(self._give_up, sorted(going))
             if failure is not None:
@@ -189,9 +189,9 @@ class Group07:
         self._doubtful -= going
 
     def _take(self, coming: set[TopicPartition], own: str) -> Steps[set[TopicPartition]]:
-        """Create the owner entries of the partitions `coming` that have none. Return the partitions that this member now owns.
+        """Create the owner entries of the partitions `coming` that have none. Return the partitions that this member then owns.
 
-        An entry that this session already has is written again, to confirm it.
+        An entry of this session is written again, to confirm it.
         """
         order = sorted(coming)
         entries = yield from self._registry.read([self._owner(where) for where in order])
@@ -214,7 +214,7 @@ class Group07:
         return taken
 
     def _written(self, changes: list[Change], own: str) -> Steps[None]:
-        """Commit changes on condition that the member's registration exists, so that they belong to the session that created it."""
+        """Commit changes on condition that the member's registration exists, so that a later session commits nothing for it."""
         if changes:
             yield from self._registry.commit([Condition(self._path(own), 0), *changes])
 

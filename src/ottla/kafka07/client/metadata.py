@@ -14,7 +14,7 @@ Counts = Mapping[int, int]
 
 
 def described(brokers: Iterable[Node], topics: Mapping[str, Counts], refused: Mapping[str, int]) -> MetadataResponse:
-    """Return the metadata that a broker of today would send. `refused` maps unusable topics to error codes."""
+    """Return the metadata in the format of newer brokers. `refused` maps unusable topics to error codes."""
     broker = MetadataResponse.MetadataResponseBroker
     topic = MetadataResponse.MetadataResponseTopic
     return MetadataResponse(

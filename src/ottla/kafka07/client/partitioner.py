@@ -1,6 +1,6 @@
-"""The partitioner of Kafka 0.7: the partition by the key's hash, or without a key any partition.
+"""The partitioner of Kafka 0.7: the partition by the key's hash, or any partition without a key.
 
-Randomness is passed in as an argument. A message of 0.7 stores no key: the key only selects the partition.
+A message of 0.7 stores no key, so the key only selects the partition. Randomness is passed in as an argument.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def threads(consumers: Mapping[str, Subscription], topic: str) -> list[str]:
 def share(readers: Sequence[str], partitions: Collection[str], own: str) -> list[str]:
     """Return the share of the stream `own` among `readers`: a run of the partitions, sorted as text ("0-10" before "0-2").
 
-    If the number of partitions is not divisible by that of readers, the first readers get one more.
+    If the division leaves a remainder, the first readers get one partition more.
     """
     if own not in readers:
         return []

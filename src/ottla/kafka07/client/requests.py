@@ -63,7 +63,7 @@ def today(code: int) -> int:
 
 
 class Translation(NamedTuple):
-    """A translated request: 0.7's requests in order, the classes of their answers, and the function that builds today's answer."""
+    """A translated request: 0.7's requests in order, the classes of their answers, and the function that makes the final answer."""
 
     requests: list[kafka07.Request]
     answers: list[type[kafka07.Response]]
@@ -211,7 +211,7 @@ def probe(topics: Sequence[str], first: int, count: int) -> MultiFetchRequest07:
 
 
 def probed(topics: Sequence[str], count: int, answer: MultiFetchResponse07) -> Iterator[tuple[str, int, int]]:
-    """Yield (topic, number of probed partitions that exist, error code): 0, or today's code if the topic is not served."""
+    """Yield (topic, number of probed partitions that exist, error code) for each topic. The error code is 0 for a served topic."""
     for index, topic in enumerate(topics):
         found = [part.error_code for part in answer.responses[index * count : (index + 1) * count]]
         is_refused = kafka07.UNKNOWN in found

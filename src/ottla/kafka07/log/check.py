@@ -34,7 +34,7 @@ from ottla.records.pauses import finish
 
 END_OF_LOG: Final = (1 << 63) - 1
 NEVER_GIVEN: Final = 1 << 40
-"""The distance in bytes between the last known position and new ones, if a damaged file hides which positions clients have."""
+"""The distance in bytes from the last known position to new ones, if damage hides which positions clients have."""
 
 
 def bases_07(names: Iterable[str], suffix: str = POSITIONS_07) -> list[int]:

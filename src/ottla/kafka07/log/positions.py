@@ -1,12 +1,10 @@
 """The positions of one partition's messages for clients of Kafka 0.7: bytes of a log that is not stored in their format.
 
-A batch takes as many bytes as its records take in 0.7's format, or as the compressed message from which it was produced. To
-measure a batch is to compute these bytes. Positions follow from the log and from a few facts in the sidecars (`sidecar07`): where
-a segment begins, and which batches are not seen as plain messages of format 1. Clients see no messages before the log and the
-sidecars are on stable storage. After that their view never changes, even if the process or the machine fails. Discarded positions
-are never used again.
-
-A log without clients of 0.7 has no sidecars. This module uses the log's reads; clients are unknown here.
+A batch takes as many bytes as its records take in 0.7's format, or as the compressed message from which it was produced. To measure
+a batch is to compute these bytes. Positions follow from the log and from a few facts in the sidecars (`sidecar07`): where a segment
+begins, and which batches are not plain messages of format 1. Clients are shown messages once log and sidecars are on stable
+storage. After that their view never changes, even if the process or the machine fails. Discarded positions are never used again. A
+log without clients of 0.7 has no sidecars.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ log = logging.getLogger("ottla.log")
 
 MAGICS: Final = {Kind07.PLAIN0: 0, Kind07.PLAIN1: 1}
 READ_BYTES: Final = 96 * 1024
-"""The bytes of the log read at once: malloc reuses memory of this size for the next read, but maps larger blocks each time."""
+"""The bytes of the log read at once. malloc reuses memory of this size for the next read, but maps larger blocks each time."""
 
 PAUSE_BYTES: Final = 256 * 1024
 PAUSE_BATCHES: Final = 64
@@ -44,16 +42,15 @@ INTERVAL_BYTES: Final = 4096
 """The bytes of the log between two entries, unless its batches are larger."""
 
 MOST_UNSYNCED: Final = 4096
-"""The most records of a sidecar that wait for a sync. A start after a crash checks all of them."""
+"""The most unsynced records of a sidecar. A start after a crash checks all of them."""
 
 MOST_PENDING: Final = 10_000
 MOST_PENDING_BYTES: Final = 16 << 20
-"""The most remembered batches whose positions are unknown, and their bytes in memory. Clients see further batches as plain
-messages."""
+"""The most remembered batches with unknown positions, and their bytes in memory. Further batches become plain messages."""
 
 
 class Progress07(Enum):
-    """The outcome of a step: all is done, more is to do, a sync is needed first, or the next batch needs a larger `limit_bytes`."""
+    """The outcome of a step: everything is done, more is left, a sync is needed, or the next batch needs a larger `limit_bytes`."""
 
     DONE = "done"
     MORE = "more"
@@ -69,7 +66,7 @@ class Place07(NamedTuple):
 
 
 class Noted07(NamedTuple):
-    """A batch that was appended before the batches in front of it were measured."""
+    """A produced batch whose position is unknown, because batches before it are not measured yet."""
 
     offset: int
     kind: Kind07
@@ -148,7 +145,7 @@ class Positions07:
         self.is_resumed = True
 
     def go_on(self, until_offset: int, plain: Kind07, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Progress07:
-        """Measure a part of the log before `until_offset`, a millisecond's work. `plain` is the form of batches without an entry.
+        """Measure a part of the log before `until_offset`, for a millisecond. `plain` is the form of batches without an entry.
 
         An opened batch may take `limit_bytes` of memory. Raises `Damaged07` and `StorageFailed`.
         """
@@ -186,7 +183,7 @@ class Positions07:
             yield Progress07.MORE
 
     def _measure(self, view: memoryview, plain: Kind07) -> Generator[Progress07, None, None]:
-        """Measure the batches that fill `view`, all of one segment."""
+        """Measure the batches that fill `view` and belong to one segment."""
         since_bytes = since_batches = next_at = 0
         while (batch := next(batches(view, next_at), None)) is not None:
             at, header = batch
@@ -211,7 +208,7 @@ class Positions07:
                 yield Progress07.SYNC if self.wants_sync else Progress07.MORE
 
     def _pass_plain(self, view: memoryview, at: int) -> int:
-        """Measure the whole plain batches of `view` from `at` on that need no entry. Return the place in `view` where they end."""
+        """Measure the whole plain batches of `view` from `at` on that need no entry. Return where they end in `view`."""
         until = min(len(view), at + max(0, INTERVAL_BYTES - self._since_entry))
         stop, offset, size = kernel_07.measure_batches(view, at, until, self.end.offset, MAGICS[Kind07.PLAIN1])
         self._since_entry += stop - at
@@ -231,7 +228,7 @@ class Positions07:
             yield Progress07.ROOM
 
     def _kind(self, header: BatchHeader, plain: Kind07) -> tuple[Kind07, bytes | None]:
-        """Return (the form in which clients see a batch, the compressed message kept for the batch or None)."""
+        """Return the form of a batch for clients, and the compressed message that is kept for it, or None."""
         while self._pending and self._pending[0].offset < header.base_offset:
             self._forget_first()
         if header.is_control:
@@ -241,10 +238,7 @@ class Positions07:
         return plain, None
 
     def _advance(self, header: BatchHeader, kind: Kind07, size: int, kept: Buffer | None) -> None:
-        """Advance `end` over a batch that takes `size` bytes; add an entry if needed.
-
-        Raises `StorageFailed` with nothing changed.
-        """
+        """Advance `end` past a batch that takes `size` bytes; add an entry if needed. Raises `StorageFailed` without a change."""
         offset, position = self.end
         if kind in (Kind07.PLAIN0, Kind07.KEPT) or self._since_entry >= INTERVAL_BYTES:
             self.sidecars[-1].add(offset, position, kind, header.crc, kept)
@@ -253,7 +247,7 @@ class Positions07:
         self.end = Place07(header.next_offset, position + size)
 
     def _go_to(self, offset: int) -> Generator[Progress07, None, None]:
-        """Begin a sidecar with the batch of `offset`, if it begins a segment or follows unreadable batches."""
+        """Begin a sidecar at the batch of `offset`, if the batch begins a segment or follows unreadable batches."""
         is_gap = bool(self.sidecars) and offset > self.end.offset
         if self.sidecars and not is_gap and self._segment_base(offset) <= self.sidecars[-1].base_offset:
             return
@@ -266,7 +260,7 @@ class Positions07:
         return segments[max(0, bisect_right(segments, offset, key=lambda each: each.base_offset) - 1)].base_offset
 
     def _begin(self, offset: int, position: int) -> None:
-        """Begin a sidecar. The caller has synced the previous sidecar, so that only the last one can ever be torn."""
+        """Begin a sidecar. The caller has synced the previous one, so that only the last sidecar can be torn."""
         before = self.sidecars[-1] if self.sidecars else None
         if before is not None:
             before.close()
@@ -281,8 +275,8 @@ class Positions07:
     def note(self, header: BatchHeader, kind: Kind07, size: int, kept: Buffer | None) -> None:
         """Record a batch that a client of 0.7 produced: `header` is as in the log, and the batch takes `size` bytes.
 
-        If the batch's position is not known yet, `kind` and `kept` are remembered until it is. If the disk fails or a crash loses
-        them, clients see the batch as plain messages.
+        While its position is unknown, `kind` and `kept` are remembered. If they are lost by a disk failure or a crash, clients get
+        the batch as plain messages.
         """
         is_here = self.is_resumed and bool(self.sidecars) and self.end.offset == header.base_offset
         if is_here and self._work is None and self._log.segments[-1].base_offset <= self.sidecars[-1].base_offset:
@@ -371,7 +365,7 @@ class Positions07:
             self.give_up(end)
 
     def following(self, number: int) -> Sidecar07 | None:
-        """Return the sidecar after `sidecars[number]`, or None. Raises `Damaged07` if another one between the two is missing."""
+        """Return the sidecar after `sidecars[number]`, or None. Raises `Damaged07` if a sidecar between both is missing."""
         if number + 1 >= len(self.sidecars):
             return None
         found = self.sidecars[number + 1]

@@ -32,13 +32,13 @@ FIRST_PAGE: Final = 8
 
 CURSORS: Final = 16
 NEAR_BYTES: Final = 4 << 20
-"""The most cached places where reads ended, and the greatest distance in bytes from a place at which a read can begin there."""
+"""The most cached places where reads ended, and the greatest distance in bytes between a read and the place it uses."""
 
 LATEST, EARLIEST = -1, -2
 
 
 class Cursor07(NamedTuple):
-    """A batch begins with `offset` at `position`; `number` is the number of the next entry in its sidecar."""
+    """A place where a batch begins: its offset and position, and the `number` of the next entry in its sidecar."""
 
     sidecar: Sidecar07
     number: int
@@ -47,7 +47,7 @@ class Cursor07(NamedTuple):
 
 
 class OpenedBatches07:
-    """A cache of opened and partly read batches: the last used ones, up to `most_bytes`."""
+    """A cache of opened and partly read batches: the most recently used ones, up to `most_bytes`."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -55,7 +55,7 @@ class OpenedBatches07:
         self._opened: dict[tuple[object, int], Rendering07] = {}
 
     def take(self, reader: object, position: int) -> Rendering07 | None:
-        """Return the batch that `reader` left at `position`, or None, and remove it from the cache."""
+        """Remove from the cache, and return, the batch that `reader` left at `position`; None if there is none."""
         found = self._opened.pop((reader, position), None)
         if found is not None:
             self._bytes -= found.size
@@ -155,7 +155,7 @@ class Reader07:
     # Positions
 
     def _part(self, position: int) -> tuple[Sidecar07, int, int]:
-        """Return (the sidecar that contains a position, its end position, the base offset of the next sidecar)."""
+        """Return the sidecar that contains a position, the sidecar's end position, and the next sidecar's base offset."""
         sidecars, shown = self._positions.sidecars, self._positions.shown
         number = bisect_right(sidecars, position, key=lambda sidecar: sidecar.begin.position) - 1
         following = self._positions.following(number)
@@ -164,7 +164,7 @@ class Reader07:
         return sidecars[number], shown.position, shown.offset
 
     def _cursor(self, sidecar: Sidecar07, position: int) -> Cursor07:
-        """Return the known place nearest to a position at which a batch begins, at the position or before it."""
+        """Return the nearest known place, at a position or before it, where a batch begins."""
         best = None
         for cursor in self._cursors:
             is_near = cursor.sidecar is sidecar and 0 <= position - cursor.position <= NEAR_BYTES
@@ -186,7 +186,7 @@ class Reader07:
         self._cursors.append(cursor)
 
     def _position_of(self, offset: int) -> Pauses[int]:
-        """Return the position of the first message of `offset` or later. For messages compressed together it is their batch's."""
+        """Return the position of the first message from `offset` on. Messages compressed together have their batch's position."""
         sidecars, shown = self._positions.sidecars, self._positions.shown
         number = bisect_right(sidecars, offset, key=lambda sidecar: sidecar.base_offset) - 1
         if offset >= shown.offset:
@@ -218,7 +218,7 @@ class Reader07:
     # Rendering
 
     def _fill(self, cursor: Cursor07, position: int, out: memoryview, until_offset: int, limit_bytes: int) -> Pauses[int]:
-        """Fill `out` with the bytes from `position` on. Return the bytes written: fewer if the segment is deleted meanwhile."""
+        """Fill `out` with bytes from `position` on, and return their number: fewer than fit if the segment is deleted meanwhile."""
         walk = Walk07(self._log, cursor, until_offset)
         written = paused_at = batch_count = 0
         walk.wanted_bytes = len(out)
@@ -284,7 +284,7 @@ def _copied(walk: Walk07, skipped: int, out: memoryview) -> int:
 
 
 class Walk07:
-    """A walk over successive batches, each with its form and position. Raises `Damaged07` if batches do not match entries."""
+    """A walk over successive batches, each with its form and position. Raises `Damaged07` if batches contradict entries."""
 
     def __init__(self, readable: ReadableLog, cursor: Cursor07, until_offset: int) -> None:
         self._log = readable
@@ -342,9 +342,11 @@ class Walk07:
         self.offset, self.position = header.next_offset, self.position + size
 
     def render_plain(self, out: memoryview) -> int:
-        """Write the batches in memory that have no entry to `out`, as far as whole batches fit, and advance over them.
+        """Write whole batches in memory that have no entry to `out` while they fit, and advance past them.
 
-        Return the bytes written. One call for many batches saves time if batches are small.
+        Return the bytes written.
+
+        One call for many batches saves time if batches are small.
         """
         entry = self._next_entry()
         until_offset = self._until_offset if entry is None else min(entry.offset, self._until_offset)
@@ -361,7 +363,7 @@ class Walk07:
         return Cursor07(self._sidecar, self._index, self.offset, self.position)
 
     def _look_up(self, header: BatchHeader) -> None:
-        """Set `kind` and the entry for a batch. A batch without an entry is plain."""
+        """Set `kind` and the entry of a batch. A batch without an entry is plain."""
         self.cursor = self.here
         self.kind, self._entry = Kind07.NOTHING if header.is_control else Kind07.PLAIN1, None
         while (entry := self._next_entry()) is not None and entry.offset <= self.offset:

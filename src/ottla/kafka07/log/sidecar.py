@@ -1,9 +1,9 @@
-"""One file of positions of Kafka 0.7, and the compressed messages kept for it. It uses its own records; logs are unknown here.
+"""One file of positions of Kafka 0.7, and the compressed messages kept for it.
 
-`<base offset>.positions07` is a header and entries of 48 bytes each, big-endian, in the order of their offsets. Header and
-entries are called records; each ends with its CRC-32C. An entry has the position at which a batch begins, and the batch's form;
-`<base offset>.kept07` has the messages of batches of the form `KEPT`. Each entry has the number of records that were synced when
-it was written: records behind these can be torn by a power cut, but these can only be damaged.
+`<base offset>.positions07` is a header and entries of 48 bytes each, big-endian, in the order of their offsets. Header and entries
+are called records; each ends with its CRC-32C. An entry has the position at which a batch begins, and the batch's form; `<base
+offset>.kept07` has the messages of batches of the form `KEPT`. Each entry has the number of records that were synced when it was
+written. A power cut can tear the records behind these, but not these themselves, whose faults are damage.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ENTRY: Final = Struct(">qqqIIIIII")
 records synced before, kind, CRC-32C."""
 
 END: Final = 15
-"""The kind of an entry without a batch, which marks the end of the measured part when a sync began."""
+"""The kind of an entry without a batch. It marks the end of the measured part at the beginning of a sync."""
 
 RECORD_BYTES: Final = 48
 CHECKED_BYTES: Final = RECORD_BYTES - 4
@@ -114,7 +114,6 @@ class Sidecar07:
 
     @property
     def count(self) -> int:
-        """Return the number of entries."""
         if self._count < 0:
             self._count = max(0, self.file.size // RECORD_BYTES - 1)
         return self._count + len(self._buffer) // RECORD_BYTES

@@ -2,7 +2,7 @@
 
 Messages are written in transactions, together with the source positions up to which they were read (`places07`). A starting mirror
 aborts the open transaction of a killed one, and continues from the committed positions. Positions are always after whole messages,
-so that messages compressed together are written all or not at all.
+so that messages compressed together are written together or not at all.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ LOOK_EVERY_S: Final = 30.0
 """The interval, in s, of lookups for new topics and partitions."""
 TELL_EVERY_S: Final = 1.0
 GAP_TRIES: Final = 3
-"""After this number of refusals of the same positions between a log's start and end, they count as a gap."""
+"""The number of refusals of the same positions, within a log, after which they count as a gap."""
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorStep:
-    """The progress since the last report. `lag_bytes` is the number of unread bytes in the source's logs; None if unknown."""
+    """The progress since the last report. `lag_bytes` is the number of unread bytes in the source's logs, or None if unknown."""
 
     messages: int
     total_messages: int
@@ -108,7 +108,7 @@ class Copying07:
         rate.tell(self._lag())
 
     def _look(self) -> None:
-        """Assign all existing source partitions. Read new ones from the position stored at the target, or else from their start."""
+        """Assign all existing source partitions. Read new ones from the position stored at the target, or from their start."""
         there = {where for topic in self._wanted.topics for where in self._source.partitions_for(topic)}
         known = self._source.assignment()
         self._look_at_s = time.monotonic() + LOOK_EVERY_S
@@ -195,7 +195,7 @@ class Copying07:
         )
 
     def _check(self) -> bool:
-        """Seek to the start of each log whose next position was deleted at the source. Return whether there was any.
+        """Seek to the start of each log whose next position was deleted at the source. Return whether there was one.
 
         Raises `PipelineError` for a deleted position without `skip_lost`, and for a position beyond the log's end.
         """

@@ -1,7 +1,7 @@
 """The conversion of bytes fetched from a broker of Kafka 0.7 to one batch, which every reader of batches can read.
 
-The offsets in the batch are the messages' positions in the log. Messages compressed together have one position, which is the
-offset of all of them. The batch ends where the last whole message ends. Requests are unknown here.
+The offsets in the batch are the messages' positions in the log. Messages compressed together have one position, which is the offset
+of all of them. The batch ends where the last whole message ends.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ REASONS: Final = {
 
 
 class PlainRun(NamedTuple):
-    """Messages of one magic from `start` to `end` of `data`. `place` is the offset of all, if they were compressed together."""
+    """Messages of one magic from `start` to `end` of `data`. If they were compressed together, `place` is their common offset."""
 
     data: memoryview
     start: int
@@ -98,7 +98,7 @@ def _codec(run: PlainRun) -> int:
 
 
 def _opened(run: PlainRun, place: int, budget: list[int], depth: int) -> list[PlainRun]:
-    """Return the messages in the compressed message `run`; `budget[0]` is the number of bytes that may still be decompressed."""
+    """Return the messages in the compressed message `run`. `budget[0]` is how many bytes may still be decompressed."""
     codec = _codec(run)
     if codec > codecs.SNAPPY or depth == MOST_NESTED:
         reason = "Kafka 0.7 has no codec 3" if codec > codecs.SNAPPY else f"sets are nested more than {MOST_NESTED} deep"
@@ -131,7 +131,7 @@ def _columns(runs: list[PlainRun], count: int, position: int, end: int) -> Colum
 
 
 def _places(run: PlainRun, sizes: memoryview[int], position: int) -> array[int]:
-    """Return the offset of each message: its own position, or its wrapper's if it was compressed."""
+    """Return the offset of each message: its own position, or the position of the message that contained it."""
     if run.place is not None:
         return array("q", [run.place]) * run.message_count
     head = (run.end - run.start - run.payload_bytes) // run.message_count
@@ -140,7 +140,7 @@ def _places(run: PlainRun, sizes: memoryview[int], position: int) -> array[int]:
 
 
 def _nothing(position: int, end: int) -> bytearray:
-    """Return a batch without records, for compressed sets without messages."""
+    """Return a batch without records, for a compressed set without messages."""
     return seal(_header(position, end, 0), bytearray(HEADER_BYTES))
 
 

@@ -1,8 +1,8 @@
 """Message sets of Kafka 0.7, in its formats 0 and 1: read and written.
 
 A message is its size, a magic byte, attributes in format 1, a CRC-32 of the payload alone, and the payload. It has no key, no
-timestamp and no offset: its identity is its position in bytes in its partition's log. Messages compressed together are a set in
-one message, and only that message has a position. Requests are in `kafka07.wire`.
+timestamp and no offset: its identity is its position in bytes in its partition's log. Messages compressed together are a set in one
+message, and only the outer message has a position.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ MOST_NESTED: Final = 8
 class Message07(NamedTuple):
     """A message's payload, and the offset from which to fetch after it was processed.
 
-    For messages compressed together, `next_offset` is the beginning of their wrapper, because a fetch returns all of them. For the
-    last of these messages it is the wrapper's end.
+    For messages compressed together, it is the beginning of the outer message, because a fetch returns all of them. For the last of
+    them it is the outer message's end.
     """
 
     next_offset: int
@@ -116,7 +116,7 @@ def _entry(data: memoryview, start: int) -> RawMessage07:
 
 
 def _opened(entry: RawMessage07, budget: list[int], depth: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (magic, payload) of the message, or of all messages in it; `budget[0]` is the bytes that may still be decompressed."""
+    """Yield (magic, payload) of the message or of all messages in it. `budget[0]` is how many bytes may still be decompressed."""
     if not entry.codec:
         yield entry.magic, bytes(entry.payload)
         return

@@ -1,8 +1,7 @@
 """Message sets produced by clients of Kafka 0.7, checked in the order of its brokers, and converted to batches of magic 2.
 
-Plain messages of one format become batches of bounded size, so that today's clients can fetch them. A compressed message becomes
-one batch of all messages in it, at any depth, and its bytes are kept for readers of 0.7. Both formats are handled here; logs and
-positions are not.
+Plain messages of one format become batches of bounded size, so that newer clients can fetch them. A compressed message becomes one
+batch of all messages in it, at any depth, and its bytes are kept for readers of 0.7.
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ def arrive(view: Buffer, terms: Terms07) -> Pauses[Arrived07]:
 
 
 def _looked(view: memoryview, most_bytes: int) -> Pauses[list[Span07] | Arrived07]:
-    """Check the CRCs of the outer messages, and return them. If a message is too large, return the result that says so."""
+    """Check the CRCs of the outer messages, and return them; return an `Arrived07` if a message is too large."""
     spans: list[Span07] = []
     pos = 0
     while True:
@@ -190,7 +189,7 @@ def _written(
 ) -> Pauses[int]:
     """Append the messages of `span`, decompressed, as records to `out`, which has `count` records. Return the new count.
 
-    `budget[0]` is the number of bytes that may still be decompressed.
+    `budget[0]` is how many bytes may still be decompressed.
     """
     if span.magic > terms.newest_magic or span.codec > terms.newest_codec:
         raise BadMessage(span.start, f"magic {span.magic} and codec {span.codec} are not of this release.", INVALID_MESSAGE)

@@ -1,8 +1,8 @@
 """The search for batches whose leader epoch was changed on disk. No CRC covers the epoch: it is compared with the checkpoint.
 
-A checkpoint is only trusted if its seal is right, and only for offsets that it covers. After a power cut the checkpoint can be
-older than the log, so newer batches at the log's end are not reported. Lower epochs at the log's end are reported only after a
-kill. Otherwise they are accepted, as at a start and in every read: a broker that took over another's log once wrote some.
+A checkpoint is trusted only if its seal is right, and only for offsets that it covers. After a power cut it can be older than the
+log, so newer batches at the log's end are not reported. Lower epochs at the log's end are reported only after a kill. Otherwise
+they are accepted, as at a start and in every read, because a broker that took over another's log once wrote some.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _batches(disk: Disk, path: str, segment_offset: int) -> Iterator[tuple[int, 
 
 
 def _is_whole(disk: Disk, path: str, segment_offset: int, position: int, header: BatchHeader) -> bool:
-    """Return whether the CRC of the batch is right, so that only its epoch can be wrong."""
+    """Return whether the CRC of the batch is right, so that at most its leader epoch is wrong."""
     file = disk.open(f"{path}/{file_name(segment_offset, LOG)}")
     is_whole = next(good_batches(file, position, position + header.size, header.base_offset), None) is not None
     file.close()

@@ -1,8 +1,8 @@
 """The check of partitions' directories, which changes nothing, and their repair. It uses Kafka's files only.
 
-Derived files (indexes, snapshots, epochs) are rebuilt. Unreadable bytes are removed from the log, but never deleted: they are
-kept beside it as `*.damaged`, and valid batches behind them stay. A batch with a wrong leader epoch only gets the right one. The
-caller holds the lock of the data directory, so that no broker writes to it.
+Derived files (indexes, snapshots, epochs) are rebuilt. Unreadable bytes are moved out of the log into `*.damaged` files, and never
+deleted. Valid batches behind them stay. A batch with a wrong leader epoch gets the right one. The caller holds the lock of the data
+directory, so that no broker writes to it.
 """
 
 from __future__ import annotations
@@ -51,8 +51,11 @@ from ottla.ports import Disk, File, Now
 from ottla.records.batches.header import HEADER_BYTES
 
 DAMAGED, TORN, DERIVED, LEFTOVER, NOTE, REFUSED = "damaged", "torn", "derived", "leftover", "note", "refused"
-"""Kinds of findings, in this order: lost records, a tail that was never synced, a file that can be rebuilt, a file that the next
-start removes, information only, and a format of a newer version."""
+"""Kinds of findings, in this order.
+
+Lost records; a tail that was never synced; a file that can be rebuilt; a file that the next start removes; information only; a
+format of a newer version.
+"""
 
 UNSERVED = "unserved"
 """The kind of a finding about sidecars: the records are complete, but some clients cannot read them."""
@@ -62,7 +65,7 @@ FAULTS = (DAMAGED, TORN, DERIVED, REFUSED, UNSERVED)
 KEPT = ".damaged"
 COPY_BYTES = 1 << 20
 ANY_GAPS = LogConfig(cleanup_policy="compact,delete")
-"""Settings with which a gap between offsets does not end the log: compaction and former repairs leave gaps."""
+"""Settings that allow gaps between offsets, which compaction and former repairs leave."""
 
 OF_A_LOG = (
     ABORTED_TRANSACTIONS,
@@ -117,7 +120,7 @@ class Scanned(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """A batch whose `base_offset` is at or beyond the recovery point, at a position where `next_offset` is expected."""
+    """A batch whose base offset skips the recovery point: `next_offset` is expected there, but `base_offset` was read."""
 
     segment_offset: int
     position: int
@@ -314,7 +317,7 @@ def _scan_segment(disk: Disk, path: str, base_offset: int, until_offset: int) ->
 
 
 def _find_behind(file: File, walked: Walked, bounds: Bounds) -> int:
-    """Return the position of the next valid batch behind a bad one, or -1."""
+    """Return the position of the next valid batch behind the bad batch in `walked`, or -1."""
     for position in range(walked.position, file.size, SEARCHED_BYTES - HEADER_BYTES):
         found = find_sound(file, position, file.size, walked.next_offset, bounds)
         if found is not None:
@@ -331,7 +334,7 @@ def _log_name(path: str, changed: ChangedEpoch) -> str:
 
 
 def _write_epochs(disk: Disk, path: str, known: Known) -> Iterator[str]:
-    """Write the checkpoint's leader epochs into batches that have other epochs; yield a message for each segment."""
+    """Write the checkpoint's leader epochs into batches with other epochs. Yield a message for each segment."""
     while changed := _changed_epochs(disk, path, known):
         for segment_offset in sorted({each.segment_offset for each in changed}):
             ours = [each for each in changed if each.segment_offset == segment_offset]
@@ -370,7 +373,7 @@ def _missing(disk: Disk, path: str, names: Sequence[str], known: Known) -> Itera
 
 
 def _moved(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Moved | None:
-    """Find a batch of the newest segment that skips offsets across the recovery point. A known gap does not count.
+    """Find a batch of the newest segment that skips the recovery point, unless it follows a known gap.
 
     No CRC covers a base offset, and compaction leaves no gaps in the newest segment.
     """
@@ -387,7 +390,7 @@ def _moved(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Moved |
 
 
 def _move_back(disk: Disk, path: str, moved: Moved, known: Known) -> str:
-    """Restore a batch's base offset if the batch then ends at the recovery point. Otherwise cut off the log from the batch on."""
+    """Restore a batch's base offset if the batch then ends at the recovery point. Otherwise cut off the log before the batch."""
     segment_offset, position, size, next_offset, _, delta = moved
     name = f"{path}/{file_name(segment_offset, LOG)}"
     if next_offset + delta + 1 != known.recovery_point:
@@ -401,7 +404,7 @@ def _move_back(disk: Disk, path: str, moved: Moved, known: Known) -> str:
 
 
 def _within(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Iterator[tuple[int, int, DamagedRange, bool]]:
-    """Yield (base offset, size, missing range, whether compaction wrote the segment) for each range missing from a segment."""
+    """Yield (base offset, size, missing range, whether compaction wrote the segment) for each range that a segment lacks."""
     compacted, gaps = read_compacted(disk, path), read_gaps(disk, path)
     if compacted is None and not known.recovery_point:
         return  # another tool may have compacted it
@@ -431,7 +434,7 @@ def _missing_within(disk: Disk, path: str, bases: Sequence[int], known: Known) -
 
 
 def _accept_within(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Iterator[str]:
-    """Record the missing ranges within segments as known gaps or sizes, so that the log opens; yield a message for each."""
+    """Record the missing ranges within segments as accepted, so that the log opens. Yield a message for each."""
     found = list(_within(disk, path, bases, known))
     note_gaps(disk, path, [(gap.first_offset, gap.end_offset) for _, _, gap, is_compacted in found if not is_compacted])
     sizes = {(base_offset, size) for base_offset, size, _, is_compacted in found if is_compacted}
@@ -445,7 +448,7 @@ def _accept_within(disk: Disk, path: str, bases: Sequence[int], known: Known) ->
 
 
 def _check_segments(disk: Disk, path: str, names: Sequence[str], findings: list[Finding]) -> Scanned:
-    """Read every batch, and compare the offset indexes with them."""
+    """Read every batch, compare offset indexes with them, and add `findings`. Return the extent of the valid batches."""
     bases = _bases(names)
     scanned = _scan(disk, path, bases)
     for base_offset in bases:
@@ -497,7 +500,7 @@ def _damage(path: str, scanned: Scanned, known: Known) -> Finding:
 
 
 def _derived(disk: Disk, path: str, names: Sequence[str], scanned: Scanned) -> Iterator[Finding]:
-    """Yield a finding for each unusable producer snapshot, index of aborted transactions, and epoch checkpoint."""
+    """Yield a finding for each producer snapshot, index of aborted transactions and epoch checkpoint that is unusable."""
     for name in names:
         parsed = parse_file_name(name)
         if parsed and parsed[1] == SNAPSHOT and Producers.decode(disk.read_file(f"{path}/{name}")) is None:

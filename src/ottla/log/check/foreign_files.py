@@ -1,6 +1,6 @@
 """The search for intact files that belong to another log: producer snapshots, and the metadata of another topic.
 
-Only a contradiction between a snapshot and batches is reported. A producer that the snapshot lacks may have expired, and batches
+Only a contradiction between a snapshot and batches is reported. A producer that the snapshot lacks can have expired, and batches
 that compaction removed prove nothing.
 """
 
@@ -61,7 +61,7 @@ class _Replay:
             self._producers.note(header, header.base_offset)
 
     def held_against(self, snapshot: Snapshot) -> Iterator[tuple[int, str]]:
-        """Yield (offset of the snapshot, message) if the snapshot contradicts the log before its offset."""
+        """Yield (offset of the snapshot, message) if the snapshot contradicts the batches before its offset."""
         for producer_id, state in snapshot.producers.by_id.items():
             sentence = self._fault(snapshot.offset, producer_id, state)
             if sentence:
@@ -90,7 +90,7 @@ def _place(batch: ProducerBatch) -> tuple[int, ...]:
 
 
 def _offsets(state: ProducerState) -> list[int]:
-    """Return the offsets at which a snapshot says that this producer wrote. Compaction may have removed its batches there."""
+    """Return the offsets of a producer's batches according to a snapshot. Compaction can have removed these batches."""
     begun = [] if state.txn_first_offset == NO_OFFSET else [state.txn_first_offset]
     return begun + [batch.last_offset for batch in state.batches]
 

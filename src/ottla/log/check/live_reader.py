@@ -1,8 +1,8 @@
 """A reader of a partition's files while the broker that owns them writes, compacts and deletes. It never changes anything.
 
-It uses Kafka's files and the order in which compaction replaces them; brokers are unknown here. The caller passes the end of the
-readable log, because batches below the high watermark are never rewritten in place. If a file cannot be read, `StorageFailed` is
-raised, and the caller fetches from the broker instead.
+It uses Kafka's files and the order in which compaction replaces them. The caller passes the end of the readable log, because
+batches below the high watermark are never rewritten in place. If a file cannot be read, `StorageFailed` is raised, and the caller
+fetches from the broker instead.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ class Files(Protocol):
     """Read access to a data directory. Paths are relative to it. Errors are `StorageFailed`."""
 
     def names(self, path: str) -> dict[str, int]:
-        """Return the names in a directory, each with a number that no other present or open file has."""
+        """Return the names in a directory, each with a number that identifies the file."""
 
     def open(self, path: str) -> Readable: ...
 
     def size(self, file: Readable) -> int:
-        """Return the present size of an open file."""
+        """Return the size of an open file at this time."""
 
     def read_file(self, path: str) -> bytes: ...
 
 
 class SeenBatches(NamedTuple):
-    """Whole batches; the first can begin before the requested offset. `aborted`: transactions that reach these or later batches.
+    """Whole batches. The first one can begin before the requested offset.
 
-    `is_plain`: the batches contain no transactional batch and no transaction marker.
+    `aborted` are the aborted transactions that can include records of these or later batches. `is_plain`: the batches contain no
+    transactional batch and no transaction marker.
     """
 
     records: memoryview
@@ -50,7 +51,7 @@ class SeenBatches(NamedTuple):
 
 
 class _Opened(NamedTuple):
-    """An open segment: its end when it was opened, the next segment's base offset, and the transactions aborted by then."""
+    """An open segment: its end, the next segment's base offset, and the aborted transactions, as of its opening."""
 
     file: Readable
     position: int
@@ -60,7 +61,7 @@ class _Opened(NamedTuple):
 
 
 class Onlooker:
-    """The reader of one partition's batches from offset `start` up to, not including, `end`. `path` is its directory."""
+    """A reader of one partition's batches from offset `start` up to `end`, which is excluded. `path` is its directory."""
 
     def __init__(
         self, files: Files, path: str, start: int, end: int, *, read_committed: bool, chunk_bytes: int = CHUNK_BYTES
@@ -121,7 +122,7 @@ class Onlooker:
         raise StorageFailed(self._path, "its files change continuously")
 
     def _opened(self, names: dict[str, int]) -> _Opened | None:
-        """Open the segment of the next offset. Return None if no segment contains it, or a file of the listing was removed."""
+        """Open the segment of the next offset. Return None if no segment in `names` contains it, or a file has been removed."""
         segments = _segments(names)
         bases = sorted(segments)
         number = bisect_right(bases, self.next_offset) - 1
@@ -167,7 +168,7 @@ class Onlooker:
 
 
 class _Run(NamedTuple):
-    """The batches at the beginning of a chunk that are within the limit. `is_last`: the next batch is beyond it."""
+    """The batches at the beginning of a chunk that end within the limit. `is_last`: the batch after them is beyond the limit."""
 
     size: int
     first_offset: int
@@ -193,9 +194,9 @@ def _walk(file: Readable, records: memoryview, end_offset: int) -> _Run:
 
 
 def _segments(names: dict[str, int]) -> dict[int, str]:
-    """Return the base offsets of segments, with the suffixes of their files.
+    """Return base offset -> suffix of the segments' files.
 
-    Compaction gives a new segment the suffix `.swap` before it removes the old ones, one of which has the same base offset.
+    Compaction gives a new segment the suffix `.swap` before it removes the old segments, one of which has the same base offset.
     """
     found: dict[int, str] = {}
     for name in names:

@@ -1,6 +1,6 @@
 """The brokers' own records as plain values by name: records of internal topics, and control records.
 
-It uses Kafka's messages for them; their effects are up to their coordinators.
+It uses only Kafka's messages, and not the coordinators' state.
 """
 
 from __future__ import annotations

@@ -26,13 +26,13 @@ from ottla.records.compression.decompression import opened_bytes
 from ottla.records.compression.limits import PAUSE_BYTES, zeroed
 
 MOST_GROWTH_BYTES = 16
-"""The most bytes by which a record may grow when its timestamp and length are encoded with another base."""
+"""The most bytes by which a record can grow when its timestamp and length are encoded with another base."""
 
 MOST_BYTES = 64 << 20
 """The most memory for a batch's decompressed records and columns. A larger batch is kept unchanged, and its keys are ignored."""
 
 WRITTEN_AT_ONCE_BYTES = 4 << 20
-"""The most bytes of records written in one step: no other thread runs during a step."""
+"""The most bytes of records written in one step, during which no other thread runs."""
 
 LATEST_HORIZON_MS = 1 << 62
 """The latest delete horizon in ms. Timestamps are stored as differences from the horizon, which must fit into 64 bits."""
@@ -59,7 +59,7 @@ def stays_as_it_is(view: memoryview) -> bool:
 class Filter:
     """The filter through which batches pass in order. It drops records and batches; `has_changed`: it has dropped or changed any.
 
-    The last batch is held back if no records remain in it. If another batch follows, it is dropped; otherwise it is kept without
+    A last batch without remaining records is held back. It is dropped if another batch follows. Otherwise it is kept without
     records, because it has the segment's end offset.
     """
 
@@ -143,9 +143,9 @@ class Filter:
             self.has_changed = True
 
     def ending(self) -> tuple[list[Buffer], list[BatchHeader]]:
-        """Return the held-back batch, without records, and its header, if there is one. Call this at the end of a segment.
+        """Return the held-back batch without records, and its header; empty lists if there is none. Call this at a segment's end.
 
-        The batch has the segment's end offset, so that no gap to the next segment arises.
+        The batch has the segment's end offset. Without it, there would be a gap before the next segment.
         """
         if self._held is None:
             return [], []
@@ -157,7 +157,7 @@ class Filter:
         return [part], [next(batches(part))[1]]
 
     def _is_over(self, header: BatchHeader) -> bool:
-        """Return whether a batch is of an aborted transaction, or is the marker of a transaction without remaining batches.
+        """Return whether a batch can be dropped: its transaction was aborted, or it is a marker whose transaction has no batches.
 
         Call it for all batches in order.
         """
@@ -257,7 +257,7 @@ class Filter:
 
 
 def _room(columns: Columns) -> tuple[memoryview[int], memoryview[int]]:
-    """Return columns for the numbers and offset deltas of the remaining rows."""
+    """Return empty columns for the numbers and offset deltas of the remaining rows."""
     capacity = len(columns.all_offsets)
     if not capacity:
         return NOTHING.cast("i"), NOTHING.cast("q")

@@ -1,8 +1,8 @@
 """One compaction pass over one log: the newest record of each key stays, at its offset (KIP-58, KIP-534).
 
-It uses segments, batches and the map of newest offsets; clocks and other logs are unknown here. A pass is a generator that
-yields every few milliseconds: either None, or files (or a directory) that the caller must sync before it resumes the pass. The
-caller can drop a pass at any point. A crash leaves either the old segments or the new one.
+It uses segments, batches and the map of newest offsets, and no clock. A pass is a generator that yields every few milliseconds:
+either None, or files (or a directory) that the caller must sync before it resumes the pass. The caller can drop a pass at any
+point. A crash leaves either the old segments or the new one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Compacted:
 
 
 class LargeWork(Generic[T]):
-    """Work on one large batch, which can run on any thread: it uses nothing but the batch and its compaction pass."""
+    """Work on one large batch. Any thread can run it, because it uses only the batch and the compaction pass."""
 
     def __init__(self, do: Callable[[], T]) -> None:
         self._do = do
@@ -78,7 +78,7 @@ class LargeWork(Generic[T]):
         self._work()
 
     def result(self) -> T:
-        """Return the result of the work. If `steps` was not run, do the work now. Raises `Damaged`."""
+        """Return the result of the work, which is done now unless `steps` was run. Raises `Damaged`."""
         if not self._is_done:
             self._work()
         if self._failure is not None:
@@ -114,7 +114,7 @@ class Compaction:
 
     @property
     def is_outdated(self) -> bool:
-        """Return whether the log was cut during the pass, so that batches already read may be gone or replaced."""
+        """Return whether the log was cut during the pass, so that batches which were read already can be gone."""
         return self.log.cuts != self._cuts
 
     def run(self) -> CompactionSteps:
@@ -144,7 +144,7 @@ class Compaction:
         self.result.is_done = True
 
     def _map_keys(self) -> CompactionSteps:
-        """Add the newest offset of each key to the map, until it is full."""
+        """Add the newest offset of each key to the map, until the map is full."""
         found = self._found
         dirty = self._dirty()
         transactions = self._transactions(dirty)
@@ -163,7 +163,7 @@ class Compaction:
         self.result.cleaned_offset = found.end_offset
 
     def _first_dirty(self, segment: Segment) -> int | None:
-        """Return the position in a segment at which the dirty range begins; None if the search takes more calls."""
+        """Return the position in a segment at which the dirty range begins; None to search again after a pause."""
         try:
             return self.log.locate(segment, self._found.first_dirty_offset)
         except Unfinished:
@@ -190,7 +190,7 @@ class Compaction:
         return self._map.remember(columns)
 
     def _done(self, view: memoryview, do: Callable[[], T]) -> Pauses[T]:
-        """Return the result of `do`, the work on the batches in `view`. Pause before the work on a large batch."""
+        """Return the result of `do`, which works on the batches in `view`. Pause before work on a large batch."""
         if not is_large(view):
             return do()
         work = LargeWork(do)
@@ -269,7 +269,7 @@ class Compaction:
                 yield None
 
     def _chunks(self, segment: Segment, position: int) -> Iterator[memoryview | None]:
-        """Yield what the function `chunks` yields, after a check of offsets and epochs, which no CRC covers.
+        """Yield runs of whole batches of a segment after a check of their offsets and epochs, which no CRC covers.
 
         The check keeps damage from being copied as valid data. Yield None for a pause of the check.
         """
@@ -315,7 +315,7 @@ def _retained(segment: Segment, view: memoryview, filter: Filter) -> tuple[list[
 
 
 def _together(view: memoryview) -> int:
-    """Return the bytes of the whole batches at the beginning of `view` that are opened together, at least one if any is whole."""
+    """Return the size of the whole batches at the beginning of `view` that are opened together: at least one batch."""
     size = costs = 0
     for position, header in batches(view):
         costs += opening_costs(header, view[position : position + header.size])

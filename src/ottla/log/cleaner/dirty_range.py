@@ -52,7 +52,7 @@ def dirtiness(log: Log, cleaned_offset: int, now: Now, stable_offset: int | None
 
 
 def _is_overdue(segment: Segment, now: Now, config: LogConfig) -> bool:
-    """Return whether a sealed segment is older than `max.compaction.lag.ms` (KIP-354). Return False without timestamps."""
+    """Return whether a segment's first batch is older than `max.compaction.lag.ms` (KIP-354); False without timestamps."""
     return segment.size > 0 and 0 <= segment.first_timestamp < now.wall_ms - config.max_compaction_lag_ms
 
 

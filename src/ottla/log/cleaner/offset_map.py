@@ -1,4 +1,4 @@
-"""The newest offset of each key in a part of a log, in a fixed amount of memory. It uses columns of records only."""
+"""The newest offset of each key in a part of a log, in a fixed amount of memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The count of idempotent producers in all logs of a broker, and the removal of the oldest when there are too many.
 
-Owners are only names here, and partitions are unknown. Clients choose producer ids freely, so the producers of the owner with the
-most are removed first.
+Owners are only names here. Clients choose producer ids freely, so the owner with the most producers loses its producers first.
 """
 
 from __future__ import annotations
@@ -22,8 +21,10 @@ MOST_SHARES = 1000
 
 FORGOTTEN_SHARE = 16
 FORGOTTEN_AT_ONCE = 64
-"""The most producers removed at once. Normally a sixteenth (1/`FORGOTTEN_SHARE`) of the limit is removed; a lowered limit could
-require more, in a long step."""
+"""The most producers removed at once, so that a lowered limit causes no long step.
+
+Normally 1/`FORGOTTEN_SHARE` of the limit is removed.
+"""
 
 
 class RingPlace:
@@ -49,12 +50,12 @@ class RingPlace:
 
 
 NOWHERE: RingPlace = RingPlace.__new__(RingPlace)
-"""The neighbour of a place in no ring. A shared object keeps producers that are not counted out of reference cycles."""
+"""The neighbour of a place in no ring. This shared object keeps uncounted producers out of reference cycles."""
 NOWHERE.before = NOWHERE.after = NOWHERE
 
 
 class OwnerShare(RingPlace):
-    """The producers of one owner: all are counted, and those without an open transaction form a ring, oldest first."""
+    """The producers of one owner. Those without an open transaction form a ring, oldest first."""
 
     __slots__ = ("count", "owner")
 
@@ -65,14 +66,14 @@ class OwnerShare(RingPlace):
 
 
 class Home(Protocol):
-    """The log's producers, from which a producer can be removed."""
+    """The interface of a log's producers, from which a producer can be removed."""
 
     def forget(self, producer_id: int) -> None:
         """Remove this producer."""
 
 
 class Counted(RingPlace):
-    """A producer that can be counted. While it is counted, `share` is set, and `home` is the log's producers with this one."""
+    """A producer that can be counted. While it is counted, `share` is its owner's share, and `home` contains it."""
 
     __slots__ = ("home", "producer_id", "share")
 
@@ -98,7 +99,7 @@ class ProducerShares:
         self._shares: dict[str, OwnerShare] = {}
 
     def add(self, state: Counted, home: Home, producer_id: int) -> None:
-        """Add a producer of unknown owner, as the newest in the ring."""
+        """Count a producer of unknown owner, as the newest one."""
         state.home, state.producer_id = home, producer_id
         self.count += 1
         self._give(state, self._share(UNKNOWN))
@@ -116,7 +117,7 @@ class ProducerShares:
                     state.unlink()
 
     def take_place(self, state: Counted, home: Home, old: Counted) -> None:
-        """Count the producer `state` of `home` in place of `old`, its former state, with the same owner and age."""
+        """Count `state` in place of `old`, the former state of the same producer, with the same owner and age."""
         share = old.share
         assert share is not None, "its place is known only while it is counted"
         state.home, state.producer_id, state.share = home, old.producer_id, share
@@ -127,13 +128,12 @@ class ProducerShares:
         del old.home
 
     def used(self, state: Counted, *, is_open: bool) -> None:
-        """Make a producer the newest of its share. With an open transaction, take it out of the ring, so that it is not removed."""
+        """Make a producer the newest of its share. With an open transaction, take it out of the ring, so that it is kept."""
         state.unlink()
         if not is_open and state.share is not None:
             state.put_before(state.share)
 
     def remove(self, state: Counted) -> None:
-        """Remove a producer from the count."""
         if state.share is not None:
             self.count -= 1
             self._take(state)
@@ -188,7 +188,7 @@ def _count(share: OwnerShare) -> int:
 
 
 def fair(sizes: list[int], wanted: int) -> list[int]:
-    """Return, for groups of these sizes, how many members to remove from each if `wanted` are removed in total.
+    """Return how many members to remove from groups of these sizes, if `wanted` are removed in total.
 
     Each member is taken from the group that is the largest at that time.
     """

@@ -79,7 +79,7 @@ class ProducerState(Counted):
 
     @property
     def age(self) -> tuple[int, int]:
-        """Return (time, offset) of the producer's last write, to sort by. A replay uses one time for all batches of a file."""
+        """Return (time, offset) of the producer's last write. A replay uses one time for a whole file, so the offset decides."""
         return self.last_timestamp, self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def find(self, header: BatchHeader, last_sequence: int) -> ProducerBatch | None:
@@ -100,7 +100,7 @@ class ProducerState(Counted):
 
 
 class TransactionToken:
-    """A token for a transaction that is about to begin. Only its holders keep it alive, because many never begin."""
+    """A token for a transaction that is about to begin. It exists only while a holder refers to it, because many never begin."""
 
     __slots__ = ("__weakref__",)
 
@@ -133,7 +133,7 @@ class Producers:
         return known is not None and known.epoch == producer_epoch and known.txn_first_offset != NO_OFFSET
 
     def is_ended_by(self, producer_id: int, producer_epoch: int) -> bool:
-        """Return whether a marker with this epoch may end the producer's transaction, in protocols with an epoch per transaction.
+        """Return whether a marker with this epoch may end the producer's transaction, if each transaction has its own epoch.
 
         The epoch must be later than the open transaction's. Return True if no transaction is open.
         """
@@ -250,7 +250,7 @@ class Producers:
         return next(iter(self.open_transactions.values()), None)
 
     def _note_end(self, first_offset: int, last_offset: int) -> None:
-        """Remember an ended transaction, as its marker may be lost while it is above the high watermark."""
+        """Record an ended transaction, because its marker can be lost while it is above the high watermark."""
         ended = self._ended
         if len(ended) >= MOST_ENDED:
             (oldest, _), (following, last) = ended[:2]
@@ -258,7 +258,7 @@ class Producers:
         self._ended = (*ended, (first_offset, last_offset))
 
     def first_unreplicated_offset(self, high_watermark: int) -> int | None:
-        """Return the first offset of the transactions whose markers are not below `high_watermark`; None if all are below."""
+        """Return the first offset of the ended transactions whose markers are not below `high_watermark`; None without any."""
         self._ended = tuple(each for each in self._ended if each[1] >= high_watermark)
         return min((first for first, _ in self._ended), default=None)
 
@@ -269,7 +269,6 @@ class Producers:
             self.forget(producer_id)
 
     def forget(self, producer_id: int) -> None:
-        """Remove this producer."""
         producer = self.by_id.pop(producer_id)
         if self.shares is not None:
             self.shares.remove(producer)
@@ -277,13 +276,13 @@ class Producers:
     # Shares among all logs
 
     def join(self, shares: ProducerShares) -> None:
-        """Add all producers to `shares`, the count of the producers of all logs, oldest first."""
+        """Count these producers in `shares`, which limits the producers of all logs, oldest first."""
         self.shares = shares
         for _, _, producer_id in sorted((*producer.age, id) for id, producer in self.by_id.items()):
             self._count(shares, producer_id)
 
     def take_place_of(self, before: Producers) -> None:
-        """Replace the producers `before` a cut of the log in the count. Producers that remain keep their owner and age."""
+        """Replace `before`, the producers before a cut of the log, in the count. Those that remain keep owner and age."""
         shares = self.shares = before.shares
         if shares is not None:
             for producer_id, producer in self.by_id.items():

@@ -27,11 +27,11 @@ AT_ONCE = 250
 """Batches processed between two pauses."""
 
 MOST_KEPT = 32
-"""About the most snapshots within the newest segments that a start keeps."""
+"""The approximate limit of snapshots within the newest segments that a start keeps."""
 
 NOT_KNOWN = -1
 REFILL_BYTES = 2 << 20
-"""The bytes at the end of the log in which `_refill` searches for batches that a snapshot does not contain."""
+"""The bytes at the end of the log in which `_refill` searches for batches that a snapshot lacks."""
 
 
 def write_snapshot(disk: Disk, path: str, offset: int, producers: Producers) -> None:
@@ -60,9 +60,9 @@ def forget_snapshot(disk: Disk, path: str, offsets: list[int], offset: int) -> N
 
 
 def thinned(offsets: Sequence[int], begin: int, end: int) -> list[int]:
-    """Return the `offsets` from `begin` on, without any closer to the previous one than 1/`MOST_KEPT` of `begin` to `end`.
+    """Return the `offsets` from `begin` on, at distances of at least 1/`MOST_KEPT` of the range from `begin` to `end`.
 
-    Thinning is necessary because each start of a broker leaves a snapshot.
+    Without this, the snapshots of many starts would accumulate.
     """
     kept: list[int] = []
     for offset in offsets:
@@ -72,7 +72,7 @@ def thinned(offsets: Sequence[int], begin: int, end: int) -> list[int]:
 
 
 def drop_outlived(disk: Disk, path: str, offsets: list[int], first_offset: int) -> None:
-    """Drop the snapshots before the first segment, because the batches that follow these snapshots are deleted."""
+    """Drop the snapshots before the first segment, because the batches after them are deleted."""
     remove_snapshots(disk, path, offsets, unwanted=[offset for offset in offsets if offset < first_offset])
     offsets[:] = [offset for offset in offsets if offset >= first_offset]
 
@@ -126,7 +126,7 @@ def replay(
 
 
 def producers_at(disk: Disk, path: str, offsets: Sequence[int], spans: Sequence[Span], most: int) -> Pauses[Producers]:
-    """Restore the state at the end of the last of these spans, where the log is about to be cut. Change nothing on disk.
+    """Restore the state at the end of the last of these spans, where the log is about to be cut. Write nothing to disk.
 
     The replay applies the limit of `most` producers. Raises `StorageFailed`.
     """
@@ -155,7 +155,7 @@ def _first(segments: Sequence[Segment], offset: int) -> int:
 
 
 def _replayed(disk: Disk, producers: Producers, segment: Segment, from_offset: int, end: int) -> Pauses[list[Aborted]]:
-    """Apply a segment's batches from an offset on, up to the position `end`; return the aborted transactions among them."""
+    """Apply a segment's batches from an offset up to the position `end`, and return the aborted transactions among them."""
     found: list[Aborted] = []
     written_ms = NOT_KNOWN
     for number, (position, header) in enumerate(headers(segment.file, segment.locate(from_offset), end), 1):
@@ -172,7 +172,7 @@ def _replayed(disk: Disk, producers: Producers, segment: Segment, from_offset: i
 
 
 def exhausted(steps: Pauses[T]) -> T:
-    """Run all steps at once, and return the result."""
+    """Run all steps without pauses, and return the result."""
     while True:
         try:
             next(steps)
@@ -211,7 +211,7 @@ def settle_aborted(segment: Segment, from_offset: int, found: Sequence[Aborted])
 
 
 def _refill(producers: Producers, spans: Sequence[Span]) -> Pauses[None]:
-    """Add the recent batches of each producer that it can still retry: a snapshot contains only the last batch of a producer."""
+    """Add recent batches of each producer, which it can still retry. A snapshot has only the last batch of a producer."""
     if not producers.by_id:
         return
     seen: dict[int, list[ProducerBatch]] = {}
@@ -231,7 +231,7 @@ def _refill(producers: Producers, spans: Sequence[Span]) -> Pauses[None]:
 
 
 def _is_same(batch: ProducerBatch, loaded: ProducerBatch) -> bool:
-    """Return whether two batches are equal except for the timestamp: a snapshot has the time of the producer's last write."""
+    """Return whether two batches are equal except for the timestamp, which in a snapshot is that of the producer's last write."""
     return batch._replace(timestamp=loaded.timestamp) == loaded
 
 

@@ -25,7 +25,7 @@ NO_SEGMENTS: frozenset[Segment] = frozenset()
 
 
 class AbortedNotes:
-    """The checksums of one partition's indexes of aborted transactions, by base offset of the segment. Empty indexes have none."""
+    """The checksums of a partition's indexes of aborted transactions, by base offset of the segment. Empty indexes have none."""
 
     __slots__ = ("_changed", "_disk", "_is_stale", "_noted", "_path")
 
@@ -72,7 +72,7 @@ class AbortedNotes:
             self._is_stale |= self._noted.pop(segment.base_offset, None) is not None
 
     def write(self, segments: Iterable[Segment]) -> list[Syncable]:
-        """Write the file of checksums if it is out of date. Return what the caller has to sync. Raises `StorageFailed`."""
+        """Write the file of checksums if it is out of date. Return the files to sync. Raises `StorageFailed`."""
         if not self._changed and not self._is_stale:
             return []
         bases = {segment.base_offset for segment in segments}

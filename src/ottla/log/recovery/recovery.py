@@ -1,8 +1,7 @@
 """The opening of a partition's directory: which files it has, how far they are valid, and which must be rebuilt.
 
-It uses files, segments and headers; appends are elsewhere. Batches that were never synced may be torn: they are cut off, counted
-and logged. Invalid batches that had been synced raise `Damaged`, and nothing is changed. Derived files (indexes, snapshots,
-epochs) are rebuilt.
+Batches that were never synced can be torn: they are cut off, counted and logged. Invalid batches that had been synced raise
+`Damaged`, and nothing is changed. Derived files (indexes, snapshots, epochs) are rebuilt.
 """
 
 from __future__ import annotations
@@ -59,8 +58,8 @@ OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 class Opened:
     """The opened log.
 
-    `snapshots` are the offsets of producer snapshots, `sidecars` the base offsets of sidecars. `epochs_saved` is False if
-    a full disk kept the epochs from being written.
+    `snapshots` are the offsets of producer snapshots, `sidecars` the base offsets of sidecars. `epochs_saved` is False if a full
+    disk prevented the epochs from being written.
     """
 
     aborted: AbortedNotes
@@ -81,7 +80,7 @@ class Opened:
 class Opening:
     """The opening of one partition's directory. Everything below `recovery_point` was synced before the last process ended.
 
-    `was_killed`: the process ended, but the machine did not fail, so that everything up to the last append is complete.
+    `was_killed`: the process ended, but the machine did not fail, so that everything before the last append is complete.
     """
 
     def __init__(
@@ -113,9 +112,8 @@ class Opening:
     def run(self, topic_id: bytes, log_start_offset: int, *, is_noted: bool = False, is_start_known: bool = True) -> Opened:
         """Open the directory. `is_noted`: the checkpoints contain this log, so that the first segment must begin at its start.
 
-        Without `is_start_known` the checkpoint of log start offsets is lost, and the start is taken from the leader epochs.
-
-        Raises `Damaged` and `StorageFailed`.
+        Without `is_start_known`, the checkpoint of log start offsets is lost, and the leader epochs give the start. Raises
+        `Damaged` and `StorageFailed`.
         """
         names: Sequence[str] = self.disk.list(self.path)
         if not names and not self.disk.exists(self.path):
@@ -176,7 +174,7 @@ class Opening:
     def _know_compacted(self) -> None:
         """Set `may_have_gaps` of the segments in the list of compacted segments.
 
-        Without a list, set it for all sealed segments that may have been compacted.
+        Without a list, set it for all sealed segments that possibly were compacted.
         """
         segments = self.found.segments
         for segment in segments:
@@ -188,15 +186,15 @@ class Opening:
             segments[-1].is_complete = segments[-1].may_have_gaps and not may_grow(self._compacted, segments[-1])
 
     def _note_compacted(self) -> None:
-        """Write the list of compacted segments if there was none: otherwise the next start would treat gaps as damage."""
+        """Write the list of compacted segments if there was none, because the next start would treat gaps as damage."""
         if self._is_strange and any(segment.may_have_gaps for segment in self.found.segments):
             with self._derived():
                 note_compacted(self.disk, self.path, self.found.segments)
 
     def _check_end(self, log_start_offset: int, *, is_noted: bool) -> None:
-        """Raise `Damaged` if the log ends before the recovery point, or after a clean shutdown not at it.
+        """Raise `Damaged` if the log ends before the recovery point, or elsewhere than there after a clean shutdown.
 
-        No CRC covers base offsets. A log whose records are all deleted may end earlier, because a start can have removed files.
+        No CRC covers base offsets. A log whose records are all deleted can end earlier, because a start can have removed files.
         """
         last, end = self.found.segments[-1], self.found.log_end_offset
         name = file_name(last.base_offset, LOG)
@@ -232,9 +230,9 @@ class Opening:
             self.found.segments.append(begin_segment(self.disk, self.path, log_start_offset))
 
     def _keep_deleted(self, parsed: Mapping[str, tuple[int, str] | None], noted_start: int, first: int) -> None:
-        """Keep deleted segments while the epoch checkpoint has a start before `first`: they prove that the log begins there.
+        """Keep deleted segments if the epoch checkpoint has a start before `first`, because they prove where the log begins.
 
-        If the checkpoint has the new start, sync the checkpoint before the deleted segments are removed.
+        If the checkpoint has the new start, sync it before the deleted segments are removed.
         """
         deleted = [(known[0], name) for name, known in parsed.items() if known and known[1] == LOG + DELETED and known[0] < first]
         if noted_start < first and deleted and min(deleted)[0] <= noted_start:
@@ -257,13 +255,13 @@ class Opening:
     def _start_by_epochs(self) -> int:
         """Return the log's start by the leader epochs, if it is within the first segment; otherwise 0.
 
-        The epochs begin where the log begins, unless its oldest batches were written before brokers had epochs.
+        Epochs begin where the log begins, unless brokers without epochs wrote its oldest batches.
         """
         entries, first = self.found.epochs.entries, self.found.segments[0]
         return entries[0][1] if entries and entries[0][1] > first.base_offset and self._begins_with_an_epoch() else 0
 
     def _begins_with_an_epoch(self) -> bool:
-        """Return whether the oldest batch in the first segment has an epoch: batches of old brokers have none."""
+        """Return whether the oldest batch has an epoch. Batches of old brokers have none."""
         first = self.found.segments[0]
         oldest = next(headers(first.file, 0, first.size), None)
         return oldest is not None and oldest[1].leader_epoch >= 0
@@ -345,7 +343,7 @@ class Opening:
         return next_offset
 
     def _keep_indexes(self, segment: Segment, *, sealed: bool) -> None:
-        """Flush the indexes of a recovered segment. Sync a sealed segment's indexes: once recovered, no start checks them."""
+        """Flush the indexes of a recovered segment. Sync a sealed segment's indexes, because no later start checks them."""
         flushed: list[File] = []
         with self._derived():
             flushed = segment.flush_indexes(final=sealed)
@@ -353,10 +351,10 @@ class Opening:
             file.sync()
 
     def _sync(self, segments: Sequence[Segment], grew: bool) -> None:
-        """Sync the batches past the recovery point: after a kill they may only be in the page cache.
+        """Sync the batches past the recovery point, which can be only in the page cache after a kill.
 
-        Sync even if there are none (`grew` is False): the last start may have been killed after it cut off a torn tail, which must
-        not come back.
+        Sync even if there are none (`grew` is False). A previous start that was killed can have cut off a torn tail, which must not
+        come back.
         """
         for segment in segments:
             if segment.size:
@@ -369,8 +367,8 @@ class Opening:
     def _is_interrupted(self, number: int, next_offset: int) -> bool:
         """Return whether a power cut removed batches between segment `number`, which ends with `next_offset`, and the next one.
 
-        Ottla's compaction leaves no gap between segments; Apache Kafka's can, before the directory was moved here. Known gaps do
-        not count.
+        Known gaps do not count. Ottla's compaction leaves no gap between segments, but Apache Kafka's can, before the directory was
+        moved here.
         """
         if number + 1 == len(self.found.segments):
             return False
@@ -407,9 +405,9 @@ class Opening:
         return position, next_offset
 
     def _knows_epochs(self) -> bool:
-        """Return whether the checkpoint has every epoch: after a kill it has, since it is written before an epoch's first batch.
+        """Return whether the checkpoint has every epoch: after a kill it has, because it is written before an epoch's first batch.
 
-        After a power cut it may not have every epoch, because it is not synced.
+        After a power cut an epoch can be missing, because the checkpoint is not synced.
         """
         return self.was_killed and bool(self._epochs_on_disk)
 
@@ -427,7 +425,7 @@ class Opening:
         return segment.may_have_gaps
 
     def _was_compacted(self, segment: Segment, position: int) -> bool:
-        """Return whether compaction, before the topic's settings changed, left a gap before `position` of a segment.
+        """Return whether compaction, before the topic's settings changed, possibly left a gap before `position` of a segment.
 
         Only sealed segments are compacted, and their offsets lead up to the next segment. After a damaged base offset they do not.
         """
@@ -480,12 +478,12 @@ class Opening:
 
 
 def _is_room(file: File, position: int) -> bool:
-    """Return whether everything after the last valid batch is preallocated space, never written to."""
+    """Return whether everything after the last valid batch is preallocated space without data."""
     return not any(file.read(position, HEADER_BYTES))
 
 
 def start_anew(disk: Disk, path: str, segments: list[Segment], offset: int) -> None:
-    """Begin an empty log at `offset`: all segments are removed, the newest first, so that a crash leaves no gap."""
+    """Begin an empty log at `offset`. Segments are removed from the newest to the oldest, so that a crash leaves no gap."""
     while len(segments) > 1:
         segments[-1].remove()
         del segments[-1]

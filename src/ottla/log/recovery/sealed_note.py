@@ -1,7 +1,7 @@
-"""The list of sealed segments that end where the next segment begins: a start does not have to read their ends.
+"""The list of sealed segments that end where the next segment begins, which saves a start from reading their ends.
 
-The module uses one small file in a partition's directory. An entry matches a segment of the same base offset and size. Readers
-find damage within a segment.
+The module uses one small file in a partition's directory. An entry matches a segment of the same base offset and size. Readers find
+damage within a segment.
 """
 
 from __future__ import annotations

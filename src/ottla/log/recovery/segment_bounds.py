@@ -1,4 +1,4 @@
-"""The check of segment boundaries when a log is opened: each segment must begin where the one before ends.
+"""The check of segment boundaries when a log is opened: each segment must begin where the one before it ends.
 
 The first segment must begin where the log begins. Only a few headers at the end of each segment are read. Missing offsets are
 damage, unless the gap is known.
@@ -25,7 +25,7 @@ from ottla.ports import Disk, File, StorageFailed
 log = logging.getLogger("ottla.log")
 
 FEW = 3
-"""Up to this number of segments, a check is as fast as writing the list of `sealed_note`, so that no list is written."""
+"""The number of segments up to which no list of `sealed_note` is written, because checks are as fast."""
 
 TAIL_BYTES = 4096 + 1024
 """Bytes read at once to find the end of a segment: one interval of the index and a little more."""
@@ -150,9 +150,9 @@ def _add(path: str, reader: LogReader, segment: Segment, position: int, first: i
 
 
 def _end(reader: LogReader, segment: Segment, log_end_offset: int) -> int | None:
-    """Return the offset after a sealed segment's last batch. If the segment's end is damaged, record this and return None.
+    """Return the offset after a sealed segment's last batch. If the segment's end is damaged, record that and return None.
 
-    If the last entry of the index leads to no batch, read from the segment's beginning: missing batches move the later ones.
+    If the last index entry points to no batch, read from the segment's beginning, because missing batches move later ones.
     """
     if not segment.size:
         return segment.base_offset

@@ -1,8 +1,8 @@
 """Cuts of a log: a follower drops batches that its leader does not have, or begins a new log at the leader's start.
 
-The planning of a cut only reads. Then the log in memory changes at once. Its files follow, newest first: if the process ends
+The planning of a cut only reads. Then the log in memory changes at once, and its files follow, newest first. If the process ends
 between two files, the log is unchanged or shorter. Nothing is appended before the files are changed. If the disk fails, the next
-call that writes continues the cut. Segments and their files are used here; leaders are unknown.
+call that writes continues the cut.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 
 class PlannedCut(NamedTuple):
-    """A plan to cut a log at `offset`: it then ends at `position` of `segment`, with `end_offset` and the state `producers`.
+    """A plan to cut a log at `offset`, so that it ends at `position` of `segment`, with `end_offset` and the state `producers`.
 
-    `end_offset` is less than `offset` if a batch contains `offset`. The plan is valid while the log's count of cuts is `cuts`.
+    `end_offset` is less than `offset` if a batch contains `offset`. The plan is valid while the log's number of cuts is `cuts`.
     """
 
     offset: int
@@ -39,8 +39,8 @@ class PlannedCut(NamedTuple):
 class PendingCut:
     """The remaining work of a cut on disk: the segments `gone` are removed, and the segment `last` is truncated.
 
-    If there is a `fresh` segment, it replaces the last one. Producer snapshots are kept up to `snapshots_until`.
-    `write_epochs(sync)` writes the leader epochs, `settle_positions` adjusts the sidecars.
+    A `fresh` segment, if any, replaces the last one. Producer snapshots up to `snapshots_until` are kept. `write_epochs(sync)`
+    writes the leader epochs, and `settle_positions` adjusts the sidecars.
     """
 
     gone: list[Segment]
@@ -53,7 +53,7 @@ class PendingCut:
     fresh: Segment | None = None
 
     def finish(self, disk: Disk, path: str, segments: Sequence[Segment], snapshots: list[int]) -> None:
-        """Do the remaining work, durably. Raises `StorageFailed`: the next call then continues."""
+        """Do the remaining work, durably. Raises `StorageFailed`, after which another call continues."""
         while self.gone:
             self.gone[-1].remove()
             self.gone.pop()
@@ -75,7 +75,7 @@ class PendingCut:
 def take_place(disk: Disk, old: Segment, fresh: Segment, before_renaming: Callable[[], None]) -> None:
     """Replace a log's only segment by an empty one with another base offset. Raises `StorageFailed`.
 
-    The file is renamed, so that a start after a crash finds exactly one of the two segments.
+    The file is renamed, so that a start after a crash finds exactly one segment.
     """
     if not disk.exists(fresh.path(LOG)):
         if disk.exists(old.path(LOG)):

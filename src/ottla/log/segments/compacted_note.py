@@ -1,7 +1,7 @@
-"""The note of compacted segments: a file that lists the segments which compaction wrote, on this broker or on a leader.
+"""The list of compacted segments: segments that compaction wrote, on this broker or on a leader.
 
-Offsets may be missing within these segments and no others. Compaction writes the small file in the partition's directory before
-it replaces segments. An entry matches a segment of the same base offset and size.
+Only these segments may lack offsets. The list is a small file in the partition's directory, written before compaction replaces
+segments. An entry matches a segment of the same base offset and size.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Compact = tuple[int, int]
 """(base offset, size in bytes); a size of 0 matches any size"""
 
 NEW, NEW_COPIED = ".new", ".copied.new"
-"""The suffixes of the next note until it is on stable storage: compaction's and a follower's, which may exist at the same time."""
+"""The temporary suffixes of new lists: compaction's and a follower's, which can exist at the same time."""
 
 ANY_SIZE = 0
-"""The size in an entry for a segment that still grows: it has batches copied from a leader's compacted log."""
+"""The size in an entry for a segment that still grows, with batches copied from a leader's compacted log."""
 
 
 def read_compacted(disk: Disk, path: str) -> set[Compact] | None:
-    """Return the entries of a partition's note of compacted segments; None without a valid note. Raises `StorageFailed`."""
+    """Return the entries of a partition's list of compacted segments; None without a valid list. Raises `StorageFailed`."""
     name = f"{path}/{COMPACTED_SEGMENTS}"
     lines = parse_checkpoint(disk.read_file(name)) if disk.exists(name) else None
     if lines is None or not all(len(line) == 2 and "".join(line).isdecimal() for line in lines):
@@ -35,7 +35,7 @@ def read_compacted(disk: Disk, path: str) -> set[Compact] | None:
 
 
 def note_compacted(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment] = ()) -> None:
-    """Add segments that compaction wrote, `new`, to the note; `segments` are the log's. Without a valid note, add all sealed ones.
+    """Add the compacted segments `new` to the list. Without a valid list, also add all sealed ones of the log's `segments`.
 
     Durable on return. Raises `StorageFailed`.
     """
@@ -45,7 +45,7 @@ def note_compacted(disk: Disk, path: str, segments: Sequence[Segment], new: Iter
 
 
 class Note(NamedTuple):
-    """A new note under a temporary name, until its `file` is synced. `before` are the entries of the note that it replaces."""
+    """A new list under a temporary name, until its `file` is synced. `before` are the entries of the list that it replaces."""
 
     name: str
     file: File
@@ -53,7 +53,7 @@ class Note(NamedTuple):
 
 
 def begin_note(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment]) -> Note:
-    """Write a new note with the segments `new` under a temporary name. Sync its file, then call `finish_note`.
+    """Write a new list with the segments `new` under a temporary name. Sync its file, then call `finish_note`.
 
     Raises `StorageFailed`.
     """
@@ -61,7 +61,7 @@ def begin_note(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable
 
 
 def begin_copied(disk: Disk, path: str, segments: Sequence[Segment]) -> Note:
-    """Write the note that `note_copied` writes, but under a temporary name. Sync its file, then call `finish_note`.
+    """Write the list that `note_copied` writes, but under a temporary name. Sync its file, then call `finish_note`.
 
     Raises `StorageFailed`.
     """
@@ -69,10 +69,10 @@ def begin_copied(disk: Disk, path: str, segments: Sequence[Segment]) -> Note:
 
 
 def finish_note(disk: Disk, path: str, note: Note) -> Syncable | None:
-    """Give a synced note its final name; return the directory to sync. Raises `StorageFailed`.
+    """Give a synced list its final name, and return the directory to sync. Raises `StorageFailed`.
 
-    Return None, with nothing changed, if the note on disk has changed since `begin_note`. Then begin again: otherwise the entries
-    added by others would be lost.
+    Return None, with nothing changed, if the list on disk has changed since `begin_note`, because its new entries would be lost.
+    Then begin again.
     """
     note.file.close()
     if read_compacted(disk, path) != note.before:
@@ -82,7 +82,7 @@ def finish_note(disk: Disk, path: str, note: Note) -> Syncable | None:
 
 
 def drop_note(disk: Disk, path: str, ending: str = NEW) -> None:
-    """Remove an unfinished note, because its file cannot be trusted after a failed sync. Ignore failures of the disk."""
+    """Remove an unfinished list, because its file cannot be trusted after a failed sync. Ignore failures of the disk."""
     with suppress(StorageFailed):
         if disk.exists(f"{path}/{COMPACTED_SEGMENTS}{ending}"):
             disk.remove(f"{path}/{COMPACTED_SEGMENTS}{ending}")
@@ -96,7 +96,7 @@ def _begin(disk: Disk, name: str, before: set[Compact] | None, wanted: set[Compa
 
 
 def _with(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment]) -> tuple[set[Compact] | None, set[Compact]]:
-    """Return (the note's entries or None, the entries to write: those that match segments, and the segments `new`)."""
+    """Return (the list's entries or None, the entries to write: those that match segments, and the segments `new`)."""
     known = read_compacted(disk, path)
     there = {(segment.base_offset, segment.size) for segment in segments[:-1]}
     if known is not None:
@@ -105,19 +105,19 @@ def _with(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segm
 
 
 def note_copied(disk: Disk, path: str, segments: Sequence[Segment]) -> None:
-    """Add the newest of these segments, with any size, to the note; durable on return. Raises `StorageFailed`."""
+    """Add the newest of these segments, with any size, to the list; durable on return. Raises `StorageFailed`."""
     _write(disk, path, _with_copied(disk, path, segments)[1], sync=True)
 
 
 def _with_copied(disk: Disk, path: str, segments: Sequence[Segment]) -> tuple[set[Compact] | None, set[Compact]]:
-    """Return (the note's entries or None, the entries to write: the present ones, and the newest segment with any size)."""
+    """Return (the list's entries or None, the entries to write: the present ones, and the newest segment with any size)."""
     known = read_compacted(disk, path)
     sealed = {(segment.base_offset, segment.size) for segment in segments[:-1]}
     return known, (sealed if known is None else known) | {(segments[-1].base_offset, ANY_SIZE)}
 
 
 def is_compact(known: set[Compact], segment: Segment) -> bool:
-    """Return whether the entries `known` match a segment, so that offsets may be missing within it."""
+    """Return whether the entries `known` match a segment, so that it may lack offsets."""
     return (segment.base_offset, segment.size) in known or (segment.base_offset, ANY_SIZE) in known
 
 
@@ -127,12 +127,12 @@ def may_grow(known: set[Compact], segment: Segment) -> bool:
 
 
 def note_sizes(disk: Disk, path: str, sizes: Iterable[Compact]) -> None:
-    """Add the entries `sizes` to the note; durable on return. Raises `StorageFailed`."""
+    """Add the entries `sizes` to the list; durable on return. Raises `StorageFailed`."""
     _write(disk, path, (read_compacted(disk, path) or set()).union(sizes), sync=True)
 
 
 def note_none(disk: Disk, path: str) -> None:
-    """Write an empty note, if there is none, when a log's first segment is sealed. Ignore failures of the disk."""
+    """Write an empty list, if there is none, when a log's first segment is sealed. Ignore failures of the disk."""
     with suppress(StorageFailed):
         if not disk.exists(f"{path}/{COMPACTED_SEGMENTS}"):
             _write(disk, path, ())

@@ -24,9 +24,9 @@ Pair = tuple[int, int]
 
 
 class SparseIndex:
-    """Entries (first, second), both growing.
+    """Entries (first, second) whose columns both grow.
 
-    `entry` is the format of a stored one; `first_code` the array type of the first column.
+    `entry` is the format of a stored entry; `first_code` the array type of the first column.
     """
 
     __slots__ = ("_disk", "_entry", "_file", "_firsts", "_last", "_seconds", "_stored", "path")
@@ -77,9 +77,9 @@ class SparseIndex:
         return self._stored_floor(1, second)
 
     def flush(self, *, create: bool = False) -> File | None:
-        """Move the entries in memory to the file; return the file if it is open. `create`: create it even without entries.
+        """Move the entries in memory to the file, and return the file if it is open. `create`: create it even without entries.
 
-        Raises `StorageFailed`: the entries are then still in memory.
+        Raises `StorageFailed`, and then keeps the entries in memory.
         """
         if not self._firsts:
             return self._open() if create else self._file
@@ -95,18 +95,18 @@ class SparseIndex:
         return not self._disk.exists(self.path) or self._disk.size(self.path) % self._entry.size == 0
 
     def is_growing(self) -> bool:
-        """Return whether both columns of the stored entries grow. After a crash they may not, because the file can have holes."""
+        """Return whether both columns of the stored entries grow. After a crash, holes in the file can break the order."""
         data = self._open().read(0, self.stored * self._entry.size) if self.stored else b""
         return all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(self._entry.iter_unpack(data)))
 
     @property
     def file(self) -> File | None:
-        """Return the file if it is open, because it may then contain entries that are not synced; otherwise None."""
+        """Return the file if it is open, because it can then have unsynced entries; otherwise None."""
         return self._file
 
     @property
     def is_long(self) -> bool:
-        """Return whether enough entries are in memory to flush them."""
+        """Return whether there are enough entries in memory for a flush."""
         return len(self._firsts) >= FLUSH_ENTRIES
 
     @property
@@ -175,7 +175,7 @@ class SparseIndex:
         return self._search(column, value)[0]
 
     def _search(self, column: int, value: int) -> tuple[int, Pair | None]:
-        """Return (number of stored entries whose value in `column` is at most `value`, the last of these entries or None).
+        """Return (number of stored entries whose value in `column` is at most `value`, the last of them or None).
 
         Consecutive batches are similar, so linear interpolation mostly finds the entry in one read.
         """
@@ -203,7 +203,7 @@ class SparseIndex:
         return start, self._stored_entry(start - 1) if start else None
 
     def _guess(self, column: int, value: int) -> int:
-        """Guess the number of the entry with `value`, if the column grows evenly from 0. Timestamps do not: guess the middle."""
+        """Return the expected number of the entry with `value`: by interpolation, or the middle for timestamps."""
         last = self._last_stored()
         if last is None or not last[column] or (self._entry is TIME_ENTRY and not column):
             return self.stored // 2

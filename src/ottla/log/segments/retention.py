@@ -20,11 +20,11 @@ REPLACED = 0
 
 
 class RemovedSegment(NamedTuple):
-    """A segment that was removed from the log, and stays on disk for readers that hold slices of it.
+    """A segment that was removed from the log, but stays on disk for readers with slices of it.
 
     The index of aborted transactions at `aborted_path` stays as long, because a power cut can bring the segment back. Both stay
-    until the checkpointed start of the log is `until_offset` or later: otherwise the next start would treat the missing segment
-    as damage.
+    until the checkpointed start of the log reaches `until_offset`, because the next start would treat the missing segment as
+    damage.
     """
 
     deadline_mono_ms: int
@@ -43,7 +43,7 @@ def expired(
     until_offset: int,
     log_end_offset: int,
 ) -> int:
-    """Return the number of oldest segments that are before the log's start, or exceed the settings' limits of age or size.
+    """Return how many of the oldest segments are before the log's start, or exceed the settings' limits of age or size.
 
     An empty newest segment does not count, nor do segments that end after `until_offset`.
     """
@@ -74,8 +74,8 @@ def _is_too_old(segment: Segment, config: LogConfig, now: Now, disk: Disk) -> bo
 def mark_removed(disk: Disk, segment: Segment, deadline_mono_ms: int, until_offset: int = REPLACED) -> RemovedSegment:
     """Rename a segment's file to mark it as deleted, durable after a sync of its directory. It is readable until the deadline.
 
-    `until_offset` is the base offset of the next segment, or `REPLACED` if another segment gets the name. If an index cannot be
-    removed, the next start removes it. Raises `StorageFailed` with nothing changed.
+    `until_offset` is the next segment's base offset, or `REPLACED` if another segment gets the name. If an index cannot be removed,
+    the next start removes it. Raises `StorageFailed` with nothing changed.
     """
     path, is_replaced = segment.path(LOG), until_offset == REPLACED
     if not disk.exists(path):
@@ -102,10 +102,7 @@ def mark_removed(disk: Disk, segment: Segment, deadline_mono_ms: int, until_offs
 
 
 def remove_expired(disk: Disk, removed: list[RemovedSegment], now: Now | None, noted_start: int) -> list[RemovedSegment]:
-    """Remove the files of segments past their deadline (of all if `now` is None) and before `noted_start`.
-
-    Return the segments that remain.
-    """
+    """Remove the files of segments past their deadline (of all if `now` is None) and before `noted_start`. Return the rest."""
     kept = []
     for one in removed:
         if one.until_offset > noted_start or (now is not None and one.deadline_mono_ms > now.mono_ms):

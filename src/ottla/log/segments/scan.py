@@ -16,7 +16,7 @@ TIMED_SPAN = Struct(">qi11xi8xq")
 """base_offset, batch_length, last_offset_delta, max_timestamp"""
 
 LENGTH_FROM = 12
-"""The bytes of a batch in front of those that its `batch_length` counts."""
+"""The bytes of a batch before the bytes that its `batch_length` counts."""
 
 SHORTEST = HEADER_BYTES - LENGTH_FROM
 CHUNK_BYTES = 4096 + HEADER_BYTES
@@ -24,7 +24,7 @@ CHUNK_BYTES = 4096 + HEADER_BYTES
 
 
 ANY = -1
-"""The last offset of the first batch, if no index gives it."""
+"""The last offset of a batch for which no index gives it."""
 
 
 def find_offset(file: Readable, position: int, end: int, offset: int, *, last_offset: int = ANY) -> int:
@@ -53,7 +53,7 @@ def find_offset(file: Readable, position: int, end: int, offset: int, *, last_of
 
 
 def check_entry(file: Readable, position: int, end: int, last_offset: int) -> None:
-    """Raise `Astray` unless the batch at `position` ends with `last_offset`, as the entry of an index says."""
+    """Raise `Astray` unless the batch at `position` ends with `last_offset`, the offset in an index entry."""
     span = file.read(position, SPAN.size) if 0 <= position <= end - HEADER_BYTES else b""
     if len(span) == SPAN.size:
         base_offset, _, last_offset_delta = SPAN.unpack(span)
@@ -138,6 +138,6 @@ def headers(file: File, position: int, end: int, *, chunk_bytes: int = 65536) ->
 
 
 def damaged(file: Readable, position: int) -> Damaged:
-    """Return the error for a position where a batch is expected, but none can be."""
+    """Return the error for a position at which no batch can begin, although one must."""
     directory, _, name = file.path.rpartition("/")
     return Damaged(directory, name, position, "no batch of records begins here.")

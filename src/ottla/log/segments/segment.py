@@ -1,4 +1,4 @@
-"""One segment: a `.log` file with its two indexes. It uses batch headers and positions; other segments are unknown here.
+"""One segment: a `.log` file with its two indexes. It uses batch headers and positions.
 
 Files are created and opened when first needed. An unused segment is a few numbers in memory.
 """
@@ -50,8 +50,8 @@ class Segment:
     """Batches from `base_offset` on, `size` bytes. Timestamps are in ms.
 
     `unproven` is the state of checks of bytes that this process did not write; None if all bytes are valid. `may_have_gaps`:
-    compaction wrote the segment, or a part of it. `is_complete`: the segment has the size that compaction wrote, and must not
-    grow. `has_jumps`: `load_end` found offsets missing between batches.
+    compaction wrote the segment, or a part of it. `is_complete`: the segment has the size that compaction wrote, and must not grow.
+    `has_jumps`: `load_end` found missing offsets between batches.
     """
 
     __slots__ = (
@@ -142,11 +142,11 @@ class Segment:
 
     @property
     def max_timestamp_offset(self) -> int:
-        """Return the last offset of the batch with the largest timestamp; valid after `max_timestamp`."""
+        """Return the last offset of the batch with the largest timestamp. Read `max_timestamp` first."""
         return self._max_timestamp_offset
 
     def check_times(self) -> None:
-        """Rebuild the indexes if the time index on disk has a wrong newest entry, or has lost its last entries."""
+        """Rebuild the indexes if the time index on disk has a wrong newest entry, or lacks its last entries."""
         if self._times_are_checked:
             return
         self._times_are_checked = True
@@ -155,7 +155,7 @@ class Segment:
             self.reindex()
 
     def _ends_newer(self) -> bool:
-        """Return whether a batch behind the last index entry is newer than the time index, so that the time index lacks entries."""
+        """Return whether a batch behind the last index entry is newer than the time index, which then lacks entries."""
         if self._max_timestamp == UNKNOWN:
             self._load_max_timestamp()
         entry = self.index.last()
@@ -163,7 +163,7 @@ class Segment:
         return any(header.max_timestamp > self._max_timestamp for _, header in islice(tail, REINDEXED_AT_ONCE))
 
     def _is_true(self, entry: tuple[int, int]) -> bool:
-        """Return whether an entry of the time index has the greatest timestamp of its batch."""
+        """Return whether an entry of the time index matches its batch."""
         offset = self.base_offset + entry[1]
         try:
             position = self.locate(offset)
@@ -180,7 +180,7 @@ class Segment:
         self._reserved = True
 
     def give_back(self) -> bool:
-        """Truncate unused preallocated space; return True if there was any. Raises `StorageFailed`."""
+        """Truncate unused preallocated space, and return whether there was any. Raises `StorageFailed`."""
         if not self._reserved:
             return False
         self.file.truncate(self.size)
@@ -219,7 +219,7 @@ class Segment:
         self.size = position
 
     def note(self, header: BatchHeader, position: int, interval: int) -> None:
-        """Add the timestamps and index entries of a batch that recovery found on disk, as its append did."""
+        """Add the timestamps and index entries of a batch that recovery found on disk."""
         if header.max_timestamp > self._max_timestamp:
             self._max_timestamp = header.max_timestamp
             self._max_timestamp_offset = header.last_offset
@@ -249,8 +249,7 @@ class Segment:
     def age_ms(self, newest_timestamp: int, now_ms: int) -> int:
         """Return how much newer `newest_timestamp` is than the first batch, in ms.
 
-        If the first batch has no timestamp (clients before 0.10), return the time since this process first checked the segment, as
-        Kafka does.
+        If the first batch has no timestamp (clients before 0.10), return the time since the first call, as Kafka does.
         """
         if self.first_timestamp >= 0:
             return newest_timestamp - self.first_timestamp
@@ -263,13 +262,13 @@ class Segment:
         return self.age_ms(newest_timestamp, now_ms) > config.segment_ms - jitter_ms
 
     def _jitter_ms(self, config: LogConfig) -> int:
-        """Return how much earlier this segment rolls, in ms. The value depends on its name, so that not all logs roll together."""
+        """Return how much earlier this segment rolls, in ms. It depends on the name, so that logs roll at different times."""
         most = min(config.segment_jitter_ms, config.segment_ms)
         return crc32c(self.path(LOG).encode()) % most if most > 0 else 0
 
     @property
     def first_timestamp(self) -> int:
-        """Return the largest timestamp of the first batch, from which `segment.ms` counts. Meaningless in an empty segment."""
+        """Return the largest timestamp of the first batch, from which `segment.ms` counts. Undefined for an empty segment."""
         if self._first_timestamp == UNKNOWN:
             self._first_timestamp = int.from_bytes(self.file.read(35, 8), "big", signed=True)
         return self._first_timestamp
@@ -310,7 +309,7 @@ class Segment:
 
     @property
     def records_end(self) -> int:
-        """Return the position after the last batch with records in a sealed segment. Compaction can leave empty batches there.
+        """Return the position after a sealed segment's last batch with records. Compaction can leave empty batches behind it.
 
         Raises `Unfinished` while the indexes are rebuilt.
         """
@@ -320,7 +319,7 @@ class Segment:
         return self._records_end
 
     def _find_records_end(self) -> int:
-        """Find `records_end` from the end backwards. Return `size` if a batch is not whole, so that readers find the damage."""
+        """Search for `records_end` from the end backwards. Return `size` at a batch that is not whole, so that readers find it."""
         end = self.size
         while end:
             entry = self.index.floor_second(end - 1)
@@ -350,11 +349,10 @@ class Segment:
         return self.locate(max(start_offset, self.base_offset + (entry[1] if entry else 0)))
 
     def flush_indexes(self, *, final: bool = False) -> list[File]:
-        """Flush the indexes; a `final` flush adds the largest timestamp. Return the open files, for a sync.
+        """Flush the indexes, and return the open files for a sync. A `final` flush adds the largest timestamp.
 
-        The time index is flushed first, because it must cover every batch up to the last entry of the offset index.
-
-        During a rebuild nothing is flushed: the next start detects an empty index, but not half of an index.
+        The time index is flushed first, because it must cover every batch up to the last entry of the offset index. During a
+        rebuild nothing is flushed, because the next start detects an empty index, but not half of one.
         """
         aborted = self._transactions.dirty_file() if self._transactions is not None else None
         if self._reindexed is not None:
@@ -367,7 +365,7 @@ class Segment:
     def save_indexes(self, *, final: bool = False) -> list[File]:
         """Flush the indexes of the newest segment, unless few entries are in memory. Return the open files, for a sync.
 
-        A start reads the last batches anyway, and adds these entries again.
+        A start reads the last batches anyway, and adds their entries again.
         """
         if not self.index.is_nearly_flushed:
             return self.flush_indexes(final=final)
@@ -424,7 +422,7 @@ class Segment:
             return False
 
     def reindex(self) -> None:
-        """Begin to rebuild both indexes, because an entry is wrong. Searches raise `Unfinished` until the rebuild is complete."""
+        """Begin to rebuild both indexes, because an entry is wrong. Searches raise `Unfinished` until the rebuild ends."""
         if self._reindexed is None:
             log.warning("%s: an entry of its indexes is wrong; they are rebuilt", self.path(LOG))
             self._clear_indexes()
@@ -455,7 +453,7 @@ class Segment:
                 self.flush_indexes(final=True)
 
     def need_indexes(self) -> None:
-        """Raise `Unfinished` while the indexes are rebuilt."""
+        """Raise `Unfinished` if the indexes are being rebuilt."""
         if self._reindexed is not None:
             raise Unfinished(self.path(INDEX), self.go_on_reindexing, REINDEXING_COST)
 
@@ -478,7 +476,7 @@ class Segment:
         return 0 <= header.base_offset - self.base_offset <= header.last_offset - self.base_offset <= LARGEST_RELATIVE
 
     def forget_end(self, size: int) -> None:
-        """Shorten the segment to `size` in memory. Call `truncate` before the next append, to change the files."""
+        """Shorten the segment to `size`, but only in memory. Call `truncate` before the next append, to change the files."""
         self.size, self._records_end, self.is_complete = size, UNKNOWN, False
         if not size:
             self._first_timestamp = self._first_look_ms = UNKNOWN
@@ -525,14 +523,14 @@ class Segment:
                 self.unproven.cut(size)
 
     def remove(self, suffixes: Sequence[str] = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)) -> None:
-        """Remove the files with these suffixes. Raises `StorageFailed`: the next call then continues."""
+        """Remove the files with these suffixes. Raises `StorageFailed`, after which another call continues."""
         self.close()
         for suffix in suffixes:
             if self._disk.exists(self.path(suffix)):
                 self._disk.remove(self.path(suffix))
 
     def renamed(self) -> None:
-        """Record that the segment's files have their final names."""
+        """Use the final names of the segment's files from now on."""
         self.ending = ""
         self.close()
         self.index.path, self.times.path = self.path(INDEX), self.path(TIME_INDEX)

@@ -1,8 +1,8 @@
-"""The checked and the damaged parts of a segment, by headers and CRC-32C. No batch is opened.
+"""The valid and the damaged parts of a segment, by headers and CRC-32C. No batch is opened.
 
-Bytes that this process wrote or recovered are valid; all other bytes are checked before they are read for the first time. The
-CRC does not cover a batch's base offset and leader epoch, so the offset is compared with the batches before and after, and the
-epoch with the log's latest.
+Bytes that this process wrote or recovered are valid; all other bytes are checked before they are read for the first time. The CRC
+does not cover a batch's base offset and leader epoch, so the offset is compared with the batches before and after, and the epoch
+with the log's latest.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ HEAD = Struct(">qiibI2xi")
 Head = tuple[int, int, int, int, int, int]
 
 CHUNK_BYTES = 124 << 10
-"""The bytes read at once: they fit into the processor's cache, as they are used twice. Blocks above 128 KB are mapped each time."""
+"""The bytes read at once. They fit into the processor's cache for the second use, and need no mapping, as 128 KB would."""
 
 MOST_BYTES, MOST_BATCHES = 1 << 20, 1000
-"""The most bytes and batches checked at once: less than a millisecond's work, as long as no batch is larger."""
+"""The most bytes and batches checked in one call, in less than a millisecond as long as no batch is larger."""
 
 PIECE_BYTES = 4 << 20
-"""The bytes of a single batch checked at once: it is only returned when all of it is checked."""
+"""The bytes of a large batch checked in one call. The batch is returned only when all of it is checked."""
 
 SEARCHED_BYTES = 4 << 20
-"""The distance in bytes behind a bad batch in which the next valid one is searched, byte by byte."""
+"""The distance in bytes behind a bad batch within which the next valid batch is searched, byte by byte."""
 
 ENDLESS = 2**63 - 1
 ANY_EPOCH = 2**31 - 1
 UNFINISHED, NO_CRC_AT_ALL = -1, -2
 
 MOST_INTERVALS = 64
-"""The most ranges of a segment that are recorded as valid. If there are more, the shortest range but the newest is dropped."""
+"""The most ranges of a segment that are recorded as valid. Beyond it, the shortest range except the newest is dropped."""
 
 NO_CRC = "no whole batch with the right CRC-32C begins here, though it had been written."
 GONE = "batches are gone."
@@ -56,7 +56,7 @@ class Bounds(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """The result of a check up to `position`, where a batch with `next_offset` or later follows. `bad` is its fault, or None.
+    """The result of a check up to `position`, where a batch with `next_offset` or later must follow. `bad` is its fault or None.
 
     `batches` is the number of checked batches; 0 if one is bad.
     """
@@ -68,7 +68,7 @@ class Walked(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A batch begins at `position`, with `next_offset` or a later one. Its last offset is `last_offset`, if not -1."""
+    """A position at which a batch begins, with `next_offset` or a later offset. `last_offset` is its last offset, or -1."""
 
     position: int
     next_offset: int
@@ -98,7 +98,7 @@ class DamagedRange(NamedTuple):
 
 
 class Unproven:
-    """The checks of a segment that was found on disk: valid ranges, and damaged ranges, in order.
+    """The checks of a segment that was found on disk: its valid and its damaged ranges, in order.
 
     Bytes from `size` on were appended by this process, and are valid.
     """
@@ -124,7 +124,7 @@ class Unproven:
         return not self.damage and self.is_sound(0, self.size)
 
     def sound_until(self, position: int) -> tuple[int, int]:
-        """Return (end of the valid range that contains `position`, the offset after that range or -1 if unknown).
+        """Return the end of the valid range that contains `position`, and the offset after that range, or -1 if unknown.
 
         The end is `position` if no range contains it, and `ENDLESS` if everything from `position` on is valid.
         """
@@ -136,7 +136,7 @@ class Unproven:
         return self._ends[at] if self._ends[at][0] < self.size else (ENDLESS, -1)
 
     def known_before(self, position: int, base_offset: int) -> Place:
-        """Return the last place at or before `position` where a batch certainly begins: the end of a valid or a damaged range."""
+        """Return the last place up to `position` where a batch certainly begins: the end of a valid or a damaged range."""
         found = Place(0, base_offset)
         at = bisect_right(self._starts, position) - 1
         if at >= 0:
@@ -178,7 +178,7 @@ class Unproven:
             del self._starts[shortest], self._ends[shortest]
 
     def _is_edge(self, position: int) -> bool:
-        """Return whether offsets are missing between the batches at `position`. No valid range extends across this place."""
+        """Return whether offsets are missing between the batches at `position`, where every valid range ends."""
         return any(each.position == each.resume == position for each in self.damage)
 
     def cut(self, size: int) -> None:
@@ -198,7 +198,7 @@ class Unproven:
         return next((each for each in self.damage if each.first_offset <= offset < each.end_offset), None)
 
     def resume_for(self, offset: int) -> int:
-        """Return the position behind all damaged ranges that end at or before `offset`; 0 if there are none."""
+        """Return the position behind all damaged ranges that end at or before `offset`; 0 without such a range."""
         return max((each.resume for each in self.damage if each.end_offset <= offset), default=0)
 
     def damage_from(self, position: int) -> int:

@@ -1,4 +1,4 @@
-"""The fields that a log writes into batches, in place. It uses their headers; segments are unknown here."""
+"""The fields that a log writes into batches, in place. It uses only their headers."""
 
 from __future__ import annotations
 

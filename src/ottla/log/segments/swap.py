@@ -1,8 +1,8 @@
 """The replacement of segments by a compacted one, so that a crash leaves either the old ones or the new one.
 
-The new file is complete and synced as `.cleaned`. The swap is decided when its renaming to `.swap` is durable: from then on the
-old files are removed, and the new file gets its final name, even if that is at the next start. The directory must be synced
-between these steps, which takes long, so that a caller can do other work meanwhile. The module uses names and headers only.
+The new file is complete and synced as `.cleaned`. The swap is decided when its renaming to `.swap` is durable. From then on, the
+old files are removed and the new file gets its final name, at the next start if necessary. The directory must be synced between
+these steps. A sync takes long, so a caller can do other work meanwhile.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 @dataclass(slots=True)
 class Swap:
-    """A compacted segment that has replaced the `old` segments, while its files do not have their final names yet.
+    """A compacted segment that has replaced the `old` segments, but whose files do not have their final names yet.
 
     The old segments are moved to `removed`, and stay on disk until `deadline_mono_ms`.
     """
@@ -37,7 +37,7 @@ class Swap:
     def go_on(self, disk: Disk) -> bool:
         """Mark the old files as deleted, the last one first; in the next call, rename the new files. Return True when done.
 
-        Sync the directory before each call. Raises `StorageFailed`: call it again later.
+        Sync the directory before each call. Raises `StorageFailed`, after which another call continues.
         """
         if self.old:
             while self.old:
@@ -55,9 +55,9 @@ class Swap:
 
 
 def decide(disk: Disk, segment: Segment) -> None:
-    """Rename a complete and synced segment from `.cleaned` to `.swap`: after a sync of the directory it replaces the old ones.
+    """Rename a complete and synced segment from `.cleaned` to `.swap`. After a sync of the directory it replaces the old ones.
 
-    Raises `StorageFailed`: the old segments then stay.
+    Raises `StorageFailed`, and the old segments then stay.
     """
     path = f"{segment.directory}/{file_name(segment.base_offset, LOG)}"
     disk.rename(path + CLEANED, path + SWAP, sync=False)
@@ -76,7 +76,7 @@ def remove_cleaned(disk: Disk, segment: Segment) -> None:
 
 
 def recover_swaps(disk: Disk, path: str, names: Sequence[str]) -> Sequence[str]:
-    """Finish interrupted compactions with a `.swap` file, and remove the files of others; return the names that remain."""
+    """Finish interrupted compactions that have a `.swap` file, and remove other unfinished files. Return the remaining names."""
     left = [name for name in names if name.endswith((CLEANED, SWAP))]
     if not left:
         return names
@@ -111,7 +111,7 @@ def _recover(disk: Disk, path: str, base_offset: int, names: Sequence[str]) -> N
 
 
 def _end_offset(file: File, base_offset: int) -> int:
-    """Return the offset at which the segment ends: compaction keeps the last batch of the segments it replaces, even if empty."""
+    """Return the offset after the segment's last batch, which compaction keeps even if it is empty."""
     end = base_offset
     for _, header in headers(file, 0, file.size):
         end = header.next_offset

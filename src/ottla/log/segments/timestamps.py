@@ -27,7 +27,7 @@ PASSED_AT_ONCE = 2000
 
 
 class Sought(NamedTuple):
-    """A batch that takes long to open and can contain the searched record. If it does not, continue at `next_offset`.
+    """A batch that takes long to open and possibly contains the searched record. If it does not, continue at `next_offset`.
 
     `is_largest`: search for the record with the largest timestamp, not for the first at or after `timestamp`.
     """
@@ -60,14 +60,14 @@ class Sought(NamedTuple):
 
     @property
     def whole(self) -> Found:
-        """Return (largest timestamp, first offset) of the whole batch: the result if its records cannot be read."""
+        """Return (largest timestamp, first offset) of the batch, for a batch whose records cannot be read."""
         return self.header.max_timestamp, max(self.header.base_offset, self.start_offset)
 
 
 class Further(NamedTuple):
-    """A search that continues at `next_offset`, after a pause.
+    """A search that paused and continues at `next_offset`.
 
-    `timestamp` is the searched one. With `is_largest`, a search for the largest timestamp, it is the largest one so far.
+    `timestamp` is the searched timestamp. If `is_largest`, it is the largest one so far.
     """
 
     next_offset: int
@@ -79,9 +79,9 @@ Answer = Found | Sought | Further | None
 
 
 def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset: int, *, is_largest: bool = False) -> Answer:
-    """Return the first record, from `start_offset` on, at or after `timestamp`; or the batch in which to search for the record.
+    """Return the first record, from `start_offset` on, at or after `timestamp`; or the batch in which to search for it.
 
-    `is_largest`: search for the record with the largest timestamp; no batch from `start_offset` on has one above `timestamp`.
+    `is_largest`: search for the largest timestamp, which is at most `timestamp` in all batches from `start_offset` on.
     """
     for segment in _timed(segments, start_offset):
         if segment.max_timestamp < timestamp:
@@ -106,7 +106,7 @@ def _timed(segments: Sequence[Segment], start_offset: int) -> Iterator[Segment]:
 
 
 def largest(segments: Sequence[Segment], start_offset: int, so_far: Further | None = None) -> Answer:
-    """Return the first record, from `start_offset` on, with the largest timestamp; or the batch in which to search for the record.
+    """Return the first record, from `start_offset` on, with the largest timestamp; or the batch in which to search for it.
 
     `so_far` is the state of a search that paused.
     """
@@ -126,9 +126,9 @@ def largest(segments: Sequence[Segment], start_offset: int, so_far: Further | No
 
 
 def _first_whole(segment: Segment, from_offset: int) -> int:
-    """Return the base offset of the first batch that has no records before `from_offset`.
+    """Return the base offset of the first batch without records before `from_offset`.
 
-    Only from this batch on can timestamps be trusted: indexes and headers include the timestamps of deleted records.
+    Timestamps are right only from this batch on, because indexes and headers include the timestamps of deleted records.
     """
     if segment.base_offset >= from_offset:
         return segment.base_offset

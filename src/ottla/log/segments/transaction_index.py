@@ -1,7 +1,6 @@
 """Transaction markers in a log: control batches, and the index of aborted transactions (KIP-98).
 
-The module uses Kafka's `.txnindex` and the control records; coordinators are unknown here. The index is derived: entries lost in
-a crash are restored when the batches are replayed.
+The index has the format of Kafka's `.txnindex`. It is derived: entries lost in a crash are restored when the batches are replayed.
 """
 
 from __future__ import annotations
@@ -182,7 +181,7 @@ class TransactionIndex:
         return self._summed
 
     def is_as_noted(self, noted: Summed, *, may_be_more: bool) -> bool:
-        """Return whether the file begins with entries of the sum `noted`. It may have more only if `may_be_more`.
+        """Return whether the file begins with the entries that `noted` describes. It may have more only if `may_be_more`.
 
         Raises `StorageFailed`.
         """
@@ -225,7 +224,7 @@ def read_entries(data: Buffer) -> list[Aborted]:
 
 
 class TransactionsInOrder:
-    """Whether each transaction was aborted, while compaction reads batches in order.
+    """The aborted transactions that compaction meets while it reads batches in order.
 
     `aborted` are the aborted transactions that ended in or after these batches.
     """
@@ -248,7 +247,7 @@ class TransactionsInOrder:
         return entry is not None and header.base_offset <= entry.last_offset
 
     def ends_nothing(self, header: BatchHeader) -> bool:
-        """Return whether no batch of the transaction that this control batch ends was read."""
+        """Return whether no batch was read of the transaction that this control batch ends."""
         self._begin(header.last_offset)
         self._open.pop(header.producer_id, None)
         if header.producer_id in self._seen:

@@ -1,8 +1,8 @@
 """Columns of records as Arrow record batches, and Arrow columns as record batches of Kafka. Needs pyarrow.
 
-The module uses Arrow's memory layout, and makes no Python object for a record in either direction. Reading copies keys, values and
-headers once each, because Arrow requires them to be adjacent; offsets and timestamps in milliseconds are shared. Writing copies
-keys and values from Arrow's buffers directly into the batch.
+The module uses Arrow's memory layout, and makes no Python object for a record. Reading copies keys, values and headers once,
+because Arrow requires them to be adjacent; offsets and timestamps in milliseconds are shared. Writing copies keys and values from
+Arrow's buffers directly into the batch.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def to_arrow(
 
 
 def spans_array(columns: Columns, column: int, kind: pa.DataType | None = None) -> pa.Array:
-    """Return the bytes of one column of spans (`kernel.KEY_AT` or `VALUE_AT`), gathered into one binary array."""
+    """Return the keys or values of the records as one binary array. `column` is `kernel.KEY_AT` or `VALUE_AT`."""
     pieces = [(run.data, run.first - columns.first, run.end - columns.first) for run in columns.pieces()]
     at, sizes = columns.span_column(column), columns.span_column(column + 1)
     return _gathered(pieces, at, sizes, kind or pa.binary())
@@ -163,7 +163,7 @@ class Rows:
         return self.spans[column * self.row_count : (column + 1) * self.row_count]
 
     def _fill(self, values: pa.Array, column: int) -> memoryview:
-        """Write the position and the size of each item to two columns of spans; return the buffer with the items' bytes."""
+        """Write the position and the size of each item to two columns of spans. Return the buffer of the items' bytes."""
         return _spans_of(values, self.column(column), self.column(column + 1))
 
     def partitions(self, partition_count: int) -> array[int]:
@@ -191,7 +191,7 @@ class Rows:
     def _room(self, rows: Any, start: int, stop: int) -> int:
         """Return an upper bound of the records' size in bytes.
 
-        The bound is close for a single record. For many records it can be much too large, which does no harm: batches are shorter.
+        For many records it can be much too large. Batches are then shorter, which does no harm.
         """
         overhead = (stop - start) * MOST_OVERHEAD_BYTES
         if stop - start > 1:
@@ -202,7 +202,7 @@ class Rows:
 
 
 def by_partition(rows: Rows, partitions: array[int] | memoryview[int], partition_count: int) -> tuple[array[int], array[int]]:
-    """Return (starts, order) for `batches_of`: the rows of partition p are `order[starts[p]:starts[p + 1]]`, in their order."""
+    """Return (starts, order) for `batches_of`: partition p has the rows `order[starts[p]:starts[p + 1]]`, in their order."""
     starts, order = array("i", bytes(4 * (partition_count + 1))), array("i", bytes(4 * rows.row_count))
     kernel_arrow.group_rows(partitions, starts, order)
     return starts, order

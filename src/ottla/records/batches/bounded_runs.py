@@ -1,6 +1,6 @@
-"""The division of fetched or stored batches into runs that are small enough to be decompressed together.
+"""The division of batches into runs that are small enough to be decompressed together.
 
-The decompressed size of a batch is read from its codec's frames; nothing is decompressed here.
+The codec's frames state the decompressed size of a batch, so nothing is decompressed here.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Columns:
         return self.spans[start + self.first : start + self.end]
 
     def pieces(self) -> list[Run]:
-        """Return the runs, cut to the rows from `first` to `end`. Runs without rows are left out."""
+        """Return the runs, cut to the rows from `first` to `end`. Omit runs without rows."""
         if self.first == 0 and self.end == len(self.all_offsets):
             return [run for run in self.runs if run.first < run.end]
         cut = (Run(max(run.first, self.first), min(run.end, self.end), run.data, run.header) for run in self.runs)
@@ -185,7 +185,7 @@ def _misfit(header: BatchHeader, stop: int) -> str:
 
 
 def _cut(columns: Columns, from_offset: int, until_offset: int | None) -> Columns:
-    """Return the columns without the rows outside the requested offsets. Offsets increase, so these rows are at both ends."""
+    """Return the columns without rows outside the requested offsets. Offsets increase, so these rows are at both ends."""
     first, end, next_offset = columns.first, columns.end, columns.next_offset
     if columns.record_count and columns.all_offsets[0] < from_offset:
         first = bisect_left(columns.all_offsets, from_offset, 0, columns.runs[0].end)

@@ -16,7 +16,7 @@ from ottla.records.compression.codecs import GZIP, LEVELS, LZ4, NONE, SNAPPY
 from ottla.records.compression.limits import PAUSE_BYTES, OverLimit
 
 ENDS: Final = {SNAPPY: (len(snappy.HEADER), 0), LZ4: (len(lz4.HEADER), len(lz4.END_MARK))}
-"""The number of bytes before and after the blocks of a stream, by codec. Streams without these bytes can be joined into one."""
+"""The bytes before and after the blocks of a stream, by codec. Without these bytes, streams can be joined into one."""
 
 
 def recompress(
@@ -39,11 +39,11 @@ def recompress(
 
 
 HIGHEST_LEVEL: Final = 16
-"""The highest zstd level for batches above `PAUSE_BYTES`: at higher levels zstd takes hundreds of MB instead of 36 MB."""
+"""The highest zstd level for batches above `PAUSE_BYTES`, because higher levels take hundreds of MB instead of 36 MB."""
 
 
 class Recompression:
-    """The recompression of one batch, piece by piece. It takes the memory of the new batch, at most `most_bytes`.
+    """The recompression of one batch, piece by piece. The new batch takes at most `most_bytes` of memory.
 
     For zstd it keeps all pieces and compresses them at the end, as one frame that every client can read.
     """
@@ -60,7 +60,7 @@ class Recompression:
 
     @property
     def keeps_all(self) -> bool:
-        """Return whether all pieces are kept until the end. They are for zstd only."""
+        """Return whether all pieces are kept until the end, as zstd requires."""
         return self._kept is not None
 
     def take(self, piece: memoryview) -> None:

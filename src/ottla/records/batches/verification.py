@@ -1,7 +1,7 @@
 """The check of a produced batch's records on arrival: framing, count, offset deltas, timestamps and keys.
 
-`batch.check` has checked header and CRC-32C before. A topic's demands are an argument; topics are unknown here. The check refuses
-everything that Apache Kafka 4.3 refuses, and a little more, so that no log contains records that a reader cannot open.
+`header.check` has checked header and CRC-32C before. The check refuses everything that Apache Kafka 4.3 refuses, and a little more,
+so that no log contains records that a reader cannot open.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST_RECORD_ERRORS: Final = 1000
 
 
 class Demands(NamedTuple):
-    """A topic's demands on its records: a key if `keyed`, and a timestamp from `before_ms` ago to `after_ms` ahead, or -1 for none.
+    """A topic's demands on its records: a key if `keyed`, and a timestamp from `before_ms` ago to `after_ms` ahead, or -1.
 
     With `append_time` the broker sets LogAppendTime, so the records can have any timestamps.
     """
@@ -159,7 +159,7 @@ class Look:
         self._digits = bytearray(10)
         self._is_broken = False
         self._faults: list[tuple[int, int, bool]] = []
-        """(index, timestamp, whether there is a key) of the first records with a bad timestamp or a missing key."""
+        """(index, timestamp, whether the key is present) of the first records that violate the topic's demands."""
 
     def over(self, piece: memoryview) -> bool:
         """Check the next piece. Return False if later pieces cannot change the verdict."""
@@ -190,7 +190,7 @@ class Look:
         return (header, None) if demands.append_time else (_put_right(self._view, header, state[NEWEST]), None)
 
     def _doubted(self) -> Refused:
-        """Return the rejection for the bad records: INVALID_TIMESTAMP if a timestamp is bad, otherwise INVALID_RECORD."""
+        """Return the rejection for records that violate demands: INVALID_TIMESTAMP if a timestamp does, else INVALID_RECORD."""
         found: list[tuple[int, str]] = []
         error_code = INVALID_RECORD
         for index, time, has_key in self._faults:
@@ -210,7 +210,7 @@ def unopened(failure: CodecFailed) -> Refused:
 
 
 def _put_right(view: memoryview, header: BatchHeader, newest: int) -> BatchHeader:
-    """Set max_timestamp to `newest`, and the timestamp type to CreateTime, in the batch that fills `view`. Return its header."""
+    """Set max_timestamp to `newest` and the timestamp type to CreateTime in the batch that fills `view`. Return its header."""
     attributes = header.attributes & ~TIMESTAMP_TYPE_BIT
     if newest == header.max_timestamp and attributes == header.attributes:
         return header
@@ -245,7 +245,7 @@ def first_at(view: memoryview, header: BatchHeader, timestamp: int) -> Generator
 
 
 def _of_one_time(view: memoryview, header: BatchHeader, demands: Demands, allowed: tuple[int, int]) -> Verdict:
-    """Return the result for a batch with LogAppendTime: it is rejected if the topic has `append_time`, or for its max_timestamp."""
+    """Return the verdict on a batch with LogAppendTime: a rejection if the topic has `append_time`, or for its max_timestamp."""
     newest = header.max_timestamp
     if demands.append_time:
         why = "Only the broker may give records the timestamp type LogAppendTime: send CreateTime."

@@ -32,7 +32,7 @@ MOST_EXPANSION: Final = 1032
 GZIP_PAUSE_BYTES: Final = 512 * 1024
 GZIP_TAKEN_BYTES: Final = 128 * 1024
 TAKEN_BYTES: Final = 512 * 1024
-"""The bytes compressed between two pauses: whole blocks of snappy and lz4, so that their frames can be joined."""
+"""The bytes compressed between two pauses: whole blocks of snappy and lz4, so that the frames can be joined."""
 
 
 class CodecFailed(ValueError):
@@ -187,9 +187,9 @@ def _gunzip_slowly(data: Buffer, limit_bytes: int) -> Pauses[bytearray]:
 
 
 def _grow(into: Callable[[Any, Any], int], data: Buffer, hint: int, limit_bytes: int) -> memoryview:
-    """Decompress into a buffer of the size `hint`. If it is too small, try again with larger buffers, up to the limit.
+    """Decompress into a buffer of the size `hint`. If it is too small, retry with larger buffers, up to the limit.
 
-    The library distinguishes a truncated stream, which is not tried again, from a stream that needs a larger buffer.
+    The library distinguishes a truncated stream, which is not retried, from a too small buffer.
     """
     room = min(hint or max(len(data) * FIRST_EXPANSION, SMALLEST_BYTES), limit_bytes)
     while True:

@@ -1,7 +1,8 @@
 """Decompression of records a piece at a time, in an amount of memory that is known beforehand, for callers that keep no piece.
 
-gzip, lz4 and snappy are decompressed block by block, in a buffer that is reused. zstd is decompressed at once: its library has no
-other way, and a frame's window can be as large as the frame. The module parses the codecs' frames. It must not depend on batches.
+gzip, lz4 and snappy are decompressed block by block, in a buffer that is reused. zstd is decompressed at once, because its library
+requires that, and a frame's window can be as large as the frame. The module parses the codecs' frames. It must not depend on
+batches.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ AT_ONCE_BLOCKS: Final = 256
 """The most blocks of lz4 or snappy that may be decompressed without a pause."""
 
 SMALL_BYTES: Final = 4096
-"""The compressed size up to which data of any codec but zstd decompresses to at most a few times `AT_ONCE_BYTES`."""
+"""The compressed size up to which data, except in zstd, decompresses to at most a few times `AT_ONCE_BYTES`."""
 
 FREE_WINDOW_BYTES: Final = 8 << 20
-"""The size of a zstd window, in bytes, up to which the window does not count as memory."""
+"""The zstd window size, in bytes, up to which the window does not count as memory."""
 
 MOST_WINDOW_BYTES: Final = 1 << 27
 """The largest zstd window, in bytes: the default limit of zstd's library, in Java too."""
@@ -77,7 +78,7 @@ def at_once(codec: int, data: memoryview, most_bytes: int) -> memoryview | None:
 def opened_bytes(codec: int, data: memoryview, limit_bytes: int) -> int:
     """Return the decompressed size that `data` states, or an upper bound of it.
 
-    For malformed data, and if the size exceeds `limit_bytes`, return any number above the limit.
+    For malformed data, or a size above `limit_bytes`, return any number above the limit.
     """
     try:
         if codec == ZSTD:
@@ -102,7 +103,7 @@ def may_be_large(codec: int, data: memoryview) -> bool:
 
 
 class Unpacking:
-    """The decompression of one batch's records: call `measure`, then `pieces`. Both raise `CodecFailed`."""
+    """The decompression of one batch's records. Call `measure`, then `pieces`; both raise `CodecFailed`."""
 
     def __init__(self, codec: int, data: Buffer, limit_bytes: int) -> None:
         self._codec = codec

@@ -1,7 +1,7 @@
 """LZ4 frames as Kafka requires them: independent blocks of at most 64 KB, no content size, a header checksum.
 
-Message format 0 has a header checksum over the wrong bytes (KAFKA-3160): this checksum is written for format 0, and ignored on
-reading. The contents of blocks are opaque here.
+The header checksum of message format 0 covers the wrong bytes (KAFKA-3160): such a checksum is written for format 0, and ignored on
+reading.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEADER: Final = MAGIC + b"\x60\x40\x82"
 """The usual header: magic, a byte for version 01 and independent blocks, a byte for blocks of 64 KB at most, their checksum."""
 
 HEADER_FORMAT_0: Final = MAGIC + b"\x60\x40\x1a"
-"""The same header with the checksum that also covers the magic, as message format 0 has it."""
+"""The usual header with the checksum of message format 0, which also covers the magic."""
 
 END_MARK: Final = bytes(4)
 _START: Final = Struct("<7sI")
@@ -40,7 +40,7 @@ BLOCK_SIZES: Final = (0x40, 0x50, 0x60, 0x70)
 MOST_BLOCK_BYTES: Final = 4 << 20
 ANY_NUMBER: Final = 1 << 62
 PIECE_BLOCKS: Final = 64
-"""The most blocks decompressed for one piece, because even a small block costs a call."""
+"""The most blocks decompressed for one piece, because each block costs a call."""
 
 _MASK: Final = 0xFFFFFFFF
 
@@ -69,19 +69,19 @@ def compress(data: Buffer, level: int | None = None, *, format_0: bool = False) 
 
 
 def _framed(chunk: memoryview, block: Buffer) -> tuple[bytes, Buffer]:
-    """Return (size field, data) of a block: the compressed `block`, or the `chunk` stored as it is if `block` is not smaller."""
+    """Return (size field, data) of a block: the compressed `block`, or the `chunk` uncompressed if `block` is not smaller."""
     if len(block) < len(chunk):
         return len(block).to_bytes(4, "little"), block
     return (len(chunk) | STORED).to_bytes(4, "little"), chunk
 
 
 def _fast_block(chunk: memoryview) -> bytes:
-    """Compress a chunk. Return a copy, so that the library's buffer, which has the size of the worst case, is freed."""
+    """Return a chunk compressed as a block. It is a copy, so that the library's buffer of the worst-case size is freed."""
     return bytes(cramjam.lz4.compress_block(chunk, store_size=False))
 
 
 def _thorough_block(chunk: memoryview, level: int) -> memoryview:
-    """Compress a chunk at a level. The library has levels only for frames, so return the block in a frame of the chunk."""
+    """Return a chunk compressed at a level, as a block. The library has levels only for frames, so take it from a frame."""
     frame = memoryview(cramjam.lz4.compress(chunk, level=max(level, LOWEST_THOROUGH)))
     start = 15 if frame[4] & CONTENT_SIZE else 7
     size = int.from_bytes(frame[start : start + 4], "little")
@@ -165,7 +165,7 @@ def pieces(view: memoryview) -> Iterator[memoryview]:
 
 
 def _prepared(data: Buffer, limit_bytes: int, format_0: bool, most_blocks: int = ANY_NUMBER) -> tuple[memoryview, int, int]:
-    """Return (the frame with a right header checksum, the bytes of the header, an upper bound of its decompressed size)."""
+    """Return (the frame with a right header checksum, the size of the header, an upper bound of the decompressed size)."""
     view = memoryview(data)
     if view[: len(HEADER)] == HEADER:  # nearly all frames of magic 1 and 2, whose header needs no parsing
         return view, len(HEADER), _most_bytes(view, len(HEADER), limit_bytes, most_blocks)

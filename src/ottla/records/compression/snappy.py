@@ -1,6 +1,6 @@
 """Snappy in the framings of Kafka's clients: xerial's stream format is written. Raw blocks, as librdkafka sends, are also read.
 
-The module handles the framing, and bounds the size that a block may claim. The contents of blocks are opaque here.
+The module handles the framing, and bounds the size that a block may claim.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HEADER: Final = MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 BLOCK_BYTES: Final = 32 * 1024
 ANY_NUMBER: Final = 1 << 62
 PIECE_BLOCKS: Final = 64
-"""The most blocks decompressed for one piece, because even a small block costs a call."""
+"""The most blocks decompressed for one piece, because each block costs a call."""
 
 MOST_EXPANSION: Final = 24
 """A bound on the expansion of a block: no snappy element of n bytes yields more than 21.4 n, so a larger claim is false."""

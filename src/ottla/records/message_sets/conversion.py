@@ -1,8 +1,7 @@
 """Conversion between batches of magic 2 and message sets of magic 0 and 1, for old clients.
 
-Up: produced message sets become batches, because the log contains magic 2 only (`up_conversion` checks them). Down: fetched
-batches are converted one by one to save memory, and in pieces, so that no other work waits long. Both formats are read into
-columns. Requests are unknown here; callers pass the magic of their version.
+Up: produced message sets become batches, because the log contains magic 2 only (`up_conversion` checks them). Down: fetched batches
+are converted one by one to save memory, and in pieces, so that no other work waits long. Both formats are read into columns.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ def up_convert_slowly(columns: Columns, codec: int, level: int | None) -> Pauses
 
 
 def _deltas(columns: Columns, base_offset: int, keep_offsets: bool) -> array[int]:
-    """Return the offset deltas by row, or an empty array if the deltas are 0, 1, 2 …, which the kernel counts itself."""
+    """Return the offset deltas by row; an empty array means 0, 1, 2 …, which the kernel counts itself."""
     if keep_offsets:
         return array("q", map(base_offset.__rsub__, columns.all_offsets))
     if len(columns.pieces()) == 1:

@@ -1,8 +1,7 @@
 """Message sets of magic 0 and 1, the formats before Kafka 0.11: opened into columns, and written from them.
 
 It handles messages, and wrappers: messages that contain a compressed set. Offsets in a wrapper are absolute in format 0, and
-relative to the wrapper's offset in format 1 (KIP-31). Of magic 2 it uses only the header, for runs of columns; `conversion`
-handles both formats.
+relative to the wrapper's offset in format 1 (KIP-31). Headers of magic 2 describe the runs of columns.
 """
 
 from __future__ import annotations
@@ -145,7 +144,7 @@ def _unwrapped(view: memoryview, pos: int, stop: int, limit_bytes: int) -> list[
 
 
 def _placed(inner: list[MessageRun], magic: int, offset: int, pos: int) -> list[MessageRun]:
-    """Return the messages of a wrapper. In format 1 add the wrapper's `offset`: its last message's, or 0 from some producers."""
+    """Return the messages of a wrapper. In format 1, add the wrapper's `offset`, which is 0 from some producers."""
     if magic == 0:
         return inner
     if len(inner) > 1:
@@ -169,7 +168,7 @@ def _value(view: memoryview, pos: int, stop: int) -> memoryview | None:
 
 
 def _settle(segment: MessageRun, offsets: memoryview[int], timestamps: memoryview[int]) -> int:
-    """Make relative offsets absolute, and set the timestamps to a wrapper's LogAppendTime. Return the greatest timestamp."""
+    """Make relative offsets absolute, set a wrapper's LogAppendTime as timestamps, and return the greatest timestamp."""
     shift = segment.wrapper_offset - offsets[-1] if segment.wrapper_offset else 0
     if segment.timestamp is not None:
         timestamps[:] = memoryview(array("q", [segment.timestamp]) * len(timestamps))

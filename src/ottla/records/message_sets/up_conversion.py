@@ -1,7 +1,6 @@
 """Message sets of magic 0 and 1 produced by old clients, checked and converted to batches of magic 2 piece by piece.
 
-Both formats are read into columns. A piece is a few milliseconds of work, after which other work can run. Requests are unknown
-here; callers pass the demands of the topic and the release.
+Both formats are read into columns. A piece is a few milliseconds of work, after which other work can run.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ LOG_OVERHEAD_BYTES: Final = 12
 
 
 class Inside(Enum):
-    """The extent of the check of messages in a wrapper."""
+    """How far messages in a wrapper are checked."""
 
     NOTHING = "neither format nor offsets: a wrapper of format 1 is read as one of format 0, which fails (UNKNOWN_SERVER_ERROR)"
     FORMATS = "their format, which is to be the wrapper's"
@@ -53,9 +52,8 @@ class Inside(Enum):
 class Terms(NamedTuple):
     """The rules for accepting messages: the topic's demands at `now_ms`, the largest message, and the newest codec allowed.
 
-    `inside` is the extent of the check of messages in a wrapper.
-
-    `codec` and `level` are the topic's for stored batches. A `codec` of None keeps the producer's, which is the last in the set.
+    `inside` is how far messages in a wrapper are checked. `codec` and `level` are the topic's for stored batches. A `codec` of None
+    keeps the producer's, which is the last one in the set.
     """
 
     demands: Demands = Demands()
@@ -69,7 +67,7 @@ class Terms(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """Batches that fill `view`, with offsets from 0, and their headers; or an error code with a message (`sentence`)."""
+    """Converted batches with offsets from 0, which fill `view`, and their headers; or an error code with a message."""
 
     error_code: int
     sentence: str = ""
@@ -86,7 +84,7 @@ class OuterMessages(NamedTuple):
 
 
 class Untakable(ValueError):
-    """The `Terms` do not allow the messages. `error_code` is the error code for the producer."""
+    """The `Terms` do not allow the messages. `error_code` is the error for the producer."""
 
     def __init__(self, error_code: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -182,9 +180,9 @@ def _opened(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator[Co
 
 
 def _unwrapped(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator[Columns | None]:
-    """Yield the messages of a wrapper in pieces; None is a pause. Their offsets are checked, but the caller assigns new ones.
+    """Yield the messages of a wrapper in pieces; None is a pause. Check their offsets, but the caller assigns new ones.
 
-    The wrapper's offset can be wrong: pykafka sends -1. Raises `BadMessage` and `Untakable`.
+    The wrapper's offset can be wrong, because pykafka sends -1. Raises `BadMessage` and `Untakable`.
     """
     wrapper = open_wrapper(view, entry.start, entry.end)
     if wrapper.magic and terms.inside is Inside.NOTHING:

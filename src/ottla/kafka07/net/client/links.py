@@ -90,7 +90,7 @@ class ClusterLinks07(ClusterLinks):
         self.is_stale = True
 
     def learned(self, brokers: Sequence[Node], counts: Mapping[str, Mapping[int, int]], *, whole: bool = False) -> None:
-        """Replace the brokers in the metadata, and the partitions of the topics in `counts`; `whole`: of all topics."""
+        """Replace the brokers in the metadata, and the partitions of the topics in `counts`; `whole`: drop all other topics."""
         self.metadata.nodes = {}
         self.metadata.update(described(brokers, counts, {}), whole=whole)
 
@@ -116,7 +116,7 @@ class ClusterLinks07(ClusterLinks):
         self.metadata.update(described(self._brokers, found, refused))
 
     def _keep(self, found: dict[str, dict[int, int]], broker: Node) -> None:
-        """Set the counts of an unreachable broker to those of its partitions in the metadata."""
+        """Keep the partition counts of an unreachable broker as they are in the metadata."""
         for topic, counts in found.items():
             known = [where for where in self.metadata.partitions(topic) if self.metadata.leader(*where) == broker.node_id]
             counts[broker.node_id] = len(known)

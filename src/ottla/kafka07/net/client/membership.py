@@ -75,7 +75,7 @@ class MembershipDriver07:
         """Do nothing: a 0.7 member stays in the group while its session lives, even if the user polls late."""
 
     async def lapse(self) -> None:
-        """Drop all partitions if ZooKeeper may have ended the session, so that other members may own them.
+        """Drop all partitions if ZooKeeper possibly ended the session, because other members can own them then.
 
         Called before records are returned to the user.
         """
@@ -108,7 +108,7 @@ class MembershipDriver07:
             self._failed(error)
 
     async def _round(self, group: Group07) -> int | None:
-        """Rebalance once. Return the ms until the next rebalance is needed, or None if only a change requires one."""
+        """Rebalance once. Return the ms until the next rebalance, or None if only a change requires one."""
         await self._lose_what_is_gone(group)
         backoff_ms = self._settings.rebalance_backoff_ms
         try:
@@ -139,7 +139,7 @@ class MembershipDriver07:
         self._registered = subscription
 
     async def _wait(self, group: Group07, pause_ms: int | None) -> None:
-        """Wait for a change or the end of the pause. Meanwhile drop all partitions if the session may have ended."""
+        """Wait for a change or the end of the pause. Meanwhile, drop all partitions if the session possibly ended."""
         deadline_ms = None if pause_ms is None else now_ms() + pause_ms
         while not self._again.is_set() and (deadline_ms is None or now_ms() < deadline_ms):
             times = [self._registry.lives_until_ms()] if self._registry is not None and group.owned else []
@@ -175,7 +175,7 @@ class MembershipDriver07:
         self._tasks.spawn(give_up())
 
     async def _stopped(self, partitions: list[TopicPartition]) -> None:
-        """Wait a limited time until the user has processed the records that it has of these partitions, then revoke them."""
+        """Wait, for a limited time, until the user has processed the records of these partitions, then revoke them."""
         read = [where for where in partitions if where in self._adopted]
         if read:
             await self._free(read, self._settings.rebalance_backoff_ms)
@@ -205,7 +205,7 @@ class MembershipDriver07:
         return await walked(group.commit(places, as_member=self._task is not None))
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the group's committed offsets. Partitions without a committed offset are left out."""
+        """Return the group's committed offsets. Omit partitions without one."""
         wanted = list(partitions)
         return await self._cluster.retried(lambda: self._committed(wanted)) if wanted else {}
 
