@@ -17,7 +17,6 @@ import pytest
 
 import ottla
 from ottla.client.connection.metadata import metadata_request
-from ottla.client.connection.versions import METADATA
 from ottla.client.keywords import ConsumerKeywords
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
 from ottla.net.client.link import Link
@@ -415,7 +414,7 @@ def test_what_breaks_in_a_connection_reaches_whoever_waits_for_an_answer(broker:
     async def go() -> None:
         host, _, port = broker.address.rpartition(":")
         link = await Link.open(host, int(port), "test", 10_000)
-        answer = link.send(METADATA, metadata_request([], allow_auto_topic_creation=False))
+        answer = link.send(metadata_request([], allow_auto_topic_creation=False))
         link.connection_lost(MineError())
         with pytest.raises(MineError):
             await answer

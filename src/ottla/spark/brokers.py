@@ -9,7 +9,6 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
 
-from ottla.client.connection.versions import LIST_OFFSETS, OFFSET_FETCH
 from ottla.client.consumer.committed_offsets import NOTHING_COMMITTED, fetch_offsets_request, read_fetch_offsets
 from ottla.client.consumer.list_offsets import list_offsets_request, read_list_offsets
 from ottla.client.errors import SettingError, UnknownTopic, raise_for
@@ -122,7 +121,7 @@ class Brokers:
     async def _committed(self, partitions: list[TopicPartition]) -> PartitionOffsets:
         group_id = self._settings.group_id or ""
         coordinator = Coordinator(self._cluster, group_id, GROUP)
-        answer: OffsetFetchResponse = await coordinator.ask(OFFSET_FETCH, fetch_offsets_request(group_id, partitions))
+        answer: OffsetFetchResponse = await coordinator.ask(fetch_offsets_request(group_id, partitions))
         raise_for(answer.error_code, f"Group {group_id}")
         found: PartitionOffsets = {}
         for where, error_code, committed in read_fetch_offsets(answer):
@@ -140,9 +139,7 @@ class Brokers:
         def request(part: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
             return list_offsets_request(part, read_committed=settings.read_committed, timeout_ms=settings.request_timeout_ms)
 
-        found = await ask_leaders(
-            self._cluster, wanted, LIST_OFFSETS, request, read_list_offsets, "Offsets of", timeout_ms=timeout_ms
-        )
+        found = await ask_leaders(self._cluster, wanted, request, read_list_offsets, "Offsets of", timeout_ms=timeout_ms)
         return {where: offset.offset for where, offset in found.items()}
 
 

@@ -7,7 +7,6 @@ from contextlib import suppress
 
 import pytest
 
-from ottla.client.connection.versions import PRODUCE
 from ottla.client.errors import ConnectionFailed
 from ottla.kafka07.client.connection import Connection07
 from ottla.net.client.link import Link
@@ -34,7 +33,7 @@ async def produced(timeout_ms: int, *, closes: bool) -> None:
         port = server.sockets[0].getsockname()[1]
         link = await Link.open("127.0.0.1", port, None, 60_000, "0.7", None, Connection07())
         try:
-            await link.ask(PRODUCE, request, timeout_ms)
+            await link.ask(request, timeout_ms)
         finally:
             link.close()
             await over.wait()

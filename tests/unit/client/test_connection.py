@@ -14,6 +14,7 @@ from ottla.client.errors import BrokerError, ConnectionFailed, NotSupported, Set
 from ottla.ports import Part
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.api.delete_topics import DeleteTopicsRequest
+from ottla.wire.api.fetch import FetchRequest
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.apis import API
 from ottla.wire.errors import CLUSTER_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION
@@ -89,28 +90,28 @@ def test_requests_go_out_in_the_highest_version_that_both_speak() -> None:
     connection = greeted(versions(Metadata=(0, 9), Produce=(0, 99)))
     assert connection.versions == {METADATA: 9, PRODUCE: SPOKEN[PRODUCE][1]}
     seen: list[tuple[int, Message]] = []
-    serve(join(connection.send(METADATA, MetadataRequest(), 1)), record(seen, MetadataResponse()))
+    serve(join(connection.send(MetadataRequest(), 1)), record(seen, MetadataResponse()))
     assert [version for version, _ in seen] == [9]
 
 
 def test_an_api_that_is_not_shared_is_a_clear_error() -> None:
     connection = greeted(versions(Metadata=(0, 9), Fetch=(99, 100)))
     with pytest.raises(NotSupported, match="no version of Fetch between 0 and"):
-        connection.send(FETCH, MetadataRequest(), 1)
+        connection.send(FetchRequest(), 1)
 
 
 @pytest.mark.parametrize("version", [5, 6])
 def test_an_argument_that_no_broker_takes_is_named_and_no_broker_is_called_old(version: int) -> None:
     connection = greeted(versions(DeleteTopics=(0, version)))
     with pytest.raises(SettingError, match=r"^The request cannot be encoded: topic_names\[0\] must be a str, not list\.$"):
-        connection.send(DELETE_TOPICS, DeleteTopicsRequest(topic_names=[["t"]]), 1)  # type: ignore[list-item]  # as a caller may
+        connection.send(DeleteTopicsRequest(topic_names=[["t"]]), 1)  # type: ignore[list-item]  # as a caller may
 
 
 def test_what_a_newer_broker_takes_has_the_broker_called_old() -> None:
     connection = greeted(versions(DeleteTopics=(0, 5)))
     wanted = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(topic_id=bytes(range(16)))])
     with pytest.raises(NotSupported, match="too old"):
-        connection.send(DELETE_TOPICS, wanted, 1)
+        connection.send(wanted, 1)
 
 
 def test_a_broker_too_old_for_the_hello_is_asked_again_in_version_0() -> None:
@@ -132,7 +133,7 @@ def test_a_refusal_to_say_versions_is_raised() -> None:
 @given(st.integers(1, 40), st.integers(1, 60))
 def test_pipelined_answers_reach_the_requests_they_belong_to(count: int, step: int) -> None:
     connection = greeted(versions(Metadata=(0, 12)))
-    sent = b"".join(join(connection.send(METADATA, MetadataRequest(topics=[]), token)) for token in range(count))
+    sent = b"".join(join(connection.send(MetadataRequest(topics=[]), token)) for token in range(count))
     numbers = iter(range(count))
     reply = serve(sent, lambda key, version, body: (version, MetadataResponse(cluster_id=str(next(numbers)))))
     answers = feed(connection, reply, step)
@@ -148,14 +149,14 @@ def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
 
 def test_an_answer_out_of_order_ends_the_connection() -> None:
     connection = greeted(versions(Metadata=(0, 12)))
-    connection.send(METADATA, MetadataRequest(), 1)
+    connection.send(MetadataRequest(), 1)
     with pytest.raises(ConnectionFailed, match="instead of"):
         feed(connection, join(encode_response(99, METADATA, 12, MetadataResponse())))
 
 
 def test_an_unreadable_answer_ends_the_connection() -> None:
     connection = greeted(versions(Metadata=(0, 12)))
-    connection.send(METADATA, MetadataRequest(), 1)
+    connection.send(MetadataRequest(), 1)
     with pytest.raises(ConnectionFailed, match="cannot be decoded"):
         feed(connection, (20).to_bytes(4, "big") + b"\xff" * 20)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.connection.metadata import Metadata
-from ottla.client.connection.versions import FETCH, LIST_OFFSETS, METADATA, PRODUCE
 from ottla.client.consumer.fetch_requests import FetchLimits, FetchPosition, fetch_request, read_fetch
 from ottla.client.consumer.list_offsets import list_offsets_request, read_list_offsets
 from ottla.client.errors import ConnectionFailed, KafkaError, NotSupported, SettingError
@@ -28,10 +27,10 @@ from ottla.wire.schema import Message
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", BrokerPartition(2, 1).number)
 
 
-def sent(connection: Connection07, api_key: int, body: Message, token: object, *, expect: bool = True) -> list[kafka07.Request]:
+def sent(connection: Connection07, body: Message, token: object, *, expect: bool = True) -> list[kafka07.Request]:
     """The requests that a request of today becomes."""
     found = []
-    data = b"".join(bytes(part) for part in connection.send(api_key, body, token, expect=expect))  # type: ignore[arg-type]  # no file slices
+    data = b"".join(bytes(part) for part in connection.send(body, token, expect=expect))  # type: ignore[arg-type]  # no file slices
     while data:
         size = int.from_bytes(data[:4], "big")
         found.append(kafka07.decode_request(data[4 : 4 + size]))
@@ -67,7 +66,7 @@ def test_a_fetch_of_several_partitions_is_one_request_and_one_batch_each() -> No
     connection = Connection07()
     body = fetch_request({T0: FetchPosition(5, -1), T1: FetchPosition(0, -1)}, FetchLimits(max_partition_fetch_bytes=99))
     expected = kafka07.MultiFetchRequest07([kafka07.FetchRequest07("t", 0, 5, 99), kafka07.FetchRequest07("t", 1, 0, 99)])
-    assert sent(connection, FETCH, body, "token") == [expected]
+    assert sent(connection, body, "token") == [expected]
     data = message_set([b"a", b"bc"])
     both = [kafka07.FetchResponse07(0, data + b"\0\0"), kafka07.FetchResponse07(1, b"")]
     ((token, answer),) = answered(connection, kafka07.MultiFetchResponse07(0, both))
@@ -80,7 +79,7 @@ def test_a_fetch_of_several_partitions_is_one_request_and_one_batch_each() -> No
 
 def test_a_message_that_does_not_fit_is_told_as_one() -> None:
     connection = Connection07()
-    sent(connection, FETCH, fetch_request({T0: FetchPosition(0, -1)}, FetchLimits()), 1)
+    sent(connection, fetch_request({T0: FetchPosition(0, -1)}, FetchLimits()), 1)
     torn = kafka07.FetchResponse07(0, message_set([b"long" * 10])[:20])
     ((_, answer),) = answered(connection, kafka07.MultiFetchResponse07(0, [torn]))
     (found,) = read_fetch(answer, 0)  # type: ignore[arg-type]  # the answer to a fetch
@@ -90,7 +89,7 @@ def test_a_message_that_does_not_fit_is_told_as_one() -> None:
 def test_messages_are_confirmed_by_the_answer_to_a_question_behind_them() -> None:
     connection = Connection07()
     body = produce((T0, bytes(build(None, [b"a", b""], 0))), (T1, bytes(build([b"key"], [b"c"], 0))))
-    multi, question = sent(connection, PRODUCE, body, "token")
+    multi, question = sent(connection, body, "token")
     assert isinstance(multi, kafka07.MultiProduceRequest07)
     assert [(each.partition, [m.payload for m in messages(each.messages)]) for each in multi.produces] == [
         (0, [b"a", b""]),
@@ -106,14 +105,14 @@ def test_messages_are_confirmed_by_the_answer_to_a_question_behind_them() -> Non
 def test_without_acks_nothing_is_asked() -> None:
     connection = Connection07()
     body = produce((T0, bytes(build(None, [b"a"], 0))), acks=0)
-    assert sent(connection, PRODUCE, body, None, expect=False) == [kafka07.ProduceRequest07("t", 0, message_set([b"a"]))]
+    assert sent(connection, body, None, expect=False) == [kafka07.ProduceRequest07("t", 0, message_set([b"a"]))]
     assert not connection.unanswered
 
 
 @pytest.mark.parametrize("codec", [1, 2])
 def test_messages_are_compressed_together(codec: int) -> None:
     connection = Connection07(codec)
-    request, _ = sent(connection, PRODUCE, produce((T0, bytes(build(None, [b"a" * 50] * 20, 0)))), 1)
+    request, _ = sent(connection, produce((T0, bytes(build(None, [b"a" * 50] * 20, 0)))), 1)
     assert isinstance(request, kafka07.ProduceRequest07)
     assert len(request.messages) < 500
     assert [message.payload for message in messages(request.messages)] == [b"a" * 50] * 20
@@ -125,13 +124,13 @@ def test_messages_are_compressed_together(codec: int) -> None:
 )
 def test_what_messages_cannot_hold_is_said(batch: bytearray, sentence: str) -> None:
     with pytest.raises(NotSupported, match=sentence):
-        Connection07().send(PRODUCE, produce((T0, bytes(batch))), 1)
+        Connection07().send(produce((T0, bytes(batch))), 1)
 
 
 def test_places_are_asked_one_by_one_and_answered_together() -> None:
     connection = Connection07()
     body = list_offsets_request({T0: -1, T1: 1_000}, read_committed=False, timeout_ms=1)
-    found = sent(connection, LIST_OFFSETS, body, "token")
+    found = sent(connection, body, "token")
     assert found == [kafka07.OffsetsRequest07("t", 0, -1, 1), kafka07.OffsetsRequest07("t", 1, 1_000, 1)]
     assert not answered(connection, kafka07.OffsetsResponse07(0, [70]))
     ((_, answer),) = answered(connection, kafka07.OffsetsResponse07(0, []))
@@ -140,15 +139,15 @@ def test_places_are_asked_one_by_one_and_answered_together() -> None:
 
 def test_what_0_7_has_not_is_refused_and_answers_out_of_turn_end_the_connection() -> None:
     with pytest.raises(NotSupported):
-        Connection07().send(METADATA, MetadataRequest(topics=[]), 1)
+        Connection07().send(MetadataRequest(topics=[]), 1)
     with pytest.raises(ConnectionFailed, match="without a request"):
         answered(Connection07(), kafka07.OffsetsResponse07(0, []))
 
 
 def test_what_was_produced_and_not_confirmed_is_not_sent_again_by_itself() -> None:
     connection = Connection07()
-    sent(connection, PRODUCE, produce((T0, bytes(build(None, [b"a"], 0)))), 1)
-    sent(connection, LIST_OFFSETS, list_offsets_request({T0: -1}, read_committed=False, timeout_ms=1), 2)
+    sent(connection, produce((T0, bytes(build(None, [b"a"], 0)))), 1)
+    sent(connection, list_offsets_request({T0: -1}, read_committed=False, timeout_ms=1), 2)
     broken = ConnectionFailed("It broke.")
     of_produce, of_offsets = (connection.failure(each, broken) for each in connection.unanswered)
     assert isinstance(of_produce, ConnectionFailed)

@@ -30,7 +30,7 @@ def state(machine: ProducerTransactions) -> str:
 
 
 def key(machine: ProducerTransactions) -> Hashable:
-    flags = machine._has_begun, machine._end_asked, machine._id_forgotten, machine._sequence_lost, bool(machine._tried)
+    flags = machine._has_begun, machine._end_asked, machine._id_forgotten, machine.needs_epoch, bool(machine._tried)
     return machine.phase, type(machine.failure), flags
 
 

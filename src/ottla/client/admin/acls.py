@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ottla.client.arguments import each_is
@@ -55,15 +55,15 @@ def create_request(rules: Iterable[AclRule]) -> CreateAclsRequest:
     return CreateAclsRequest(
         creations=[
             CreateAclsRequest.AclCreation(
-                resource_type=_number(RESOURCES, rule.resource),
+                resource_type=resource,
                 resource_name=rule.name,
-                resource_pattern_type=_number(PATTERNS, rule.pattern),
+                resource_pattern_type=pattern,
                 principal=rule.principal,
                 host=rule.host,
-                operation=_number(OPERATIONS, rule.operation),
-                permission_type=_number(PERMISSIONS, rule.permission),
+                operation=operation,
+                permission_type=permission,
             )
-            for rule in each_is(AclRule, "rules", rules)
+            for rule, resource, pattern, operation, permission in _numbered(rules)
         ]
     )
 
@@ -90,19 +90,7 @@ def describe_request(principal: str | None, resource: str | None, name: str | No
 def read_rules(answer: DescribeAclsResponse) -> list[AclRule]:
     """Return the ACLs, sorted. Raises `BrokerError`."""
     raise_for(answer.error_code, "Describing ACLs", answer.error_message)
-    return sorted(
-        AclRule(
-            acl.principal,
-            _word(OPERATIONS, acl.operation),
-            _word(RESOURCES, found.resource_type),
-            found.resource_name,
-            _word(PATTERNS, found.pattern_type),
-            acl.host,
-            _word(PERMISSIONS, acl.permission_type),
-        )
-        for found in answer.resources
-        for acl in found.acls
-    )
+    return sorted(_rule(acl, found) for found in answer.resources for acl in found.acls)
 
 
 def delete_request(rules: Iterable[AclRule]) -> DeleteAclsRequest:
@@ -110,15 +98,15 @@ def delete_request(rules: Iterable[AclRule]) -> DeleteAclsRequest:
     return DeleteAclsRequest(
         filters=[
             DeleteAclsRequest.DeleteAclsFilter(
-                resource_type_filter=_number(RESOURCES, rule.resource),
+                resource_type_filter=resource,
                 resource_name_filter=rule.name,
-                pattern_type_filter=_number(PATTERNS, rule.pattern),
+                pattern_type_filter=pattern,
                 principal_filter=rule.principal,
                 host_filter=rule.host,
-                operation=_number(OPERATIONS, rule.operation),
-                permission_type=_number(PERMISSIONS, rule.permission),
+                operation=operation,
+                permission_type=permission,
             )
-            for rule in each_is(AclRule, "rules", rules)
+            for rule, resource, pattern, operation, permission in _numbered(rules)
         ]
     )
 
@@ -128,19 +116,33 @@ def read_deleted(answer: DeleteAclsResponse) -> list[AclRule]:
     deleted = []
     for result in answer.filter_results:
         raise_for(result.error_code, "Deleting ACLs", result.error_message)
-        deleted += [
-            AclRule(
-                acl.principal,
-                _word(OPERATIONS, acl.operation),
-                _word(RESOURCES, acl.resource_type),
-                acl.resource_name,
-                _word(PATTERNS, acl.pattern_type),
-                acl.host,
-                _word(PERMISSIONS, acl.permission_type),
-            )
-            for acl in result.matching_acls
-        ]
+        deleted += [_rule(acl, acl) for acl in result.matching_acls]
     return sorted(deleted)
+
+
+MatchingAcl = DeleteAclsResponse.DeleteAclsMatchingAcl
+
+
+def _rule(
+    acl: DescribeAclsResponse.AclDescription | MatchingAcl, of: DescribeAclsResponse.DescribeAclsResource | MatchingAcl
+) -> AclRule:
+    """Return an ACL of an answer. `of` is its resource."""
+    return AclRule(
+        acl.principal,
+        _word(OPERATIONS, acl.operation),
+        _word(RESOURCES, of.resource_type),
+        of.resource_name,
+        _word(PATTERNS, of.pattern_type),
+        acl.host,
+        _word(PERMISSIONS, acl.permission_type),
+    )
+
+
+def _numbered(rules: Iterable[AclRule]) -> Iterator[tuple[AclRule, int, int, int, int]]:
+    """Yield (rule, Kafka's numbers of its resource, pattern, operation and permission). Raises `SettingError`."""
+    for rule in each_is(AclRule, "rules", rules):
+        resource, pattern = _number(RESOURCES, rule.resource), _number(PATTERNS, rule.pattern)
+        yield rule, resource, pattern, _number(OPERATIONS, rule.operation), _number(PERMISSIONS, rule.permission)
 
 
 def _number(words: dict[str, int], word: str) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ottla.client.arguments import several
-from ottla.client.consumer.list_offsets import by_topic
+from ottla.client.consumer.list_offsets import by_topic, indexes
 from ottla.client.errors import raise_for
 from ottla.client.types import TopicPartition
 from ottla.wire.api.alter_partition_reassignments import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
@@ -60,14 +60,14 @@ class LogDir(NamedTuple):
 
 
 def reassignments_request(
-    targets: Mapping[TopicPartition, Sequence[int] | None], timeout_ms: int
+    targets: Mapping[TopicPartition, list[int] | None], timeout_ms: int
 ) -> AlterPartitionReassignmentsRequest:
     """Build the request. `targets` maps partitions to their new replicas, the preferred leader first; None cancels the move."""
     partition = AlterPartitionReassignmentsRequest.ReassignablePartition
     topics = [
         AlterPartitionReassignmentsRequest.ReassignableTopic(
             name=topic,
-            partitions=[partition(partition_index=each.partition, replicas=_listed(targets[each])) for each in partitions],
+            partitions=[partition(partition_index=each.partition, replicas=targets[each]) for each in partitions],
         )
         for topic, partitions in by_topic(targets)
     ]
@@ -77,10 +77,6 @@ def reassignments_request(
 def checked_replicas(given: Sequence[int] | None) -> list[int] | None:
     """Return `given` as a list of node ids; None stays None. Raises `TypeError`."""
     return None if given is None else several("The replicas of a partition", given)
-
-
-def _listed(replicas: Sequence[int] | None) -> list[int] | None:
-    return None if replicas is None else list(replicas)
 
 
 def check_reassigned(answer: AlterPartitionReassignmentsResponse) -> None:
@@ -94,10 +90,7 @@ def check_reassigned(answer: AlterPartitionReassignmentsResponse) -> None:
 def list_reassignments_request(partitions: Iterable[TopicPartition] | None, timeout_ms: int) -> ListPartitionReassignmentsRequest:
     """Build the request for the reassignments of `partitions`; None means of all partitions."""
     topic = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
-    topics = None
-    if partitions is not None:
-        grouped = by_topic(dict.fromkeys(partitions))
-        topics = [topic(name=name, partition_indexes=[each.partition for each in some]) for name, some in grouped]
+    topics = None if partitions is None else [topic(name=name, partition_indexes=some) for name, some in indexes(set(partitions))]
     return ListPartitionReassignmentsRequest(topics=topics, timeout_ms=timeout_ms)
 
 
@@ -115,12 +108,8 @@ def read_reassignments(answer: ListPartitionReassignmentsResponse) -> dict[Topic
 
 def elect_request(partitions: Iterable[TopicPartition] | None, timeout_ms: int, *, unclean: bool) -> ElectLeadersRequest:
     """Build the request that elects the leaders of `partitions`; None means of all partitions."""
-    asked = None
-    if partitions is not None:
-        grouped = by_topic(dict.fromkeys(partitions))
-        asked = [
-            ElectLeadersRequest.TopicPartitions(topic=name, partitions=[each.partition for each in some]) for name, some in grouped
-        ]
+    topic = ElectLeadersRequest.TopicPartitions
+    asked = None if partitions is None else [topic(topic=name, partitions=some) for name, some in indexes(set(partitions))]
     kind = UNCLEAN if unclean else PREFERRED
     return ElectLeadersRequest(election_type=kind, topic_partitions=asked, timeout_ms=timeout_ms)
 
@@ -140,11 +129,8 @@ def read_elected(answer: ElectLeadersResponse) -> list[TopicPartition]:
 
 def log_dirs_request(partitions: Iterable[TopicPartition] | None) -> DescribeLogDirsRequest:
     """Build the request for log directories with the replicas of `partitions`; None means of all partitions."""
-    topics = None
-    if partitions is not None:
-        grouped = by_topic(dict.fromkeys(partitions))
-        topic = DescribeLogDirsRequest.DescribableLogDirTopic
-        topics = [topic(topic=name, partitions=[each.partition for each in some]) for name, some in grouped]
+    topic = DescribeLogDirsRequest.DescribableLogDirTopic
+    topics = None if partitions is None else [topic(topic=name, partitions=some) for name, some in indexes(set(partitions))]
     return DescribeLogDirsRequest(topics=topics)
 
 

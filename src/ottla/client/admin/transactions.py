@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ottla.client.consumer.list_offsets import by_topic
+from ottla.client.consumer.list_offsets import indexes
 from ottla.client.errors import KafkaError, raise_for
 from ottla.client.types import TopicPartition
 from ottla.wire.api.describe_producers import DescribeProducersRequest, DescribeProducersResponse
@@ -124,9 +124,7 @@ def read_descriptions(answer: DescribeTransactionsResponse, coordinator_id: int)
 
 def describe_producers_request(wanted: Mapping[TopicPartition, None]) -> DescribeProducersRequest:
     topic = DescribeProducersRequest.TopicRequest
-    return DescribeProducersRequest(
-        topics=[topic(name=name, partition_indexes=[where.partition for where in group]) for name, group in by_topic(wanted)]
-    )
+    return DescribeProducersRequest(topics=[topic(name=name, partition_indexes=some) for name, some in indexes(wanted)])
 
 
 def read_producers(answer: DescribeProducersResponse) -> Iterator[tuple[TopicPartition, int, list[ActiveProducer]]]:

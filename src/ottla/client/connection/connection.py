@@ -94,7 +94,7 @@ class ClientConnection:
         Pass its answer to `greeted`.
         """
         body = ApiVersionsRequest(client_software_name="ottla", client_software_version=VERSION)
-        return self._encode(API_VERSIONS, version, body, token, expect=True)
+        return self._encode(version, body, token, expect=True)
 
     def greeted(self, body: ApiVersionsResponse) -> bool:
         """Process the answer to `hello`, and return whether the broker understood the request.
@@ -109,19 +109,19 @@ class ClientConnection:
         self.features = {feature.name: feature.max_version_level for feature in body.finalized_features}
         return True
 
-    def send(self, api_key: int, body: Message, token: object, *, expect: bool = True, most: int | None = None) -> list[Part]:
+    def send(self, body: Message, token: object, *, expect: bool = True, most: int | None = None) -> list[Part]:
         """Return the buffers of a request, in the highest version that client and broker share, at most version `most`.
 
         With `expect=False` the broker sends no answer (acks=0). Raises `NotSupported` if there is no shared version, and
         `SettingError` for a value that no version can encode.
         """
-        version = self.versions.get(api_key)
+        version = self.versions.get(body.WIRE.key)
         if version is None:
-            raise not_shared(api_key)
+            raise not_shared(body.WIRE.key)
         if most is not None:
             version = min(version, most)
         try:
-            return self._encode(api_key, version, fitted(version, body), token, expect=expect)
+            return self._encode(version, fitted(version, body), token, expect=expect)
         except Unencodable as error:
             raise _unsent(body, error) from error
 
@@ -129,11 +129,11 @@ class ClientConnection:
         """Register a request that the caller sends as a whole frame. Its answer is returned as a frame without the size field."""
         self._sent.append(InFlight(0, PASSED_ON, 0, token))
 
-    def _encode(self, api_key: int, version: int, body: Message, token: object, *, expect: bool) -> list[Part]:
+    def _encode(self, version: int, body: Message, token: object, *, expect: bool) -> list[Part]:
         self._next_id = (self._next_id + 1) & 0x7FFFFFFF
-        parts = encode_request(FrameHeader(api_key, version, self._next_id, self._client_id), body)
+        parts = encode_request(FrameHeader(body.WIRE.key, version, self._next_id, self._client_id), body)
         if expect:
-            self._sent.append(InFlight(self._next_id, api_key, version, token))
+            self._sent.append(InFlight(self._next_id, body.WIRE.key, version, token))
         return parts
 
     def buffer(self) -> memoryview:

@@ -107,18 +107,15 @@ def not_shared(api_key: int) -> NotSupported:
 
 _INSTEAD = {
     DESCRIBE_PRODUCERS: "DescribeProducers needs Kafka 2.8 or newer. Give the producer's id and epochs, or use a newer broker.",
-    LIST_TRANSACTIONS: "listing and describing transactions needs Kafka 3.0 or newer.",
-    DESCRIBE_TRANSACTIONS: "listing and describing transactions needs Kafka 3.0 or newer.",
-    DESCRIBE_ACLS: "ACLs of prefixed patterns need Kafka 2.0 or newer.",
-    CREATE_ACLS: "ACLs of prefixed patterns need Kafka 2.0 or newer.",
-    DELETE_ACLS: "ACLs of prefixed patterns need Kafka 2.0 or newer.",
+    **dict.fromkeys((LIST_TRANSACTIONS, DESCRIBE_TRANSACTIONS), "listing and describing transactions needs Kafka 3.0 or newer."),
+    **dict.fromkeys((DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS), "ACLs of prefixed patterns need Kafka 2.0 or newer."),
     UPDATE_FEATURES: "features need Kafka 2.7 or newer.",
-    DESCRIBE_CLIENT_QUOTAS: "quota requests need Kafka 2.6 or newer.",
-    ALTER_CLIENT_QUOTAS: "quota requests need Kafka 2.6 or newer.",
+    **dict.fromkeys((DESCRIBE_CLIENT_QUOTAS, ALTER_CLIENT_QUOTAS), "quota requests need Kafka 2.6 or newer."),
     DESCRIBE_LOG_DIRS: "log directories need Kafka 1.0 or newer.",
     ELECT_LEADERS: "leader elections need Kafka 2.2 or newer.",
-    ALTER_PARTITION_REASSIGNMENTS: "partition reassignments need Kafka 2.4 or newer.",
-    LIST_PARTITION_REASSIGNMENTS: "partition reassignments need Kafka 2.4 or newer.",
+    **dict.fromkeys(
+        (ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS), "partition reassignments need Kafka 2.4 or newer."
+    ),
     SASL_HANDSHAKE: "SASL needs Kafka 0.10 or newer. Use security_protocol=SSL or PLAINTEXT, or a newer broker.",
     SASL_AUTHENTICATE: "SaslAuthenticate needs Kafka 1.0 or newer.",
     JOIN_GROUP: "consumer groups need Kafka 0.9 or newer. Call assign(), or use a newer broker.",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.client.arguments import by_place, committed
-from ottla.client.consumer.list_offsets import by_topic
+from ottla.client.consumer.list_offsets import by_topic, indexes
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # imported here, because admin clients import this module too
     from ottla.client.producer.partition_queue import Identity
 
 NOTHING_COMMITTED = -1
+Part = TypeVar("Part")
 
 
 def committable(offsets: Mapping[Place, OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -26,29 +27,28 @@ def committable(offsets: Mapping[Place, OffsetAndMetadata | int]) -> dict[TopicP
 
 def commit_request(member: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetCommitRequest:
     """Build the request that commits `offsets` as a member, or for a group without members."""
-    partition = OffsetCommitRequest.OffsetCommitRequestPartition
-    topics = [
-        OffsetCommitRequest.OffsetCommitRequestTopic(
-            name=topic,
-            partitions=[
-                partition(
-                    partition_index=where.partition,
-                    committed_offset=offsets[where].offset,
-                    committed_leader_epoch=offsets[where].leader_epoch,
-                    committed_metadata=offsets[where].metadata,
-                )
-                for where in group
-            ],
-        )
-        for topic, group in by_topic(offsets)
-    ]
+    topic, partition = OffsetCommitRequest.OffsetCommitRequestTopic, OffsetCommitRequest.OffsetCommitRequestPartition
     return OffsetCommitRequest(
         group_id=member.group_id,
         generation_id_or_member_epoch=member.generation_id,
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
-        topics=topics,
+        topics=[topic(name=name, partitions=_parts(partition, group, offsets)) for name, group in by_topic(offsets)],
     )
+
+
+def _parts(
+    partition: Callable[..., Part], group: Iterable[TopicPartition], offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> list[Part]:
+    return [
+        partition(
+            partition_index=where.partition,
+            committed_offset=offsets[where].offset,
+            committed_leader_epoch=offsets[where].leader_epoch,
+            committed_metadata=offsets[where].metadata,
+        )
+        for where in group
+    ]
 
 
 def transaction_commit_request(
@@ -58,22 +58,7 @@ def transaction_commit_request(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> TxnOffsetCommitRequest:
     """Build the request that commits `offsets` of a group as part of a producer's transaction (KIP-98, 447)."""
-    partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
-    topics = [
-        TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
-            name=topic,
-            partitions=[
-                partition(
-                    partition_index=where.partition,
-                    committed_offset=offsets[where].offset,
-                    committed_leader_epoch=offsets[where].leader_epoch,
-                    committed_metadata=offsets[where].metadata,
-                )
-                for where in group
-            ],
-        )
-        for topic, group in by_topic(offsets)
-    ]
+    topic, partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic, TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
     return TxnOffsetCommitRequest(
         transactional_id=transactional_id,
         group_id=member.group_id,
@@ -82,18 +67,11 @@ def transaction_commit_request(
         generation_id_or_member_epoch=member.generation_id,
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
-        topics=topics,
+        topics=[topic(name=name, partitions=_parts(partition, group, offsets)) for name, group in by_topic(offsets)],
     )
 
 
-def read_transaction_commit(answer: TxnOffsetCommitResponse) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield (partition, error code) for each partition in the answer."""
-    for topic in answer.topics:
-        for part in topic.partitions:
-            yield TopicPartition(topic.name, part.partition_index), part.error_code
-
-
-def read_commit(answer: OffsetCommitResponse) -> Iterator[tuple[TopicPartition, int]]:
+def read_commit(answer: OffsetCommitResponse | TxnOffsetCommitResponse) -> Iterator[tuple[TopicPartition, int]]:
     """Yield (partition, error code) for each partition in the answer."""
     for topic in answer.topics:
         for part in topic.partitions:
@@ -105,9 +83,7 @@ def fetch_offsets_request(
 ) -> OffsetFetchRequest:
     """Build the request for the committed offsets of `partitions`; None means of all partitions."""
     topic = OffsetFetchRequest.OffsetFetchRequestTopic
-    topics = None
-    if partitions is not None:
-        topics = [topic(name=name, partition_indexes=[where.partition for where in group]) for name, group in by_topic(partitions)]
+    topics = None if partitions is None else [topic(name=name, partition_indexes=some) for name, some in indexes(partitions)]
     return OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=require_stable)
 
 

@@ -19,6 +19,12 @@ def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[T
         yield topic, list(group)
 
 
+def indexes(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[int]]]:
+    """Yield (topic, the numbers of its partitions)."""
+    for topic, group in by_topic(partitions):
+        yield topic, [where.partition for where in group]
+
+
 def list_offsets_request(wanted: Mapping[TopicPartition, int], *, read_committed: bool, timeout_ms: int) -> ListOffsetsRequest:
     """Build the request. `wanted` maps each partition to a timestamp in ms, or to EARLIEST_, LATEST_ or MAX_TIMESTAMP."""
     partition = ListOffsetsRequest.ListOffsetsPartition

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
-from ottla.client.connection.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from ottla.client.connection.versions import JOIN_GROUP, SYNC_GROUP
 from ottla.client.consumer.assignors import NO_GENERATION, STRATEGIES, MemberSubscription
 from ottla.client.consumer.subscription_bytes import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from ottla.client.errors import KafkaError, broker_error
@@ -57,9 +57,12 @@ class Phase(Enum):
 class Ask(NamedTuple):
     """Send this request to the coordinator, and pass the answer to `answered`."""
 
-    api_key: int
     body: Message
     timeout_ms: int
+
+    @property
+    def api_key(self) -> int:
+        return self.body.WIRE.key
 
 
 class Revoke(NamedTuple):
@@ -164,7 +167,7 @@ class Membership:
             protocol_type=PROTOCOL_TYPE,
             protocols=[offered(name=name, metadata=metadata) for name in settings.partition_assignment_strategy],
         )
-        return Ask(JOIN_GROUP, body, settings.max_poll_interval_ms + JOIN_SLACK_MS)
+        return Ask(body, settings.max_poll_interval_ms + JOIN_SLACK_MS)
 
     def _next_planning(self, now_ms: int) -> Step:
         return Lead(sorted({topic for member in self._members.values() for topic in member.topics}))
@@ -185,7 +188,7 @@ class Membership:
             protocol_name=self.protocol,
             assignments=[share(member_id=member, assignment=encode_assignment(parts)) for member, parts in self._shares.items()],
         )
-        return Ask(SYNC_GROUP, body, self.settings.max_poll_interval_ms + JOIN_SLACK_MS)
+        return Ask(body, self.settings.max_poll_interval_ms + JOIN_SLACK_MS)
 
     def _next_adopt(self, now_ms: int) -> Step:
         target = set(self._target)
@@ -219,7 +222,7 @@ class Membership:
             member_id=self.member_id,
             group_instance_id=self.settings.group_instance_id,
         )
-        return Ask(HEARTBEAT, body, min(self.settings.request_timeout_ms, self.settings.session_timeout_ms))
+        return Ask(body, min(self.settings.request_timeout_ms, self.settings.session_timeout_ms))
 
     _STEPS: ClassVar[dict[Phase, Callable[[Membership, int], Step]]] = {
         Phase.OUT: _next_out,
@@ -321,4 +324,4 @@ class Membership:
             return None
         member = LeaveGroupRequest.MemberIdentity(member_id=member_id)
         body = LeaveGroupRequest(group_id=self.group_id, members=[member])
-        return Ask(LEAVE_GROUP, body, self.settings.request_timeout_ms)
+        return Ask(body, self.settings.request_timeout_ms)

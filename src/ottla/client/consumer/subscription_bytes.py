@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from ottla.client.consumer.assignors import MemberSubscription
-from ottla.client.consumer.list_offsets import by_topic
+from ottla.client.consumer.list_offsets import indexes
 from ottla.client.errors import KafkaError
 from ottla.client.types import TopicPartition
 from ottla.ports import Buffer
@@ -24,8 +24,7 @@ M = TypeVar("M", bound=Message)
 def encode_subscription(subscription: MemberSubscription) -> bytes:
     """Encode a member's subscription, for its JoinGroup request."""
     owned = [
-        ConsumerProtocolSubscription.TopicPartition(topic=topic, partitions=[where.partition for where in group])
-        for topic, group in by_topic(subscription.owned)
+        ConsumerProtocolSubscription.TopicPartition(topic=topic, partitions=some) for topic, some in indexes(subscription.owned)
     ]
     body = ConsumerProtocolSubscription(
         topics=sorted(subscription.topics), owned_partitions=owned, generation_id=subscription.generation_id
@@ -42,10 +41,7 @@ def decode_subscription(data: Buffer, group_instance_id: str | None = None) -> M
 
 def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
     """Encode a member's partitions, for the leader's SyncGroup request."""
-    assigned = [
-        ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=[where.partition for where in group])
-        for topic, group in by_topic(partitions)
-    ]
+    assigned = [ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=some) for topic, some in indexes(partitions)]
     return ASSIGNMENT_VERSION.to_bytes(2, "big") + encode(
         ConsumerProtocolAssignment(assigned_partitions=assigned), ASSIGNMENT_VERSION
     )

@@ -32,6 +32,7 @@ from enum import Enum
 from typing import Final, Protocol
 
 from ottla.client.arguments import shown
+from ottla.client.consumer.list_offsets import indexes
 from ottla.client.errors import KafkaError, ProducerFenced, TransactionAbortable, TransactionError, TransactionFailed
 from ottla.client.producer.partition_queue import Identity
 from ottla.client.types import ConsumerGroupMetadata, TopicPartition
@@ -120,7 +121,8 @@ class ProducerTransactions:
         self._tried: set[TopicPartition] = set()
         self._tried_group: str | None = None
         self._has_begun = self._end_asked = self._id_forgotten = False
-        self._sequence_lost = False
+        self.needs_epoch = False
+        """Whether `init_request` must be sent before the next transaction."""
 
     # --- the user's calls
 
@@ -238,15 +240,12 @@ class ProducerTransactions:
     def add_request(self, partitions: Iterable[TopicPartition]) -> AddPartitionsToTxnRequest:
         """Build the request that adds partitions to the transaction."""
         assert self.identity is not None
-        topics: dict[str, list[int]] = {}
-        for where in sorted(partitions):
-            topics.setdefault(where.topic, []).append(where.partition)
         topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         return AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=self.identity.producer_id,
             v3_and_below_producer_epoch=self.identity.producer_epoch,
-            v3_and_below_topics=[topic(name=name, partitions=indexes) for name, indexes in topics.items()],
+            v3_and_below_topics=[topic(name=name, partitions=some) for name, some in indexes(partitions)],
         )
 
     def added(self, partitions: Iterable[TopicPartition] = ()) -> None:
@@ -259,7 +258,7 @@ class ProducerTransactions:
 
     def sequence_lost(self) -> None:
         """Require another epoch before the next transaction, because a batch with a sequence number may not have been written."""
-        self._sequence_lost = True
+        self.needs_epoch = True
 
     def refused(self, error: KafkaError, *, by_coordinator: bool = False) -> TransactionError:
         """Convert an error that is not retriable to a transaction error, store that as `failure`, and return it.
@@ -279,7 +278,7 @@ class ProducerTransactions:
         if by_coordinator and self.phase is TransactionPhase.COMMITTING:
             self._end_asked = False
         if error.code == codes.INVALID_PRODUCER_ID_MAPPING and by_coordinator and not self._id_forgotten:
-            self._id_forgotten = self._sequence_lost = True
+            self._id_forgotten = self.needs_epoch = True
         elif fenced:
             self.failure = ProducerFenced(
                 f"Another producer with {name} fenced this one, or a transaction was open for longer than "
@@ -291,7 +290,7 @@ class ProducerTransactions:
         if isinstance(self.failure, TransactionFailed):
             self.when_failed(self.failure)
             return self.failure
-        judged = self._abortable(error)
+        judged = TransactionAbortable("The transaction cannot be committed: abort it, and begin it again.", error)
         if self.failure is None:
             self.failure = judged
             self.when_failed(judged)
@@ -301,10 +300,6 @@ class ProducerTransactions:
         """Return whether a commit was too late, because brokers had aborted the transaction. An abort can then end it."""
         committing = by_coordinator and self.phase is TransactionPhase.COMMITTING
         return committing and self.implicit and error.code == codes.INVALID_TXN_STATE
-
-    @staticmethod
-    def _abortable(error: KafkaError) -> TransactionAbortable:
-        return TransactionAbortable("The transaction cannot be committed: abort it, and begin it again.", error)
 
     # --- requests to the coordinator
 
@@ -324,7 +319,7 @@ class ProducerTransactions:
     def initialized(self, answer: InitProducerIdResponse) -> None:
         """Process the answer to `init_request`."""
         self.identity = Identity(answer.producer_id, answer.producer_epoch)
-        self._sequence_lost = False
+        self.needs_epoch = False
         if self.phase is TransactionPhase.UNINITIALIZED:
             self.phase = TransactionPhase.READY
             self.failure = None
@@ -351,7 +346,7 @@ class ProducerTransactions:
         Return whether the transaction has ended; otherwise the caller raises the answer's error.
         """
         if self.phase is TransactionPhase.ABORTING and answer.error_code == codes.INVALID_PRODUCER_ID_MAPPING:
-            self._id_forgotten = self._sequence_lost = True
+            self._id_forgotten = self.needs_epoch = True
             return True
         if answer.error_code:
             return False
@@ -359,13 +354,8 @@ class ProducerTransactions:
         self.not_begun()
         if answer.producer_id >= 0:
             self.identity = Identity(answer.producer_id, answer.producer_epoch)
-            self._sequence_lost = False
+            self.needs_epoch = False
         return True
-
-    @property
-    def needs_epoch(self) -> bool:
-        """Return whether `init_request` must be sent before the next transaction."""
-        return self._sequence_lost
 
     def ended(self) -> None:
         """Reset the state after the end of a transaction, so that the next one can begin."""

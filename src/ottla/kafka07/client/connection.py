@@ -86,7 +86,7 @@ class Connection07(ClientConnection):
         unconfirmed.__cause__ = error
         return unconfirmed
 
-    def send(self, api_key: int, body: Message, token: object, *, expect: bool = True, most: int | None = None) -> list[Part]:
+    def send(self, body: Message, token: object, *, expect: bool = True, most: int | None = None) -> list[Part]:
         """Return the buffers to send for today's request `body`. Raises `NotSupported` if 0.7 has no such request."""
         if isinstance(body, FetchRequest):
             asked = requests.fetches(body)
@@ -95,13 +95,13 @@ class Connection07(ClientConnection):
         elif isinstance(body, ListOffsetsRequest):
             asked = requests.lookups(body)
         else:
-            raise not_shared(api_key)
+            raise not_shared(body.WIRE.key)
         try:
             parts: list[Part] = [framed(request) for request in asked.requests]
         except Unencodable as error:
             raise NotSupported(f"Kafka 0.7 does not support this request: {error}") from error
         if asked.answers:
-            self._expected.append(Expected(InFlight(0, api_key, 0, token), asked))
+            self._expected.append(Expected(InFlight(0, body.WIRE.key, 0, token), asked))
         return parts
 
     def pass_on(self, token: object) -> None:

@@ -11,6 +11,8 @@ from typing import Self, TypeVar
 
 from ottla.client.errors import Closed, KafkaError
 
+CLOSED = "The client is closed: create a new one."
+
 Result = TypeVar("Result")
 
 
@@ -52,18 +54,20 @@ class BackgroundLoop:
         Raises `Closed` after `stop` and in a forked child. Raises `KafkaError` if called by a callback, which runs on the loop's
         own thread.
         """
-        if (refused := self._refusal()) is not None:
+        try:
+            self.check_process()
+            self.check_thread()
+            with self._lock:
+                if self._stopped:
+                    raise Closed(CLOSED)
+                running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except KafkaError:
             work.close()
-            raise refused
-        with self._lock:
-            if self._stopped:
-                work.close()
-                raise self._closed()
-            running = asyncio.run_coroutine_threadsafe(work, self._loop)
+            raise
         try:
             return running.result()
         except CancelledError:
-            raise self._closed() from None
+            raise Closed(CLOSED) from None
         except BaseException:
             running.cancel()
             raise
@@ -74,36 +78,17 @@ class BackgroundLoop:
         Called before a lock is taken, because the parent may have held the lock at the fork.
         """
         if self.is_forked:
-            raise self._elsewhere()
-
-    @staticmethod
-    def _elsewhere() -> Closed:
-        return Closed("The client belongs to the process that created it: create another one in a forked child.")
+            raise Closed("The client belongs to the process that created it: create another one in a forked child.")
 
     def check_thread(self) -> None:
         """Raise `KafkaError` on the loop's own thread. A call that waits for the loop would never return there."""
         if not self.is_forked and threading.current_thread() is self._thread:
-            raise self._own_thread()
-
-    @staticmethod
-    def _own_thread() -> KafkaError:
-        return KafkaError("A callback cannot call its own client, which would wait for itself: call it on another thread.")
-
-    def _refusal(self) -> KafkaError | None:
-        if self.is_forked:
-            return self._elsewhere()
-        if threading.current_thread() is self._thread:
-            return self._own_thread()
-        return None
+            raise KafkaError("A callback cannot call its own client, which would wait for itself: call it on another thread.")
 
     @property
     def is_forked(self) -> bool:
         """Return whether this process is a forked child of the process that made the loop."""
         return self._forks != BackgroundLoop._count
-
-    @staticmethod
-    def _closed() -> Closed:
-        return Closed("The client is closed: create a new one.")
 
     def do(self, function: Callable[[], Result]) -> Result:
         """Call a function on the loop and return its result. Raises as `run`."""

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from typing import TypeVar
 
 from ottla.client.connection.connection import AnswerBody
 from ottla.client.connection.metadata import NO_LEADER, Metadata, metadata_request
-from ottla.client.connection.versions import METADATA
 from ottla.client.errors import (
     AuthenticationFailed,
     Closed,
@@ -29,13 +28,10 @@ from ottla.client.settings.clients import ClientSettings
 from ottla.client.types import TopicPartition
 from ottla.net.client.connection_log import ConnectionLog
 from ottla.net.client.failures import none_reached
-from ottla.net.client.link import Link
+from ottla.net.client.link import Link, security_of
 from ottla.net.client.tasks import Tasks
 from ottla.wire.errors import LEADER_NOT_AVAILABLE
 from ottla.wire.schema import Message
-
-if TYPE_CHECKING:  # imported when needed: plain connections use no SASL
-    from ottla.net.client.security import Security
 
 CONTROL, FETCH_LANE, GROUP_LANE = "control", "fetch", "group"
 Result = TypeVar("Result")
@@ -44,15 +40,6 @@ Result = TypeVar("Result")
 def now_ms() -> int:
     """Return the time in ms of the monotonic clock, which all deadlines use."""
     return int(time.monotonic() * 1000)
-
-
-def _security_of(settings: ClientSettings) -> Security | None:
-    """Return the security of these settings; None for plain connections without SASL. Raises `SettingError`."""
-    if not (settings.uses_tls or settings.uses_sasl):
-        return None
-    from ottla.net.client.security import Security
-
-    return Security(settings)
 
 
 class ClusterLinks:
@@ -68,7 +55,7 @@ class ClusterLinks:
         self.is_stale = False
         """Whether metadata is known to be outdated."""
         self.settings = settings
-        self._security = _security_of(settings)
+        self._security = security_of(settings)
         self._bootstrap = parse_servers(settings.bootstrap_servers)
         self._links: dict[tuple[str, int], asyncio.Future[Link]] = {}
         self._firsts: list[asyncio.Future[Link]] = []
@@ -180,21 +167,32 @@ class ClusterLinks:
         settings = self.settings
         return Link.open(host, port, settings.client_id, settings.request_timeout_ms, settings.api_version, self._security)
 
-    async def ask(
-        self, node_id: int, api_key: int, body: Message, *, lane: str = CONTROL, timeout_ms: int | None = None
-    ) -> AnswerBody:
+    async def ask(self, node_id: int, body: Message, *, lane: str = CONTROL, timeout_ms: int | None = None) -> AnswerBody:
         """Send one request to one broker, without retries."""
         link = await self.link(node_id, lane)
-        return await link.ask(api_key, body, timeout_ms or self.settings.request_timeout_ms)
+        return await link.ask(body, timeout_ms or self.settings.request_timeout_ms)
 
-    async def ask_any(self, api_key: int, body: Message) -> AnswerBody:
+    async def ask_any(self, body: Message) -> AnswerBody:
         """Send one request to any broker, without retries."""
         link = await self.any_link()
-        return await link.ask(api_key, body, self.settings.request_timeout_ms)
+        return await link.ask(body, self.settings.request_timeout_ms)
+
+    async def ask_each(self, body: Message, node_ids: Sequence[int] | None = None) -> dict[int, AnswerBody]:
+        """Return the answers of these brokers, by node id, without retries. None means all brokers in fresh metadata."""
+        await self.refresh([])
+        nodes = sorted(self.metadata.nodes) if node_ids is None else node_ids
+        answers = await asyncio.gather(*(self.ask(node_id, body) for node_id in nodes))
+        return dict(zip(nodes, answers, strict=True))
+
+    async def controller(self) -> Link:
+        """Return the link to the controller in fresh metadata; to any broker while there is no controller."""
+        await self.refresh([])
+        node_id = self.metadata.controller_id
+        return await (self.any_link() if node_id < 0 else self.link(node_id))
 
     async def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> None:
         """Request the metadata of `topics`; None means of all topics."""
-        answer = await self.ask_any(METADATA, metadata_request(topics, allow_auto_topic_creation=create))
+        answer = await self.ask_any(metadata_request(topics, allow_auto_topic_creation=create))
         self.metadata.update(answer, whole=topics is None)
 
     def refresh_soon(self, topics: Iterable[str], then: Callable[[], None], failed: Callable[[KafkaError], None]) -> None:

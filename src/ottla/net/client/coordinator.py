@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from ottla.client.connection.connection import AnswerBody
-from ottla.client.connection.versions import FIND_COORDINATOR
+from ottla.client.connection.versions import FIND_COORDINATOR, OFFSET_COMMIT
 from ottla.client.errors import KafkaError, raise_for
 from ottla.client.types import Node
-from ottla.net.client.cluster import ClusterLinks
+from ottla.net.client.cluster import CONTROL, ClusterLinks
 from ottla.net.client.link import Link
 from ottla.wire import errors as codes
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.schema import Message
+
+log = logging.getLogger("ottla.client")
 
 GROUP, TRANSACTION = 0, 1
 NOUNS = {GROUP: "Group", TRANSACTION: "Transactional id"}
@@ -20,7 +23,18 @@ COORDINATOR_GONE = frozenset({codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAIL
 
 
 async def find_coordinator(cluster: ClusterLinks, key: str, key_type: int) -> int:
-    """Return the node id of the coordinator of `key`, a group or a transactional id. Raises `KafkaError`."""
+    """Return the node id of the coordinator of `key`, a group or a transactional id. Raises `KafkaError`.
+
+    Until 0.8.1, brokers store offsets in ZooKeeper and have no coordinators: any broker serves a group.
+    """
+    if key_type == GROUP:
+        link = await cluster.any_link()
+        if link.version(FIND_COORDINATOR) < 0 <= link.version(OFFSET_COMMIT):
+            if not cluster.metadata.nodes:
+                await cluster.refresh([])
+            if not cluster.metadata.nodes:
+                raise_for(codes.COORDINATOR_NOT_AVAILABLE, f"Group {key}")
+            return min(cluster.metadata.nodes)
     (node_id,) = await find_coordinators(cluster, [key], key_type)
     return node_id
 
@@ -30,7 +44,7 @@ async def find_coordinators(cluster: ClusterLinks, keys: Sequence[str], key_type
 
     Raises `KafkaError`; `NotSupported` for several keys if Kafka is older than 3.0.
     """
-    answer = await cluster.ask_any(FIND_COORDINATOR, FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type))
+    answer = await cluster.ask_any(FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type))
     grouped: dict[int, list[str]] = {}
     for key, found in [(found.key, found) for found in answer.coordinators] or [(keys[0], answer)]:
         raise_for(found.error_code, f"{NOUNS[key_type]} {key}", found.error_message)
@@ -47,23 +61,30 @@ class Coordinator:
         self._key, self._key_type = key, key_type
         self._node_id: int | None = None
 
-    async def link(self) -> Link:
+    def forget(self) -> None:
+        """Drop the known coordinator: the next request looks it up again."""
+        self._node_id = None
+
+    async def link(self, lane: str = CONTROL) -> Link:
         """Return the link to the coordinator. Raises `KafkaError`."""
         if self._node_id is None:
             self._node_id = await find_coordinator(self._cluster, self._key, self._key_type)
+            log.debug("%s %s: broker %d is the coordinator", NOUNS[self._key_type].lower(), self._key, self._node_id)
         try:
-            return await self._cluster.link(self._node_id)
+            return await self._cluster.link(self._node_id, lane)
         except KafkaError:
-            self._node_id = None
+            self.forget()
             raise
 
-    async def ask(self, api_key: int, body: Message, most: int | None = None) -> AnswerBody:
+    async def ask(
+        self, body: Message, most: int | None = None, *, lane: str = CONTROL, timeout_ms: int | None = None
+    ) -> AnswerBody:
         """Return the coordinator's answer to a request in at most version `most`. Raises `KafkaError`."""
-        link = await self.link()
+        link = await self.link(lane)
         try:
-            return await link.ask(api_key, body, self._cluster.settings.request_timeout_ms, most)
+            return await link.ask(body, timeout_ms or self._cluster.settings.request_timeout_ms, most)
         except KafkaError:
-            self._node_id = None
+            self.forget()
             raise
 
     def check(self, code: int, context: str) -> None:
@@ -72,5 +93,5 @@ class Coordinator:
         If the code says that the coordinator has moved, the next request looks it up again.
         """
         if code in COORDINATOR_GONE:
-            self._node_id = None
+            self.forget()
         raise_for(code, context)

@@ -19,7 +19,6 @@ Response = TypeVar("Response", bound=Message)
 async def ask_leaders(
     cluster: ClusterLinks,
     wanted: Mapping[TopicPartition, Wanted],
-    api_key: int,
     request: Callable[[Mapping[TopicPartition, Wanted]], Message],
     read: Callable[[Response], Iterable[tuple[TopicPartition, int, Found]]],
     doing: str,
@@ -41,7 +40,7 @@ async def ask_leaders(
         grouped, leaderless = await _by_leader(cluster, todo)
         refused = [(where, cluster.metadata.partition_error(*where) or LEADER_NOT_AVAILABLE) for where in leaderless]
         for node_id, group in grouped.items():
-            answer = await cluster.ask(node_id, api_key, request({where: wanted[where] for where in group}))
+            answer = await cluster.ask(node_id, request({where: wanted[where] for where in group}))
             for where, error_code, value in read(answer):
                 if error_code:
                     cluster.metadata.forget_leader(*where)

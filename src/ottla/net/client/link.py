@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from ottla.client.connection.connection import AnswerBody, ClientConnection
 from ottla.client.errors import ConnectionFailed, KafkaError, NotSupported, TimedOut
+from ottla.client.settings.security import SecureSettings
 from ottla.net.client.bulk import BulkReceiver
 from ottla.net.client.failures import PERHAPS_SASL, ended_early, no_connection, not_secured, perhaps_old
 from ottla.net.client.session import Session
@@ -26,6 +27,15 @@ if TYPE_CHECKING:  # imported when needed: plain connections use no SASL
     from ottla.net.client.security import Security
 
 log = logging.getLogger("ottla.client")
+
+
+def security_of(settings: SecureSettings) -> Security | None:
+    """Return the security of these settings; None for plain connections without SASL. Raises `SettingError`."""
+    if not (settings.uses_tls or settings.uses_sasl):
+        return None
+    from ottla.net.client.security import Security
+
+    return Security(settings)
 
 
 class Link(asyncio.BufferedProtocol):
@@ -135,7 +145,7 @@ class Link(asyncio.BufferedProtocol):
         """Return the level of a finalized feature of the cluster, 0 if it is not finalized (KIP-584)."""
         return self._connection.features.get(name, 0)
 
-    def send(self, api_key: int, body: Message, most: int | None = None) -> asyncio.Future[AnswerBody]:
+    def send(self, body: Message, most: int | None = None) -> asyncio.Future[AnswerBody]:
         """Write a request in at most version `most`, and return the future of its answer.
 
         Raises `ConnectionFailed`, `NotSupported`.
@@ -143,9 +153,9 @@ class Link(asyncio.BufferedProtocol):
         self._check_open()
         if self._session is not None:
             answer: asyncio.Future[AnswerBody] = self._loop.create_future()
-            if self._session.holds(lambda: self._send_later(api_key, body, answer, most), answer):
+            if self._session.holds(lambda: self._send_later(body, answer, most), answer):
                 return answer
-        return self._send_now(api_key, body, most)
+        return self._send_now(body, most)
 
     def pass_on(self, frame: Sequence[Part]) -> asyncio.Future[AnswerBody]:
         """Write a whole frame, its size included. Return the future of the answer, a frame without its size.
@@ -163,16 +173,16 @@ class Link(asyncio.BufferedProtocol):
             send()
         return answer
 
-    def _send_now(self, api_key: int, body: Message, most: int | None = None) -> asyncio.Future[AnswerBody]:
+    def _send_now(self, body: Message, most: int | None = None) -> asyncio.Future[AnswerBody]:
         answer: asyncio.Future[AnswerBody] = self._loop.create_future()
-        self._write(self._connection.send(api_key, body, answer, most=most))
+        self._write(self._connection.send(body, answer, most=most))
         if log.isEnabledFor(logging.DEBUG):
-            self._log_request(api_key, answer)
+            self._log_request(body.WIRE.key, answer)
         return answer
 
     def _log_request(self, api_key: int, answer: asyncio.Future[AnswerBody]) -> None:
         """Log a request, and later the time until its answer, but never their contents."""
-        name, version, asked = _name(api_key), self.version(api_key), self._loop.time()
+        name, version, asked = API[api_key].name, self.version(api_key), self._loop.time()
         log.debug("%s: %s v%d", self.where, name, version)
 
         def answered(answer: asyncio.Future[AnswerBody]) -> None:
@@ -182,14 +192,14 @@ class Link(asyncio.BufferedProtocol):
 
         answer.add_done_callback(answered)
 
-    def _send_later(self, api_key: int, body: Message, answer: asyncio.Future[AnswerBody], most: int | None) -> None:
+    def _send_later(self, body: Message, answer: asyncio.Future[AnswerBody], most: int | None) -> None:
         """Send, by `_send_now`, a request that had to wait for a renewed login."""
         try:
-            self._write(self._connection.send(api_key, body, answer, most=most))
+            self._write(self._connection.send(body, answer, most=most))
         except NotSupported as error:
             answer.set_exception(error)
 
-    async def send_unanswered(self, api_key: int, body: Message) -> None:
+    async def send_unanswered(self, body: Message) -> None:
         """Write a request that has no answer (acks=0), and wait until the socket accepts it. Raises what `send` raises."""
         self._check_open()
         if self._session is not None:
@@ -197,13 +207,13 @@ class Link(asyncio.BufferedProtocol):
             if self._session.holds(lambda: renewed.set_result(None), renewed):
                 await renewed
                 self._check_open()
-        self._write(self._connection.send(api_key, body, None, expect=False))
+        self._write(self._connection.send(body, None, expect=False))
         await self._writable.wait()
         self._check_open()
 
-    async def ask(self, api_key: int, body: Message, timeout_ms: int, most: int | None = None) -> AnswerBody:
+    async def ask(self, body: Message, timeout_ms: int, most: int | None = None) -> AnswerBody:
         """Return the answer to a request. Raises what `send` and `answer` raise."""
-        return await self.answer(self.send(api_key, body, most), timeout_ms)
+        return await self.answer(self.send(body, most), timeout_ms)
 
     async def answer(self, sent: asyncio.Future[AnswerBody], timeout_ms: int) -> AnswerBody:
         """Return the answer from a future of `send`.
@@ -324,7 +334,3 @@ class Link(asyncio.BufferedProtocol):
         if self._transport is not None:
             with suppress(RuntimeError):
                 self._transport.abort()
-
-
-def _name(api_key: int) -> str:
-    return API[api_key].name if api_key in API else f"API {api_key}"

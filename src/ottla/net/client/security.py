@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import ssl
-from typing import Self
 
 from ottla.client.connection.authentication import SaslExchange
 from ottla.client.errors import AuthenticationFailed, SettingError
@@ -28,11 +27,6 @@ class Security:
         self._settings = settings
         self.context = _context(settings) if settings.uses_tls else None
         self._token = source_of(settings) if settings.uses_sasl and settings.sasl_mechanism == OAUTHBEARER else None
-
-    @classmethod
-    def of(cls, settings: SecureSettings) -> Self | None:
-        """Return the security of these settings; None for plain connections without SASL."""
-        return cls(settings) if settings.uses_tls or settings.uses_sasl else None
 
     @property
     def uses_sasl(self) -> bool:

@@ -10,10 +10,9 @@ import logging
 import math
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.connection.connection import AnswerBody
-from ottla.client.connection.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ottla.wire.schema import Message
 
 if TYPE_CHECKING:  # imported when needed: plain connections use no SASL
@@ -30,10 +29,6 @@ LEAST_S = 1.05
 """The least time, in s, between a login and its renewal. Kafka refuses a second renewal within a second."""
 
 
-class AskAtOnce(Protocol):
-    def __call__(self, api_key: int, body: Message) -> asyncio.Future[AnswerBody]: ...
-
-
 class HeldRequest(NamedTuple):
     """A request that waits until the login is renewed."""
 
@@ -44,7 +39,14 @@ class HeldRequest(NamedTuple):
 class Session:
     """The login of a link. `ask` sends a request before all waiting requests; `fail` closes the link with an error."""
 
-    def __init__(self, security: Security, host: str, where: str, ask: AskAtOnce, fail: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        security: Security,
+        host: str,
+        where: str,
+        ask: Callable[[Message], asyncio.Future[AnswerBody]],
+        fail: Callable[[BaseException], None],
+    ) -> None:
         self._security, self._host, self._where = security, host, where
         self._ask, self._fail = ask, fail
         self._loop = asyncio.get_running_loop()
@@ -55,10 +57,10 @@ class Session:
     async def begin(self) -> None:
         """Log in. Raises `AuthenticationFailed`, `ConnectionFailed`, `NotSupported`."""
         exchange = await asyncio.to_thread(self._security.exchange, self._host, self._where)
-        exchange.heard_handshake(await self._ask(SASL_HANDSHAKE, exchange.handshake()))
+        exchange.heard_handshake(await self._ask(exchange.handshake()))
         request = await asyncio.to_thread(exchange.request)
         while request is not None:
-            token = exchange.heard(await self._ask(SASL_AUTHENTICATE, request))
+            token = exchange.heard(await self._ask(request))
             request = await asyncio.to_thread(exchange.request, token)
         if exchange.session_lifetime_ms:
             after_s = exchange.session_lifetime_ms / 1000 * (EARLY + SPREAD * random.random())

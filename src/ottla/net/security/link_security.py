@@ -11,6 +11,7 @@ from dataclasses import fields
 from ottla.broker.settings import BrokerSettings, SecurityProtocol, SettingError, SettingsInForce
 from ottla.client.settings.clients import AdminSettings, parse
 from ottla.client.settings.security import GSSAPI, OAUTHBEARER, SecureSettings
+from ottla.net.client.link import security_of
 from ottla.net.client.security import Security
 from ottla.net.security.tls import stamps_of
 
@@ -70,7 +71,7 @@ class LinkSecurity:
     def __init__(self, settings: BrokerSettings) -> None:
         self._given = as_client(settings)
         self._stamps = stamps_of(self._given.tls_settings())
-        self._found = Security.of(self._given)
+        self._found = security_of(self._given)
 
     def follow(self, settings: SettingsInForce) -> None:
         """Apply settings that change while the broker runs."""
@@ -86,7 +87,7 @@ class LinkSecurity:
     def _check(self, settings: BrokerSettings) -> None:
         wanted = as_client(settings)
         if wanted != self._given:
-            Security.of(wanted)
+            security_of(wanted)
 
     def _change(self, wanted: SecureSettings) -> None:
         present = stamps_of(wanted.tls_settings())
@@ -94,6 +95,6 @@ class LinkSecurity:
             return
         self._stamps = present
         try:
-            self._found, self._given = Security.of(wanted), wanted
+            self._found, self._given = security_of(wanted), wanted
         except SettingError as refused:
             log.warning("connections to other brokers keep their previous certificates: %s", refused)

@@ -10,7 +10,7 @@ from typing import Final
 
 from ottla.client.admin.topics import ConfigResource, describe_configs_request, read_configs
 from ottla.client.admin.transactions import ANY_DURATION
-from ottla.client.connection.versions import DESCRIBE_CONFIGS, DESCRIBE_TRANSACTIONS, END_TXN, INIT_PRODUCER_ID, LIST_TRANSACTIONS
+from ottla.client.connection.versions import DESCRIBE_TRANSACTIONS, INIT_PRODUCER_ID, LIST_TRANSACTIONS
 from ottla.client.errors import KafkaError, NotSupported
 from ottla.client.producer.transactions import EXPLICIT_END_TXN, IMPLICIT_FROM, TRANSACTION_VERSION
 from ottla.net.client.admin import transactions as transaction_admin
@@ -82,7 +82,7 @@ class HandedCoordinators:
 
     async def _described(self, name: str) -> SeenId | None:
         coordinator = self._of(name)
-        answer = await coordinator.ask(DESCRIBE_TRANSACTIONS, DescribeTransactionsRequest(transactional_ids=[name]))
+        answer = await coordinator.ask(DescribeTransactionsRequest(transactional_ids=[name]))
         (seen,) = answer.transaction_states
         if seen.error_code == codes.TRANSACTIONAL_ID_NOT_FOUND:
             return None
@@ -116,7 +116,7 @@ class HandedCoordinators:
             enable_2pc=True,
             keep_prepared_txn=True,
         )
-        answer = await coordinator.ask(INIT_PRODUCER_ID, request)
+        answer = await coordinator.ask(request)
         if answer.error_code in NO_TWO_PHASES:
             return handed
         if answer.error_code in REFUSED:
@@ -150,7 +150,7 @@ class HandedCoordinators:
             producer_epoch=producer_epoch,
             committed=committed,
         )
-        answer = await coordinator.ask(END_TXN, request, most)
+        answer = await coordinator.ask(request, most)
         if answer.error_code in REFUSED:
             return False
         coordinator.check(answer.error_code, f"Ending the transaction of {handed.transactional_id}")
@@ -177,4 +177,4 @@ class HandedCoordinators:
         await self._cluster.refresh([])
         node_id = min(self._cluster.metadata.nodes)
         request = describe_configs_request(ConfigResource.broker(node_id))
-        return int(read_configs(await self._cluster.ask(node_id, DESCRIBE_CONFIGS, request))[MAX_TIMEOUT_SETTING].value or "")
+        return int(read_configs(await self._cluster.ask(node_id, request))[MAX_TIMEOUT_SETTING].value or "")

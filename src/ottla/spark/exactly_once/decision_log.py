@@ -18,7 +18,7 @@ from ottla.client.admin.topics import (
     describe_configs_request,
     read_configs,
 )
-from ottla.client.connection.versions import CREATE_TOPICS, DESCRIBE_CONFIGS, FETCH, LIST_OFFSETS
+from ottla.client.connection.versions import FETCH
 from ottla.client.consumer.fetch_requests import (
     NAMED_UNTIL,
     FetchedPartition,
@@ -79,7 +79,7 @@ class DecisionLog:
                 [NewTopic(self.where.topic, 1, replicas, configs)], self._cluster.settings.request_timeout_ms, validate_only=False
             )
             try:
-                check_topics(await self._cluster.ask(self._cluster.metadata.controller_id, CREATE_TOPICS, request))
+                check_topics(await self._cluster.ask(self._cluster.metadata.controller_id, request))
             except BrokerError as error:
                 if error.code != TOPIC_ALREADY_EXISTS:
                     raise
@@ -122,7 +122,7 @@ class DecisionLog:
 
     async def _configs(self, resource: ConfigResource, node_id: int) -> dict[str, str]:
         """Return the settings of a resource; empty if this user may not read them."""
-        answer = await self._cluster.ask(node_id, DESCRIBE_CONFIGS, describe_configs_request(resource))
+        answer = await self._cluster.ask(node_id, describe_configs_request(resource))
         try:
             return {each.name: each.value or "" for each in read_configs(answer).values()}
         except BrokerError as error:
@@ -171,7 +171,7 @@ class DecisionLog:
         link = await self._cluster.link(await self._cluster.leader(self.where))
         position = FetchPosition(self._offset, self._cluster.metadata.leader_epoch(*self.where))
         timeout_ms = self._cluster.settings.request_timeout_ms
-        answer = await link.ask(FETCH, fetch_request({self.where: position}, LIMITS), timeout_ms, NAMED_UNTIL)
+        answer = await link.ask(fetch_request({self.where: position}, LIMITS), timeout_ms, NAMED_UNTIL)
         context = f"Reading the decisions in {self.where.topic}"
         raise_for(answer.error_code, context)
         for found in read_fetch(answer, link.version(FETCH)):
@@ -188,7 +188,7 @@ class DecisionLog:
             return list_offsets_request(wanted, read_committed=False, timeout_ms=self._cluster.settings.request_timeout_ms)
 
         asked = {self.where: EARLIEST_TIMESTAMP}
-        found = await ask_leaders(self._cluster, asked, LIST_OFFSETS, request, read_list_offsets, "The first offset of")
+        found = await ask_leaders(self._cluster, asked, request, read_list_offsets, "The first offset of")
         return found[self.where].offset
 
     def _take_in(self, found: FetchedPartition) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from ottla.client.connection.versions import OFFSET_COMMIT
 from ottla.client.consumer.committed_offsets import commit_request, read_commit
 from ottla.client.errors import KafkaError
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata
@@ -69,7 +68,7 @@ class GroupOffsets:
     async def _commit(self) -> None:
         offsets = {where: OffsetAndMetadata(offset) for where, offset in (self._told or {}).items()}
         request = commit_request(ConsumerGroupMetadata(self._group_id), offsets)
-        answer: OffsetCommitResponse = await self._coordinator.ask(OFFSET_COMMIT, request)
+        answer: OffsetCommitResponse = await self._coordinator.ask(request)
         for where, code in read_commit(answer):
             if code != UNKNOWN_TOPIC_OR_PARTITION:  # the stream itself handles topics that are deleted
                 self._coordinator.check(code, f"Committing {where.topic}-{where.partition} for group {self._group_id}")

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from typing import NamedTuple
 
-from ottla.client.connection.versions import FETCH
 from ottla.client.consumer.fetch_requests import NAMED_UNTIL, FetchLimits, FetchPosition, fetch_request
 from ottla.client.errors import KafkaError
 from ottla.client.types import TopicPartition
@@ -95,7 +94,7 @@ class Polls:
         request = fetch_request(positions, self._limits)
         try:
             link = self._links[node_id] = await self._cluster.link(node_id, FETCH_LANE)
-            answer: FetchResponse = await link.ask(FETCH, request, self._cluster.settings.request_timeout_ms, NAMED_UNTIL)
+            answer: FetchResponse = await link.ask(request, self._cluster.settings.request_timeout_ms, NAMED_UNTIL)
         except KafkaError as error:
             logger.debug("waiting for records: %s", error)
             return False

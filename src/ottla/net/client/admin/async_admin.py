@@ -37,31 +37,6 @@ from ottla.client.admin.transactions import (
 from ottla.client.admin.users import DEFAULT_ITERATIONS, DEFAULT_MECHANISM
 from ottla.client.arguments import places, topic_name
 from ottla.client.connection.metadata import TopicInfo
-from ottla.client.connection.versions import (
-    ALTER_CLIENT_QUOTAS,
-    ALTER_PARTITION_REASSIGNMENTS,
-    ALTER_USER_SCRAM_CREDENTIALS,
-    API_VERSIONS,
-    CONSUMER_GROUP_DESCRIBE,
-    CREATE_ACLS,
-    CREATE_PARTITIONS,
-    CREATE_TOPICS,
-    DELETE_ACLS,
-    DELETE_GROUPS,
-    DELETE_RECORDS,
-    DELETE_TOPICS,
-    DESCRIBE_ACLS,
-    DESCRIBE_CLIENT_QUOTAS,
-    DESCRIBE_CONFIGS,
-    DESCRIBE_GROUPS,
-    DESCRIBE_USER_SCRAM_CREDENTIALS,
-    ELECT_LEADERS,
-    INCREMENTAL_ALTER_CONFIGS,
-    LIST_GROUPS,
-    OFFSET_COMMIT,
-    OFFSET_FETCH,
-    UPDATE_FEATURES,
-)
 from ottla.client.consumer.committed_offsets import (
     commit_request,
     committable,
@@ -79,10 +54,8 @@ from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, find_coordinator
 from ottla.net.client.leaders import ask_leaders
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
-from ottla.wire.api.delete_acls import DeleteAclsResponse
 from ottla.wire.api.delete_groups import DeleteGroupsRequest
 from ottla.wire.api.describe_groups import DescribeGroupsRequest
-from ottla.wire.api.elect_leaders import ElectLeadersResponse
 from ottla.wire.api.list_groups import ListGroupsRequest
 from ottla.wire.api.offset_commit import OffsetCommitResponse
 from ottla.wire.api.offset_fetch import OffsetFetchResponse
@@ -133,32 +106,39 @@ class AsyncAdmin:
         """Close all connections. Calls that still wait for an answer raise `ConnectionFailed`."""
         await self._cluster.close()
 
-    async def _change(self, api_key: int, body: Message, check: Callable[[Response], None]) -> None:
+    async def _change(self, body: Message, read: Callable[[Response], Result]) -> Result:
         """Send a change to the controller, and after NOT_CONTROLLER to the next controller, for up to `default_api_timeout_ms`.
 
-        A change whose answer was lost is not repeated: it may have been applied.
+        Return the result of `read` for the answer. A change whose answer was lost is not repeated: it may have been applied.
         """
 
-        async def change() -> KafkaError | None:
-            await self._cluster.refresh([])
-            node_id = self._cluster.metadata.controller_id
-            link = await (self._cluster.link(node_id) if node_id >= 0 else self._cluster.any_link())
+        async def change() -> Result | KafkaError:
+            link = await self._cluster.controller()
             try:
-                check(await link.ask(api_key, body, self._settings.request_timeout_ms))
+                return read(await link.ask(body, self._settings.request_timeout_ms))
             except KafkaError as error:
                 if isinstance(error, BrokerError) and error.code == NOT_CONTROLLER:
                     raise
                 return error
-            return None
 
-        failed = await self._cluster.retried(change)
-        if failed is not None:
-            raise failed
+        done = await self._cluster.retried(change)
+        if isinstance(done, KafkaError):
+            raise done
+        return done
+
+    async def _ask(self, body: Message, read: Callable[[Response], Result], node_id: int | None = None) -> Result:
+        """Return the result of `read` for the answer of a broker (None: of any), with retries."""
+
+        async def ask() -> Result:
+            answer = await (self._cluster.ask_any(body) if node_id is None else self._cluster.ask(node_id, body))
+            return read(answer)
+
+        return await self._cluster.retried(ask)
 
     async def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> None:
         """Create topics; with `validate_only`, only check whether the broker would create them (KIP-4)."""
         request = admin.create_topics_request(topics, self._settings.request_timeout_ms, validate_only=validate_only)
-        await self._change(CREATE_TOPICS, request, admin.check_topics)
+        await self._change(request, admin.check_topics)
 
     async def create_topic(
         self,
@@ -173,13 +153,11 @@ class AsyncAdmin:
     async def create_partitions(self, counts: Mapping[str, int]) -> None:
         """Add partitions to topics. `counts` maps each topic to its new total number of partitions (KIP-195)."""
         request = admin.create_partitions_request(counts, self._settings.request_timeout_ms)
-        await self._change(CREATE_PARTITIONS, request, admin.check_partitions)
+        await self._change(request, admin.check_partitions)
 
     async def delete_topics(self, *names: str) -> None:
         """Delete topics with all their records. Raises `UnknownTopic` if one does not exist."""
-        await self._change(
-            DELETE_TOPICS, admin.delete_topics_request(names, self._settings.request_timeout_ms), admin.check_deleted
-        )
+        await self._change(admin.delete_topics_request(names, self._settings.request_timeout_ms), admin.check_deleted)
 
     async def list_topics(self, *, internal: bool = False) -> list[str]:
         """Return the names of all topics, sorted; internal topics (`__consumer_offsets`) only with `internal`."""
@@ -209,7 +187,7 @@ class AsyncAdmin:
         """
         wanted = arguments.by_place("before", before, admin.checked_offset)
         request = partial(admin.delete_records_request, timeout_ms=self._settings.request_timeout_ms)
-        return await ask_leaders(self._cluster, wanted, DELETE_RECORDS, request, admin.read_deleted_records, "Deleting records of")
+        return await ask_leaders(self._cluster, wanted, request, admin.read_deleted_records, "Deleting records of")
 
     async def alter_configs(
         self,
@@ -237,22 +215,16 @@ class AsyncAdmin:
         }
         request = admin.alter_configs_request(resource, changes, validate_only=validate_only)
         if resource.node_id is None:
-            await self._change(INCREMENTAL_ALTER_CONFIGS, request, admin.check_altered)
+            await self._change(request, admin.check_altered)
         else:
             await self.describe_cluster()
-            admin.check_altered(await self._cluster.ask(resource.node_id, INCREMENTAL_ALTER_CONFIGS, request))
+            admin.check_altered(await self._cluster.ask(resource.node_id, request))
 
     async def describe_configs(self, resource: ConfigResource) -> dict[str, ConfigEntry]:
         """Return the settings in force for a topic, broker or group, by name, defaults included (KIP-226)."""
         request = admin.describe_configs_request(resource)
-
-        async def ask() -> dict[str, ConfigEntry]:
-            if resource.node_id is None:
-                return admin.read_configs(await self._cluster.ask_any(DESCRIBE_CONFIGS, request))
-            return admin.read_configs(await self._cluster.ask(resource.node_id, DESCRIBE_CONFIGS, request))
-
         await self.describe_cluster()
-        return await self._cluster.retried(ask)
+        return await self._ask(request, admin.read_configs, resource.node_id)
 
     async def describe_topic_configs(self, topic: str) -> dict[str, ConfigEntry]:
         """Return the settings in force for a topic, by name."""
@@ -266,20 +238,19 @@ class AsyncAdmin:
         """Return the groups of all brokers, sorted by id."""
 
         async def ask() -> list[GroupListing]:
-            nodes = (await self.describe_cluster()).nodes
-            answers = await asyncio.gather(*(self._cluster.ask(node.node_id, LIST_GROUPS, ListGroupsRequest()) for node in nodes))
-            return sorted(group for answer in answers for group in admin.read_groups(answer))
+            answers = await self._cluster.ask_each(ListGroupsRequest())
+            return sorted(group for answer in answers.values() for group in admin.read_groups(answer))
 
         return await self._cluster.retried(ask)
 
-    async def _ask_coordinator(self, group_id: str, api_key: int, body: Message, read: Callable[[Response], Result]) -> Result:
+    async def _ask_coordinator(self, group_id: str, body: Message, read: Callable[[Response], Result]) -> Result:
         """Return the result of `read` for the coordinator's answer. Retry while the request or `read` raises a retriable error."""
         arguments.text("A group's id", group_id)
 
         async def ask() -> Result:
             await self.describe_cluster()
             node_id = await find_coordinator(self._cluster, group_id, GROUP)
-            return read(await self._cluster.ask(node_id, api_key, body))
+            return read(await self._cluster.ask(node_id, body))
 
         return await self._cluster.retried(ask)
 
@@ -289,12 +260,12 @@ class AsyncAdmin:
         A group that does not exist has the state Dead.
         """
         request = DescribeGroupsRequest(groups=[group_id])
-        classic = await self._ask_coordinator(group_id, DESCRIBE_GROUPS, request, admin.read_description)
+        classic = await self._ask_coordinator(group_id, request, admin.read_description)
         if classic.state != admin.DEAD:
             return classic
         try:
             asked = ConsumerGroupDescribeRequest(group_ids=[group_id])
-            consumer = await self._ask_coordinator(group_id, CONSUMER_GROUP_DESCRIBE, asked, admin.read_consumer_description)
+            consumer = await self._ask_coordinator(group_id, asked, admin.read_consumer_description)
         except NotSupported:  # the broker is older than KIP-848
             return classic
         return consumer or classic
@@ -310,7 +281,7 @@ class AsyncAdmin:
                 found[where] = offset
             return found
 
-        return await self._ask_coordinator(group_id, OFFSET_FETCH, fetch_offsets_request(group_id, None), read)
+        return await self._ask_coordinator(group_id, fetch_offsets_request(group_id, None), read)
 
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
         """Commit offsets, by (topic, partition), for a group without members.
@@ -324,9 +295,7 @@ class AsyncAdmin:
             for where, code in read_commit(answer):
                 raise_for(code, f"Committing {where.topic}-{where.partition} for group {group_id}")
 
-        await self._ask_coordinator(
-            group_id, OFFSET_COMMIT, commit_request(ConsumerGroupMetadata(group_id), committable(offsets)), check
-        )
+        await self._ask_coordinator(group_id, commit_request(ConsumerGroupMetadata(group_id), committable(offsets)), check)
 
     async def delete_groups(self, *group_ids: str) -> None:
         """Delete groups that have no members, with their committed offsets (KIP-229).
@@ -334,7 +303,7 @@ class AsyncAdmin:
         Raises `BrokerError`, such as NON_EMPTY_GROUP for a group that has members.
         """
         for group_id in arguments.names("A group's id", group_ids):
-            await self._ask_coordinator(group_id, DELETE_GROUPS, DeleteGroupsRequest(groups_names=[group_id]), admin.check_groups)
+            await self._ask_coordinator(group_id, DeleteGroupsRequest(groups_names=[group_id]), admin.check_groups)
 
     async def list_transactions(
         self,
@@ -401,7 +370,7 @@ class AsyncAdmin:
         """
         wanted = arguments.by_place("targets", targets, replicas.checked_replicas)
         request = replicas.reassignments_request(wanted, self._settings.request_timeout_ms)
-        await self._change(ALTER_PARTITION_REASSIGNMENTS, request, replicas.check_reassigned)
+        await self._change(request, replicas.check_reassigned)
 
     async def list_partition_reassignments(
         self, partitions: Iterable[tuple[str, int]] | None = None
@@ -421,13 +390,7 @@ class AsyncAdmin:
         """
         wanted = None if partitions is None else places(partitions)
         request = replicas.elect_request(wanted, self._settings.request_timeout_ms, unclean=unclean)
-        elected: list[TopicPartition] = []
-
-        def read(answer: ElectLeadersResponse) -> None:
-            elected[:] = replicas.read_elected(answer)
-
-        await self._change(ELECT_LEADERS, request, read)
-        return elected
+        return await self._change(request, replicas.read_elected)
 
     async def describe_log_dirs(
         self, node_ids: Iterable[int] | None = None, partitions: Iterable[tuple[str, int]] | None = None
@@ -439,22 +402,13 @@ class AsyncAdmin:
 
     async def describe_features(self) -> ClusterFeatures:
         """Return the features of the cluster and their levels (KIP-584)."""
-
-        async def ask() -> ClusterFeatures:
-            return read_features(await self._cluster.ask_any(API_VERSIONS, features_request()))
-
-        return await self._cluster.retried(ask)
+        return await self._ask(features_request(), read_features)
 
     async def describe_quotas(
         self, user: str | None = None, client_id: str | None = None, ip: str | None = None
     ) -> list[ClientQuota]:
         """Return client quotas (KIP-546): all of them, or those of a user, client id or address. "" is the default entity."""
-        request = describe_quotas_request(QuotaOf(user, client_id, ip))
-
-        async def ask() -> list[ClientQuota]:
-            return read_quotas(await self._cluster.ask_any(DESCRIBE_CLIENT_QUOTAS, request))
-
-        return await self._cluster.retried(ask)
+        return await self._ask(describe_quotas_request(QuotaOf(user, client_id, ip)), read_quotas)
 
     async def alter_quotas(
         self,
@@ -471,7 +425,7 @@ class AsyncAdmin:
         (INVALID_REQUEST) for an invalid quota.
         """
         request = alter_quotas_request(QuotaOf(user, client_id, ip), quotas, validate_only=validate_only)
-        await self._change(ALTER_CLIENT_QUOTAS, request, check_quotas)
+        await self._change(request, check_quotas)
 
     async def update_features(
         self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
@@ -485,17 +439,11 @@ class AsyncAdmin:
         """
         kind = UPGRADE if not downgrade else UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE
         request = update_features_request(levels, kind, self._settings.request_timeout_ms, validate_only=validate_only)
-        await self._change(UPDATE_FEATURES, request, check_updated)
+        await self._change(request, check_updated)
 
     async def list_users(self, *names: str) -> users.Users:
         """Return the SCRAM iterations of users, by name and mechanism (KIP-554). Without `names`, return all users."""
-
-        request = users.describe_request(arguments.names("A user's name", names))
-
-        async def ask() -> users.Users:
-            return users.read_users(await self._cluster.ask_any(DESCRIBE_USER_SCRAM_CREDENTIALS, request))
-
-        return await self._cluster.retried(ask)
+        return await self._ask(users.describe_request(arguments.names("A user's name", names)), users.read_users)
 
     async def set_user_password(
         self, name: str, password: str, *, mechanism: str = DEFAULT_MECHANISM, iterations: int = DEFAULT_ITERATIONS
@@ -507,31 +455,20 @@ class AsyncAdmin:
         """
         algorithm = users.algorithm_of(mechanism)
         request = await asyncio.to_thread(users.set_password_request, name, password, algorithm, iterations, os.urandom)
-        await self._change(ALTER_USER_SCRAM_CREDENTIALS, request, users.check_altered)
+        await self._change(request, users.check_altered)
 
     async def remove_user(self, name: str, *, mechanism: str = DEFAULT_MECHANISM) -> None:
         """Remove a user's credential for a SCRAM mechanism. Raises `BrokerError` (RESOURCE_NOT_FOUND)."""
-        await self._change(ALTER_USER_SCRAM_CREDENTIALS, users.remove_request(name, mechanism), users.check_altered)
+        await self._change(users.remove_request(name, mechanism), users.check_altered)
 
     async def list_acls(self, principal: str | None = None, resource: str | None = None, name: str | None = None) -> list[AclRule]:
         """Return ACLs (KIP-140): all of them, or the ACLs of a principal ("User:alice"), a resource type or a resource name."""
-        request = acls.describe_request(principal, resource, name)
-
-        async def ask() -> list[AclRule]:
-            return acls.read_rules(await self._cluster.ask_any(DESCRIBE_ACLS, request))
-
-        return await self._cluster.retried(ask)
+        return await self._ask(acls.describe_request(principal, resource, name), acls.read_rules)
 
     async def create_acls(self, rules: Iterable[AclRule]) -> None:
         """Create ACLs. Raises `SettingError` for words that Kafka does not have, and `BrokerError` for an invalid ACL."""
-        await self._change(CREATE_ACLS, acls.create_request(rules), acls.check_created)
+        await self._change(acls.create_request(rules), acls.check_created)
 
     async def delete_acls(self, rules: Iterable[AclRule]) -> list[AclRule]:
         """Delete exactly these ACLs. Return the ACLs that existed and are deleted."""
-        deleted: list[AclRule] = []
-
-        def read(answer: DeleteAclsResponse) -> None:
-            deleted[:] = acls.read_deleted(answer)
-
-        await self._change(DELETE_ACLS, acls.delete_request(rules), read)
-        return deleted
+        return await self._change(acls.delete_request(rules), acls.read_deleted)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 
 from ottla.client.admin import replicas as asked
 from ottla.client.admin.replicas import LogDir, PartitionReassignment
-from ottla.client.connection.versions import DESCRIBE_LOG_DIRS, LIST_PARTITION_REASSIGNMENTS
 from ottla.client.types import TopicPartition
 from ottla.net.client.cluster import ClusterLinks
 
@@ -20,11 +18,8 @@ async def reassignments(
     request = asked.list_reassignments_request(wanted, cluster.settings.request_timeout_ms)
 
     async def ask() -> dict[TopicPartition, PartitionReassignment]:
-        await cluster.refresh([])
-        node_id = cluster.metadata.controller_id
-        if node_id < 0:
-            return asked.read_reassignments(await cluster.ask_any(LIST_PARTITION_REASSIGNMENTS, request))
-        return asked.read_reassignments(await cluster.ask(node_id, LIST_PARTITION_REASSIGNMENTS, request))
+        link = await cluster.controller()
+        return asked.read_reassignments(await link.ask(request, cluster.settings.request_timeout_ms))
 
     return await cluster.retried(ask)
 
@@ -37,9 +32,7 @@ async def log_dirs(
     asked_for = None if node_ids is None else list(node_ids)
 
     async def ask() -> dict[int, list[LogDir]]:
-        await cluster.refresh([])
-        nodes = sorted(cluster.metadata.nodes) if asked_for is None else asked_for
-        answers = await asyncio.gather(*(cluster.ask(node_id, DESCRIBE_LOG_DIRS, request) for node_id in nodes))
-        return {node_id: asked.read_log_dirs(answer, node_id) for node_id, answer in zip(nodes, answers, strict=True)}
+        answers = await cluster.ask_each(request, asked_for)
+        return {node_id: asked.read_log_dirs(answer, node_id) for node_id, answer in answers.items()}
 
     return await cluster.retried(ask)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -14,13 +13,6 @@ from ottla.client.admin.transactions import (
     HangingTransaction,
     TransactionDescription,
     TransactionListing,
-)
-from ottla.client.connection.versions import (
-    DESCRIBE_PRODUCERS,
-    DESCRIBE_TRANSACTIONS,
-    INIT_PRODUCER_ID,
-    LIST_TRANSACTIONS,
-    WRITE_TXN_MARKERS,
 )
 from ottla.client.errors import broker_error, raise_for
 from ottla.client.types import TopicPartition
@@ -41,12 +33,8 @@ async def listed(
     request = asked.list_transactions_request(states, producer_ids, min_duration_ms, pattern)
 
     async def ask() -> list[TransactionListing]:
-        await cluster.refresh([])
-        nodes = list(cluster.metadata.nodes)
-        answers = await asyncio.gather(*(cluster.ask(node_id, LIST_TRANSACTIONS, request) for node_id in nodes))
-        return sorted(
-            found for node_id, answer in zip(nodes, answers, strict=True) for found in asked.read_transactions(answer, node_id)
-        )
+        answers = await cluster.ask_each(request)
+        return sorted(found for node_id, answer in answers.items() for found in asked.read_transactions(answer, node_id))
 
     return await cluster.retried(ask)
 
@@ -75,7 +63,7 @@ async def _some_described(
         refused = []
         unanswered = [name for name in transactional_ids if name not in answered]
         for node_id, group in (await find_coordinators(cluster, unanswered, TRANSACTION)).items():
-            answer = await cluster.ask(node_id, DESCRIBE_TRANSACTIONS, DescribeTransactionsRequest(transactional_ids=group))
+            answer = await cluster.ask(node_id, DescribeTransactionsRequest(transactional_ids=group))
             for error_code, description in asked.read_descriptions(answer, node_id):
                 name = description.transactional_id
                 if error_code == NONE or (error_code == TRANSACTIONAL_ID_NOT_FOUND and not must_exist):
@@ -99,7 +87,7 @@ async def fenced(cluster: ClusterLinks, transactional_id: str) -> FencedProducer
     async def ask() -> FencedProducer:
         await cluster.refresh([])
         node_id = await find_coordinator(cluster, transactional_id, TRANSACTION)
-        answer = await cluster.ask(node_id, INIT_PRODUCER_ID, asked.fence_request(transactional_id))
+        answer = await cluster.ask(node_id, asked.fence_request(transactional_id))
         return asked.read_fenced(answer, transactional_id)
 
     return await cluster.retried(ask)
@@ -112,7 +100,7 @@ async def producers(cluster: ClusterLinks, partitions: Iterable[TopicPartition])
     for start in range(0, len(wanted), AT_A_TIME):
         some = dict.fromkeys(wanted[start : start + AT_A_TIME])
         request, read = asked.describe_producers_request, asked.read_producers
-        found |= await ask_leaders(cluster, some, DESCRIBE_PRODUCERS, request, read, "Describing the producers of")
+        found |= await ask_leaders(cluster, some, request, read, "Describing the producers of")
     return found
 
 
@@ -122,7 +110,7 @@ async def aborted(
     """Make the leader of a partition write the abort marker of a transaction."""
     request = asked.abort_request(where, producer_id, producer_epoch, coordinator_epoch)
     doing = f"Aborting the transaction of producer {producer_id} in"
-    await ask_leaders(cluster, {where: None}, WRITE_TXN_MARKERS, lambda wanted: request, asked.read_markers, doing)
+    await ask_leaders(cluster, {where: None}, lambda wanted: request, asked.read_markers, doing)
 
 
 async def hanging(cluster: ClusterLinks, topics: Iterable[str] | None, min_open_ms: int) -> list[HangingTransaction]:

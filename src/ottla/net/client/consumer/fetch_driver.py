@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from ottla.client.connection.versions import FETCH, LIST_OFFSETS
+from ottla.client.connection.versions import FETCH
 from ottla.client.consumer.fetch_requests import FetchLimits
 from ottla.client.consumer.fetcher import UNREADABLE, UNREADABLE_07, Chunk, Fetcher, PlannedFetch
 from ottla.client.consumer.list_offsets import list_offsets_request, read_list_offsets
@@ -119,7 +119,7 @@ class FetchDriver:
         try:
             link = await self._cluster.link(fetch.node_id, FETCH_LANE)
             version = fetch.version(link.version(FETCH))
-            answer = await link.ask(FETCH, fetch.request, timeout_ms, version)
+            answer = await link.ask(fetch.request, timeout_ms, version)
             self.fetcher.answered(fetch, answer, now_ms(), version)
         except KafkaError as error:
             self.fetcher.broken(fetch, now_ms())
@@ -173,7 +173,7 @@ class FetchDriver:
         def request(part: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
             return list_offsets_request(part, read_committed=settings.read_committed, timeout_ms=settings.request_timeout_ms)
 
-        return await ask_leaders(self._cluster, wanted, LIST_OFFSETS, request, read_list_offsets, "Offsets of", heard=heard)
+        return await ask_leaders(self._cluster, wanted, request, read_list_offsets, "Offsets of", heard=heard)
 
     def close(self) -> None:
         """Stop fetching, and wake a waiting `next_chunk`."""

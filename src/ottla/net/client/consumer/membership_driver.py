@@ -6,27 +6,20 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import TypeVar
 
-from ottla.client.connection.versions import FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH
 from ottla.client.consumer.committed_offsets import commit_request, fetch_offsets_request, read_commit, read_fetch_offsets
 from ottla.client.consumer.membership import Ask, Assign, Idle, Lead, Membership, Phase, Revoke, Step
-from ottla.client.errors import CommitFailed, KafkaError, broker_error, raise_for
+from ottla.client.errors import CommitFailed, KafkaError, broker_error
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from ottla.net.client.cluster import CONTROL, GROUP_LANE, ClusterLinks, now_ms
-from ottla.net.client.coordinator import COORDINATOR_GONE, GROUP, find_coordinator
+from ottla.net.client.cluster import GROUP_LANE, ClusterLinks, now_ms
+from ottla.net.client.coordinator import GROUP, Coordinator
 from ottla.net.client.tasks import Tasks
 from ottla.wire import errors as codes
-from ottla.wire.api.leave_group import LeaveGroupResponse
-from ottla.wire.api.offset_commit import OffsetCommitResponse
 from ottla.wire.api.offset_fetch import OffsetFetchResponse
-from ottla.wire.schema import Message
 
 MOVED_ON = frozenset({codes.ILLEGAL_GENERATION, codes.UNKNOWN_MEMBER_ID, codes.REBALANCE_IN_PROGRESS, codes.FENCED_INSTANCE_ID})
 LEAVE_TIMEOUT_S = 5
-
-Response = TypeVar("Response", bound=Message)
 
 log = logging.getLogger("ottla.client")
 
@@ -59,7 +52,7 @@ class MembershipDriver:
         self._tasks = tasks
         self._free = free
         self._revoke, self._lose, self._adopt, self._failed = revoke, lose, adopt, failed
-        self._coordinator: int | None = None
+        self._coordinator = Coordinator(cluster, self.group_id, GROUP)
         self._task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._busy_since_ms: int | None = now_ms()
@@ -147,8 +140,7 @@ class MembershipDriver:
         beat = self.machine.heartbeat()
         while not await self._free(partitions, self._settings.heartbeat_interval_ms) and not self._user_is_late():
             try:
-                node_id = await self.coordinator()
-                answer = await self._cluster.ask(node_id, beat.api_key, beat.body, lane=GROUP_LANE, timeout_ms=beat.timeout_ms)
+                answer = await self.coordinator.ask(beat.body, lane=GROUP_LANE, timeout_ms=beat.timeout_ms)
             except KafkaError as error:
                 log.info("group %s: a heartbeat failed while partitions were being revoked: %s", self.group_id, error)
                 continue
@@ -168,52 +160,19 @@ class MembershipDriver:
 
     async def _ask(self, ask: Ask) -> None:
         try:
-            node_id = await self.coordinator()
-            answer = await self._cluster.ask(node_id, ask.api_key, ask.body, lane=GROUP_LANE, timeout_ms=ask.timeout_ms)
+            answer = await self.coordinator.ask(ask.body, lane=GROUP_LANE, timeout_ms=ask.timeout_ms)
         except KafkaError as error:
             self.machine.broken(ask, error, now_ms())
             return
         self.machine.answered(answer, now_ms())
 
-    async def coordinator(self) -> int:
-        """Return the node id of the group's coordinator. Raises `KafkaError`."""
-        if (self._coordinator is None or self.machine.coordinator_lost) and not await self._any_coordinates():
-            self._coordinator = await find_coordinator(self._cluster, self.group_id, GROUP)
-            log.debug("group %s: broker %d is the coordinator", self.group_id, self._coordinator)
+    @property
+    def coordinator(self) -> Coordinator:
+        """Return the group's coordinator, which is looked up again if the machine has lost it."""
+        if self.machine.coordinator_lost:
+            self._coordinator.forget()
             self.machine.coordinator_lost = False
-        assert self._coordinator is not None
         return self._coordinator
-
-    async def _any_coordinates(self) -> bool:
-        """Return whether any broker can serve the group, and choose one.
-
-        Until 0.8.1, brokers store offsets in ZooKeeper and have no coordinator.
-        """
-        link = await self._cluster.any_link()
-        if link.version(FIND_COORDINATOR) >= 0 or link.version(OFFSET_COMMIT) < 0:
-            return False
-        if not self._cluster.metadata.nodes:
-            await self._cluster.refresh([])
-        if not self._cluster.metadata.nodes:
-            raise_for(codes.COORDINATOR_NOT_AVAILABLE, f"Group {self.group_id}")
-        self._coordinator = min(self._cluster.metadata.nodes)
-        self.machine.coordinator_lost = False
-        return True
-
-    async def _request(self, api_key: int, body: Message, kind: type[Response]) -> Response:
-        node_id = await self.coordinator()
-        try:
-            answer = await self._cluster.ask(node_id, api_key, body, lane=CONTROL)
-        except KafkaError:
-            self._coordinator = None
-            raise
-        assert isinstance(answer, kind)
-        return answer
-
-    def _check(self, code: int, context: str) -> None:
-        if code in COORDINATOR_GONE:
-            self._coordinator = None
-        raise_for(code, context)
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int | None = None) -> None:
         """Commit offsets for the group. Raises `CommitFailed` if another member owns the partitions, or another `KafkaError`."""
@@ -229,14 +188,14 @@ class MembershipDriver:
     async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         machine = self.machine
         request = commit_request(self.group_metadata(), offsets)
-        for where, code in read_commit(await self._request(OFFSET_COMMIT, request, OffsetCommitResponse)):
+        for where, code in read_commit(await self.coordinator.ask(request)):
             context = f"Committing {where.topic}-{where.partition} to group {self.group_id}"
             if code in MOVED_ON:
                 machine.commit_refused(code, request.generation_id_or_member_epoch)
                 self._changed.set()
                 reason = broker_error(code, context)
                 raise CommitFailed(f"{reason} Records since the last commit are read again.") from reason
-            self._check(code, context)
+            self._coordinator.check(code, context)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the committed offsets of these partitions, without partitions that have none."""
@@ -244,11 +203,11 @@ class MembershipDriver:
         return await self._cluster.retried(lambda: self._committed(wanted)) if wanted else {}
 
     async def _committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        answer = await self._request(OFFSET_FETCH, fetch_offsets_request(self.group_id, partitions), OffsetFetchResponse)
-        self._check(answer.error_code, f"Group {self.group_id}")
+        answer: OffsetFetchResponse = await self.coordinator.ask(fetch_offsets_request(self.group_id, partitions))
+        self._coordinator.check(answer.error_code, f"Group {self.group_id}")
         found = {}
         for where, code, offset in read_fetch_offsets(answer):
-            self._check(code, f"Committed offset of {where.topic}-{where.partition}")
+            self._coordinator.check(code, f"Committed offset of {where.topic}-{where.partition}")
             if offset.offset >= 0:
                 found[where] = offset
         return found
@@ -262,7 +221,7 @@ class MembershipDriver:
         finally:  # even if a callback raises, leave the group, so that it does not wait for this member
             if ask is not None:
                 with suppress(KafkaError):
-                    await self._request(ask.api_key, ask.body, LeaveGroupResponse)
+                    await self.coordinator.ask(ask.body)
 
     async def leave(self) -> None:
         """Stop, and leave the group, so that the group does not wait for this member's session timeout."""

@@ -123,7 +123,7 @@ class RangeReader:
     def _ask(self, link: Link) -> FetchAhead:
         self._link = link
         wanted = {self._where: FetchPosition(self._offset, self._cluster.metadata.leader_epoch(*self._where))}
-        return FetchAhead(link, link.send(FETCH, fetch_request(wanted, self._limits_of_next(link.version(FETCH))), NAMED_UNTIL))
+        return FetchAhead(link, link.send(fetch_request(wanted, self._limits_of_next(link.version(FETCH))), NAMED_UNTIL))
 
     def _limits_of_next(self, version: int) -> FetchLimits:
         """Return the limits of the next fetch: about the size of the rest of the range, within the settings.

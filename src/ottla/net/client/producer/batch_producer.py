@@ -65,7 +65,7 @@ class BatchProducer:
                 await self.partition_count(where.topic)
             deadline_ms = now_ms() + self._settings.delivery_timeout_ms
             self._waiting += 1
-            self._sender.add(Outgoing(where, data, read_header(data).record_count, deadline_ms, self._done))
+            self._sender.machine.add(Outgoing(where, data, read_header(data).record_count, deadline_ms, self._done))
             self._pump()
             while self._waiting >= MAX_WAITING:
                 await self._progress()
@@ -76,7 +76,7 @@ class BatchProducer:
 
         Raises the first error of a batch.
         """
-        while not self._sender.idle:
+        while not self._sender.machine.idle:
             await self._progress()
         self._raise_error()
         written, self._written = self._written, []

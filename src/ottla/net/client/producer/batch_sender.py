@@ -8,13 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ottla.client.connection.versions import INIT_PRODUCER_ID, PRODUCE
 from ottla.client.errors import KafkaError, raise_for
-from ottla.client.producer.partition_queue import Identity, Outgoing
+from ottla.client.producer.partition_queue import Identity
 from ottla.client.producer.sender import Send, Sender
 from ottla.client.producer.transactions import ProducerTransactions
 from ottla.client.settings.clients import ProducerSettings
-from ottla.client.types import TopicPartition
 from ottla.net.client.cluster import ClusterLinks, now_ms
 from ottla.net.client.tasks import Tasks
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -23,7 +21,7 @@ from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerI
 class BatchSender:
     """A driver, to be used only on the event loop that created it.
 
-    `pump` is called whenever a batch may be ready to send; it must call `send_ready`.
+    Batches are added to the `machine`. `pump` is called whenever one may be ready to send; it must call `send_ready`.
     """
 
     def __init__(
@@ -40,34 +38,17 @@ class BatchSender:
         self._pump = pump
         self._identifying: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._machine = Sender(cluster.metadata, settings, transactions)
-
-    @property
-    def idle(self) -> bool:
-        """Return whether every batch added so far is done."""
-        return self._machine.idle
-
-    def has_backlog(self, where: TopicPartition) -> bool:
-        """Return whether a batch of this partition already waits to be sent."""
-        return self._machine.has_backlog(where)
-
-    def add(self, batch: Outgoing) -> None:
-        """Queue a batch behind the others of its partition. `send_ready` sends it."""
-        self._machine.add(batch)
+        self.machine = Sender(cluster.metadata, settings, transactions)
 
     def send_ready(self, now: int, wake_ms: int | None = None) -> None:
         """Send the batches that are ready, and request missing metadata. `pump` is called again at `wake_ms`, or earlier."""
-        self._machine.expire(now)
-        for send in self._machine.requests(now):
+        self.machine.expire(now)
+        for send in self.machine.requests(now):
             self._tasks.spawn(self._dispatch(send))
         self._get_what_is_missing()
         self.stop()
-        times = [time for time in (wake_ms, self._machine.next_wake_ms(now)) if time is not None]
+        times = [time for time in (wake_ms, self.machine.next_wake_ms(now)) if time is not None]
         self._timer = self._tasks.later(max(1, min(times) - now) / 1000, self._pump) if times else None
-
-    def restart(self, identity: Identity) -> None:
-        """Continue under this identity. Call this only between transactions, while no request is in flight."""
-        self._machine.restart(identity)
 
     def stop(self) -> None:
         """Cancel the timer that calls `pump`."""
@@ -75,7 +56,7 @@ class BatchSender:
             self._timer.cancel()
 
     def _get_what_is_missing(self) -> None:
-        machine = self._machine
+        machine = self.machine
         if machine.wants_metadata:
             self._cluster.refresh_soon(machine.wants_metadata, self._pump, machine.give_up)
             machine.wants_metadata.clear()
@@ -86,29 +67,27 @@ class BatchSender:
         try:
             link = await self._cluster.link(send.node_id)
             if self._settings.acks_code == 0:
-                await link.send_unanswered(PRODUCE, send.request)
-                self._machine.sent_unanswered(send)
+                await link.send_unanswered(send.request)
+                self.machine.sent_unanswered(send)
             else:
-                answer = await link.ask(
-                    PRODUCE, send.request, self._settings.request_timeout_ms, self._machine.most_produce_version
-                )
-                self._machine.answered(send, answer, now_ms())
+                answer = await link.ask(send.request, self._settings.request_timeout_ms, self.machine.most_produce_version)
+                self.machine.answered(send, answer, now_ms())
         except KafkaError as error:
-            self._machine.broken(send, error, now_ms())
+            self.machine.broken(send, error, now_ms())
         self._pump()
 
     async def _identify(self) -> None:
         try:
             identity = await self._cluster.retried(self._ask_identity, timeout_ms=self._settings.delivery_timeout_ms)
         except KafkaError as error:
-            self._machine.wants_identity = False
-            self._machine.give_up(error)
+            self.machine.wants_identity = False
+            self.machine.give_up(error)
         else:
-            self._machine.identified(identity)
+            self.machine.identified(identity)
         self._pump()
 
     async def _ask_identity(self) -> Identity:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        answer: InitProducerIdResponse = await self._cluster.ask_any(INIT_PRODUCER_ID, request)
+        answer: InitProducerIdResponse = await self._cluster.ask_any(request)
         raise_for(answer.error_code, "Getting a producer id")
         return Identity(answer.producer_id, answer.producer_epoch)

@@ -85,7 +85,7 @@ class ProduceDriver:
             machine,
             flush=self._finish_all,
             drop=self._drop,
-            begins_with=self._sender.restart,
+            begins_with=self._sender.machine.restart,
             pump=self.pump,
         )
 
@@ -175,7 +175,7 @@ class ProduceDriver:
         if self._closed:
             return
         now = now_ms()
-        batches, next_close_ms = self.accumulator.close(now, self._sender.has_backlog)
+        batches, next_close_ms = self.accumulator.close(now, self._sender.machine.has_backlog)
         for batch in batches:
             self._hand_over(batch)
         self._sender.send_ready(now, next_close_ms)
@@ -184,7 +184,9 @@ class ProduceDriver:
 
     def _hand_over(self, batch: PendingBatch) -> None:
         data = build(batch.keys, batch.values, batch.timestamps, batch.headers, codec=self._codec)
-        self._sender.add(Outgoing(batch.where, data, len(batch.values), batch.deadline_ms, lambda sent: self._done(batch, sent)))
+        self._sender.machine.add(
+            Outgoing(batch.where, data, len(batch.values), batch.deadline_ms, lambda sent: self._done(batch, sent))
+        )
 
     def _done(self, batch: PendingBatch, sent: Outgoing) -> None:
         self.accumulator.finished(batch)

@@ -38,7 +38,7 @@ class HandingProducer(BatchProducer):
             self._machine,
             flush=self._written_all,
             drop=self._dropped,
-            begins_with=self._sender.restart,
+            begins_with=self._sender.machine.restart,
             pump=self._pump,
         )
         return self
@@ -79,7 +79,7 @@ class HandingProducer(BatchProducer):
     def take_back(self, identity: Identity) -> None:
         """Continue under this identity, after another process has ended the transaction."""
         self._machine.taken_back(identity)
-        self._sender.restart(identity)
+        self._sender.machine.restart(identity)
 
     async def abort(self) -> None:
         """Abort the transaction. Raises `KafkaError`."""
@@ -91,7 +91,7 @@ class HandingProducer(BatchProducer):
     async def _dropped(self, error: TransactionError) -> None:
         """Send no more batches, and return once none is in flight."""
         self._pump()
-        while not self._sender.idle:
+        while not self._sender.machine.idle:
             await self._progress()
         try:
             await self.flush()

@@ -10,8 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from ottla.client.connection.versions import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID, TXN_OFFSET_COMMIT
-from ottla.client.consumer.committed_offsets import read_transaction_commit, transaction_commit_request
+from ottla.client.consumer.committed_offsets import read_commit, transaction_commit_request
 from ottla.client.errors import CommitFailed, KafkaError, TransactionError, TransactionFailed, broker_error
 from ottla.client.producer.partition_queue import Identity
 from ottla.client.producer.transactions import (
@@ -96,7 +95,7 @@ class TransactionDriver:
 
     async def _get_epoch(self) -> None:
         async def ask() -> None:
-            answer: InitProducerIdResponse = await self._coordinator.ask(INIT_PRODUCER_ID, self._machine.init_request())
+            answer: InitProducerIdResponse = await self._coordinator.ask(self._machine.init_request())
             self._coordinator.check(answer.error_code, self._about("Beginning"))
             self._machine.initialized(answer)
 
@@ -137,7 +136,7 @@ class TransactionDriver:
     async def _add_partitions(self, partitions: list[TopicPartition]) -> None:
         self._machine.leaves(partitions)
         request = self._machine.add_request(partitions)
-        answer: AddPartitionsToTxnResponse = await self._coordinator.ask(ADD_PARTITIONS_TO_TXN, request)
+        answer: AddPartitionsToTxnResponse = await self._coordinator.ask(request)
         refused: dict[int, str] = {}
         for topic in answer.results_by_topic_v3_and_below:
             for part in topic.results_by_partition:
@@ -169,7 +168,7 @@ class TransactionDriver:
             producer_epoch=producer.producer_epoch,
             group_id=group_id,
         )
-        answer: AddOffsetsToTxnResponse = await self._coordinator.ask(ADD_OFFSETS_TO_TXN, request)
+        answer: AddOffsetsToTxnResponse = await self._coordinator.ask(request)
         self._coordinator.check(answer.error_code, self._about(f"Adding group {group_id} to a transaction"))
         self._machine.added()
 
@@ -178,7 +177,7 @@ class TransactionDriver:
         request = transaction_commit_request(self._machine.transactional_id, self._identity(), member, offsets)
         self._machine.leaves(group_id=member.group_id)
         most = None if self._machine.implicit else EXPLICIT_OFFSET_COMMIT
-        for where, code in read_transaction_commit(await coordinator.ask(TXN_OFFSET_COMMIT, request, most)):
+        for where, code in read_commit(await coordinator.ask(request, most)):
             context = f"Committing {where.topic}-{where.partition} to group {member.group_id} in a transaction"
             if code in MOVED_ON:
                 raise CommitFailed(f"{broker_error(code, context)} The group's other members read the records again.")
@@ -244,7 +243,7 @@ class TransactionDriver:
         if request is None:
             return
         most = None if self._machine.implicit else EXPLICIT_END_TXN
-        answer: EndTxnResponse = await self._coordinator.ask(END_TXN, request, most)
+        answer: EndTxnResponse = await self._coordinator.ask(request, most)
         if not self._machine.end_answered(answer):
             self._coordinator.check(answer.error_code, self._about("Ending a transaction"))
 
