@@ -11,7 +11,7 @@ import pytest
 from ottla.broker.controller.broker_changes import BrokerChanges
 from ottla.broker.controller.states import PartitionStates
 from ottla.broker.coordination.coordinators import Coordinators
-from ottla.broker.coordination.transaction_markers import PendingMarkers, TransactionMarkers
+from ottla.broker.coordination.markers import PendingMarkers, TransactionMarkers
 from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.lost_directory import in_sync_of
 from ottla.broker.membership.membership import BrokerMembership

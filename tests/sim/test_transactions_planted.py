@@ -11,8 +11,7 @@ import pytest
 from ottla.broker.coordination import markers
 from ottla.broker.coordination.coordinators import PartitionLog
 from ottla.broker.coordination.guard import ADDS_FROM, Admission, TransactionGuard
-from ottla.broker.coordination.markers import MarkerAppender
-from ottla.broker.coordination.transaction_markers import TransactionMarkers
+from ottla.broker.coordination.markers import MarkerAppender, TransactionMarkers
 from ottla.broker.partitions.partition import Partition
 from ottla.coord import offsets
 from ottla.coord.classic.group import ClassicGroup

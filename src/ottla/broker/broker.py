@@ -12,13 +12,11 @@ from functools import partial
 from ottla.broker.controller.controlled_shutdown import HandOver
 from ottla.broker.controller.controller import Controller
 from ottla.broker.coordination.additions import PartitionAdditions
-from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.coordination.coordinators import CoordinatorMoves, Coordinators
 from ottla.broker.coordination.groups import GroupCoordinators
 from ottla.broker.coordination.guard import TransactionGuard
-from ottla.broker.coordination.leadership_changes import CoordinatorMoves
-from ottla.broker.coordination.markers import MarkerAppender
+from ottla.broker.coordination.markers import MarkerAppender, TransactionMarkers
 from ottla.broker.coordination.registry_offsets import RegistryOffsets
-from ottla.broker.coordination.transaction_markers import TransactionMarkers
 from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.failures import Changes
 from ottla.broker.identity import BrokerIdentity

@@ -9,7 +9,7 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping
 from typing import Any, Never, TypeVar
 
-from ottla.coord import expiry, offsets, transactional
+from ottla.coord import expiry, offsets
 from ottla.coord.classic.groups import ClassicGroups
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.consumer.events import TopicsSeen
@@ -227,8 +227,8 @@ class GroupMachine:
         body = asked.body
         error_code = (self.context.find(body.group_id) or MISSING).transactional_commit_error(body)
         if error_code:
-            return Outcome(replies=(Reply(asked.token, transactional.refused(body, error_code)),))
-        records, response = transactional.commit(body, now.wall_ms, self.context.settings.offset_metadata_max_bytes)
+            return Outcome(replies=(Reply(asked.token, offsets.pending_refused(body, error_code)),))
+        records, response = offsets.commit_in_transaction(body, now.wall_ms, self.context.settings.offset_metadata_max_bytes)
         producer = WrittenBy(body.producer_id, body.producer_epoch)
         return Outcome(tuple(records), (Reply(asked.token, response),), producer=producer)
 

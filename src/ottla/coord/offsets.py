@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
@@ -14,15 +14,17 @@ from ottla.ports import Pauses
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.wire.errors import GROUP_SUBSCRIBED_TO_TOPIC, NONE, OFFSET_METADATA_TOO_LARGE, UNSTABLE_OFFSET_COMMIT
 
-NO_OFFSET = -1
+NO_OFFSET = NO_GENERATION = -1
 NO_TOPICS: Final = KnownTopics()
 NO_RETENTION_OF_ITS_OWN = -1
 LATEST_MS = (1 << 63) - 1
 """The largest timestamp in ms, which limits a retention. In Apache Kafka a later one overflows, and the offset expires at once."""
 
 FetchGroup = OffsetFetchRequest.OffsetFetchRequestGroup
+TxnOffset = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
 FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
 FetchedTopic = OffsetFetchResponse.OffsetFetchResponseTopics
 FetchedPartition = OffsetFetchResponse.OffsetFetchResponsePartitions
@@ -204,6 +206,59 @@ def _committed_topic(
     topic: OffsetCommitRequest.OffsetCommitRequestTopic, parts: list[OffsetCommitResponse.OffsetCommitResponsePartition]
 ) -> OffsetCommitResponse.OffsetCommitResponseTopic:
     return OffsetCommitResponse.OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=parts)
+
+
+def commit_in_transaction(
+    body: TxnOffsetCommitRequest, wall_ms: int, metadata_max_bytes: int
+) -> tuple[list[OffsetPending], TxnOffsetCommitResponse]:
+    """Return records and response of an allowed commit, whose offsets are pending until the transaction ends (KIP-98, KIP-447)."""
+
+    def error_of(wanted: TxnOffset) -> int:
+        return OFFSET_METADATA_TOO_LARGE if is_longer(wanted.committed_metadata or "", metadata_max_bytes) else NONE
+
+    records = [
+        OffsetPending(
+            body.producer_id,
+            OffsetCommitted(
+                body.group_id,
+                topic.name,
+                wanted.partition_index,
+                wanted.committed_offset,
+                wanted.committed_leader_epoch,
+                wanted.committed_metadata or "",
+                wall_ms,
+                topic_id=topic.topic_id,
+            ),
+        )
+        for topic in body.topics
+        for wanted in topic.partitions
+        if not error_of(wanted)
+    ]
+    return records, _pending_response(body, error_of)
+
+
+def pending_refused(body: TxnOffsetCommitRequest, error_code: int) -> TxnOffsetCommitResponse:
+    """Return a response with the error in every partition, because the response has no error field."""
+    return _pending_response(body, lambda wanted: error_code)
+
+
+def _pending_response(body: TxnOffsetCommitRequest, error_of: Callable[[TxnOffset], int]) -> TxnOffsetCommitResponse:
+    part, result = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition, TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+    return TxnOffsetCommitResponse(
+        topics=[
+            result(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[part(partition_index=one.partition_index, error_code=error_of(one)) for one in topic.partitions],
+            )
+            for topic in body.topics
+        ]
+    )
+
+
+def names_nobody(body: TxnOffsetCommitRequest) -> bool:
+    """Return whether the commit contains no member id, as by clients from before KIP-447. Membership is not checked then."""
+    return body.generation_id_or_member_epoch == NO_GENERATION and not body.member_id and body.group_instance_id is None
 
 
 def is_longer(text: str, limit: int) -> bool:

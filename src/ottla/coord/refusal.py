@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Never
 
-from ottla.coord import transactional
 from ottla.coord.kinds import KINDS
-from ottla.coord.offsets import StableFetch, commit_refused
+from ottla.coord.offsets import StableFetch, commit_refused, pending_refused
 from ottla.coord.outcome import TopicsDeleted, TopicsForgotten
 from ottla.coord.records import TransactionEnded
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -40,7 +39,7 @@ def _fetch(body: FetchGroup, error_code: int) -> OffsetFetchResponse.OffsetFetch
 
 _REFUSED: dict[type, Callable[[Never, int], object]] = {
     OffsetCommitRequest: commit_refused,
-    TxnOffsetCommitRequest: transactional.refused,
+    TxnOffsetCommitRequest: pending_refused,
     TransactionEnded: lambda body, error_code: error_code,
     OffsetDeleteRequest: lambda body, error_code: OffsetDeleteResponse(error_code=error_code),
     ListGroupsRequest: lambda body, error_code: ListGroupsResponse(error_code=error_code),

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators
-from ottla.broker.coordination.leadership_changes import CoordinatorMoves
+from ottla.broker.coordination.coordinators import CoordinatorKind, CoordinatorMoves, Coordinators
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.partitions.partition import Partition, Role
 from ottla.cluster.decision import Decision

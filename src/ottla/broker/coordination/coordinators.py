@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Generic, Never, TypeVar
+from typing import Any, Final, Generic, Never, TypeVar
 
 from ottla.broker.failures import Changes
 from ottla.broker.partitions.partition import Partition
@@ -376,6 +376,27 @@ class Coordinators(Generic[M]):
         carry_out = None if kind.carry_out is None else partial(kind.carry_out, partition)
         machine = kind.new_machine()
         return Shard(str(partition), machine, own, self._scheduler, self._changes, kind.refuse, kind.catch_up, carry_out)
+
+
+class CoordinatorMoves:
+    """Routes each change of leadership to a coordinator at once, because a coordinator must not outlive the leadership."""
+
+    def __init__(self, coordinators: Iterable[Coordinators[Any]]) -> None:
+        self._by_topic = {each.topic: each for each in coordinators}
+        self.is_starting = False
+        """Whether logs are still being opened at startup. Coordinators are loaded afterwards."""
+
+    def leads(self, partition: Partition) -> None:
+        """Load the coordinator of a partition that this broker leads, newly or in a new leader epoch."""
+        coordinators = self._by_topic.get(partition.topic)
+        if coordinators is not None and not self.is_starting:
+            coordinators.leads(partition)
+
+    def leads_no_more(self, partition: Partition) -> None:
+        """Unload the coordinator of a partition that this broker follows, has lost or has deleted."""
+        coordinators = self._by_topic.get(partition.topic)
+        if coordinators is not None:
+            coordinators.leads_no_more(partition.index)
 
 
 def _waited(ask: Callable[[Callable[[A], None]], None]) -> Steps[A]:

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Final
 
 from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopics
-from ottla.broker.coordination.group_topics import GroupTopics
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.failures import Changes
 from ottla.broker.partitions.partition import Partition
@@ -22,15 +21,16 @@ from ottla.broker.security.rights import Rights
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.settings.group import in_force
 from ottla.broker.waits import Waits
-from ottla.cluster.image import ClusterImage
+from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.cluster.names import OFFSETS_TOPIC
-from ottla.coord.consumer.assign import Assignor
+from ottla.coord.consumer.assign import Assignor, TopicShape
 from ottla.coord.consumer.events import TopicsSeen
 from ottla.coord.consumer.groups import BUILT_IN
+from ottla.coord.consumer.topics import KnownTopic, KnownTopics
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.memory import GroupMemory
 from ottla.coord.offset_reader import OffsetReader, Replayed
-from ottla.coord.outcome import TopicsDeleted, TopicsForgotten
+from ottla.coord.outcome import TopicsChanged, TopicsDeleted, TopicsForgotten
 from ottla.coord.records import TransactionEnded
 from ottla.coord.refusal import refused
 from ottla.coord.runtime.shard import Shard
@@ -41,6 +41,50 @@ log = logging.getLogger("ottla.broker")
 
 MOST_WAIT_MS: Final = 500
 """Longest wait of a deletion for the removal of a topic's offsets, in ms."""
+
+
+class GroupTopics:
+    """The topics known to group coordinators. Changes are recorded one by one, and passed on to coordinators in batches."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+        self._topics: KnownTopics | None = None
+        self._noted: set[str] = set()
+        self._are_new = False
+
+    def note(self, names: Collection[str]) -> None:
+        """Record that topics were created, changed or deleted."""
+        if self._topics is None:
+            return
+        images = {name: self._image.topics.get(name) for name in names}
+        present = [self._seen(image) for image in images.values() if image is not None]
+        self._are_new = self._are_new or any(self._topics.with_id(topic.topic_id) is None for topic in present)
+        self._topics = self._topics.changed(present, [name for name, image in images.items() if image is None])
+        self._noted.update(names)
+
+    def known(self) -> KnownTopics:
+        """Return the current topics."""
+        if self._topics is None:
+            self._topics = KnownTopics(self._seen(image) for image in self._image.topics.values())
+        return self._topics
+
+    def changed(self) -> TopicsChanged | None:
+        """Return the changes since the last call, for the coordinators. Return None if there are none."""
+        if not self._noted or self._topics is None:
+            return None
+        names, self._noted = frozenset(self._noted), set()
+        are_new, self._are_new = self._are_new, False
+        return TopicsChanged(self._topics, names, are_new)
+
+    def _seen(self, image: TopicImage) -> KnownTopic:
+        return KnownTopic(image.name, image.topic_id, TopicShape(len(image.partitions), self._racks(image)))
+
+    def _racks(self, image: TopicImage) -> tuple[frozenset[str], ...]:
+        """Return the racks of each partition's replicas; empty if no broker has a rack."""
+        racks = {node_id: broker.rack for node_id, broker in self._image.brokers.items() if broker.rack}
+        if not racks:
+            return ()
+        return tuple(frozenset(racks[node] for node in partition.replicas if node in racks) for partition in image.partitions)
 
 
 class GroupCoordinators:

@@ -22,7 +22,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.group_machine import GroupMachine
-from ottla.coord.transactional import refused
+from ottla.coord.offsets import pending_refused
 from ottla.coord.transactions.inputs import AddPartitions
 from ottla.ports import Steps
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -66,7 +66,7 @@ def txn_offset_commit(
     """Commit the offsets of existing partitions, after verifying that the transaction has the group's partition."""
     body = request.body
     if not body.group_id:
-        return refused(body, INVALID_GROUP_ID)
+        return pending_refused(body, INVALID_GROUP_ID)
     known, unknown = _split(cluster, body.topics, request.version)
     if not known:
         return TxnOffsetCommitResponse(topics=unknown)
@@ -77,7 +77,7 @@ def txn_offset_commit(
         if partition is not None and not partition.leader_error():
             error_code = yield from _admitted(request, partition, guard)
     if error_code:
-        response = refused(part, error_code)
+        response = pending_refused(part, error_code)
         response.topics += unknown
         return response
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from ottla.broker.coordination.leadership_changes import CoordinatorMoves
+from ottla.broker.coordination.coordinators import CoordinatorMoves
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.partitions.partitions import Partitions

@@ -31,8 +31,8 @@ from ottla.coord.classic.states import NEXT, Cause, State
 from ottla.coord.classic.subscription import subscribed_topics
 from ottla.coord.consumer.embedded_protocol import PROTOCOL_TYPE
 from ottla.coord.consumer.names import TEXT_BYTES
+from ottla.coord.offsets import names_nobody
 from ottla.coord.records import NO_TIMESTAMP, GroupForgotten, GroupStored, StoredMember
-from ottla.coord.transactional import names_nobody
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest

@@ -55,8 +55,8 @@ from ottla.coord.consumer.records import (
     TargetStored,
 )
 from ottla.coord.consumer.states import GroupState, MemberState
+from ottla.coord.offsets import names_nobody
 from ottla.coord.records import NO_TIMESTAMP
-from ottla.coord.transactional import names_nobody
 from ottla.wire.api.join_group import JoinGroupRequest
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
