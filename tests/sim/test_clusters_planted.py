@@ -247,7 +247,7 @@ def test_a_planted_mistake_is_found(name: str, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(cluster_life, "FLUSHED_FIRST", 0)
     monkeypatch.setattr(cluster_life, "faults_plan", lambda random, **chosen: world.faults)
     if not world.compares:
-        monkeypatch.setattr(BrokerChanges, "begun_anew", see_nobody_begin_anew)
+        monkeypatch.setattr(BrokerChanges, "restarted_brokers", see_nobody_begin_anew)
     if links is not None:
         monkeypatch.setattr(cluster_life, "LinkWeather", lambda **chosen: replace(links))
     if mistake.name not in LOOKED_AT:

@@ -75,7 +75,7 @@ class Candidate:
         served = self.cluster.features.get(self.node_id, NEWEST)
         value = layout.member_json(endpoints, None, self.world.clock.now().wall_ms, 5, served)
         completed(self.world, self.registry.commit([Change(layout.broker_path(self.node_id), value, NEW, ephemeral=True)]))
-        self.controller.stand(self.process.clock.now())
+        self.controller.become_candidate(self.process.clock.now())
 
     def end(self) -> None:
         """Die at once; the session ends when the registry notices."""

@@ -187,7 +187,7 @@ class BrokerMachine:
         channels = Channels(self.node_id, links, self.image, settings, within)
         new_id = partial(new_topic_id, self.random_bytes)
         controller = Controller(self.shared, channels, settings, scheduler, self.node_id, new_id, is_alone=self.is_alone)
-        self.membership.entered.append(controller.stand)
+        self.membership.entered.append(controller.become_candidate)
         self.membership.left.append(controller.leave)
         return channels, controller
 

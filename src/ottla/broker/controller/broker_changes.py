@@ -46,15 +46,15 @@ class BrokerChanges:
         for broker in altered:
             self._alter(broker)
         if joined:
-            yield from self._welcome(joined)
+            yield from self._add_brokers(joined)
         if altered:
-            self._term.requests.tell_all()
+            self._term.requests.add_metadata_for_all()
             yield from self._term.send()
         if lost or joined:
             yield from self.note_seen()
         return joined
 
-    def begun_anew(self) -> Steps[set[int]]:
+    def restarted_brokers(self) -> Steps[set[int]]:
         """Return the ids of brokers that registered again while no controller was active, and may have lost records."""
         value = yield from self._term.reader.value(layout.SEEN_BROKERS)
         try:
@@ -83,10 +83,10 @@ class BrokerChanges:
                 self._term.deletions.failed(node, some)
                 yield None
         partitions = dict.fromkeys(chain(*held.values()))
-        yield from self._look_who_let_in(lost, partitions)
+        yield from self._reload_states(lost, partitions)
         yield from self.lose_replicas(partitions)
 
-    def _look_who_let_in(self, lost: set[int], partitions: Iterable[TopicPartition]) -> Steps[None]:
+    def _reload_states(self, lost: set[int], partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Reload the states of `partitions` whose known leader and ISR contain no lost broker, because the registry can differ.
 
         A leader before 2.7 writes an ISR to the registry itself and notifies the controller seconds later. The written ISR can
@@ -101,11 +101,11 @@ class BrokerChanges:
 
     def lose_replicas(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Elect leaders for partitions with offline replicas, and send metadata to all brokers even if no state changes."""
-        yield from self._leaders.settle(partitions)
-        self._term.requests.tell_all()
+        yield from self._leaders.elect(partitions)
+        self._term.requests.add_metadata_for_all()
         yield from self._term.send()
 
-    def _welcome(self, joined: set[int]) -> Steps[None]:
+    def _add_brokers(self, joined: set[int]) -> Steps[None]:
         """Send metadata to all brokers, elect leaders, then send the new brokers their replicas.
 
         The first metadata for a new broker contains all topics, because the broker serves clients from it. One LeaderAndIsr
@@ -113,13 +113,14 @@ class BrokerChanges:
         """
         log.info("brokers %s have joined", sorted(joined))
         context, requests = self._context, self._term.requests
-        requests.tell(context.brokers.keys() - joined)
+        requests.add_metadata(context.brokers.keys() - joined)
         yield from self._term.send()
-        requests.tell(joined, context.leaders)  # a coordinator treats topics that are missing from its first metadata as deleted
+        # Coordinators treat topics that are missing from their first metadata as deleted.
+        requests.add_metadata(joined, context.leaders)
         yield from self._term.send()
-        yield from self._leaders.settle((yield from self._leaders.without_leader()))
+        yield from self._leaders.elect((yield from self._leaders.without_leader()))
         for node in joined:
-            held = yield from chosen(context.held_by([node]), self._leaders.is_there)
+            held = yield from chosen(context.held_by([node]), self._leaders.has_led)
             yield from each(held, partial(requests.lead, (node,)))
         yield from self._term.send()
 
@@ -146,15 +147,15 @@ class BrokerChanges:
             return NONE, led  # no other broker could lead: as long as this one runs, new topics need it as their leader
         context.shutting_down.add(node_id)
         followed = yield from chosen(held, lambda one: context.leaders[one].leader != node_id)
-        yield from self._leaders.tell((yield from self._term.states.change(led, elections.leader_instead)))
+        yield from self._leaders.announce((yield from self._term.states.change(led, elections.leader_instead)))
         yield from self._term.send()
         yield from each(followed, partial(self._term.requests.stop, (node_id,), is_deleted=False))
-        yield from self._leaders.tell((yield from self._term.states.change(followed, _without(node_id))))
+        yield from self._leaders.announce((yield from self._term.states.change(followed, _without(node_id))))
         yield from self._term.send()
         return NONE, (yield from chosen(led, lambda one: context.leaders[one].leader == node_id))
 
     def _can_be_left(self, partition: TopicPartition) -> bool:
-        return len(self._context.assignment(partition).replicas) > 1 and self._leaders.is_there(partition)
+        return len(self._context.assignment(partition).replicas) > 1 and self._leaders.has_led(partition)
 
     def log_dirs_failed(self, names: list[str]) -> Steps[None]:
         """Send LeaderAndIsr to brokers that reported a failed log directory, because their responses name the lost replicas."""
@@ -183,8 +184,8 @@ class BrokerChanges:
             yield from self.lose_replicas(lost)
         if back:
             log.info("broker %d can use %d of its replicas again", node_id, len(back))
-            yield from self._leaders.settle(back)
-            self._term.requests.tell_all(back)
+            yield from self._leaders.elect(back)
+            self._term.requests.add_metadata_for_all(back)
             yield from self._term.send()
 
     def _errors(self, response: LeaderAndIsrResponse) -> Iterable[tuple[TopicPartition, int]]:

@@ -82,7 +82,7 @@ class ControllerChannel:
         self._is_closed = True
         self._waiting.clear()
         self._is_busy = False
-        self._tell_drained()
+        self._notify_drained()
         self._scheduler.cancel(self)
         self._scheduler.drop(self)
         self._channels.forget(self._node_id, LANE)
@@ -92,7 +92,7 @@ class ControllerChannel:
         if self._is_busy:
             yield self._drained.append
 
-    def _tell_drained(self) -> None:
+    def _notify_drained(self) -> None:
         waiting, self._drained = self._drained, []
         for done in waiting:
             done(None)
@@ -104,23 +104,23 @@ class ControllerChannel:
 
     def _send(self, request: ControlRequest) -> None:
         if request.partitions <= AT_ONCE or self._channels.is_itself(self._node_id):
-            self._ask(request)
+            self._request(request)
         else:
-            self._scheduler.begin(self, _encoded(request), partial(self._ask, request), urgent=True)
+            self._scheduler.begin(self, _encoded(request), partial(self._request, request), urgent=True)
 
-    def _ask(self, request: ControlRequest, body: Sequence[Part] | None = None) -> None:
+    def _request(self, request: ControlRequest, body: Sequence[Part] | None = None) -> None:
         self._channels.ask(
             self._node_id,
             request.message,
             request.version,
-            partial(self._heard, request),
+            partial(self._receive, request),
             lane=LANE,
             timeout_ms=self._settings.value.controller_socket_timeout_ms,
             address=self._address,
             body=body,
         )
 
-    def _heard(self, request: ControlRequest, response: Any) -> None:
+    def _receive(self, request: ControlRequest, response: Any) -> None:
         if self._is_closed:
             return
         if response is None:
@@ -136,7 +136,7 @@ class ControllerChannel:
         self._answered(request, response)
         self._go_on()
         if not self._is_busy:
-            self._tell_drained()
+            self._notify_drained()
 
 
 def _encoded(request: ControlRequest) -> Steps[Sequence[Part]]:

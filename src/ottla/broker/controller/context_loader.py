@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
-from ottla.broker.controller.registry_retry import RegistryPatience
+from ottla.broker.controller.registry_retry import RegistryRetry
 from ottla.cluster import features, layout
 from ottla.cluster.controller_rules import entries
 from ottla.cluster.controller_rules.context import LeaderAndIsr, LiveBroker, ReplicaAssignment, TopicPartition
@@ -32,7 +32,7 @@ Changed = Callable[[str], None]
 class ControllerReader:
     """Reads brokers, topics and states from the registry. `changed` is called when an entry that a method has read changes."""
 
-    def __init__(self, registry: SharedRegistry, patience: RegistryPatience) -> None:
+    def __init__(self, registry: SharedRegistry, patience: RegistryRetry) -> None:
         self._registry = registry
         self._patience = patience
 

@@ -43,9 +43,9 @@ class HandOver:
 
     def begin(self, over: Callable[[], None]) -> None:
         """Send ControlledShutdown requests, and call `over` when nothing is left to move or all retries are used."""
-        self._scheduler.begin(self, self._asked(), lambda _: over(), lambda failure: over(), urgent=True)
+        self._scheduler.begin(self, self._transfer(), lambda _: over(), lambda failure: over(), urgent=True)
 
-    def _asked(self) -> Steps[None]:
+    def _transfer(self) -> Steps[None]:
         settings = self._settings.value
         if not settings.controlled_shutdown_enable:
             return
@@ -56,7 +56,7 @@ class HandOver:
                 yield self._scheduler.rest(settings.controlled_shutdown_retry_backoff_ms)
             if not self._image.brokers.keys() - {self._node_id}:  # no other broker could lead
                 return
-            response = yield from self._ask(self._image.controller_id)
+            response = yield from self._request(self._image.controller_id)
             if response is None:
                 why = "it did not answer"
             elif response.error_code:
@@ -67,7 +67,7 @@ class HandOver:
                 return
         log.warning("this broker stops without having handed over all that it leads: %s", why)
 
-    def _ask(self, controller_id: int) -> Steps[ControlledShutdownResponse | None]:
+    def _request(self, controller_id: int) -> Steps[ControlledShutdownResponse | None]:
         answers = list[ControlledShutdownResponse | None]()
         request = ControlledShutdownRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
         settings = self._settings.value

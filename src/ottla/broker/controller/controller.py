@@ -21,7 +21,7 @@ from ottla.broker.controller.broker_changes import BrokerChanges
 from ottla.broker.controller.controller_election import ControllerElection, Elected
 from ottla.broker.controller.events import ControllerEvents
 from ottla.broker.controller.isr_changes import IsrChanges
-from ottla.broker.controller.leader_elections import AskedElections
+from ottla.broker.controller.leader_elections import RequestedElections
 from ottla.broker.controller.leaders import LeaderChanges
 from ottla.broker.controller.partition_walk import in_pieces
 from ottla.broker.controller.reassignments import Faults, Reassignments, Targets
@@ -88,11 +88,11 @@ class Reign:
         self.topics = TopicChanges(term, self.leaders, new_id, watches.topic)
         self.isrs = IsrChanges(term, self.leaders, watches.altered)
         self.reassignments = Reassignments(term, self.leaders, self.topics, watches.reassignments)
-        self.elections = AskedElections(term, self.leaders, watches.elections)
+        self.elections = RequestedElections(term, self.leaders, watches.elections)
 
 
 class Controller:
-    """The controller of one broker: a candidate after `stand`, active once it is elected, and absent after `leave`."""
+    """The controller of one broker: a candidate after `become_candidate`, active once it is elected, and absent after `leave`."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Controller:
         self._unsuitable: set[tuple[int, int]] = set()
         """(broker id, epoch) of registered brokers that are skipped, so that each is logged once."""
         self._repeats = Repeats(RETRY_MS, MOST_RETRY_MS)
-        self._events = ControllerEvents(scheduler, self._resign, self._look_again, self._repeats)
+        self._events = ControllerEvents(scheduler, self._resign, self._resign_for_a_while, self._repeats)
         self._election = ControllerElection(registry, node_id, scheduler, self._may_have_moved)
 
     @property
@@ -131,7 +131,7 @@ class Controller:
         """Return the controller epoch of the current term; None if this broker is not the controller."""
         return None if self._reign is None else self._reign.term.context.epoch
 
-    def stand(self, now: Now) -> None:
+    def become_candidate(self, now: Now) -> None:
         """Become a candidate, because this broker is registered."""
         self._is_candidate = True
         self._events.soon("election", self._elect)
@@ -142,22 +142,22 @@ class Controller:
         self._election.session_over()
         self._resign()
 
-    def asked(self, work: Callable[[Reign], Steps[T]], instead: T) -> Steps[T]:
+    def run(self, work: Callable[[Reign], Steps[T]], instead: T) -> Steps[T]:
         """Run `work` on the current term as an event, and return its result. Return `instead` if there is no current term."""
 
         def see_to_it() -> Steps[T]:
             reign = self._reign
             return instead if reign is None else (yield from work(reign))
 
-        return self._events.asked(see_to_it, instead)
+        return self._events.run(see_to_it, instead)
 
     def stop(self, body: ControlledShutdownRequest) -> Steps[tuple[int, list[TopicPartition]]]:
         """Move leadership away from a broker in controlled shutdown. Return an error code and the partitions it still leads."""
-        return self.asked(lambda reign: reign.brokers.stop(body.broker_id, body.broker_epoch), (NOT_CONTROLLER, []))
+        return self.run(lambda reign: reign.brokers.stop(body.broker_id, body.broker_epoch), (NOT_CONTROLLER, []))
 
     def alter_partition(self, body: AlterPartitionRequest, version: int) -> Steps[AlterPartitionResponse]:
         """Process a leader's request to change in-sync replicas."""
-        return self.asked(lambda reign: reign.isrs.alter(body, version), AlterPartitionResponse(error_code=NOT_CONTROLLER))
+        return self.run(lambda reign: reign.isrs.alter(body, version), AlterPartitionResponse(error_code=NOT_CONTROLLER))
 
     def served_by_all(self, offered: Mapping[str, Feature]) -> Steps[dict[str, Feature] | None]:
         """Return the features, narrowed to the levels that all registered brokers support.
@@ -169,26 +169,26 @@ class Controller:
             yield None
             return features.served_by_all(offered, [features.served(one.features) for one in reign.term.context.brokers.values()])
 
-        return self.asked(narrowed, None)
+        return self.run(narrowed, None)
 
     def alter_reassignments(self, targets: Targets, *, may_resize: bool) -> Steps[Faults | None]:
         """Start or cancel reassignments, and return a fault per partition; None if this broker is not the controller."""
-        return self.asked(lambda reign: reign.reassignments.alter(targets, may_resize=may_resize), None)
+        return self.run(lambda reign: reign.reassignments.alter(targets, may_resize=may_resize), None)
 
     def reassignments(self, partitions: Iterable[TopicPartition] | None) -> Steps[dict[TopicPartition, ReplicaAssignment] | None]:
         """Return the ongoing reassignments of `partitions`, or of all if None. Return None if this broker is not the controller."""
-        return self.asked(lambda reign: reign.reassignments.listed(partitions), None)
+        return self.run(lambda reign: reign.reassignments.listed(partitions), None)
 
     def elect(self, partitions: Iterable[TopicPartition] | None, *, is_unclean: bool) -> Steps[Faults | None]:
         """Elect leaders on request, and return a fault per partition; None if this broker is not the controller."""
-        return self.asked(lambda reign: reign.elections.elect(partitions, is_unclean=is_unclean), None)
+        return self.run(lambda reign: reign.elections.elect(partitions, is_unclean=is_unclean), None)
 
     def settings_changed(self) -> None:
         """Elect missing leaders after a change of settings, because `unclean.leader.election.enable` can now be true."""
-        self._soon("unclean elections", self._see_to_leaderless)
+        self._soon("unclean elections", self._process_leaderless)
 
-    def _see_to_leaderless(self, reign: Reign) -> Steps[None]:
-        yield from reign.leaders.settle((yield from reign.leaders.without_leader()))
+    def _process_leaderless(self, reign: Reign) -> Steps[None]:
+        yield from reign.leaders.elect((yield from reign.leaders.without_leader()))
         yield from reign.term.send()
 
     def _states_refused(self, failure: StorageFailed) -> None:
@@ -202,7 +202,7 @@ class Controller:
     def _may_have_moved(self, path: str) -> None:
         self._events.soon("election", self._elect)
 
-    def _look_again(self) -> None:
+    def _resign_for_a_while(self) -> None:
         """Resign, because the outcome of a commit is uncertain, and take part in the election again after a pause."""
         self._resign()
         if self._is_candidate:
@@ -219,7 +219,7 @@ class Controller:
             self._resign()
         if self._reign is None and elected is not None and self._is_candidate:
             log.info("elected as the controller, in epoch %d", elected.epoch)
-            yield from self._take_office(elected)
+            yield from self._begin_term(elected)
         self._repeats.over()
 
     def _resign(self) -> None:
@@ -230,15 +230,15 @@ class Controller:
             self._scheduler.cancel(LEADERS_AGAIN)
             reign.term.close()
 
-    def _take_office(self, elected: Elected) -> Steps[None]:
+    def _begin_term(self, elected: Elected) -> Steps[None]:
         """Load and watch all entries, elect missing leaders, and send all brokers their state."""
         node_id, registry, settings = self._node_id, self._registry, self._settings
         told = self._answered, self._states_refused
         term = ControllerTerm(elected, node_id, registry, self._channels, settings, self._scheduler, *told)
         watches = Watches(self._topic_changed, self._reassignments_wanted, self._elections_wanted, self._isrs_altered)
         reign = self._reign = Reign(term, self._new_id, watches)
-        yield from self._forget(reign, LOG_DIR_EVENTS, self._log_dir_failed)
-        yield from self._forget(reign, ISR_CHANGES, self._isr_changed)
+        yield from self._remove_notifications(reign, LOG_DIR_EVENTS, self._log_dir_failed)
+        yield from self._remove_notifications(reign, ISR_CHANGES, self._isr_changed)
         registered = yield from term.reader.brokers(self._brokers_changed, each=self._brokers_changed)
         yield from self._note_features(term, registered.values())
         term.context.brokers.update((yield from self._suitable(term, registered)))
@@ -251,14 +251,14 @@ class Controller:
         if settings.value.delete_topic_enable:
             term.deletions.queue(name for name in deleted if name in term.context.topics)
         # Brokers need each other's addresses before they follow, and all partitions before they coordinate groups or transactions.
-        yield from self._tell_everything(term)
+        yield from self._send_all_metadata(term)
         if not self._is_alone:
-            term.context.begun_anew.update((yield from reign.brokers.begun_anew()))
-        yield from reign.leaders.settle(partitions)
+            term.context.begun_anew.update((yield from reign.brokers.restarted_brokers()))
+        yield from reign.leaders.elect(partitions)
         term.context.begun_anew.clear()
         if not self._is_alone:
             yield from reign.brokers.note_seen()
-        yield from self._tell_roles(reign, partitions)
+        yield from self._send_roles(reign, partitions)
         log.info("at work as the controller of %d brokers and %d partitions", len(term.context.brokers), len(partitions))
         yield from reign.topics.to_be_deleted(deleted)
         yield from reign.reassignments.resume()
@@ -266,22 +266,22 @@ class Controller:
         if not self._is_alone:
             self._scheduler.at(BALANCE, self._scheduler.now().mono_ms + BALANCED_FIRST_MS, self._balance)
 
-    def _tell_everything(self, term: ControllerTerm) -> Steps[None]:
+    def _send_all_metadata(self, term: ControllerTerm) -> Steps[None]:
         """Send the metadata of all partitions to all brokers in one update. A single broker sends itself smaller updates."""
-        term.requests.tell_all(() if self._is_alone else term.context.leaders)
+        term.requests.add_metadata_for_all(() if self._is_alone else term.context.leaders)
         yield from term.send()
         for some in in_pieces(list(term.context.leaders) if self._is_alone else (), PIECE):
-            term.requests.tell_all(some)
+            term.requests.add_metadata_for_all(some)
             yield from term.send_and_wait()
 
-    def _tell_roles(self, reign: Reign, partitions: list[TopicPartition]) -> Steps[None]:
+    def _send_roles(self, reign: Reign, partitions: list[TopicPartition]) -> Steps[None]:
         """Send LeaderAndIsr in one request per broker, which takes it as complete. A single broker sends smaller requests."""
         if not self._is_alone:
-            yield from reign.leaders.tell_again(partitions)
+            yield from reign.leaders.announce_to_replicas(partitions)
             yield from reign.term.send()
             return
         for some in in_pieces(partitions, PIECE):
-            yield from reign.leaders.tell_again(some)
+            yield from reign.leaders.announce_to_replicas(some)
             yield from reign.term.send_and_wait()
 
     def _note_features(self, term: ControllerTerm, brokers: Iterable[LiveBroker]) -> Steps[None]:
@@ -317,7 +317,7 @@ class Controller:
         self._unsuitable = unsuitable
         return found
 
-    def _forget(self, reign: Reign, path: str, changed: Callable[[str], None]) -> Steps[None]:
+    def _remove_notifications(self, reign: Reign, path: str, changed: Callable[[str], None]) -> Steps[None]:
         """Remove notifications for a former controller, because this controller is about to read all states."""
         names = yield from reign.term.reader.names(path, changed)
         yield from reign.term.states.remove(f"{path}/{name}" for name in names)
@@ -332,35 +332,35 @@ class Controller:
         self._events.soon(name, see_to_it)
 
     def _brokers_changed(self, path: str) -> None:
-        self._soon("brokers", self._see_to_brokers)
+        self._soon("brokers", self._process_brokers)
 
-    def _see_to_brokers(self, reign: Reign) -> Steps[None]:
+    def _process_brokers(self, reign: Reign) -> Steps[None]:
         there = yield from reign.term.reader.brokers(self._brokers_changed, each=self._brokers_changed)
         joined = yield from reign.brokers.changed((yield from self._suitable(reign.term, there)))
         yield from reign.topics.resume(reign.term.context.held_by(joined))
-        yield from reign.reassignments.joined(joined)
+        yield from reign.reassignments.resume_on(joined)
 
     def _topics_changed(self, path: str) -> None:
-        self._soon("topics", self._see_to_topics)
+        self._soon("topics", self._process_topics)
 
-    def _see_to_topics(self, reign: Reign) -> Steps[None]:
-        yield from reign.topics.there((yield from reign.term.reader.names(layout.TOPICS, self._topics_changed)))
+    def _process_topics(self, reign: Reign) -> Steps[None]:
+        yield from reign.topics.update_topics((yield from reign.term.reader.names(layout.TOPICS, self._topics_changed)))
 
     def _topic_changed(self, path: str) -> None:
         name = path.removeprefix(f"{layout.TOPICS}/")
         self._soon(path, lambda reign: reign.topics.grown(name))
 
     def _deletions_changed(self, path: str) -> None:
-        self._soon("deletions", self._see_to_deletions)
+        self._soon("deletions", self._process_deletions)
 
-    def _see_to_deletions(self, reign: Reign) -> Steps[None]:
-        yield from self._see_to_topics(reign)  # a deletion can be requested before the new topic was read
+    def _process_deletions(self, reign: Reign) -> Steps[None]:
+        yield from self._process_topics(reign)  # a deletion can be requested before the new topic was read
         yield from reign.topics.to_be_deleted((yield from reign.term.reader.names(DELETIONS, self._deletions_changed)))
 
     def _isr_changed(self, path: str) -> None:
-        self._soon("in-sync replicas", self._see_to_isrs)
+        self._soon("in-sync replicas", self._process_isr_changes)
 
-    def _see_to_isrs(self, reign: Reign) -> Steps[None]:
+    def _process_isr_changes(self, reign: Reign) -> Steps[None]:
         names = yield from reign.term.reader.names(ISR_CHANGES, self._isr_changed)
         if names:
             yield from reign.reassignments.in_sync((yield from reign.isrs.notified(names)))
@@ -385,9 +385,9 @@ class Controller:
         self._scheduler.at(BALANCE, now.mono_ms + settings.leader_imbalance_check_interval_seconds * 1000, self._balance)
 
     def _log_dir_failed(self, path: str) -> None:
-        self._soon("log directories", self._see_to_log_dirs)
+        self._soon("log directories", self._process_log_dirs)
 
-    def _see_to_log_dirs(self, reign: Reign) -> Steps[None]:
+    def _process_log_dirs(self, reign: Reign) -> Steps[None]:
         names = yield from reign.term.reader.names(LOG_DIR_EVENTS, self._log_dir_failed)
         if names:
             yield from reign.brokers.log_dirs_failed(names)
@@ -410,7 +410,7 @@ class Controller:
             self._scheduler.at(DELETIONS_AGAIN, self._scheduler.now().mono_ms + pause_ms, self._delete_again)
 
     def _delete_again(self, now: Now) -> None:
-        self._soon("refused deletions", lambda reign: reign.topics.ask_again())
+        self._soon("refused deletions", lambda reign: reign.topics.retry())
 
 
 def _describe_request(request: ControlRequest) -> str:

@@ -61,7 +61,7 @@ class ControllerEvents:
         self._events.append(ControllerEvent(name, work, over))
         self._scheduler.begin(self, self._run(), urgent=True)
 
-    def asked(self, work: Callable[[], Steps[T]], instead: T) -> Steps[T]:
+    def run(self, work: Callable[[], Steps[T]], instead: T) -> Steps[T]:
         """Queue `work` as an event, and return its result. Return `instead` if the event is dropped or fails."""
         found = [instead]
 

@@ -36,8 +36,8 @@ class IsrChanges:
         found = yield from self._term.reader.notifications(ISR_CHANGES, names, changed_isrs)
         partitions = list({one: None for some in found for one in some if self._context.assignment(one).replicas})
         yield from self._term.states.read_again(partitions)
-        yield from self._leaders.settle(partitions)  # a leader may have added a replica to the ISR while its broker was lost
-        self._term.requests.tell_all(partitions)
+        yield from self._leaders.elect(partitions)  # a leader may have added a replica to the ISR while its broker was lost
+        self._term.requests.add_metadata_for_all(partitions)
         yield from self._term.send()
         yield from self._term.states.remove(f"{ISR_CHANGES}/{name}" for name in names)
         return partitions
@@ -54,7 +54,7 @@ class IsrChanges:
                 wanted.update(((name, one.partition_index), asked(one, request.broker_id, version)) for one in topic.partitions)
                 epochs.update(((name, one.partition_index), lives(one)) for one in topic.partitions)
         codes = yield from self._altered(wanted, epochs, version)
-        self._term.requests.tell_all(wanted)
+        self._term.requests.add_metadata_for_all(wanted)
         yield from self._term.send()
         self._tell(wanted)
         return AlterPartitionResponse(topics=[self._result(topic, codes, version) for topic in request.topics])

@@ -28,7 +28,7 @@ log = logging.getLogger("ottla.broker")
 NOT_NEEDED = "Leader election not needed for topic partition."
 
 
-class AskedElections:
+class RequestedElections:
     """Leader elections for operators, tools and the leader imbalance check. `changed` watches the entry that tools write."""
 
     def __init__(self, term: ControllerTerm, leaders: LeaderChanges, changed: Callable[[str], None]) -> None:
@@ -50,11 +50,11 @@ class AskedElections:
             yield None
         wanted = [one for one, fault in found.items() if fault is None]
         if is_unclean:
-            yield from self._leaders.settle(wanted, is_unclean=True)
+            yield from self._leaders.elect(wanted, is_unclean=True)
             led = set((yield from chosen(wanted, lambda one: not self._context.needs_leader(one))))
         else:
             changed = yield from self._term.states.change(wanted, elections.preferred_leader)
-            yield from self._leaders.tell(changed)
+            yield from self._leaders.announce(changed)
             led = set(changed)
         yield from self._term.send()
         code = ELIGIBLE_LEADERS_NOT_AVAILABLE if is_unclean else PREFERRED_LEADER_NOT_AVAILABLE
@@ -81,7 +81,7 @@ class AskedElections:
         moving, deletions = self._context.reassigning, self._term.deletions
         there = yield from chosen(self._context.partitions(), lambda one: one not in moving and one[0] not in deletions)
         missed = yield from reassignments.imbalanced(self._context, there, percentage)
-        yield from self._give_back(missed, "leaders were out of balance")
+        yield from self._release(missed, "leaders were out of balance")
 
     def written(self) -> Steps[None]:
         """Run the preferred elections that a tool wrote to the registry, remove the entry, and watch it again."""
@@ -89,7 +89,7 @@ class AskedElections:
         if value is None:
             return
         try:
-            yield from self._give_back(reassignments.elections_wanted(value), "a tool requested it")
+            yield from self._release(reassignments.elections_wanted(value), "a tool requested it")
         except ValueError as error:
             log.error("the registry's entry %s cannot be parsed (%s), and is removed", PREFERRED_ELECTIONS, error)
         try:
@@ -98,7 +98,7 @@ class AskedElections:
             log.info("a tool cancelled the election of preferred leaders")
         yield from self._term.reader.value(PREFERRED_ELECTIONS, self._changed)
 
-    def _give_back(self, partitions: Sequence[TopicPartition], why: str) -> Steps[None]:
+    def _release(self, partitions: Sequence[TopicPartition], why: str) -> Steps[None]:
         found = yield from self.elect(partitions, is_unclean=False)
         given = sum(code == NONE for code, _ in found.values())
         if given:

@@ -27,14 +27,14 @@ class LeaderChanges:
         self._term = term
         self._context = term.context
 
-    def settle(self, partitions: Iterable[TopicPartition], *, is_unclean: bool = False) -> Steps[list[TopicPartition]]:
+    def elect(self, partitions: Iterable[TopicPartition], *, is_unclean: bool = False) -> Steps[list[TopicPartition]]:
         """Elect leaders for partitions without one, remove offline replicas from the ISR, and return the changed partitions.
 
         Partitions under deletion are skipped. With `is_unclean`, a replica outside the ISR can win, regardless of the topic's
         setting.
         """
         leaders = self._context.leaders
-        wanted = yield from chosen(partitions, lambda one: self._is_to_stay(one) and not self._context.is_well(one))
+        wanted = yield from chosen(partitions, lambda one: self._needs_leader(one) and not self._context.is_well(one))
         new = set((yield from chosen(wanted, lambda one: one not in leaders)))
         unclean = {name for name, _ in wanted} if is_unclean else (yield from self._unclean_topics(wanted))
         tells_recovery = self._term.protocol.has(Switch.LEADER_RECOVERY)
@@ -49,38 +49,38 @@ class LeaderChanges:
             return elected or elections.without_offline(context, one)
 
         changed = yield from self._term.states.change(wanted, choose)
-        yield from self.tell(changed, new)
+        yield from self.announce(changed, new)
         leaderless = yield from chosen(wanted, self._context.needs_leader)
         if leaderless:
             log.warning("%d partitions have no leader: none of their replicas in sync is online", len(leaderless))
         return changed
 
-    def tell(self, changed: Iterable[TopicPartition], new: Container[TopicPartition] = ()) -> Steps[None]:
+    def announce(self, changed: Iterable[TopicPartition], new: Container[TopicPartition] = ()) -> Steps[None]:
         """Queue LeaderAndIsr requests for the replicas of these partitions, and metadata for all brokers."""
         requests, context = self._term.requests, self._context
         return each(changed, lambda one: requests.lead(context.assignment(one).replicas, one, is_new=one in new))
 
-    def tell_again(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
+    def announce_to_replicas(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Queue LeaderAndIsr requests for these partitions, without metadata, which all brokers have.
 
         Skip partitions under deletion.
         """
         requests, context = self._term.requests, self._context
-        there = yield from chosen(partitions, self.is_there)
+        there = yield from chosen(partitions, self.has_led)
         yield from each(there, lambda one: requests.lead(context.assignment(one).replicas, one, is_known=True))
 
-    def is_there(self, partition: TopicPartition) -> bool:
+    def has_led(self, partition: TopicPartition) -> bool:
         """Return whether a partition has, or had, a leader and is not being deleted."""
-        return partition in self._context.leaders and self._is_to_stay(partition)
+        return partition in self._context.leaders and self._needs_leader(partition)
 
-    def _is_to_stay(self, partition: TopicPartition) -> bool:
+    def _needs_leader(self, partition: TopicPartition) -> bool:
         """Return whether a partition needs a leader: it is not under deletion, or its reassignment must complete first."""
         return partition[0] not in self._term.deletions or partition in self._context.reassigning
 
     def without_leader(self) -> Steps[list[TopicPartition]]:
         """Return the partitions without a leader, except partitions of topics under deletion."""
         context = self._context
-        return chosen(context.partitions(), lambda one: self._is_to_stay(one) and context.needs_leader(one))
+        return chosen(context.partitions(), lambda one: self._needs_leader(one) and context.needs_leader(one))
 
     def _unclean_topics(self, partitions: Iterable[TopicPartition]) -> Steps[set[str]]:
         """Return the topics that have a partition without online in-sync replicas and permit unclean leader election."""

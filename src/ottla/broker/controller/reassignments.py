@@ -68,14 +68,14 @@ class Reassignments:
     def resume(self) -> Steps[None]:
         """Resume the reassignments of the previous term."""
         yield from self.written()
-        yield from self._go_on(list(self._context.reassigning))
+        yield from self._advance(list(self._context.reassigning))
 
-    def joined(self, nodes: Iterable[int]) -> Steps[None]:
+    def resume_on(self, nodes: Iterable[int]) -> Steps[None]:
         """Resume the reassignments that wait for a replica on one of these new brokers."""
         joined = set(nodes)
         reassigning = self._context.reassigning
         moving = yield from chosen(reassigning, lambda one: not joined.isdisjoint(self._context.assignment(one).replicas))
-        yield from self._go_on(moving)
+        yield from self._advance(moving)
 
     def in_sync(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Complete the reassignments whose target replicas are now in sync."""
@@ -130,7 +130,7 @@ class Reassignments:
                 faults |= dict.fromkeys(some, (UNKNOWN_SERVER_ERROR, ALTERED))
                 continue
             yield from each(before.items(), self._stop_unneeded)
-            yield from self._go_on(list(some))
+            yield from self._advance(list(some))
             faults |= dict.fromkeys(some, (NONE, ""))
         return faults
 
@@ -141,16 +141,16 @@ class Reassignments:
         unneeded = [node for node in before.replicas if node not in assignment.replicas]
         self._term.requests.stop(unneeded, partition, is_deleted=True)
 
-    def _go_on(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
+    def _advance(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
         """Complete reassignments whose targets are in sync. For the others, send the leader to all origin and target replicas."""
         complete = set((yield from chosen(partitions, partial(reassignments.is_complete, self._context))))
         left = [one for one in partitions if one not in complete]
-        yield from each((yield from self._term.states.change(left, reassignments.told_anew)), self._tell_move)
+        yield from each((yield from self._term.states.change(left, reassignments.told_anew)), self._log_move)
         yield from self._term.send()
         if complete:
             yield from self._complete([one for one in partitions if one in complete])
 
-    def _tell_move(self, partition: TopicPartition) -> None:
+    def _log_move(self, partition: TopicPartition) -> None:
         assignment = self._context.assignment(partition)
         self._term.requests.lead(assignment.origin, partition)
         self._term.requests.lead(assignment.adding, partition, is_new=True)
@@ -167,7 +167,7 @@ class Reassignments:
             self._term.requests.stop(assignment.removing, one, is_deleted=True)
 
         yield from each(settled, end)
-        yield from self._leaders.tell(settled)
+        yield from self._leaders.announce(settled)
         yield from self._term.send()
         for some in (yield from _by_topic(over)):
             if not (yield from self._note(some)):

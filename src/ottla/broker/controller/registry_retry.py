@@ -21,7 +21,7 @@ FIRST_MS: Final = 50
 MOST_MS: Final = 500
 
 
-class RegistryPatience:
+class RegistryRetry:
     """The read retries of one term."""
 
     def __init__(self, registry: SharedRegistry, scheduler: Scheduler) -> None:
@@ -40,12 +40,12 @@ class RegistryPatience:
             try:
                 found = yield from steps()
             except RegistryAway as failure:
-                yield from self.rest(failure)
+                yield from self.pause(failure)
             else:
                 self._repeats.over()
                 return found
 
-    def rest(self, failure: RegistryAway) -> Steps[None]:
+    def pause(self, failure: RegistryAway) -> Steps[None]:
         """Pause before a retry. Raise `failure` if the session may have ended or the term is over."""
         if self.is_over or self._scheduler.now().mono_ms >= self._registry.lives_until_ms():
             raise failure

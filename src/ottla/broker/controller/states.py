@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ottla.broker.controller.context_loader import ControllerReader
 from ottla.broker.controller.events import ControllerMoved
 from ottla.broker.controller.partition_walk import in_pieces
-from ottla.broker.controller.registry_retry import RegistryPatience
+from ottla.broker.controller.registry_retry import RegistryRetry
 from ottla.broker.failures import CONFLICTS, MOST_RACES
 from ottla.cluster import layout
 from ottla.cluster.controller_rules import entries
@@ -37,7 +37,7 @@ class PartitionStates:
         registry: SharedRegistry,
         reader: ControllerReader,
         context: ControllerContext,
-        patience: RegistryPatience,
+        patience: RegistryRetry,
         refused: Callable[[StorageFailed], None],
     ) -> None:
         """Create the writer. `refused` is called when the disk of this broker refuses to store states, which are then skipped."""
@@ -95,7 +95,7 @@ class PartitionStates:
         except CONFLICTS:
             yield from self.read_again(list(wanted))
         except RegistryAway as failure:
-            yield from self._patience.rest(failure)
+            yield from self._patience.pause(failure)
             yield from self.read_again(list(wanted))
         else:
             self._context.leaders.update(written)

@@ -11,7 +11,7 @@ from typing import Any
 from ottla.broker.controller.channels import ControllerChannel
 from ottla.broker.controller.context_loader import ControllerReader
 from ottla.broker.controller.controller_election import Elected
-from ottla.broker.controller.registry_retry import RegistryPatience
+from ottla.broker.controller.registry_retry import RegistryRetry
 from ottla.broker.controller.states import PartitionStates
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.releases.interbroker_versions import ProtocolVersion
@@ -46,7 +46,7 @@ class ControllerTerm:
         self.elected = elected
         self.node_id = node_id
         self.context = ControllerContext(elected.epoch, elected.epoch_version)
-        self.patience = RegistryPatience(registry, scheduler)
+        self.patience = RegistryRetry(registry, scheduler)
         self.reader = ControllerReader(registry, self.patience)
         self.states = PartitionStates(registry, self.reader, self.context, self.patience, refused)
         self.deletions = TopicDeletions(self.context)

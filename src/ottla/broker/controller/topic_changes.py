@@ -50,13 +50,13 @@ class TopicChanges:
         """Topics with a failed deletion that are not deleted yet."""
         self._repeats = Repeats(DELETED_AGAIN_MS, MOST_DELETED_AGAIN_MS)
 
-    def there(self, names: Collection[str]) -> Steps[None]:
+    def update_topics(self, names: Collection[str]) -> Steps[None]:
         """Apply the names of all topics with an entry: elect leaders for new topics, and forget missing topics."""
         for name in self._context.topics.keys() - names:
-            yield from self._forget(name)
+            yield from self._drop(name)
         new = [name for name in names if name not in self._context.topics]
         if new:
-            yield from self._leaders.settle((yield from self.read(new)))
+            yield from self._leaders.elect((yield from self.read(new)))
             yield from self._term.send()
 
     def read(self, names: list[str]) -> Steps[list[TopicPartition]]:
@@ -66,10 +66,10 @@ class TopicChanges:
             yield from self._give_ids({name: topic for name, topic in topics.items() if topic.topic_id is None})
         new = list[TopicPartition]()
         for name, topic in topics.items():
-            new += yield from self._taken_in(name, topic.topic_id, topic.assignments)
+            new += yield from self._add_partitions(name, topic.topic_id, topic.assignments)
         return new
 
-    def _taken_in(
+    def _add_partitions(
         self, name: str, topic_id: bytes | None, assignments: Mapping[int, ReplicaAssignment]
     ) -> Steps[list[TopicPartition]]:
         """Add partitions to the context, and return the new ones."""
@@ -79,7 +79,7 @@ class TopicChanges:
             yield None
         return new
 
-    def _forget(self, name: str) -> Steps[None]:
+    def _drop(self, name: str) -> Steps[None]:
         """Remove a deleted topic from the context."""
         yield from each(self._context.partitions([name]), self._context.remove_partition)
         self._context.remove_topic(name)
@@ -111,7 +111,7 @@ class TopicChanges:
         if new and name in self._term.deletions:
             log.warning("topic %s gets no more partitions: it is being deleted", name)
         elif new:
-            yield from self._leaders.settle((yield from self._taken_in(name, topics[name].topic_id, new)))
+            yield from self._leaders.elect((yield from self._add_partitions(name, topics[name].topic_id, new)))
             yield from self._term.send()
 
     def to_be_deleted(self, names: Iterable[str]) -> Steps[None]:
@@ -129,24 +129,24 @@ class TopicChanges:
                 log.info("removed the request to delete topic %s, which does not exist", name)
             yield from self._term.commit([Change(f"{DELETIONS}/{name}", None)])
         wanted = [name for name in noted if name not in void]
-        self._tell_deleted([name for name in wanted if name not in self._term.deletions])
+        self._announce_deleted([name for name in wanted if name not in self._term.deletions])
         self._term.deletions.queue(wanted)
-        yield from self.go_on()
+        yield from self.advance()
 
-    def _tell_deleted(self, names: Iterable[str]) -> None:
+    def _announce_deleted(self, names: Iterable[str]) -> None:
         """Queue metadata that removes these topics for all brokers, also for brokers without replicas of them."""
         partitions = list(self._context.partitions(names))
         if partitions:
-            self._term.requests.tell_all(partitions)
+            self._term.requests.add_metadata_for_all(partitions)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Resume the deletion of topics whose partitions have a broker back, or a completed reassignment."""
         names = {name for name, _ in partitions if name in self._term.deletions}
         self._term.deletions.resume(names)
-        self._tell_deleted(names)
-        yield from self.go_on()
+        self._announce_deleted(names)
+        yield from self.advance()
 
-    def go_on(self) -> Steps[None]:
+    def advance(self) -> Steps[None]:
         """Request the deletion of all eligible replicas, and finish deletions that have no replica left."""
         deletions, requests = self._term.deletions, self._term.requests
         over, waiting = split(sorted(deletions.topics), deletions.is_over)
@@ -173,16 +173,16 @@ class TopicChanges:
             self._repeats.tell(log, logging.WARNING, sentence, request.node_id, failures)
             self._refused.update(name for name, _ in request.deleted)
             self._left |= self._refused
-        yield from self.go_on()
+        yield from self.advance()
 
-    def ask_again(self) -> Steps[None]:
+    def retry(self) -> Steps[None]:
         """Retry failed deletions: a disk error may be transient."""
         refused, self._refused, self._is_pausing = self._refused, set(), False
         self._term.deletions.resume(refused)
-        yield from self.go_on()
+        yield from self.advance()
 
     def begin_pause(self) -> int | None:
-        """Return the pause before `ask_again`, in ms; None if nothing failed or the pause has already begun."""
+        """Return the pause before `retry`, in ms; None if nothing failed or the pause has already begun."""
         if not self._refused or self._is_pausing:
             return None
         self._is_pausing = True
@@ -221,7 +221,7 @@ class TopicChanges:
             yield from self._term.states.remove(path for name in names for path in paths[name])
         for name in names:
             log.info("topic %s is deleted", name)
-            yield from self._forget(name)
+            yield from self._drop(name)
 
     def _remove_states(self, name: str) -> Steps[None]:
         partitions = [(name, index) for index in self._context.topics.get(name, ())]

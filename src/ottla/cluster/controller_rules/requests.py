@@ -85,7 +85,7 @@ class ControlRequests:
             roles = self._roles.setdefault(node, {})
             roles[partition] = is_new or roles.get(partition, False)
         if not is_known:
-            self.tell_all((partition,))
+            self.add_metadata_for_all((partition,))
 
     def stop(self, nodes: Iterable[int], partition: TopicPartition, *, is_deleted: bool) -> None:
         """Queue StopReplica for `nodes`, which stops their replicas of a partition, and also deletes them if `is_deleted`."""
@@ -93,14 +93,14 @@ class ControlRequests:
             stopped = self._stopped.setdefault(node, {})
             stopped[partition] = is_deleted or stopped.get(partition, False)
 
-    def tell(self, nodes: Iterable[int], partitions: Iterable[TopicPartition] = ()) -> None:
+    def add_metadata(self, nodes: Iterable[int], partitions: Iterable[TopicPartition] = ()) -> None:
         """Queue UpdateMetadata for `nodes`, with all live brokers and the state of these partitions."""
         self._hearing.update(nodes)
         self._told.update(dict.fromkeys(partitions))
 
-    def tell_all(self, partitions: Iterable[TopicPartition] = ()) -> None:
+    def add_metadata_for_all(self, partitions: Iterable[TopicPartition] = ()) -> None:
         """Queue UpdateMetadata for all brokers, with all live brokers and the state of these partitions."""
-        self.tell(self._context.brokers, partitions)
+        self.add_metadata(self._context.brokers, partitions)
 
     def take(self, deleting: frozenset[str]) -> Iterator[ControlRequest | None]:
         """Remove and yield all queued requests, in the order in which each broker must get them. `deleting` are topics in deletion.
