@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import ottla
+from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from tests.support.peers import Peer
 from tests.support.waiting import eventually
 
@@ -133,3 +134,22 @@ def test_a_group_is_listed_described_and_deleted(
     assert altered == {(topic, 0): ottla.OffsetAndMetadata(3), (topic, 1): ottla.OffsetAndMetadata(4, "again")}
     admin.delete_groups(group)
     assert admin.describe_group(group).state == "Dead"
+
+
+def test_offsets_are_listed_by_time_for_many_partitions_at_once(
+    admin: ottla.Admin, broker: Peer, unique: Callable[[str], str]
+) -> None:
+    name = unique("by-time")
+    admin.create_topic(name, 2)
+    with ottla.Producer(broker.address) as producer:
+        for number in range(5):
+            producer.send(name, b"x", partition=0, timestamp_ms=1000 + number)
+    first, second = (name, 0), (name, 1)
+    assert [found.offset for found in admin.list_offsets({first: LATEST_TIMESTAMP, second: LATEST_TIMESTAMP}).values()] == [5, 0]
+    assert admin.list_offsets({first: 1003, second: 1003})[TopicPartition(*first)][:2] == (3, 1003)
+    assert admin.list_offsets({first: 2000, second: EARLIEST_TIMESTAMP})[TopicPartition(*first)].offset == -1
+    assert admin.list_offsets({}) == {}
+    with pytest.raises(ottla.UnknownTopic):
+        admin.list_offsets({("none", 0): 0})
+    with pytest.raises(ottla.SettingError, match="A timestamp is a whole number of at least -3"):
+        admin.list_offsets({first: -4})

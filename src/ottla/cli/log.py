@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from contextlib import closing
 
+    from ottla.cli.command.parser import Parser
     from ottla.log.check.check import Finding, Known
     from ottla.log.check.dump import Row
     from ottla.net.disk.disk import RealDisk
-
-Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 CHECK = """Read every batch of a data directory, or of one partition's directory in it, and hold indexes, snapshots and epochs
 against them. Nothing is changed without --repair, which builds anew what is derived, cuts out the bytes that cannot be read,
@@ -26,18 +25,16 @@ DUMP = """Print what is in a file of a log, or in all files of a directory: batc
 indexes, producers, checkpoints. Exit code 1: a part could not be read; the rest is printed."""
 
 
-def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("log", help="check, repair or print the files of a data directory")
-    parser.set_defaults(run=lambda options: _help(parser))
-    own = parser.add_subparsers(title="commands", metavar="COMMAND")
-    check = own.add_parser("check", help="find damage, and repair it", description=CHECK)
+def build(parser: Parser) -> None:
+    own = parser.group()
+    check = own.add("check", "find damage, and repair it", description=CHECK)
     check.add_argument("directory", metavar="DIR", help="a data directory, or the directory of one partition")
     check.add_argument(
         "--repair", action="store_true", help="repair the findings that can be repaired, and keep replaced bytes as *.damaged"
     )
     check.add_argument("--json", action="store_true", help="print a JSON object for each finding, on a line of its own")
     check.set_defaults(run=run_check)
-    dump = own.add_parser("dump", help="print batches, records, indexes, snapshots", description=DUMP)
+    dump = own.add("dump", "print batches, records, indexes, snapshots", description=DUMP)
     dump.add_argument("path", metavar="FILE|DIR", help="a file of a log, a partition's directory, or a data directory")
     dump.add_argument("--json", action="store_true", help="print a JSON object for each row, on a line of its own")
     dump.add_argument(
@@ -47,7 +44,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def run_check(options: argparse.Namespace) -> int:
-    from ottla.cli.exits import fail
+    from ottla.cli.command.exits import fail
     from ottla.net.startup.data_directory import DataDirectoryError, hold, was_killed
     from ottla.ports import StorageFailed
 
@@ -62,7 +59,7 @@ def run_check(options: argparse.Namespace) -> int:
 
 
 def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, killed: bool) -> int:
-    from ottla.cli.exits import fail
+    from ottla.cli.command.exits import fail
     from ottla.log.check import check
     from ottla.net.clock import RealClock
     from ottla.net.startup.first_clients import sidecars
@@ -145,7 +142,7 @@ def _tell(findings: Iterable[Finding], say: Callable[[Row, str], None]) -> int:
 
 
 def run_dump(options: argparse.Namespace) -> int:
-    from ottla.cli.exits import MISUSED, fail
+    from ottla.cli.command.exits import MISUSED, fail
     from ottla.log.check.dump import dump
     from ottla.ports import StorageFailed
 
@@ -212,8 +209,3 @@ def _disk(root: str) -> closing[RealDisk]:
 
 def _printer(as_json: bool) -> Callable[[Row, str], None]:
     return (lambda row, text: print(json.dumps(row))) if as_json else (lambda row, text: print(text))
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return 2

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import signal
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
-from ottla.cli.exits import MISUSED, fail, unwritten
+from ottla.cli.command import catalogue, exits
+from ottla.cli.command.exits import MISUSED, fail, unwritten
+from ottla.cli.command.parser import Parser
 from ottla.version import VERSION
 
 SILENT = logging.NullHandler()
 """A handler that drops the clients' warnings, because a command prints one sentence of its own about a failure."""
-
-
-class Words(argparse.ArgumentParser):
-    """A parser that reports wrong arguments in one sentence."""
-
-    def error(self, message: str) -> NoReturn:
-        sys.exit(fail(f"{message}; see `{self.prog} --help`.", MISUSED))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,17 +22,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     The codes are: 0 done, 1 could not, 2 wrong arguments, 70 a bug in Ottla. Ctrl-C ends the program at once.
     """
     if argv is None:
-        # A KeyboardInterrupt can get lost in an import. Only `serve` has state to clean up, and by then it has its own
-        # signal handlers.
+        # A KeyboardInterrupt can get lost in an import. Commands with state to clean up have their own signal handlers by then.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    parser = _parser()
-    options, unknown = parser.parse_known_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    exits.report_as_json("--json" in words)
+    parser = parser_for(words)
+    options, unknown = parser.parse_known_args(words)
     if unknown:
-        program = " ".join(filter(None, ("ottla", options.command)))
-        return fail(f"unknown arguments: {' '.join(unknown)}; see `{program} --help`.", MISUSED)
-    if options.run is None:
-        parser.print_help()
-        return MISUSED
+        near = options.parser.nearest_options(unknown)
+        advice = f" (did you mean {' and '.join(near)}?)" if near else ""
+        return fail(f"unknown arguments: {' '.join(unknown)}{advice}; see `{options.parser.prog} --help`.", MISUSED)
     logging.getLogger("ottla.client").addHandler(SILENT)
     try:
         code: int = options.run(options)
@@ -53,30 +45,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
-    from ottla.cli import log, mirror, pipeline, serve
-    from ottla.cli.admin import acl, cluster, features, quota, transactions, user
-    from ottla.cli.decode import decode
-    from ottla.cli.protocol import protocol
-    from ottla.cli.registry import registry
-
-    parser: argparse.ArgumentParser = Words(prog="ottla", description="A log that speaks Kafka's protocol.")
+def parser_for(words: Sequence[str]) -> Parser:
+    """Return the parser of `ottla`, with the arguments of the one command that `words` name."""
+    named = next((word for word in words if not word.startswith("-")), None)
+    parser = Parser(prog="ottla", description="A log that speaks Kafka's protocol, and a command for every Kafka.")
     parser.add_argument("--version", action="version", version=f"ottla {VERSION}")
-    parser.set_defaults(run=None)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    serve.add_to(commands)
-    protocol.add_to(commands)
-    decode.add_to(commands)
-    log.add_to(commands)
-    registry.add_to(commands)
-    transactions.add_to(commands)
-    features.add_to(commands)
-    quota.add_to(commands)
-    user.add_to(commands)
-    acl.add_to(commands)
-    cluster.add_to(commands)
-    pipeline.add_to(commands)
-    mirror.add_to(commands)
+    commands = parser.group()
+    for name, entry in catalogue.COMMANDS.items():
+        command = commands.add(name, entry.summary)
+        if name == named:
+            catalogue.build(name, command)
     return parser
 
 

@@ -7,23 +7,22 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli.admin.cluster_access import PATIENCE_MS, WHERE, read_config
-from ottla.cli.exits import MISUSED, fail
-from ottla.cli.signals import stopped_by_signals
-from ottla.cli.tables import as_lines
+from ottla.cli.command.connection import PATIENCE_MS, WHERE, read_config
+from ottla.cli.command.exits import MISUSED, fail
+from ottla.cli.command.output import as_lines
+from ottla.cli.command.signals import stopped_by_signals
 
 if TYPE_CHECKING:
+    from ottla.cli.command.parser import Parser
     from ottla.kafka07.pipelines.mirror import MirrorStep
-
-Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 DESCRIPTION = """Copy topics of Kafka 0.7 into another cluster, each message once. Each partition of each broker gets one
 there, and keeps its order. The progress is committed for a group of the target: a restart, also after a kill, continues
 there. Clusters of Kafka 0.8 and later are mirrored by `ottla pipeline mirror`."""
 
 
-def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("mirror", help="copy topics of Kafka 0.7 into another cluster", description=DESCRIPTION)
+def build(parser: Parser) -> None:
+    parser.description = DESCRIPTION
     parser.add_argument("topics", metavar="TOPIC[,…]", help="the topics to mirror")
     parser.add_argument("--from", dest="release", required=True, choices=("0.7",), help="the release of the source")
     where = parser.add_mutually_exclusive_group()

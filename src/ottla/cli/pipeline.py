@@ -9,19 +9,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.cli.admin.cluster_access import PATIENCE_MS, WHERE, add_client_options, add_options, client_texts, read_config
-from ottla.cli.exits import MISUSED, fail
-from ottla.cli.tables import as_lines, table
+from ottla.cli.command.connection import SERVERS, add_options, client_texts, read_config, settings
+from ottla.cli.command.exits import MISUSED, fail
+from ottla.cli.command.output import as_lines, table
 
 if TYPE_CHECKING:
+    from ottla.cli.command.parser import Commands, Parser
     from ottla.pipelines.query_runner import Pipeline
 
 MOST_SECONDS = 1_000_000
 """The longest pause between batches, in s: eleven days."""
 _OTHER_TIME = re.compile(r"\d{4}(-(0?[1-9]|1[0-2])(-(0?[1-9]|[12]\d|3[01])( .*[A-Za-z/].*)?)?)?")
 """A time that Spark accepts and Python does not: without a day or month, with numbers of one digit, or with the name of a zone."""
-Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
-
 ARCHIVE = """Archive topics in files, each record once, in one directory for each topic and day or hour. A restart,
 also after a kill, continues: its state is in DIRECTORY/_ottla."""
 REPLAY = """Write an archive of `ottla pipeline archive` back into topics. Keys, headers, timestamps and the order within partitions
@@ -39,10 +38,8 @@ records: JSON, unless --value-format or a registry has another format. --sql pri
 run before a script."""
 
 
-def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("pipeline", help="archive, replay, mirror and query topics with Spark")
-    parser.set_defaults(run=lambda options: _help(parser))
-    own = parser.add_subparsers(title="commands", metavar="COMMAND")
+def build(parser: Parser) -> None:
+    own = parser.group()
     _add_archive(own)
     _add_replay(own)
     _add_mirror(own)
@@ -50,8 +47,8 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     _add_tables(own)
 
 
-def _add_archive(own: Commands[argparse.ArgumentParser]) -> None:
-    command = own.add_parser("archive", help="archive topics in files, each record once", description=ARCHIVE)
+def _add_archive(own: Commands) -> None:
+    command = own.add("archive", "archive topics in files, each record once", description=ARCHIVE)
     command.add_argument("topics", metavar="TOPIC[,…]", type=_names, help="the topics to archive")
     command.add_argument("directory", metavar="DIRECTORY", type=Path, help="the directory of the files")
     help_text = "the files' format (default parquet), or a table of Delta Lake or Iceberg, whose jars Spark then needs"
@@ -65,8 +62,8 @@ def _add_archive(own: Commands[argparse.ArgumentParser]) -> None:
     command.set_defaults(run=lambda options: _running(options, _archive))
 
 
-def _add_replay(own: Commands[argparse.ArgumentParser]) -> None:
-    command = own.add_parser("replay", help="write an archive back into topics", description=REPLAY)
+def _add_replay(own: Commands) -> None:
+    command = own.add("replay", "write an archive back into topics", description=REPLAY)
     command.add_argument("directory", metavar="DIRECTORY", type=Path, help="the archive")
     command.add_argument(
         "--topic", action="append", default=[], metavar="NAME", help="only this topic; can be repeated (default: all)"
@@ -83,8 +80,8 @@ def _add_replay(own: Commands[argparse.ArgumentParser]) -> None:
     command.set_defaults(run=lambda options: _running(options, _replay))
 
 
-def _add_mirror(own: Commands[argparse.ArgumentParser]) -> None:
-    command = own.add_parser("mirror", help="copy topics into another cluster", description=MIRROR)
+def _add_mirror(own: Commands) -> None:
+    command = own.add("mirror", "copy topics into another cluster", description=MIRROR)
     command.add_argument("topics", metavar="TOPIC[,…]", type=_names, help="the topics to mirror")
     command.add_argument("--to", required=True, metavar="HOST:PORT[,…]", help="the bootstrap servers of the target cluster")
     command.add_argument("--to-config", metavar="FILE", help="as --command-config, for the target cluster")
@@ -99,8 +96,8 @@ def _add_mirror(own: Commands[argparse.ArgumentParser]) -> None:
     command.set_defaults(run=lambda options: _running(options, _mirror))
 
 
-def _add_sql(own: Commands[argparse.ArgumentParser]) -> None:
-    command = own.add_parser("sql", help="run a streaming query over topics as tables", description=SQL)
+def _add_sql(own: Commands) -> None:
+    command = own.add("sql", "run a streaming query over topics as tables", description=SQL)
     command.add_argument("files", metavar="FILE", type=Path, nargs="+", help="scripts, run as one")
     _add_streaming(command, 0.0)
     _add_state(command)
@@ -108,8 +105,8 @@ def _add_sql(own: Commands[argparse.ArgumentParser]) -> None:
     command.set_defaults(run=lambda options: _running(options, _sql))
 
 
-def _add_tables(own: Commands[argparse.ArgumentParser]) -> None:
-    command = own.add_parser("tables", help="list the columns of topics as tables", description=TABLES)
+def _add_tables(own: Commands) -> None:
+    command = own.add("tables", "list the columns of topics as tables", description=TABLES)
     command.add_argument("topics", metavar="TOPIC", nargs="*", help="only these (default: all)")
     command.add_argument("--sql", action="store_true", help="print statements that create them")
     formats = ("json", "csv", "avro", "protobuf", "arrow")
@@ -132,15 +129,11 @@ def _add_state(command: argparse.ArgumentParser) -> None:
 
 
 def _add_common(command: argparse.ArgumentParser, side: str) -> None:
-    command.add_argument(
-        "--bootstrap-server", metavar="HOST:PORT[,…]", default=WHERE, help=f"the bootstrap servers, of any Kafka (default: {WHERE})"
-    )
-    add_client_options(command)
+    add_options(command)
     help_text = f"an option of the {side}, such as kafka.client.id=night; can be repeated"
     command.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help=help_text)
     command.add_argument("--master", default="local[*]", metavar="URL", help="Spark's master (default local[*])")
     command.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark; can be repeated")
-    command.add_argument("--json", action="store_true", help="print a JSON object for each step, on a line of its own")
 
 
 def _names(text: str) -> list[str]:
@@ -281,7 +274,6 @@ def _tables(options: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from ottla.client.settings.clients import ConsumerSettings
-    from ottla.client.settings.properties import values_of
     from ottla.errors import KafkaError
 
     try:
@@ -291,8 +283,8 @@ def _tables(options: argparse.Namespace) -> int:
         return fail("Tables need PySpark: pip install 'ottla[spark]'.")
     values = ValuesOfTables(options.value_format, options.value_schema, options.schema_registry, options.delimiter)
     try:
-        client = {"default_api_timeout_ms": PATIENCE_MS, **values_of(ConsumerSettings, client_texts(options))}
-        found = tables(options.bootstrap_server, options.topics, client, values=values)
+        client = settings(options, ConsumerSettings)
+        found = tables(client.pop("bootstrap_servers"), options.topics, client, values=values)
     except (KafkaError, OptionError) as error:
         return fail(str(error))
     headers = ("TOPIC", "PARTITIONS", "OFFSETS", "COLUMNS OF ITS VALUES")
@@ -304,15 +296,12 @@ def _tables(options: argparse.Namespace) -> int:
 
 def _running(options: argparse.Namespace, make: Callable[[argparse.Namespace, dict[str, str]], Pipeline]) -> int:
     try:
-        more = {f"kafka.{name}": text for name, text in client_texts(options).items()} | _pairs(options.option, "--option")
-        pipeline, settings = make(options, more), _pairs(options.conf, "--conf")
+        client = client_texts(options)
+        options.bootstrap_server = client.pop(SERVERS)
+        more = {f"kafka.{name}": text for name, text in client.items()} | _pairs(options.option, "--option")
+        pipeline, of_spark = make(options, more), _pairs(options.conf, "--conf")
     except ValueError as error:
         return fail(str(error), MISUSED)
     from ottla.cli.pipeline_run import run
 
-    return run(pipeline, options.master, settings, as_json=options.json)
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return MISUSED
+    return run(pipeline, options.master, of_spark, as_json=options.json)

@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Mapping
 
-from ottla.cli.exits import fail
-from ottla.cli.signals import stopped_by_signals
-from ottla.cli.tables import as_lines
+from ottla.cli.command.exits import fail
+from ottla.cli.command.output import as_lines
+from ottla.cli.command.signals import stopped_by_signals
 from ottla.errors import KafkaError
 from ottla.pipelines.errors import JavaFailed, PipelineError, sentence_of
 from ottla.pipelines.progress import PipelineStep

@@ -30,7 +30,7 @@ def run(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[
     import asyncio
     import time
 
-    from ottla.cli.exits import COULD_NOT, announce, fail
+    from ottla.cli.command.exits import COULD_NOT, announce, fail
     from ottla.net.process.supervisor import CouldNotStart, supervise
     from ottla.net.server.listeners import CannotListen
 

@@ -10,13 +10,12 @@ from ottla.cli import processes
 
 if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings
+    from ottla.cli.command.parser import Parser
     from ottla.net.server.listeners import Listen
 
-Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
-
-def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    command = commands.add_parser("serve", help="run a broker", description="Run a broker until SIGTERM or Ctrl-C.")
+def build(command: Parser) -> None:
+    command.description = "Run a broker until SIGTERM or Ctrl-C."
     command.add_argument("--data-dir", required=True, metavar="DIR", help="the directory of topics, offsets and the registry")
     command.add_argument(
         "--listen",
@@ -49,7 +48,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from ottla.broker.settings import SettingError
-    from ottla.cli.exits import MISUSED, fail
+    from ottla.cli.command.exits import MISUSED, fail
     from ottla.net.startup import log_output
 
     log_output.set_up(options.log_format, options.log_level, options.node_id if options.supervised else None)
@@ -71,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
 def _serve(options: argparse.Namespace, settings: BrokerSettings, listen: list[Listen]) -> int:
     from ottla.broker.membership.membership import NotAMember
     from ottla.broker.settings import SettingError
-    from ottla.cli.exits import BROKEN, MISUSED, announce, fail
+    from ottla.cli.command.exits import BROKEN, MISUSED, announce, fail
     from ottla.net.process.serve import serve
     from ottla.net.server.exception_boundary import BrokerFailed
     from ottla.net.server.listeners import CannotListen

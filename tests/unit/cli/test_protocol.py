@@ -139,7 +139,7 @@ def test_the_page_of_one_api_goes_to_a_file(protocol: Any, tmp_path: Path) -> No
 
 
 def test_serving_loads_nothing_of_the_looking_glass() -> None:
-    code = "import sys; from ottla.cli.main import _parser; _parser(); print('\\n'.join(sys.modules))"
+    code = "import sys; from ottla.cli.main import parser_for; parser_for(['serve']); print('\\n'.join(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     looking = (
         "ottla.wire",

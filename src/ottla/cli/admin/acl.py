@@ -8,15 +8,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ottla.cli.admin.cluster_or_directory import add_options, asking_or_changing
-from ottla.cli.exits import MISUSED
-from ottla.cli.tables import told
+from ottla.cli.admin.cluster_or_directory import add_options, on_cluster_or_directory
+from ottla.cli.command.output import show
 
 if TYPE_CHECKING:
     from ottla.cli.admin.cluster_or_directory import Asked
+    from ottla.cli.command.parser import Parser
     from ottla.client.admin.acls import AclRule
-
-Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 ADD = """Add an ACL: ottla acl add User:alice read topic flights. It is in force when the command ends. One that denies goes before
 all that allow."""
@@ -24,14 +22,12 @@ REMOVE = "Remove an ACL, given as it was added."
 LIST = "List the ACLs: all, or those of a principal or a resource."
 
 
-def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("acl", help="add, remove and list ACLs")
-    parser.set_defaults(run=lambda options: _help(parser))
-    own = parser.add_subparsers(title="commands", metavar="COMMAND")
-    add = own.add_parser("add", help="add an ACL", description=ADD)
-    add.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _add(admin, options)))
-    remove = own.add_parser("remove", help="remove an ACL", description=REMOVE)
-    remove.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _remove(admin, options)))
+def build(parser: Parser) -> None:
+    own = parser.group()
+    add = own.add("add", "add an ACL", description=ADD)
+    add.set_defaults(run=on_cluster_or_directory(_add))
+    remove = own.add("remove", "remove an ACL", description=REMOVE)
+    remove.set_defaults(run=on_cluster_or_directory(_remove))
     for each in (add, remove):
         each.add_argument("principal", metavar="PRINCIPAL", help="the principal: User:NAME, or User:* for all")
         each.add_argument("operation", metavar="OPERATION", help="read, write, create, delete, alter, describe, all …")
@@ -40,11 +36,11 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
         each.add_argument("--prefixed", action="store_true", help="all resources whose names have this prefix")
         each.add_argument("--host", default="*", metavar="ADDRESS", help="only from this address")
         each.add_argument("--deny", action="store_true", help="deny it instead of allowing it")
-    listing = own.add_parser("list", help="list ACLs", description=LIST)
+    listing = own.add("list", "list ACLs", description=LIST)
     listing.add_argument("--principal", metavar="PRINCIPAL", help="only ACLs of this principal")
     listing.add_argument("--resource", metavar="RESOURCE", help="only ACLs of this resource type")
     listing.add_argument("--name", metavar="NAME", help="only ACLs of this resource name")
-    listing.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _list(admin, options)))
+    listing.set_defaults(run=on_cluster_or_directory(_list))
     for each in (add, remove, listing):
         add_options(each, is_new=each is add)
 
@@ -88,11 +84,5 @@ def _list(admin: Asked, options: argparse.Namespace) -> int:
 def _say(rules: list[AclRule], options: argparse.Namespace) -> int:
     names = ("principal", "operation", "resource", "name", "pattern", "host", "permission")
     rows = [tuple(rule) for rule in rules]
-    for line in told(names, rows, as_json=options.json):
-        print(line)
+    show(names, rows, as_json=options.json)
     return 0
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return MISUSED

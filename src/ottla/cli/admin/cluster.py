@@ -13,16 +13,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cli.admin import cluster_reassign
-from ottla.cli.admin.cluster_access import add_options, asking
-from ottla.cli.exits import MISUSED
-from ottla.cli.tables import Cell, as_lines, size, told
+from ottla.cli.command.connection import add_options, on_cluster
+from ottla.cli.command.output import Cell, as_lines, show, size
 
 if TYPE_CHECKING:
+    from ottla.cli.command.parser import Parser
     from ottla.client.admin.replicas import LogDir
     from ottla.client.connection.metadata import PartitionInfo, TopicInfo
     from ottla.net.client.admin.admin import Admin
-
-Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 STATUS = "Show the cluster in a few lines. Exit code 1: partitions have no leader, or are under-replicated."
 BROKERS = "List the live brokers, with their addresses, replicas and free space."
@@ -57,22 +55,20 @@ class PartitionSeen(NamedTuple):
         return (self.topic, info.partition, None if self.is_offline else info.leader, info.leader_epoch, *nodes)
 
 
-def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("cluster", help="show the brokers of a cluster, and move replicas and leaders between them")
-    parser.set_defaults(run=lambda options: _help(parser))
-    own = parser.add_subparsers(title="commands", metavar="COMMAND")
-    status = own.add_parser("status", help="show the cluster in a few lines", description=STATUS)
-    status.set_defaults(run=lambda options: asking(options, lambda admin: _status(admin, options)))
-    brokers = own.add_parser("brokers", help="list the live brokers", description=BROKERS)
-    brokers.set_defaults(run=lambda options: asking(options, lambda admin: _brokers(admin, options)))
-    partitions = own.add_parser("partitions", help="list partitions with leaders and replicas", description=PARTITIONS)
+def build(parser: Parser) -> None:
+    own = parser.group()
+    status = own.add("status", "show the cluster in a few lines", description=STATUS)
+    status.set_defaults(run=on_cluster(_status))
+    brokers = own.add("brokers", "list the live brokers", description=BROKERS)
+    brokers.set_defaults(run=on_cluster(_brokers))
+    partitions = own.add("partitions", "list partitions with leaders and replicas", description=PARTITIONS)
     partitions.add_argument("--topic", action="append", metavar="NAME", help="only this topic; can be repeated (default: all)")
     partitions.add_argument("--under-replicated", action="store_true", help="only partitions with a replica that is not in sync")
     partitions.add_argument("--offline", action="store_true", help="only partitions without a leader")
     partitions.add_argument(
         "--not-preferred", action="store_true", help="only partitions that are not led by the preferred replica"
     )
-    partitions.set_defaults(run=lambda options: asking(options, lambda admin: _partitions(admin, options)))
+    partitions.set_defaults(run=on_cluster(_partitions))
     for each in (status, brokers, partitions):
         add_options(each)
     cluster_reassign.add_to(own)
@@ -121,7 +117,7 @@ def _brokers(admin: Admin, options: argparse.Namespace) -> int:
         if not options.json:
             is_controller = "yes" if is_controller else "no"
         rows.append((*node, is_controller, *counts, *_room(directories.get(node.node_id, ()), as_json=options.json)))
-    _print(_told(BROKER_COLUMNS, rows, as_json=options.json))
+    show(BROKER_COLUMNS, rows, as_json=options.json)
     return 0
 
 
@@ -148,7 +144,7 @@ def _partitions(admin: Admin, options: argparse.Namespace) -> int:
     found = list(_seen(cluster_reassign.topics_of(admin, options.topic)))
     rows = [each.cells for each in found if not asked or any(is_of_kind(each) for is_of_kind in asked.values())]
     if rows or options.json:
-        _print(_told(PARTITION_COLUMNS, rows, as_json=options.json))
+        show(PARTITION_COLUMNS, rows, as_json=options.json)
     else:
         print(f"None of {len(found)} partitions is {' or '.join(asked)}." if found else "The cluster has no topics.")
     return 0
@@ -159,16 +155,6 @@ def _seen(topics: Iterable[TopicInfo]) -> Iterator[PartitionSeen]:
         yield from (PartitionSeen(topic.name, topic.partitions[index]) for index in sorted(topic.partitions))
 
 
-def _told(columns: tuple[str, ...], rows: Iterable[tuple[Cell, ...]], *, as_json: bool) -> list[str]:
-    names = [name.replace(" ", "_") for name in columns] if as_json else columns
-    return told(names, rows, as_json=as_json)
-
-
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
         print(line)
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return MISUSED

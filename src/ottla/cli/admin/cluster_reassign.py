@@ -10,19 +10,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.cli.admin.cluster_access import add_options, asking
 from ottla.cli.admin.cluster_throttles import follow, lift_throttles, throttle
-from ottla.cli.exits import MISUSED, fail
-from ottla.cli.tables import as_lines, table
+from ottla.cli.command.connection import add_options, on_cluster
+from ottla.cli.command.exits import MISUSED, fail
+from ottla.cli.command.output import as_lines, table
 from ottla.errors import SettingError
 
 if TYPE_CHECKING:
+    from ottla.cli.command.parser import Commands
     from ottla.client.admin.replica_plans import Moves
     from ottla.client.connection.metadata import TopicInfo
     from ottla.client.types import TopicPartition
     from ottla.net.client.admin.admin import Admin
-
-Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 REASSIGN = """Move replicas. --topic spreads topics evenly over all brokers or those of --brokers; replicas that are already there
 stay where the spread is even. --plan reads a JSON file of Kafka's kafka-reassign-partitions. With neither option,
@@ -38,8 +37,8 @@ HEARD_WITHIN_S = 10
 Asking = Callable[["Admin", argparse.Namespace], int]
 
 
-def add_to(own: Commands[argparse.ArgumentParser]) -> None:
-    reassign = own.add_parser("reassign", help="move replicas to other brokers", description=REASSIGN)
+def add_to(own: Commands) -> None:
+    reassign = own.add("reassign", "move replicas to other brokers", description=REASSIGN)
     what = reassign.add_mutually_exclusive_group()
     what.add_argument("--topic", action="append", metavar="NAME", help="spread the replicas of this topic; can be repeated")
     what.add_argument("--plan", metavar="FILE", help="move partitions as in this JSON file")
@@ -48,7 +47,7 @@ def add_to(own: Commands[argparse.ArgumentParser]) -> None:
     reassign.add_argument("--brokers", metavar="ID,ID,…", type=_node_ids, help="the brokers to spread topics over (default: all)")
     reassign.add_argument("--replication-factor", type=int, metavar="N", help="the number of replicas of each partition of --topic")
     reassign.set_defaults(run=lambda options: _asking(options, _reassign))
-    drain = own.add_parser("drain", help="move all replicas away from a broker", description=DRAIN)
+    drain = own.add("drain", "move all replicas away from a broker", description=DRAIN)
     drain.add_argument("node_id", metavar="BROKER", type=int, help="its id")
     drain.set_defaults(run=lambda options: _asking(options, _drain))
     for each in (reassign, drain):
@@ -60,7 +59,7 @@ def add_to(own: Commands[argparse.ArgumentParser]) -> None:
             help="the maximum rate, in bytes a second, that a broker sends or receives for the moves",
         )
         each.add_argument("--no-wait", action="store_true", help="do not wait until the moves are done")
-    elect = own.add_parser("elect", help="elect the preferred leaders", description=ELECT)
+    elect = own.add("elect", "elect the preferred leaders", description=ELECT)
     elect.add_argument(
         "--topic", action="append", metavar="NAME[:PARTITION]", help="only this topic; can be repeated (default: all)"
     )
@@ -74,7 +73,7 @@ def _asking(options: argparse.Namespace, ask: Asking) -> int:
     """Check options that argparse cannot check, then run the command."""
     if getattr(options, "throttle", None) is not None and (options.no_wait or options.throttle < 1):
         return fail("--throttle must be 1 or more, and is removed at the end: leave out --no-wait.", MISUSED)
-    return asking(options, lambda admin: ask(admin, options))
+    return on_cluster(ask)(options)
 
 
 def _node_ids(text: str) -> list[int]:

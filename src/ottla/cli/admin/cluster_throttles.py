@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.cli.tables import as_lines, duration, size
+from ottla.cli.command.output import as_lines, duration, size
 
 if TYPE_CHECKING:
     from ottla.client.admin.reassignment_progress import HowFar

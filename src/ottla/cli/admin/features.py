@@ -8,35 +8,31 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ottla.cli.admin.cluster_access import add_options, asking
-from ottla.cli.exits import MISUSED
-from ottla.cli.tables import as_lines, table
+from ottla.cli.command.connection import add_options, on_cluster
+from ottla.cli.command.output import as_lines, table
 
 if TYPE_CHECKING:
+    from ottla.cli.command.parser import Parser
     from ottla.net.client.admin.admin import Admin
-
-Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 DESCRIBE = "List the features of the cluster: the supported levels, and the finalized one."
 UPGRADE = "Raise features to a level, all of them or none."
 DOWNGRADE = "Lower features to a level, all of them or none; level 0 disables one."
 
 
-def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("features", help="describe, raise and lower the features of a cluster")
-    parser.set_defaults(run=lambda options: _help(parser))
-    own = parser.add_subparsers(title="commands", metavar="COMMAND")
-    describe = own.add_parser("describe", help="all features", description=DESCRIBE)
-    describe.set_defaults(run=lambda options: asking(options, lambda admin: _describe(admin, options)))
-    upgrade = own.add_parser("upgrade", help="raise features", description=UPGRADE)
+def build(parser: Parser) -> None:
+    own = parser.group()
+    describe = own.add("describe", "all features", description=DESCRIBE)
+    describe.set_defaults(run=on_cluster(_describe))
+    upgrade = own.add("upgrade", "raise features", description=UPGRADE)
     upgrade.set_defaults(downgrade=False, unsafe=False)
-    downgrade = own.add_parser("downgrade", help="lower features", description=DOWNGRADE)
+    downgrade = own.add("downgrade", "lower features", description=DOWNGRADE)
     downgrade.set_defaults(downgrade=True)
     downgrade.add_argument("--unsafe", action="store_true", help="even if metadata is lost that the lower level cannot express")
     for each in (upgrade, downgrade):
         each.add_argument("levels", metavar="FEATURE=LEVEL", nargs="+", type=_level, help="such as transaction.version=2")
         each.add_argument("--dry-run", action="store_true", help="only check whether the broker would do it")
-        each.set_defaults(run=lambda options: asking(options, lambda admin: _update(admin, options)))
+        each.set_defaults(run=on_cluster(_update))
     for each in (describe, upgrade, downgrade):
         add_options(each)
 
@@ -68,8 +64,3 @@ def _update(admin: Admin, options: argparse.Namespace) -> int:
         (line,) = as_lines([{"name": name, "level": level}]) if options.json else [f"{name} {verb} level {level}."]
         print(line)
     return 0
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return MISUSED

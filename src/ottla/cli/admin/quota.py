@@ -8,15 +8,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ottla.cli.admin.cluster_access import add_options, asking
-from ottla.cli.exits import MISUSED, fail
-from ottla.cli.tables import as_lines, table
+from ottla.cli.command.connection import add_options, on_cluster
+from ottla.cli.command.exits import MISUSED, fail
+from ottla.cli.command.output import as_lines, table
 
 if TYPE_CHECKING:
+    from ottla.cli.command.parser import Parser
     from ottla.client.admin.quotas import QuotaOf
     from ottla.net.client.admin.admin import Admin
-
-Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 LIST = "List the quotas: all of them, or those of a user, a client id or an address."
 SET = (
@@ -27,19 +26,17 @@ REMOVE = "Remove quotas by their names."
 DEFAULT = "<default>"
 
 
-def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("quota", help="list, set and remove the quotas of clients")
-    parser.set_defaults(run=lambda options: _help(parser))
-    own = parser.add_subparsers(title="commands", metavar="COMMAND")
-    listed = own.add_parser("list", help="list quotas", description=LIST)
-    listed.set_defaults(run=lambda options: asking(options, lambda admin: _list(admin, options)))
-    setting = own.add_parser("set", help="set some", description=SET)
+def build(parser: Parser) -> None:
+    own = parser.group()
+    listed = own.add("list", "list quotas", description=LIST)
+    listed.set_defaults(run=on_cluster(_list))
+    setting = own.add("set", "set some", description=SET)
     setting.add_argument("quotas", metavar="QUOTA=NUMBER", nargs="+", type=_quota, help="such as producer_byte_rate=1000000")
-    removing = own.add_parser("remove", help="remove some", description=REMOVE)
+    removing = own.add("remove", "remove some", description=REMOVE)
     removing.add_argument("quotas", metavar="QUOTA", nargs="+", type=lambda text: (text, None), help="such as producer_byte_rate")
     for each in (setting, removing):
         each.add_argument("--dry-run", action="store_true", help="only check whether the broker would do it")
-        each.set_defaults(run=lambda options: asking(options, lambda admin: _alter(admin, options)))
+        each.set_defaults(run=on_cluster(_alter))
     for each in (listed, setting, removing):
         each.add_argument("--user", metavar="NAME", help=f"a user, or {DEFAULT} for users without a quota")
         each.add_argument("--client-id", metavar="ID", help=f"a client id, alone or together with a user, or {DEFAULT}")
@@ -102,8 +99,3 @@ def _said(options: argparse.Namespace, entity: QuotaOf, key: str, value: float |
     if value is None:
         return f"{entity}: {key} {'can be' if options.dry_run else 'is'} removed."
     return f"{entity}: {key} {'can be' if options.dry_run else 'is'} {value:.10g}."
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return MISUSED

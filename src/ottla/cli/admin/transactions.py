@@ -9,15 +9,14 @@ import argparse
 import time
 from typing import TYPE_CHECKING
 
-from ottla.cli.admin.cluster_access import add_options, asking
-from ottla.cli.exits import MISUSED, fail
-from ottla.cli.tables import as_lines, duration, table
+from ottla.cli.command.connection import add_options, on_cluster
+from ottla.cli.command.exits import MISUSED, fail
+from ottla.cli.command.output import as_lines, duration, table
 
 if TYPE_CHECKING:
+    from ottla.cli.command.parser import Commands, Parser
     from ottla.client.admin.transactions import ActiveProducer, HangingTransaction, TransactionDescription
     from ottla.net.client.admin.admin import Admin
-
-Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 LIST = "List the transactional ids of all brokers, with their coordinators, producers and states."
 DESCRIBE = "Show transactional ids: producer id and epoch, timeout, and the age and partitions of the open transaction."
@@ -31,31 +30,29 @@ QUARTER_HOUR_MS = 900_000
 OLDER = ("producer_id", "producer_epoch", "coordinator_epoch")
 
 
-def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("transactions", help="list, describe and abort the transactions of a cluster")
-    parser.set_defaults(run=lambda options: _help(parser))
-    own = parser.add_subparsers(title="commands", metavar="COMMAND")
-    listing = own.add_parser("list", help="list transactional ids", description=LIST)
+def build(parser: Parser) -> None:
+    own = parser.group()
+    listing = own.add("list", "list transactional ids", description=LIST)
     listing.add_argument("--state", action="append", default=[], help="only this state, such as Ongoing; can be repeated")
     listing.add_argument("--producer-id", action="append", default=[], type=int, metavar="N", help="only this one; can be repeated")
     listing.add_argument("--min-open-ms", type=int, default=-1, metavar="MS", help="only transactions that are open for longer")
     listing.add_argument("--pattern", metavar="REGEX", help="only ids that match as a whole (Kafka 4.1 and later)")
-    listing.set_defaults(run=lambda options: asking(options, lambda admin: _list(admin, options)))
-    describe = own.add_parser("describe", help="show transactional ids", description=DESCRIBE)
+    listing.set_defaults(run=on_cluster(_list))
+    describe = own.add("describe", "show transactional ids", description=DESCRIBE)
     describe.add_argument("ids", metavar="ID", nargs="+", help="a transactional id")
-    describe.set_defaults(run=lambda options: asking(options, lambda admin: _describe(admin, options)))
-    find = own.add_parser("find-hanging", help="list hanging transactions", description=FIND_HANGING)
+    describe.set_defaults(run=on_cluster(_describe))
+    find = own.add("find-hanging", "list hanging transactions", description=FIND_HANGING)
     find.add_argument("--topic", action="append", metavar="NAME", help="only in this one; can be repeated (default: all)")
     help_text = "the minimum time without a record: the longest timeout of all producers, or more (default: 15 minutes)"
     find.add_argument("--min-open-ms", type=int, default=QUARTER_HOUR_MS, metavar="MS", help=help_text)
-    find.set_defaults(run=lambda options: asking(options, lambda admin: _find_hanging(admin, options)))
+    find.set_defaults(run=on_cluster(_find_hanging))
     _add_abort(own)
     for each in (listing, describe, find):
         add_options(each)
 
 
-def _add_abort(own: Commands[argparse.ArgumentParser]) -> None:
-    abort = own.add_parser("abort", help="end one", description=ABORT)
+def _add_abort(own: Commands) -> None:
+    abort = own.add("abort", "end one", description=ABORT)
     abort.add_argument("--transactional-id", metavar="ID", help="the transactional id whose producer is fenced")
     abort.add_argument("--topic", metavar="NAME", help="the topic of a hanging transaction")
     abort.add_argument("--partition", type=int, metavar="N", help="its partition")
@@ -132,11 +129,11 @@ def _abort(options: argparse.Namespace) -> int:
     older = [getattr(options, name) for name in OLDER]
     named = (options.start_offset is not None) + (older != [None] * len(OLDER))
     if by_id and not (options.topic or options.partition or named):
-        return asking(options, lambda admin: _fence(admin, options))
+        return on_cluster(_fence)(options)
     if by_id or not in_partition or named != 1 or (options.start_offset is None and None in older):
         sentence = "the transaction is missing: give --transactional-id, or --topic, --partition and --start-offset"
         return fail(f"{sentence}; see `ottla transactions abort --help`.", MISUSED)
-    return asking(options, lambda admin: _abort_in_partition(admin, options))
+    return on_cluster(_abort_in_partition)(options)
 
 
 def _fence(admin: Admin, options: argparse.Namespace) -> int:
@@ -183,8 +180,3 @@ def _now_ms() -> int:
 def _print(lines: list[str]) -> None:
     for line in lines:
         print(line)
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return MISUSED

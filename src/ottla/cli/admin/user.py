@@ -9,14 +9,13 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from ottla.cli.admin.cluster_or_directory import add_options, asking_or_changing
-from ottla.cli.exits import MISUSED, fail
-from ottla.cli.tables import as_lines, told
+from ottla.cli.admin.cluster_or_directory import add_options, on_cluster_or_directory
+from ottla.cli.command.exits import MISUSED, fail
+from ottla.cli.command.output import as_lines, show
 
 if TYPE_CHECKING:
     from ottla.cli.admin.cluster_or_directory import Asked
-
-Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
+    from ottla.cli.command.parser import Parser
 
 ADD = """Set the SCRAM password of a user, new or existing. The password is read at a terminal, or from the
 first line of standard input: it is never in the list of processes. With --data-dir, before the broker is started,
@@ -25,23 +24,21 @@ REMOVE = "Remove the SCRAM credential of a user. Open connections of the user st
 LIST = "List the users with SCRAM credentials, with their mechanisms and iterations."
 
 
-def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("user", help="add, remove and list SCRAM users")
-    parser.set_defaults(run=lambda options: _help(parser))
-    own = parser.add_subparsers(title="commands", metavar="COMMAND")
-    add = own.add_parser("add", help="set the password of a user", description=ADD)
+def build(parser: Parser) -> None:
+    own = parser.group()
+    add = own.add("add", "set the password of a user", description=ADD)
     add.add_argument(
         "--iterations", type=int, help="4096 (the default) to 16384; more make guessing, and each authentication, slower"
     )
     add.set_defaults(run=_add)
-    remove = own.add_parser("remove", help="remove a user", description=REMOVE)
-    remove.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _remove(admin, options)))
+    remove = own.add("remove", "remove a user", description=REMOVE)
+    remove.set_defaults(run=on_cluster_or_directory(_remove))
     for each in (add, remove):
         each.add_argument("name", metavar="NAME", help="the user, as in User:NAME of ACLs")
         each.add_argument("--mechanism", metavar="MECHANISM", help="SCRAM-SHA-256 (the default) or SCRAM-SHA-512")
-    listing = own.add_parser("list", help="list users", description=LIST)
+    listing = own.add("list", "list users", description=LIST)
     listing.add_argument("names", metavar="NAME", nargs="*", help="only these users")
-    listing.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _list(admin, options)))
+    listing.set_defaults(run=on_cluster_or_directory(_list))
     for each in (add, remove, listing):
         add_options(each, is_new=each is add)
 
@@ -52,7 +49,7 @@ def _add(options: argparse.Namespace) -> int:
         return fail("standard input is empty: write the password to its first line.", MISUSED)
     if password is None:
         return fail("the two passwords differ, or are empty: try again.", MISUSED)
-    return asking_or_changing(options, lambda admin: _set(admin, options, password))
+    return on_cluster_or_directory(lambda admin, options: _set(admin, options, password))(options)
 
 
 def _password(name: str) -> str | None:
@@ -101,11 +98,5 @@ def _list(admin: Asked, options: argparse.Namespace) -> int:
         print("There are no SCRAM users: `ottla user add NAME` adds one.")
         return 0
     names = ("name", "mechanism", "iterations")
-    for line in told(names, rows, as_json=options.json):
-        print(line)
+    show(names, rows, as_json=options.json)
     return 0
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return MISUSED

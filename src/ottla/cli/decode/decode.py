@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ottla.cli.command.parser import Parser
     from ottla.cli.decode.bytes_fields import PayloadOpener
     from ottla.cli.decode.conversation import Exchange
     from ottla.cli.decode.frames import Frame
-
-Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 SHOWN_RECORDS = 20
 """The number of a batch's records that are shown, unless all are requested."""
@@ -26,8 +25,8 @@ has its API and version; a response does not, except in a capture that has its r
 the rest is printed."""
 
 
-def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    command = commands.add_parser("decode", help="print a frame or a capture as a tree", description=DESCRIPTION)
+def build(command: Parser) -> None:
+    command.description = DESCRIPTION
     command.add_argument(
         "hex", nargs="*", metavar="HEX", help="a frame, with or without the four bytes of its size (default: standard input)"
     )
@@ -61,8 +60,8 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from ottla.cli.command.exits import MISUSED, fail
     from ottla.cli.decode.capture import CaptureError, is_capture
-    from ottla.cli.exits import MISUSED, fail
     from ottla.cli.protocol.names import NoSuchName
 
     try:
@@ -271,7 +270,7 @@ def _place_text(exchange: Exchange) -> str:
 
 
 def _complain(sentences: list[str]) -> None:
-    from ottla.cli.exits import fail
+    from ottla.cli.command.exits import fail
 
     sys.stdout.flush()
     for sentence in sentences:

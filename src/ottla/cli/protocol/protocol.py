@@ -7,18 +7,17 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ottla.cli.command.parser import Parser
     from ottla.wire.apis import Api
     from ottla.wire.schema import Message
-
-Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 DESCRIPTION = """Print Kafka's protocol as it is declared here: without API a table of all; with API its purpose, its versions, the
 grammar of one version (the newest, unless --version says which) and the fields of all. Names of other messages (RequestHeader,
 OffsetCommitValue …) are taken too. With --release 0.7 the same of the few requests that there were before versions."""
 
 
-def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    command = commands.add_parser("protocol", help="look up APIs, versions, fields and error codes", description=DESCRIPTION)
+def build(command: Parser) -> None:
+    command.description = DESCRIPTION
     command.add_argument("api", nargs="?", metavar="API", help="a name or key, such as Fetch or 1")
     command.add_argument("--version", type=int, metavar="N", help="grammar and fields of this version alone")
     command.add_argument("--release", choices=("0.7",), help="the protocol of Kafka 0.7, which has no versions")
@@ -29,7 +28,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ottla.cli.exits import MISUSED, fail
+    from ottla.cli.command.exits import MISUSED, fail
     from ottla.cli.protocol.names import NoSuchName
 
     try:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
+from ottla.cli.command.parser import Parser
 
 ACCEPT = """Accept that the data directory of a broker of a cluster is lost: its next start with an empty or older one is not
 refused. It leaves the in-sync sets first, so that other replicas lead, those in sync if there are any. Records that only the lost
 directory had are gone then. ADDRESS is zookeeper://HOST:PORT,HOST:PORT/PATH or sqlite:DIR. The broker may not run."""
 
 
-def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    command = commands.add_parser(
-        "accept-loss", help="permit the start of a broker whose data directory is lost", description=ACCEPT
-    )
+def build(command: Parser) -> None:
+    command.description = ACCEPT
     command.add_argument("address", metavar="ADDRESS", help="the address of the shared registry")
     command.add_argument("--node-id", type=int, required=True, metavar="N", help="the broker whose data directory is lost")
     command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting zookeeper.* of the brokers")
@@ -24,7 +22,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 def run(options: argparse.Namespace) -> int:
     from ottla.broker.membership.membership import NotAMember
     from ottla.broker.settings import SettingError
-    from ottla.cli.exits import MISUSED, fail
+    from ottla.cli.command.exits import MISUSED, fail
     from ottla.cli.serve import given
     from ottla.net.offline.lost_directories import accept
     from ottla.net.offline.registry_copy import is_shared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
+from ottla.cli.command.parser import Parser
 
 COPY = """Copy a registry, which stays as it is. From a data directory to an address: a broker by itself becomes the first of a
 cluster, with all its topics, records and settings. From an address to a data directory: a broker of the cluster that has everything
@@ -12,8 +12,8 @@ goes on by itself. From one address to another: all brokers move there. An addre
 there is no cluster yet if it is written to, or sqlite:DIR for the brokers of one host. No broker may run on either side."""
 
 
-def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    command = commands.add_parser("copy", help="copy a registry into a cluster, out of one, or elsewhere", description=COPY)
+def build(command: Parser) -> None:
+    command.description = COPY
     command.add_argument("source", metavar="FROM", help="a data directory, or an address")
     command.add_argument("target", metavar="TO", help="an address, or the data directory of a broker of the cluster")
     command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting zookeeper.* of the brokers")
@@ -23,7 +23,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 def run(options: argparse.Namespace) -> int:
     from ottla.broker.membership.membership import NotAMember
     from ottla.broker.settings import SettingError
-    from ottla.cli.exits import MISUSED, fail
+    from ottla.cli.command.exits import MISUSED, fail
     from ottla.cli.serve import given
     from ottla.cluster.registry_copy import NotCarried
     from ottla.net.offline.registry_copy import copy, is_shared

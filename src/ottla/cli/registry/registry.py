@@ -16,13 +16,13 @@ from ottla.cli.registry import accept_loss, copy, shared_check
 if TYPE_CHECKING:
     from contextlib import closing
 
+    from ottla.cli.command.parser import Parser
     from ottla.cluster.image import ClusterImage
     from ottla.net.disk.disk import RealDisk
     from ottla.ports import Entries
     from ottla.registry.journal import JournalRegistry
     from ottla.registry.lines import JournalReading
 
-Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 Say = Callable[[str, str, str], None]
 
 CHECK = """Read every copy of a data directory's registry, and hold the directories of partitions and the recovery points against
@@ -47,18 +47,16 @@ PRODUCER_IDS = 1_000_000_000
 """The number of producer ids to skip after registry changes were lost, because some of these ids may be in use."""
 
 
-def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("registry", help="check, restore or copy a registry, or accept a lost data directory")
-    parser.set_defaults(run=lambda options: _help(parser))
-    own = parser.add_subparsers(title="commands", metavar="COMMAND")
-    check = own.add_parser("check", help="find damage, and partitions without an entry", description=CHECK)
+def build(parser: Parser) -> None:
+    own = parser.group()
+    check = own.add("check", "find damage, and partitions without an entry", description=CHECK)
     check.add_argument("directory", metavar="DIR", help="a data directory, or the address of a shared registry")
     check.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting zookeeper.* of the brokers")
     check.add_argument("--json", action="store_true", help="print a JSON object for each finding, on a line of its own")
     check.set_defaults(run=run_check)
-    copy.add_to(own)
-    accept_loss.add_to(own)
-    restore = own.add_parser("restore", help="restore a copy", description=RESTORE)
+    copy.build(own.add("copy", "copy a registry into a cluster, out of one, or elsewhere"))
+    accept_loss.build(own.add("accept-loss", "permit the start of a broker whose data directory is lost"))
+    restore = own.add("restore", "restore a copy", description=RESTORE)
     restore.add_argument("directory", metavar="DIR", help="a data directory")
     restore.add_argument("--from", dest="source", metavar="FILE", help="the journal to restore (default: the most complete one)")
     restore.add_argument("--adopt", action="store_true", help="create topics for partitions without an entry")
@@ -79,7 +77,7 @@ def run_restore(options: argparse.Namespace) -> int:
 
 
 def _on_disk(directory: str, work: Callable[[RealDisk, int], int]) -> int:
-    from ottla.cli.exits import fail
+    from ottla.cli.command.exits import fail
     from ottla.net.startup.data_directory import DataDirectoryError, hold
     from ottla.ports import RegistryDamaged, StorageFailed
 
@@ -302,8 +300,3 @@ def _disk(root: str) -> closing[RealDisk]:
     from ottla.net.disk.disk import RealDisk
 
     return closing(RealDisk(root, lambda call: call()))
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return 2

@@ -18,7 +18,7 @@ def check(options: argparse.Namespace, say: Say) -> int:
     """Report entries that are damaged, unknown or missing; return the exit code."""
     from ottla.broker.membership.membership import NotAMember
     from ottla.broker.settings import SettingError
-    from ottla.cli.exits import MISUSED, fail
+    from ottla.cli.command.exits import MISUSED, fail
     from ottla.ports import RegistryDamaged, StorageFailed
 
     try:

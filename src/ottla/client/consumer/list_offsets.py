@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
-from ottla.client.types import OffsetAndTimestamp, TopicPartition
+from ottla.client.arguments import whole
+from ottla.client.types import MAX_TIMESTAMP, OffsetAndTimestamp, TopicPartition
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 NO_REPLICA = -1
 """The replica id of consumers. Any other id is the id of a follower, to which brokers also return records above the high watermark.
 """
+
+
+def checked_timestamp(given: object) -> int:
+    """Return `given` if it is a timestamp in ms, or EARLIEST_, LATEST_ or MAX_TIMESTAMP. Raises `TypeError`, `SettingError`."""
+    return whole("A timestamp", given, MAX_TIMESTAMP)
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:

@@ -23,7 +23,7 @@ from ottla.client.admin.transactions import (
 from ottla.client.admin.users import DEFAULT_ITERATIONS, DEFAULT_MECHANISM
 from ottla.client.connection.metadata import TopicInfo
 from ottla.client.keywords import AdminKeywords
-from ottla.client.types import OffsetAndMetadata, Place, TopicPartition
+from ottla.client.types import OffsetAndMetadata, OffsetAndTimestamp, Place, TopicPartition
 from ottla.net.client.admin.async_admin import AsyncAdmin, ClusterDescription
 from ottla.net.client.blocking_base import BlockingClient
 
@@ -90,6 +90,19 @@ class Admin(BlockingClient[AsyncAdmin]):
         Return the new first offsets. Raises `OffsetOutOfRange` for an offset beyond the high watermark, and `UnknownTopic`.
         """
         return self._background.run(self._async.delete_records(before))
+
+    def list_offsets(
+        self, wanted: Mapping[tuple[str, int], int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Find offsets by timestamp (KIP-79).
+
+        `wanted` maps each (topic, partition) to a timestamp in ms, or to EARLIEST_TIMESTAMP, LATEST_TIMESTAMP or MAX_TIMESTAMP of
+        `ottla.client.types`. The result is the first record of that time or later, with offset -1 if there is none; for
+        LATEST_TIMESTAMP the offset of the next record, with `read_committed` at most the first offset of an open transaction.
+
+        Raises `UnknownTopic`, and `NotSupported` for MAX_TIMESTAMP before Kafka 3.0.
+        """
+        return self._background.run(self._async.list_offsets(wanted, read_committed=read_committed))
 
     def alter_configs(
         self,

@@ -44,10 +44,11 @@ from ottla.client.consumer.committed_offsets import (
     read_commit,
     read_fetch_offsets,
 )
+from ottla.client.consumer.list_offsets import checked_timestamp, list_offsets_request, read_list_offsets
 from ottla.client.errors import BrokerError, KafkaError, NotSupported, raise_for
 from ottla.client.keywords import AdminKeywords
 from ottla.client.settings.clients import AdminSettings, parse
-from ottla.client.types import ConsumerGroupMetadata, Node, OffsetAndMetadata, Place, TopicPartition
+from ottla.client.types import ConsumerGroupMetadata, Node, OffsetAndMetadata, OffsetAndTimestamp, Place, TopicPartition
 from ottla.net.client.admin import transactions
 from ottla.net.client.admin.replicas import log_dirs, reassignments
 from ottla.net.client.cluster import ClusterLinks
@@ -188,6 +189,21 @@ class AsyncAdmin:
         wanted = arguments.by_place("before", before, admin.checked_offset)
         request = partial(admin.delete_records_request, timeout_ms=self._settings.request_timeout_ms)
         return await ask_leaders(self._cluster, wanted, request, admin.read_deleted_records, "Deleting records of")
+
+    async def list_offsets(
+        self, wanted: Mapping[tuple[str, int], int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Find offsets by timestamp (KIP-79).
+
+        `wanted` maps each (topic, partition) to a timestamp in ms, or to EARLIEST_TIMESTAMP, LATEST_TIMESTAMP or MAX_TIMESTAMP of
+        `ottla.client.types`. The result is the first record of that time or later, with offset -1 if there is none; for
+        LATEST_TIMESTAMP the offset of the next record, with `read_committed` at most the first offset of an open transaction.
+
+        Raises `UnknownTopic`, and `NotSupported` for MAX_TIMESTAMP before Kafka 3.0.
+        """
+        timestamps = arguments.by_place("wanted", wanted, checked_timestamp)
+        request = partial(list_offsets_request, read_committed=read_committed, timeout_ms=self._settings.request_timeout_ms)
+        return await ask_leaders(self._cluster, timestamps, request, read_list_offsets, "Offsets of")
 
     async def alter_configs(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import logging
 import sys
 
@@ -15,9 +16,21 @@ BROKEN = 70
 NO_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
+class _Form:
+    """The form of errors. It belongs to the process, as standard error does."""
+
+    is_json = False
+
+
+def report_as_json(is_wanted: bool) -> None:
+    """Print errors from now on as JSON objects, or as sentences."""
+    _Form.is_json = is_wanted
+
+
 def fail(sentence: str, code: int = COULD_NOT) -> int:
     """Print to standard error what went wrong and what to do; return the exit code."""
-    print(f"ottla: {sentence}", file=sys.stderr)
+    text = json.dumps({"error": sentence, "exit_code": code}, ensure_ascii=False) if _Form.is_json else f"ottla: {sentence}"
+    print(text, file=sys.stderr)
     return code
 
 

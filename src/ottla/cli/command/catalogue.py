@@ -1,0 +1,40 @@
+"""The commands of `ottla`: the module that builds each, and its line in the list. A module is imported for its own command only."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import NamedTuple
+
+from ottla.cli.command.parser import Parser
+
+
+class CommandEntry(NamedTuple):
+    """A command. Its module, below `ottla.cli`, has a function `build(parser)`, which adds arguments and commands."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "serve": CommandEntry("serve", "run a broker"),
+    "topic": CommandEntry("topic.topic", "list, create, describe, alter, trim, copy and delete topics"),
+    "cluster": CommandEntry("admin.cluster", "show the brokers of a cluster, and move replicas and leaders between them"),
+    "profile": CommandEntry("profile", "name the settings of clusters, so that commands need no address"),
+    "acl": CommandEntry("admin.acl", "add, remove and list ACLs"),
+    "user": CommandEntry("admin.user", "add, remove and list SCRAM users"),
+    "quota": CommandEntry("admin.quota", "list, set and remove the quotas of clients"),
+    "features": CommandEntry("admin.features", "describe, raise and lower the features of a cluster"),
+    "transactions": CommandEntry("admin.transactions", "list, describe and abort the transactions of a cluster"),
+    "pipeline": CommandEntry("pipeline", "archive, replay, mirror and query topics with Spark"),
+    "mirror": CommandEntry("mirror", "copy topics of Kafka 0.7 into another cluster"),
+    "log": CommandEntry("log", "check, repair or print the files of a data directory"),
+    "registry": CommandEntry("registry.registry", "check, restore or copy a registry, or accept a lost data directory"),
+    "decode": CommandEntry("decode.decode", "print a frame or a capture as a tree"),
+    "protocol": CommandEntry("protocol.protocol", "look up APIs, versions, fields and error codes"),
+}
+"""In the order of the help: brokers and clusters, pipelines, files, protocol."""
+
+
+def build(name: str, parser: Parser) -> None:
+    """Import the module of the command `name`, and let it add arguments to `parser`."""
+    import_module(f"ottla.cli.{COMMANDS[name].module}").build(parser)

@@ -1,0 +1,157 @@
+"""The connection of a command to a cluster: its options, its settings and their sources. The client is imported when needed.
+
+A setting is taken from the first source that has it: an option of its own or -X, the file of --command-config, the profile of
+--profile, the variable OTTLA_BOOTSTRAP_SERVER, the profile in use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ottla.cli.command import librdkafka
+from ottla.cli.command.exits import MISUSED, fail
+from ottla.cli.command.parser import Run, completes
+from ottla.errors import KafkaError, SettingError
+
+if TYPE_CHECKING:
+    from ottla.client.settings.security import SecureSettings
+    from ottla.net.client.admin.admin import Admin
+
+WHERE = "localhost:9092"
+SERVERS = "bootstrap.servers"
+SERVERS_VARIABLE = "OTTLA_BOOTSTRAP_SERVER"
+PATIENCE_MS = 15_000
+"""The time, in ms, for which a command waits for a missing resource, such as a partition."""
+
+Choice = argparse._MutuallyExclusiveGroup  # argparse has no public name for the result of add_mutually_exclusive_group
+
+
+def add_options(parser: argparse.ArgumentParser) -> Choice:
+    """Add the options of every command that queries a cluster.
+
+    Return the group of mutually exclusive options to which --bootstrap-server belongs; a command can add an alternative.
+    """
+    where = parser.add_mutually_exclusive_group()
+    help_text = f"the bootstrap servers, of any Kafka (default: ${SERVERS_VARIABLE}, then the profile in use, then {WHERE})"
+    where.add_argument("-b", "--bootstrap-server", metavar="HOST:PORT[,…]", help=help_text)
+    add_client_options(parser)
+    parser.add_argument("--json", action="store_true", help="print a JSON object for each row, on a line of its own")
+    return where
+
+
+def add_client_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that set properties of a command's client."""
+    profile = parser.add_argument("--profile", metavar="NAME", help="the settings of this profile: see `ottla profile --help`")
+    completes(profile, "profiles")
+    help_text = "a properties file of client settings, of Kafka's tools or of librdkafka: TLS and SASL"
+    parser.add_argument("--command-config", metavar="FILE", help=help_text)
+    help_text = (
+        "another client setting by Kafka's name; can be repeated. Put passwords into the file, which other users cannot read"
+    )
+    parser.add_argument("-X", "--command-property", action="append", default=[], metavar="NAME=VALUE", help=help_text)
+
+
+def bootstrap_servers(options: argparse.Namespace) -> str:
+    """Return the bootstrap servers of a command line. Raises `SettingError` with a sentence."""
+    return client_texts(options)[SERVERS]
+
+
+def client_texts(options: argparse.Namespace, *kinds: type[SecureSettings]) -> dict[str, str]:
+    """Return the client settings of a command line as texts, by Kafka's names, with the bootstrap servers.
+
+    `kinds` are the declarations of settings that -X may name, by default an admin client's. Raises `SettingError` with a sentence.
+    """
+    found = {SERVERS: WHERE}
+    profile = _profile(options)
+    found |= profile
+    servers = os.environ.get(SERVERS_VARIABLE)
+    if servers and not (options.profile and SERVERS in profile):
+        found[SERVERS] = servers
+    found |= read_config(options.command_config)
+    found |= properties(options.command_property, *kinds)
+    if getattr(options, "bootstrap_server", None):
+        found[SERVERS] = options.bootstrap_server
+    return found
+
+
+def properties(pairs: Iterable[str], *kinds: type[SecureSettings]) -> dict[str, str]:
+    """Return the settings of -X options, by Kafka's names. Raises `SettingError` with a sentence."""
+    known = _known_names(*kinds)
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals:
+            raise SettingError(f"{name!r} has no value: write -X NAME=VALUE.")
+        for each, text in librdkafka.translated({name: value}).items():
+            if each not in known:
+                raise SettingError(f"-X: clients of commands have no setting {name}; leave it out.")
+            found[each] = text
+    return found
+
+
+def _profile(options: argparse.Namespace) -> dict[str, str]:
+    from ottla.cli.command.profiles import Profiles
+
+    profiles = Profiles()
+    name = options.profile or profiles.in_use()
+    return profiles.read(name) if name else {}
+
+
+def _known_names(*kinds: type[SecureSettings]) -> set[str]:
+    from ottla.client.settings.clients import AdminSettings
+    from ottla.client.settings.properties import names_of
+
+    return {name for kind in kinds or (AdminSettings,) for name in names_of(kind)}
+
+
+def read_config(path: str | None) -> dict[str, str]:
+    """Return the client settings in a file. Print the names of settings without effect to standard error. Raises `SettingError`."""
+    from ottla.client.settings.clients import AdminSettings, ConsumerSettings, ProducerSettings
+    from ottla.properties import parse_properties
+
+    if path is None:
+        return {}
+    try:
+        found = librdkafka.translated(parse_properties(Path(path).read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise SettingError(f"Cannot read {path}: {why}; name a readable properties file.") from None
+    except SettingError as error:
+        raise SettingError(f"{path}, {error}") from None
+    known = _known_names(AdminSettings, ConsumerSettings, ProducerSettings)
+    if idle := sorted(found.keys() - known):
+        print(f"ottla: ignored settings of {path}, which have no effect: {', '.join(idle)}", file=sys.stderr)
+    return {name: text for name, text in found.items() if name in known}
+
+
+def settings(options: argparse.Namespace, kind: type[SecureSettings], *others: type[SecureSettings]) -> dict[str, Any]:
+    """Return the keyword arguments of a client of this kind, bootstrap servers included.
+
+    `others` are the kinds of further clients of the command, which -X may name settings of. Raises `SettingError` with a sentence.
+    """
+    from ottla.client.settings.properties import values_of
+
+    return {"default_api_timeout_ms": PATIENCE_MS, **values_of(kind, client_texts(options, kind, *others))}
+
+
+def on_cluster(ask: Callable[[Admin, argparse.Namespace], int]) -> Run:
+    """Return a command that calls `ask` with an admin client and the options, and reports its errors."""
+
+    def run(options: argparse.Namespace) -> int:
+        from ottla.client.settings.clients import AdminSettings
+        from ottla.net.client.admin.admin import Admin
+
+        try:
+            with Admin(**settings(options, AdminSettings)) as admin:
+                return ask(admin, options)
+        except SettingError as error:
+            return fail(str(error), MISUSED)
+        except KafkaError as error:
+            return fail(str(error))
+
+    return run

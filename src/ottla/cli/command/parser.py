@@ -1,0 +1,91 @@
+"""The parser of arguments: one sentence about a wrong one, the nearest word for a misspelt one, and examples in every help.
+
+Help, man page and shell completion are made from the parsers, so that each command is described once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, NoReturn
+
+from ottla.cli.command.exits import MISUSED, fail
+
+Run = Callable[[argparse.Namespace], int]
+"""Runs a command with its parsed options, and returns the exit code."""
+
+
+class Example(NamedTuple):
+    """A command line as typed, without `ottla`, and one sentence about its effect."""
+
+    line: str
+    effect: str
+
+
+class Parser(argparse.ArgumentParser):
+    """The parser of one command. `examples` are printed below its help."""
+
+    def __init__(self, *, examples: Iterable[Example] = (), **settings: object) -> None:
+        super().__init__(**{"allow_abbrev": False, **settings})  # type: ignore[arg-type]  # argparse's own keyword arguments
+        self.examples = tuple(examples)
+        self.set_defaults(parser=self)
+        self.commands: Commands | None = None
+
+    def group(self) -> Commands:
+        """Make this a command of commands; return them. Without one of them, it prints its help."""
+        self.set_defaults(run=self._help)
+        self.commands = Commands(self)
+        return self.commands
+
+    def _help(self, options: argparse.Namespace) -> int:
+        self.print_help()
+        return MISUSED
+
+    def error(self, message: str) -> NoReturn:
+        sys.exit(fail(f"{message}; see `{self.prog} --help`.", MISUSED))
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Raise `ArgumentError` for a word that is no choice; name the nearest choices."""
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        near = difflib.get_close_matches(str(value), choices, n=1)
+        advice = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(choices)}"
+        raise argparse.ArgumentError(action, f"invalid choice: {value!r}: {advice}")
+
+    def nearest_options(self, words: Iterable[str]) -> list[str]:
+        """Return the option that is nearest to each misspelt one in `words`; none for a word that resembles no option."""
+        known = [option for action in self._actions for option in action.option_strings if action.help != argparse.SUPPRESS]
+        misspelt = (word.partition("=")[0] for word in words if word.startswith("--"))
+        return [near for word in misspelt for near in difflib.get_close_matches(word, known, n=1)]
+
+    def format_help(self) -> str:
+        if not self.examples:
+            return super().format_help()
+        lines = (f"  $ ottla {example.line}\n      {example.effect}\n" for example in self.examples)
+        return "".join((super().format_help(), "\nexamples:\n", *lines))
+
+
+class Commands:
+    """The commands of a parser, by name."""
+
+    def __init__(self, parser: Parser) -> None:
+        self._added = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+        self.parsers: dict[str, Parser] = {}
+
+    def add(
+        self, name: str, summary: str, run: Run | None = None, *, description: str = "", examples: Sequence[Example] = ()
+    ) -> Parser:
+        """Add a command; return its parser. `summary` is its line in the list of commands, `description` opens its own help."""
+        parser = self._added.add_parser(name, help=summary, description=description or None, examples=examples)
+        if run is not None:
+            parser.set_defaults(run=run)
+        self.parsers[name] = parser
+        return parser
+
+
+def completes(action: argparse.Action, kind: str) -> None:
+    """Note that the shell completes an argument with names of this kind: topics, groups, partitions, brokers or profiles."""
+    action.completes = kind  # type: ignore[attr-defined]  # an attribute of ours: argparse has no place for it

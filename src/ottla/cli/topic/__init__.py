@@ -1,0 +1,1 @@
+"""`ottla topic`: topics of any Kafka cluster, their settings, offsets and records."""

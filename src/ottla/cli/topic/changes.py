@@ -1,0 +1,103 @@
+"""The changes of topics: `ottla topic create`, `alter` and `delete`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ottla.cli.command import confirm
+from ottla.cli.command.exits import COULD_NOT, MISUSED, fail
+from ottla.cli.command.output import as_lines
+
+if TYPE_CHECKING:
+    from ottla.net.client.admin.admin import Admin
+
+ASKED_NAMES = 10
+"""The number of names that a confirmation lists; of more it gives the count."""
+
+
+def create(admin: Admin, options: argparse.Namespace) -> int:
+    """Create each topic; return 1 if one was refused. A topic that exists is no failure with --if-not-exists."""
+    from ottla.client.admin.topics import BROKER_DEFAULT, NewTopic
+    from ottla.client.errors import BrokerError
+    from ottla.wire.errors import TOPIC_ALREADY_EXISTS
+
+    code = 0
+    counts = (options.partitions or BROKER_DEFAULT, options.replication_factor or BROKER_DEFAULT)
+    for name in dict.fromkeys(options.names):
+        try:
+            admin.create_topics([NewTopic(name, *counts, dict(options.config))], validate_only=options.dry_run)
+            _report(options, name, "created")
+        except BrokerError as error:
+            if options.if_not_exists and error.code == TOPIC_ALREADY_EXISTS:
+                _report(options, name, "exists")
+            else:
+                code = fail(str(error))
+    return code
+
+
+def alter(admin: Admin, options: argparse.Namespace) -> int:
+    """Change the settings of a topic, then the number of its partitions."""
+    from ottla.client.admin.topics import ConfigResource
+
+    if not (options.config or options.delete_config or options.partitions):
+        return fail("nothing to change: add -c NAME=VALUE, --delete-config NAME or -p N.", MISUSED)
+    if options.config or options.delete_config:
+        resource = ConfigResource.topic(options.name)
+        admin.alter_configs(resource, set=dict(options.config), delete=options.delete_config, validate_only=options.dry_run)
+    if options.partitions and not options.dry_run:
+        admin.create_partitions({options.name: options.partitions})
+    elif options.partitions and (now := len(admin.describe_topics(options.name)[options.name].partitions)) >= options.partitions:
+        return fail(f"Topic {options.name} has {now} partitions: -p must be more.", COULD_NOT)
+    _report(options, options.name, "altered")
+    return 0
+
+
+def delete(admin: Admin, options: argparse.Namespace) -> int:
+    """Delete topics by name or pattern, once that is confirmed; return 1 if one was refused."""
+    from ottla.client.errors import BrokerError
+
+    if bool(options.names) == (options.regex is not None):
+        return fail("name topics, or give --regex.", MISUSED)
+    names: Sequence[str] = list(dict.fromkeys(options.names))
+    if options.regex is not None:
+        try:
+            pattern = re.compile(options.regex)
+        except re.error as error:
+            return fail(f"--regex {options.regex!r} is not a regular expression ({error}): correct it.", MISUSED)
+        names = [name for name in admin.list_topics() if pattern.fullmatch(name)]
+        if not names:
+            return fail(f"No topic's whole name matches {options.regex!r}: `ottla topic list` lists the topics.")
+    else:
+        admin.describe_topics(*names)
+    if not options.dry_run:
+        unconfirmed = confirm.refused(options, _effect(names), names[0] if len(names) == 1 else str(len(names)))
+        if unconfirmed is not None:
+            return unconfirmed
+    code = 0
+    for name in names:
+        try:
+            if not options.dry_run:
+                admin.delete_topics(name)
+            _report(options, name, "deleted")
+        except BrokerError as error:
+            code = fail(str(error))
+    return code
+
+
+def _effect(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"This deletes topic {names[0]} with all its records."
+    listed = f": {', '.join(names)}" if len(names) <= ASKED_NAMES else ""
+    return f"This deletes {len(names)} topics with all their records{listed}."
+
+
+def _report(options: argparse.Namespace, name: str, done: str) -> None:
+    if options.json:
+        print(*as_lines([{"topic": name, "result": done, "dry_run": options.dry_run}]), flush=True)
+    elif done == "exists":
+        print(f"Topic {name} exists already.", flush=True)
+    else:
+        print(f"Topic {name} {'would be' if options.dry_run else 'is'} {done}.", flush=True)

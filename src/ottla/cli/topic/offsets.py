@@ -1,0 +1,119 @@
+"""The offsets of a topic by partition and time: `ottla topic offsets` and `trim`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.cli.command import confirm
+from ottla.cli.command.exits import MISUSED, fail
+from ottla.cli.command.output import Cell, show
+from ottla.cli.command.times import FORMS, parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ottla.client.types import TopicPartition
+    from ottla.net.client.admin.admin import Admin
+
+__all__ = ["FORMS", "Range", "offsets", "position_argument", "ranges", "time_argument", "trim"]
+
+END = "end"
+
+
+class Range(NamedTuple):
+    """The offsets of a partition's records: the first one, and the one that the next record will have."""
+
+    start: int
+    end: int
+
+
+class Position(NamedTuple):
+    """A place in a partition: an offset, or the first record of a time (ms) or later. Both None mean the end."""
+
+    offset: int | None
+    time_ms: int | None
+
+
+def time_argument(text: str) -> int:
+    """Return the time of an option. Raises argparse's error for its message."""
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def position_argument(text: str) -> Position:
+    """Return the position of an option: a number of up to nine digits is an offset, and so is one after `offset:`."""
+    digits = text.removeprefix("offset:")
+    if digits.isdecimal() and (len(digits) < 10 or text != digits):
+        return Position(int(digits), None)
+    return Position(None, None) if text == END else Position(None, time_argument(text))
+
+
+def ranges(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Range]:
+    """Return the offsets of partitions, with two requests to each leader."""
+    from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+
+    wanted = list(partitions)
+    first = admin.list_offsets(dict.fromkeys(wanted, EARLIEST_TIMESTAMP))
+    last = admin.list_offsets(dict.fromkeys(wanted, LATEST_TIMESTAMP))
+    return {where: Range(first[where].offset, last[where].offset) for where in wanted}
+
+
+def offsets(admin: Admin, options: argparse.Namespace) -> int:
+    partitions = _partitions(admin, options.name)
+    found = ranges(admin, partitions)
+    names = ["partition", "start", "end", "records"]
+    rows: list[tuple[Cell, ...]] = [(where.partition, *found[where], _records(found[where])) for where in partitions]
+    if options.at is not None:
+        at = admin.list_offsets(dict.fromkeys(partitions, options.at))
+        names += ["at", "records from there"]
+        rows = [(*row, *_from(at[where].offset, found[where])) for row, where in zip(rows, partitions, strict=True)]
+    show(names, rows, as_json=options.json)
+    return 0
+
+
+def _partitions(admin: Admin, topic: str) -> list[TopicPartition]:
+    from ottla.client.types import TopicPartition
+
+    return [TopicPartition(topic, index) for index in sorted(admin.describe_topics(topic)[topic].partitions)]
+
+
+def _records(found: Range) -> int:
+    """Return the number of offsets. Compaction and transaction markers leave gaps, so there can be fewer records."""
+    return found.end - found.start
+
+
+def _from(offset: int, found: Range) -> tuple[Cell, Cell]:
+    """Return an offset and the number of offsets from there to the end; None and 0 if no record is that recent."""
+    return (None, 0) if offset < 0 else (offset, found.end - offset)
+
+
+def trim(admin: Admin, options: argparse.Namespace) -> int:
+    """Delete the records before a position, once that is confirmed."""
+    partitions = [where for where in _partitions(admin, options.name) if options.partition in (None, where.partition)]
+    if not partitions:
+        return fail(f"Topic {options.name} has no partition {options.partition}: `ottla topic describe` lists them.", MISUSED)
+    found = ranges(admin, partitions)
+    before = _targets(admin, options.before, found)
+    rows = [(where.partition, found[where].start, before[where], before[where] - found[where].start) for where in partitions]
+    count = sum(row[-1] for row in rows)
+    if not options.dry_run and count:
+        effect = f"This deletes {count} records of topic {options.name}."
+        unconfirmed = confirm.refused(options, effect, options.name)
+        if unconfirmed is not None:
+            return unconfirmed
+        admin.delete_records({where: offset for where, offset in before.items() if offset > found[where].start})
+    show(("partition", "start before", "start", "would delete" if options.dry_run else "deleted"), rows, as_json=options.json)
+    return 0
+
+
+def _targets(admin: Admin, wanted: Position, found: Mapping[TopicPartition, Range]) -> dict[TopicPartition, int]:
+    """Return the new start of each partition, within its present offsets."""
+    if wanted.time_ms is not None:
+        at = admin.list_offsets(dict.fromkeys(found, wanted.time_ms))
+        return {where: each.end if at[where].offset < 0 else at[where].offset for where, each in found.items()}
+    if wanted.offset is None:
+        return {where: each.end for where, each in found.items()}
+    return {where: min(max(wanted.offset, each.start), each.end) for where, each in found.items()}

@@ -1,0 +1,230 @@
+"""`ottla topic`: the commands and their arguments. The modules beside it carry them out with an admin client."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ottla.cli.command import confirm
+from ottla.cli.command.connection import add_options, on_cluster
+from ottla.cli.command.parser import Example, completes
+from ottla.cli.topic import changes, copy, listing, offsets
+
+if TYPE_CHECKING:
+    from ottla.cli.command.parser import Commands, Parser
+
+LIST = "List topics with their partitions, replicas, records and size. --rate measures the records written meanwhile."
+CREATE = "Create topics. Counts that are left out are the broker's defaults."
+DESCRIBE = """Describe topics: a summary, the partitions, and the settings that differ from the defaults. -p prints partitions
+alone, -c all settings with their sources. Exit code 1: a partition has no leader, or a replica is out of sync."""
+ALTER = "Change settings of a topic, restore their defaults, or add partitions."
+DELETE = "Delete topics with all their records. The name is typed to confirm it, or --yes is given."
+OFFSETS = "Print the first and the next offset of each partition, and with --at the first offset of a time or later."
+TRIM = "Delete the records of a topic before an offset or a time. The name is typed to confirm it, or --yes is given."
+COPY = """Copy the records of a topic, up to its current end, into another topic: keys, values, headers, timestamps and partitions
+stay. A missing topic is created with the same partitions and settings."""
+
+
+def build(parser: Parser) -> None:
+    own = parser.group()
+    _add_list(own)
+    _add_create(own)
+    _add_describe(own)
+    _add_alter(own)
+    _add_delete(own)
+    _add_offsets(own)
+    _add_trim(own)
+    _add_copy(own)
+
+
+def _add_list(own: Commands) -> None:
+    command = own.add(
+        "list",
+        "list topics",
+        on_cluster(listing.list_topics),
+        description=LIST,
+        examples=(
+            Example("topic list", "All topics but internal ones."),
+            Example("topic list 'flights-.*' --rate 5", "Some of them, with the records a second during 5 seconds."),
+            Example("topic list --names", "Names only, a line each."),
+        ),
+    )
+    command.add_argument("pattern", metavar="PATTERN", nargs="?", help="a regular expression that whole names match")
+    command.add_argument("--internal", action="store_true", help="internal topics, too")
+    command.add_argument("--names", action="store_true", help="print names only: one request, however many topics there are")
+    help_text = "measure the records written during this time (default 1 s)"
+    command.add_argument("--rate", metavar="SECONDS", type=_seconds, nargs="?", const=1.0, help=help_text)
+    add_options(command)
+
+
+def _add_create(own: Commands) -> None:
+    command = own.add(
+        "create",
+        "create topics",
+        on_cluster(changes.create),
+        description=CREATE,
+        examples=(
+            Example("topic create flights -p 6", "A topic of 6 partitions."),
+            Example("topic create flights planes -c cleanup.policy=compact -c retention.ms=-1", "Two topics with settings."),
+            Example("topic create flights --if-not-exists", "Succeed if it exists already."),
+        ),
+    )
+    _add_names(command)
+    command.add_argument("-p", "--partitions", type=_count, metavar="N", help="partitions of each topic")
+    command.add_argument("-r", "--replication-factor", type=_count, metavar="N", help="replicas of each partition")
+    _add_configs(command)
+    command.add_argument("--if-not-exists", action="store_true", help="succeed if a topic exists already")
+    command.add_argument("--dry-run", action="store_true", help="only check whether the broker would create them")
+    add_options(command)
+
+
+def _add_describe(own: Commands) -> None:
+    command = own.add(
+        "describe",
+        "describe topics",
+        on_cluster(listing.describe),
+        description=DESCRIBE,
+        examples=(
+            Example("topic describe flights", "A summary, the partitions, and changed settings."),
+            Example("topic describe flights -c", "All settings with their sources."),
+            Example("topic describe flights -p --json", "A JSON object for each partition."),
+        ),
+    )
+    _add_names(command)
+    command.add_argument("-p", "--partitions", action="store_true", help="only partitions: leaders, replicas, offsets")
+    command.add_argument("-c", "--configs", action="store_true", help="only settings, all of them, with their sources")
+    add_options(command)
+
+
+def _add_alter(own: Commands) -> None:
+    command = own.add(
+        "alter",
+        "change settings or add partitions",
+        on_cluster(changes.alter),
+        description=ALTER,
+        examples=(
+            Example("topic alter flights -c retention.ms=86400000", "Keep records for a day."),
+            Example("topic alter flights --delete-config retention.ms", "Restore the default."),
+            Example("topic alter flights -p 12", "12 partitions in all."),
+        ),
+    )
+    _add_name(command)
+    _add_configs(command)
+    help_text = "restore the default of a setting; can be repeated"
+    command.add_argument("--delete-config", action="append", default=[], metavar="NAME", help=help_text)
+    command.add_argument("-p", "--partitions", type=_count, metavar="N", help="the new number of partitions, more than now")
+    command.add_argument("--dry-run", action="store_true", help="only check whether the broker would do it")
+    add_options(command)
+
+
+def _add_delete(own: Commands) -> None:
+    command = own.add(
+        "delete",
+        "delete topics",
+        on_cluster(changes.delete),
+        description=DELETE,
+        examples=(
+            Example("topic delete flights", "Ask for the name, then delete the topic."),
+            Example("topic delete flights planes --yes", "Delete two topics without a question."),
+            Example("topic delete --regex 'test-.*' --dry-run", "Print the topics that would be deleted."),
+        ),
+    )
+    _add_names(command, at_least="*")
+    command.add_argument("--regex", metavar="PATTERN", help="delete the topics whose whole names match")
+    command.add_argument("--dry-run", action="store_true", help="only print the topics that would be deleted")
+    confirm.add_option(command)
+    add_options(command)
+
+
+def _add_offsets(own: Commands) -> None:
+    command = own.add(
+        "offsets",
+        "print the offsets of partitions",
+        on_cluster(offsets.offsets),
+        description=OFFSETS,
+        examples=(
+            Example("topic offsets flights", "The first and the next offset of each partition."),
+            Example("topic offsets flights --at 2h", "Also the first offset of the last two hours."),
+            Example("topic offsets flights --at 2026-11-23T10:00Z --json", "For programs."),
+        ),
+    )
+    _add_name(command)
+    command.add_argument("--at", metavar="TIME", type=offsets.time_argument, help=f"find offsets by time: {offsets.FORMS}")
+    add_options(command)
+
+
+def _add_trim(own: Commands) -> None:
+    command = own.add(
+        "trim",
+        "delete the first records of a topic",
+        on_cluster(offsets.trim),
+        description=TRIM,
+        examples=(
+            Example("topic trim flights --before 7d", "Delete records older than a week."),
+            Example("topic trim flights --before 5000 --partition 3", "Delete the records before an offset of one partition."),
+            Example("topic trim flights --before end --yes", "Delete all records without a question."),
+        ),
+    )
+    _add_name(command)
+    help_text = f"an offset, end, or {offsets.FORMS}"
+    command.add_argument("--before", metavar="OFFSET|TIME", required=True, type=offsets.position_argument, help=help_text)
+    command.add_argument("--partition", type=int, metavar="N", help="only this partition (default: all)")
+    command.add_argument("--dry-run", action="store_true", help="only print the records that would be deleted")
+    confirm.add_option(command)
+    add_options(command)
+
+
+def _add_copy(own: Commands) -> None:
+    command = own.add(
+        "copy",
+        "copy the records of a topic into another",
+        copy.run,
+        description=COPY,
+        examples=(
+            Example("topic copy flights flights-2", "Copy the records up to now."),
+            Example("topic copy flights flights --to staging", "Copy into the cluster of a profile."),
+            Example("topic copy flights flights-2 --no-create", "Fail if the target does not exist."),
+        ),
+    )
+    source = command.add_argument("source", metavar="FROM", help="the topic to copy")
+    completes(source, "topics")
+    command.add_argument("target", metavar="INTO", help="the topic to write")
+    command.add_argument("--to", metavar="PROFILE", help="the profile of the target's cluster (default: the same cluster)")
+    command.add_argument("--no-create", action="store_true", help="fail if the target does not exist")
+    add_options(command)
+
+
+def _add_name(command: Parser) -> None:
+    completes(command.add_argument("name", metavar="NAME", help="a topic"), "topics")
+
+
+def _add_names(command: Parser, at_least: str = "+") -> None:
+    completes(command.add_argument("names", metavar="NAME", nargs=at_least, help="a topic"), "topics")
+
+
+def _add_configs(command: Parser) -> None:
+    help_text = "a setting of the topic; can be repeated"
+    command.add_argument("-c", "--config", action="append", default=[], metavar="NAME=VALUE", type=_config, help=help_text)
+
+
+def _config(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not like retention.ms=86400000")
+    return name.strip(), value.strip()
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, above 0 and up to 3600")
+    return found

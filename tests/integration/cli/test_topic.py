@@ -1,0 +1,183 @@
+"""`ottla topic` against a broker: tables, JSON, exit codes, and nothing changed by a mistake."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import ottla
+from ottla.cli.main import main
+
+Ottla = Callable[[str], tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[ottla.Broker]:
+    with ottla.Broker(num_partitions=2, log_retention_ms=-1) as broker:
+        yield broker
+
+
+@pytest.fixture
+def ottla_(broker: ottla.Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Ottla]:
+    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", broker.address)
+    monkeypatch.setattr("sys.stdin", None)
+
+    def run(line: str) -> tuple[int, str, str]:
+        try:
+            code = main(shlex.split(line))
+        except SystemExit as end:
+            code = int(str(end.code))
+        return code, *capsys.readouterr()
+
+    yield run
+    with ottla.Admin(broker.address) as admin:
+        for name in admin.list_topics():
+            admin.delete_topics(name)
+
+
+def rows(out: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def fill(broker: ottla.Broker, topic: str, count: int, partition: int = 0) -> None:
+    with ottla.Producer(broker.address) as producer:
+        for number in range(count):
+            producer.send(
+                topic, b"%d" % number, key=b"k", partition=partition, headers=[("h", None)], timestamp_ms=1_700_000_000_000 + number
+            )
+
+
+def test_a_topic_is_created_listed_described_altered_and_deleted(ottla_: Ottla, broker: ottla.Broker) -> None:
+    assert ottla_("topic list") == (0, "There are no topics: `ottla topic create NAME` creates one.\n", "")
+    assert ottla_("topic create t u -p 3 -c retention.ms=5000")[0] == 0
+    fill(broker, "t", 10)
+    code, out, _ = ottla_("topic list --json")
+    assert code == 0
+    (t, u) = rows(out)
+    assert (t["topic"], t["partitions"], t["replicas"], t["records"], t["out_of_sync"]) == ("t", 3, 1, 10, 0)
+    assert isinstance(t["size"], int)
+    assert t["size"] > 0
+    assert (u["topic"], u["records"], u["size"]) == ("u", 0, 0)
+    code, out, _ = ottla_("topic describe t --json")
+    (described,) = rows(out)
+    assert described["configs"] == {"retention.ms": "5000"}
+    assert [part["end"] for part in described["partitions"]] == [10, 0, 0]  # type: ignore[attr-defined]  # a list of objects
+    assert ottla_("topic alter t -p 4 -c retention.ms=6000 -c segment.ms=7000 --delete-config segment.ms")[0] in (0, 1)
+    assert ottla_("topic alter t -p 5 --delete-config retention.ms")[0] == 0
+    assert "partitions  5" in ottla_("topic describe t")[1]
+    assert ottla_("topic delete t --yes") == (0, "Topic t is deleted.\n", "")
+    assert ottla_("topic list --names")[1] == "u\n"
+
+
+def test_names_and_patterns_select(ottla_: Ottla) -> None:
+    assert ottla_("topic create flights-1 flights-2 planes")[0] == 0
+    assert ottla_("topic list 'flights-.*' --names")[1] == "flights-1\nflights-2\n"
+    assert ottla_("topic list 'flights' --names")[1] == ""
+    assert ottla_("topic delete --regex 'flights-.*' --dry-run --json")[1].count('"dry_run": true') == 2
+    assert ottla_("topic delete --regex 'flights-.*' -y")[0] == 0
+    assert ottla_("topic list --names")[1] == "planes\n"
+
+
+def test_what_destroys_asks_first_and_changes_nothing_without_an_answer(
+    ottla_: Ottla, broker: ottla.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ottla_("topic create t")[0] == 0
+    fill(broker, "t", 5)
+    for line in ("topic delete t", "topic trim t --before end"):
+        code, _, err = ottla_(line)
+        assert (code, "Add --yes" in err) == (2, True)
+
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+        def readline(self) -> str:
+            return answer
+
+    monkeypatch.setattr("sys.stdin", Terminal())
+    answer = "no\n"
+    for line in ("topic delete t", "topic trim t --before end"):
+        code, _, err = ottla_(line)
+        assert (code, "Type t to confirm" in err, "nothing was changed" in err) == (1, True, True)
+    assert rows(ottla_("topic list --json")[1])[0]["records"] == 5
+    answer = "t\n"
+    assert ottla_("topic trim t --before 3")[0] == 0
+    assert rows(ottla_("topic list --json")[1])[0]["records"] == 2
+    assert ottla_("topic delete t")[0] == 0
+    assert ottla_("topic list --names")[1] == ""
+
+
+def test_offsets_are_found_by_time_and_trimmed_by_time(ottla_: Ottla, broker: ottla.Broker) -> None:
+    assert ottla_("topic create t")[0] == 0
+    fill(broker, "t", 10)
+    found = rows(ottla_("topic offsets t --at 1700000000004 --json")[1])
+    assert found == [
+        {"partition": 0, "start": 0, "end": 10, "records": 10, "at": 4, "records_from_there": 6},
+        {"partition": 1, "start": 0, "end": 0, "records": 0, "at": None, "records_from_there": 0},
+    ]
+    assert rows(ottla_("topic trim t --before 1700000000004 --dry-run --json")[1])[0]["would_delete"] == 4
+    assert rows(ottla_("topic trim t --before 1700000000004 --yes --json")[1])[0] == {
+        "partition": 0, "start_before": 0, "start": 4, "deleted": 4,
+    }  # fmt: skip
+    assert rows(ottla_("topic trim t --before 2 --yes --json")[1])[0]["deleted"] == 0
+    assert ottla_("topic trim t --before 2 --partition 7")[0] == 2
+
+
+def test_a_copy_has_the_same_records(ottla_: Ottla, broker: ottla.Broker) -> None:
+    assert ottla_("topic create t -p 3 -c retention.ms=-1 -c message.timestamp.type=CreateTime")[0] == 0
+    for partition in (0, 2):
+        fill(broker, "t", 100, partition)
+    with ottla.Producer(broker.address, transactional_id="x") as producer:
+        producer.begin_transaction()
+        producer.send("t", b"aborted", partition=1).result(20)
+        producer.abort_transaction()
+    code, out, _ = ottla_("topic copy t c --json")
+    assert (code, rows(out)[0]["records"]) == (0, 200)
+    with ottla.Consumer(bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer:
+        found = {}
+        for topic in ("t", "c"):
+            consumer.assign([(topic, 0), (topic, 2)])
+            records = [record for _ in range(200) for record in consumer.poll(5000, 1)]
+            found[topic] = sorted((r.partition, r.key, r.value, r.timestamp, tuple(r.headers)) for r in records)
+    assert len(found["t"]) == 200
+    assert found["t"] == found["c"]
+    assert '"retention.ms": "-1"' in ottla_("topic describe c --json")[1]
+    assert ottla_("topic copy t t")[0] == 2
+    assert ottla_("topic create small -p 1")[0] == 0
+    assert "add some with `ottla topic alter small -p 3`" in ottla_("topic copy t small")[2]
+    assert ottla_("topic copy t missing --no-create")[0] == 1
+    assert "missing" not in ottla_("topic list --names")[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "sentence"),
+    [
+        ("topic create", 2, "required: NAME"),
+        ("topic create t -p 0", 2, "'0' is not a number above 0"),
+        ("topic create t -c x", 2, "'x' is not like retention.ms=86400000"),
+        ("topic create t -c nope=1", 1, "nope"),
+        ("topic create t -r 3", 1, "INVALID_REPLICATION_FACTOR"),
+        ("topic create a/b", 1, "INVALID_TOPIC"),
+        ("topic describe none", 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("topic alter none -p 3", 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("topic alter none", 2, "nothing to change"),
+        ("topic delete", 2, "name topics, or give --regex"),
+        ("topic delete --regex '(' ", 2, "is not a regular expression"),
+        ("topic delete --regex none --yes", 1, "No topic's whole name matches 'none'"),
+        ("topic delete none --yes", 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("topic offsets none --at yesterday", 2, "'yesterday' is not a time"),
+        ("topic trim none --before end --yes", 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("topic list --rate 0", 2, "'0' is not a number of seconds"),
+        ("topic copy none other", 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_changes_nothing(ottla_: Ottla, line: str, code: int, sentence: str) -> None:
+    found, out, err = ottla_(line)
+    assert (found, out) == (code, "")
+    assert sentence in err
+    assert err.startswith("ottla: ")
+    assert err.count("\n") == 1
+    assert ottla_("topic list --names")[1] == ""

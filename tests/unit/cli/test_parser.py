@@ -1,0 +1,87 @@
+"""What the parsers of commands answer: nearest words, helps with examples, modules imported for their own command alone."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.cli.command.catalogue import COMMANDS
+from ottla.cli.command.parser import Parser
+from ottla.cli.main import main, parser_for
+
+
+def parsers(parser: Parser) -> Iterator[Parser]:
+    yield parser
+    if parser.commands is not None:
+        for one in parser.commands.parsers.values():
+            yield from parsers(one)
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        ("clustr", "did you mean 'cluster'?"),
+        ("cluster brokrs", "did you mean 'brokers'?"),
+        ("zzzzzz", "choose from serve, topic, cluster"),
+        ("cluster partitions --offlin", "(did you mean --offline?)"),
+        ("quota list --usr=alice --jsn", "(did you mean --user and --json?)"),
+        ("quota list --zzzz", "unknown arguments: --zzzz;"),
+    ],
+)
+def test_a_misspelt_word_names_the_nearest(capsys: pytest.CaptureFixture[str], words: str, advice: str) -> None:
+    try:
+        code: object = main(words.split())
+    except SystemExit as end:
+        code = end.code
+    assert code == 2
+    assert advice in capsys.readouterr().err
+
+
+def test_an_option_is_written_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    """A prefix that is clear today would be ambiguous with the next option: scripts would break."""
+    assert main(["cluster", "partitions", "--off"]) == 2
+    assert "unknown arguments: --off (did you mean --offline?)" in capsys.readouterr().err
+
+
+def test_errors_are_json_where_json_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", "partitions", "--json", "--off"]) == 2
+    assert capsys.readouterr().err.startswith('{"error": "unknown arguments: --off')
+    assert main(["cluster", "partitions", "--off"]) == 2
+    assert capsys.readouterr().err.startswith("ottla: unknown arguments")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_help_with_one_line_for_each_command(name: str) -> None:
+    for parser in parsers(parser_for([name])):
+        text = parser.format_help()
+        assert text.startswith(f"usage: {parser.prog}")
+        assert all(f"$ {example.line}"[2:] in text for example in parser.examples)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_examples_are_lines_that_their_parser_takes(name: str) -> None:
+    import shlex
+
+    for parser in parsers(parser_for([name])):
+        for example in parser.examples:
+            words = shlex.split(example.line)
+            assert words[0] == name
+            options, unknown = parser_for(words).parse_known_args(words)
+            assert (options.parser.prog, unknown) == (parser.prog, []), example
+
+
+def test_a_command_imports_no_module_of_another() -> None:
+    code = "import sys; from ottla.cli.main import parser_for; parser_for(['quota', 'list']); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    commands = {f"ottla.cli.{entry.module}" for entry in COMMANDS.values()}
+    assert commands & set(loaded) == {"ottla.cli.admin.quota"}
+
+
+def test_negative_numbers_are_arguments_of_options() -> None:
+    parser = Parser(prog="ottla x")
+    parser.add_argument("-o")
+    assert parser.parse_args(["-o", "-10"]) == argparse.Namespace(o="-10", parser=parser)
