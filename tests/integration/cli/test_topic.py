@@ -52,7 +52,7 @@ def fill(broker: ottla.Broker, topic: str, count: int, partition: int = 0) -> No
 
 def test_a_topic_is_created_listed_described_altered_and_deleted(ottla_: Ottla, broker: ottla.Broker) -> None:
     assert ottla_("topic list") == (0, "There are no topics: `ottla topic create NAME` creates one.\n", "")
-    assert ottla_("topic create t u -p 3 -c retention.ms=5000")[0] == 0
+    assert ottla_("topic create t u -p 3 -c retention.ms=9000000000000")[0] == 0
     fill(broker, "t", 10)
     code, out, _ = ottla_("topic list --json")
     assert code == 0
@@ -63,9 +63,9 @@ def test_a_topic_is_created_listed_described_altered_and_deleted(ottla_: Ottla, 
     assert (u["topic"], u["records"], u["size"]) == ("u", 0, 0)
     code, out, _ = ottla_("topic describe t --json")
     (described,) = rows(out)
-    assert described["configs"] == {"retention.ms": "5000"}
+    assert described["configs"] == {"retention.ms": "9000000000000"}
     assert [part["end"] for part in described["partitions"]] == [10, 0, 0]  # type: ignore[attr-defined]  # a list of objects
-    assert ottla_("topic alter t -p 4 -c retention.ms=6000 -c segment.ms=7000 --delete-config segment.ms")[0] in (0, 1)
+    assert ottla_("topic alter t -p 4 -c retention.ms=8000000000000 -c segment.ms=7000 --delete-config segment.ms")[0] in (0, 1)
     assert ottla_("topic alter t -p 5 --delete-config retention.ms")[0] == 0
     assert "partitions  5" in ottla_("topic describe t")[1]
     assert ottla_("topic delete t --yes") == (0, "Topic t is deleted.\n", "")
@@ -115,9 +115,10 @@ def test_offsets_are_found_by_time_and_trimmed_by_time(ottla_: Ottla, broker: ot
     fill(broker, "t", 10)
     found = rows(ottla_("topic offsets t --at 1700000000004 --json")[1])
     assert found == [
-        {"partition": 0, "start": 0, "end": 10, "records": 10, "at": 4, "records_from_there": 6},
-        {"partition": 1, "start": 0, "end": 0, "records": 0, "at": None, "records_from_there": 0},
+        {"partition": 0, "start": 0, "end": 10, "records": 10, "at": 4, "time": 1_700_000_000_004, "records_from_there": 6},
+        {"partition": 1, "start": 0, "end": 0, "records": 0, "at": None, "time": None, "records_from_there": 0},
     ]
+    assert "2023-11-14T22:13:20.004Z" in ottla_("topic offsets t --at 1700000000004 --utc")[1]
     assert rows(ottla_("topic trim t --before 1700000000004 --dry-run --json")[1])[0]["would_delete"] == 4
     assert rows(ottla_("topic trim t --before 1700000000004 --yes --json")[1])[0] == {
         "partition": 0, "start_before": 0, "start": 4, "deleted": 4,

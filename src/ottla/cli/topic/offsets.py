@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.cli.command import confirm
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import Cell, show
-from ottla.cli.command.times import FORMS, parse_time
+from ottla.cli.command.times import FORMS, format_time, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ottla.client.types import TopicPartition
+    from ottla.client.types import OffsetAndTimestamp, TopicPartition
     from ottla.net.client.admin.admin import Admin
 
-__all__ = ["FORMS", "Range", "offsets", "position_argument", "ranges", "time_argument", "trim"]
+__all__ = ["FORMS", "OffsetRange", "offsets", "position_argument", "ranges", "time_argument", "trim"]
 
 END = "end"
 
 
-class Range(NamedTuple):
+class OffsetRange(NamedTuple):
     """The offsets of a partition's records: the first one, and the one that the next record will have."""
 
     start: int
     end: int
 
 
-class Position(NamedTuple):
+class TrimPosition(NamedTuple):
     """A place in a partition: an offset, or the first record of a time (ms) or later. Both None mean the end."""
 
     offset: int | None
@@ -43,22 +43,22 @@ def time_argument(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def position_argument(text: str) -> Position:
+def position_argument(text: str) -> TrimPosition:
     """Return the position of an option: a number of up to nine digits is an offset, and so is one after `offset:`."""
     digits = text.removeprefix("offset:")
     if digits.isdecimal() and (len(digits) < 10 or text != digits):
-        return Position(int(digits), None)
-    return Position(None, None) if text == END else Position(None, time_argument(text))
+        return TrimPosition(int(digits), None)
+    return TrimPosition(None, None) if text == END else TrimPosition(None, time_argument(text))
 
 
-def ranges(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Range]:
+def ranges(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
     """Return the offsets of partitions, with two requests to each leader."""
     from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
     wanted = list(partitions)
     first = admin.list_offsets(dict.fromkeys(wanted, EARLIEST_TIMESTAMP))
     last = admin.list_offsets(dict.fromkeys(wanted, LATEST_TIMESTAMP))
-    return {where: Range(first[where].offset, last[where].offset) for where in wanted}
+    return {where: OffsetRange(first[where].offset, last[where].offset) for where in wanted}
 
 
 def offsets(admin: Admin, options: argparse.Namespace) -> int:
@@ -68,8 +68,8 @@ def offsets(admin: Admin, options: argparse.Namespace) -> int:
     rows: list[tuple[Cell, ...]] = [(where.partition, *found[where], _records(found[where])) for where in partitions]
     if options.at is not None:
         at = admin.list_offsets(dict.fromkeys(partitions, options.at))
-        names += ["at", "records from there"]
-        rows = [(*row, *_from(at[where].offset, found[where])) for row, where in zip(rows, partitions, strict=True)]
+        names += ["at", "time", "records from there"]
+        rows = [(*row, *_from(at[where], found[where], options)) for row, where in zip(rows, partitions, strict=True)]
     show(names, rows, as_json=options.json)
     return 0
 
@@ -80,14 +80,16 @@ def _partitions(admin: Admin, topic: str) -> list[TopicPartition]:
     return [TopicPartition(topic, index) for index in sorted(admin.describe_topics(topic)[topic].partitions)]
 
 
-def _records(found: Range) -> int:
+def _records(found: OffsetRange) -> int:
     """Return the number of offsets. Compaction and transaction markers leave gaps, so there can be fewer records."""
     return found.end - found.start
 
 
-def _from(offset: int, found: Range) -> tuple[Cell, Cell]:
-    """Return an offset and the number of offsets from there to the end; None and 0 if no record is that recent."""
-    return (None, 0) if offset < 0 else (offset, found.end - offset)
+def _from(at: OffsetAndTimestamp, found: OffsetRange, options: argparse.Namespace) -> tuple[Cell, Cell, Cell]:
+    """Return the offset and time of a record, and the number of offsets from there; None, None, 0 if no record is that recent."""
+    if at.offset < 0:
+        return None, None, 0
+    return at.offset, at.timestamp if options.json else format_time(at.timestamp, utc=options.utc), found.end - at.offset
 
 
 def trim(admin: Admin, options: argparse.Namespace) -> int:
@@ -109,7 +111,7 @@ def trim(admin: Admin, options: argparse.Namespace) -> int:
     return 0
 
 
-def _targets(admin: Admin, wanted: Position, found: Mapping[TopicPartition, Range]) -> dict[TopicPartition, int]:
+def _targets(admin: Admin, wanted: TrimPosition, found: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition, int]:
     """Return the new start of each partition, within its present offsets."""
     if wanted.time_ms is not None:
         at = admin.list_offsets(dict.fromkeys(found, wanted.time_ms))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.command import confirm
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.parser import Example, completes
-from ottla.cli.topic import changes, copy, listing, offsets
+from ottla.cli.topic import changes, copy, descriptions, offsets
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Commands, Parser
@@ -41,7 +41,7 @@ def _add_list(own: Commands) -> None:
     command = own.add(
         "list",
         "list topics",
-        on_cluster(listing.list_topics),
+        on_cluster(descriptions.list_topics),
         description=LIST,
         examples=(
             Example("topic list", "All topics but internal ones."),
@@ -82,7 +82,7 @@ def _add_describe(own: Commands) -> None:
     command = own.add(
         "describe",
         "describe topics",
-        on_cluster(listing.describe),
+        on_cluster(descriptions.describe),
         description=DESCRIBE,
         examples=(
             Example("topic describe flights", "A summary, the partitions, and changed settings."),
@@ -150,6 +150,7 @@ def _add_offsets(own: Commands) -> None:
     )
     _add_name(command)
     command.add_argument("--at", metavar="TIME", type=offsets.time_argument, help=f"find offsets by time: {offsets.FORMS}")
+    command.add_argument("--utc", action="store_true", help="print times in UTC (default: local, with the zone)")
     add_options(command)
 
 
