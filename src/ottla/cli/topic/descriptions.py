@@ -14,7 +14,7 @@ from ottla.cli.topic.offsets import ranges
 from ottla.errors import KafkaError
 
 if TYPE_CHECKING:
-    from ottla.cli.topic.offsets import OffsetRange
+    from ottla.cli.topic.offsets import PartitionOffsets
     from ottla.client.admin.topics import ConfigEntry
     from ottla.client.connection.metadata import PartitionInfo, TopicInfo
     from ottla.client.types import TopicPartition
@@ -64,7 +64,7 @@ def _led(topics: Iterable[TopicInfo]) -> list[TopicPartition]:
     ]
 
 
-def _ranges(admin: Admin, topics: Iterable[TopicInfo]) -> dict[TopicPartition, OffsetRange]:
+def _ranges(admin: Admin, topics: Iterable[TopicInfo]) -> dict[TopicPartition, PartitionOffsets]:
     return ranges(admin, led) if (led := _led(topics)) else {}
 
 
@@ -83,7 +83,7 @@ def _sizes(admin: Admin, topics: Iterable[TopicInfo]) -> Mapping[str, int]:
 
 
 def _row(
-    topic: TopicInfo, found: Mapping[TopicPartition, OffsetRange], sizes: Mapping[str, int], options: argparse.Namespace
+    topic: TopicInfo, found: Mapping[TopicPartition, PartitionOffsets], sizes: Mapping[str, int], options: argparse.Namespace
 ) -> tuple[Cell, ...]:
     replicas = max((len(each.replicas) for each in topic.partitions.values()), default=0)
     records = sum(each.end - each.start for where, each in found.items() if where.topic == topic.name)
@@ -99,8 +99,8 @@ def _out_of_sync(partition: PartitionInfo) -> int:
 
 def _rates(
     topics: Iterable[TopicInfo],
-    before: Mapping[TopicPartition, OffsetRange],
-    after: Mapping[TopicPartition, OffsetRange],
+    before: Mapping[TopicPartition, PartitionOffsets],
+    after: Mapping[TopicPartition, PartitionOffsets],
     seconds: float,
 ) -> list[Cell]:
     written = dict.fromkeys((topic.name for topic in topics), 0)
@@ -128,7 +128,7 @@ def describe(admin: Admin, options: argparse.Namespace) -> int:
     return int(any(each.leader < 0 or _out_of_sync(each) for topic in topics.values() for each in topic.partitions.values()))
 
 
-Placed = tuple["PartitionInfo", "OffsetRange | None"]
+Placed = tuple["PartitionInfo", "PartitionOffsets | None"]
 
 
 def _describe_as_text(
@@ -158,7 +158,7 @@ def _describe_as_text(
             show(("setting", "value", "source"), sorted(rows), as_json=False)
 
 
-def _partition_row(each: PartitionInfo, found: OffsetRange | None) -> tuple[Cell, ...]:
+def _partition_row(each: PartitionInfo, found: PartitionOffsets | None) -> tuple[Cell, ...]:
     leader: Cell = each.leader if each.leader >= 0 else styled("none", RED)
     isr = ",".join(map(str, each.isr))
     nodes = (",".join(map(str, each.replicas)), styled(isr, RED) if _out_of_sync(each) else isr)

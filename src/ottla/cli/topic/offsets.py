@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from ottla.client.types import OffsetAndTimestamp, TopicPartition
     from ottla.net.client.admin.admin import Admin
 
-__all__ = ["FORMS", "OffsetRange", "offsets", "position_argument", "ranges", "time_argument", "trim"]
+__all__ = ["FORMS", "PartitionOffsets", "offsets", "position_argument", "ranges", "time_argument", "trim"]
 
 END = "end"
 
 
-class OffsetRange(NamedTuple):
+class PartitionOffsets(NamedTuple):
     """The offsets of a partition's records: the first one, and the one that the next record will have."""
 
     start: int
@@ -51,14 +51,14 @@ def position_argument(text: str) -> TrimPosition:
     return TrimPosition(None, None) if text == END else TrimPosition(None, time_argument(text))
 
 
-def ranges(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
+def ranges(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionOffsets]:
     """Return the offsets of partitions, with two requests to each leader."""
     from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 
     wanted = list(partitions)
     first = admin.list_offsets(dict.fromkeys(wanted, EARLIEST_TIMESTAMP))
     last = admin.list_offsets(dict.fromkeys(wanted, LATEST_TIMESTAMP))
-    return {where: OffsetRange(first[where].offset, last[where].offset) for where in wanted}
+    return {where: PartitionOffsets(first[where].offset, last[where].offset) for where in wanted}
 
 
 def offsets(admin: Admin, options: argparse.Namespace) -> int:
@@ -80,12 +80,12 @@ def _partitions(admin: Admin, topic: str) -> list[TopicPartition]:
     return [TopicPartition(topic, index) for index in sorted(admin.describe_topics(topic)[topic].partitions)]
 
 
-def _records(found: OffsetRange) -> int:
+def _records(found: PartitionOffsets) -> int:
     """Return the number of offsets. Compaction and transaction markers leave gaps, so there can be fewer records."""
     return found.end - found.start
 
 
-def _from(at: OffsetAndTimestamp, found: OffsetRange, options: argparse.Namespace) -> tuple[Cell, Cell, Cell]:
+def _from(at: OffsetAndTimestamp, found: PartitionOffsets, options: argparse.Namespace) -> tuple[Cell, Cell, Cell]:
     """Return the offset and time of a record, and the number of offsets from there; None, None, 0 if no record is that recent."""
     if at.offset < 0:
         return None, None, 0
@@ -111,7 +111,7 @@ def trim(admin: Admin, options: argparse.Namespace) -> int:
     return 0
 
 
-def _targets(admin: Admin, wanted: TrimPosition, found: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition, int]:
+def _targets(admin: Admin, wanted: TrimPosition, found: Mapping[TopicPartition, PartitionOffsets]) -> dict[TopicPartition, int]:
     """Return the new start of each partition, within its present offsets."""
     if wanted.time_ms is not None:
         at = admin.list_offsets(dict.fromkeys(found, wanted.time_ms))
