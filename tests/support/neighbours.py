@@ -24,6 +24,7 @@ from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.process import SimProcess
 from ottla.sim.shared_registry import SimSharedRegistry
 from ottla.sim.world import World
+from tests.support.broker_entry import broker_json
 from tests.support.machine import Machine
 
 CONTROLLER = 1
@@ -49,7 +50,7 @@ class Street:
         self.machines = {node_id: Neighbour(self, node_id, **settings) for node_id in range(1, count + 1)}
         for node_id in self.machines:
             endpoint = f"PLAINTEXT://localhost:{node_id}"
-            self.tell(layout.broker_path(node_id), layout.broker_json("localhost", node_id, [endpoint], None, 0))
+            self.tell(layout.broker_path(node_id), broker_json("localhost", node_id, [endpoint], None, 0))
         self.tell(layout.CONTROLLER, layout.controller_json(CONTROLLER, 0))
         for node_id, machine in self.machines.items():
             self._join(node_id, machine.broker)

@@ -6,7 +6,6 @@ LONG: dict[str, str] = {}
 """path, or path::name of a function -> why it is one piece though it is longer than `test_shape.py` allows."""
 
 FOR_TESTS: dict[str, str] = {
-    "src/ottla/cluster/layout.py::broker_json": "the entry of a broker as lone brokers without a controller wrote it",
     "src/ottla/kafka07/records/messages.py::message_set": "what other clients of Kafka 0.7 send is what tests play",
     "src/ottla/records/kernel_compact.py::hash_key": "the kernel's hash is held against its definition",
     "src/ottla/records/message_sets/legacy.py::write_message_set": "tests play clients of Kafka 0.8 to 0.10, with message sets",

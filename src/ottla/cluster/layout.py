@@ -47,6 +47,7 @@ PERSISTENT = (
 """The entries without a value that a starting broker creates if they are missing."""
 
 SEPARATORS = (",", ":")
+NONE: Mapping[int, Sequence[int]] = {}
 _ESCAPED = re.compile(rb"[^a-zA-Z0-9._-]+")
 _ESCAPED_IN_ACLS = re.compile(rb"[^a-zA-Z0-9._*:-]+")
 
@@ -180,24 +181,6 @@ def cluster_id_json(cluster_id: str) -> bytes:
     return json_bytes({"version": "1", "id": cluster_id})
 
 
-def broker_json(host: str, port: int, endpoints: Sequence[str], rack: str | None, wall_ms: int) -> bytes:
-    """Encode the registration of a broker without a cluster. Each endpoint is LISTENER://host:port, with PLAINTEXT security."""
-    protocols = {endpoint.partition("://")[0]: "PLAINTEXT" for endpoint in endpoints}
-    value: dict[str, Any] = {
-        "features": {},
-        "listener_security_protocol_map": protocols,
-        "endpoints": list(endpoints),
-        "jmx_port": -1,
-        "port": port,
-        "host": host,
-        "version": 5,
-        "timestamp": str(wall_ms),
-    }
-    if rack is not None:
-        value["rack"] = rack
-    return json_bytes(value)
-
-
 def member_json(
     endpoints: Sequence[tuple[str, str, int, str]],
     rack: str | None,
@@ -231,23 +214,28 @@ def member_json(
     return json_bytes({name: one for name, one in value.items() if name not in left_out})
 
 
-def topic_json(topic_id: bytes, replicas: Mapping[int, Sequence[int]]) -> bytes:
-    """Encode the entry of a topic from the `replicas` of each partition. An id of zeros is left out, as in releases before 2.8.
+def topic_json(
+    topic_id: bytes,
+    replicas: Mapping[int, Sequence[int]],
+    adding: Mapping[int, Sequence[int]] = NONE,
+    removing: Mapping[int, Sequence[int]] = NONE,
+) -> bytes:
+    """Encode the entry of a topic from the `replicas` of each partition, and the brokers that a reassignment adds and removes.
 
-    Ten thousand partitions have few distinct lists of replicas, so each list is encoded only once.
+    An id of zeros is left out, as in releases before 2.8. Ten thousand partitions have few distinct lists of replicas, so each list
+    is encoded only once.
     """
     kinds = {kind: dumps(kind, separators=SEPARATORS) for kind in set(map(tuple, replicas.values()))}
-    places = [f'"{index}":{kinds[tuple(nodes)]}' for index, nodes in replicas.items()]
+    places = ",".join([f'"{index}":{kinds[tuple(nodes)]}' for index, nodes in replicas.items()])
     identified = f'"topic_id":"{uuid_text(topic_id)}",' if any(topic_id) else ""
-    return (
-        f'{{"removing_replicas":{{}},"partitions":{{{",".join(places)}}},{identified}"adding_replicas":{{}},"version":3}}'
-    ).encode()
+    added, removed = (dumps(moving, separators=SEPARATORS) for moving in (adding, removing))
+    return f'{{"removing_replicas":{removed},"partitions":{{{places}}},{identified}"adding_replicas":{added},"version":3}}'.encode()
 
 
-def state_json(controller_epoch: int, leader: int, leader_epoch: int, isr: Sequence[int]) -> bytes:
-    return json_bytes(
-        {"controller_epoch": controller_epoch, "leader": leader, "version": 1, "leader_epoch": leader_epoch, "isr": list(isr)}
-    )
+def state_json(controller_epoch: int, leader: int, leader_epoch: int, isr: Sequence[int], recovery_state: int = 0) -> bytes:
+    """Encode the state of a partition. The recovery state RECOVERED, 0, is left out, as in releases before 3.2."""
+    value = {"controller_epoch": controller_epoch, "leader": leader, "version": 1, "leader_epoch": leader_epoch, "isr": isr}
+    return json_bytes(value | {"leader_recovery_state": recovery_state} if recovery_state else value)
 
 
 def config_json(configs: Mapping[str, str]) -> bytes:

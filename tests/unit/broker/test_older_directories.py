@@ -12,6 +12,7 @@ from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.errors import NONE
+from tests.support.broker_entry import broker_json
 from tests.support.coordinator_records import everything
 from tests.support.machine import Machine
 from tests.support.producing import create, produce, values
@@ -49,7 +50,7 @@ def machine() -> Machine:
 
 def leave(machine: Machine, *changes: Change) -> None:
     """End the broker with a registry as it was before lone brokers had controllers: no features, no broker with an epoch."""
-    entry = layout.broker_json("", -1, [], None, 0)
+    entry = broker_json("", -1, [], None, 0)
     machine.registry.commit([Change(layout.FEATURES, None), Change(layout.broker_path(1), entry), *changes])
     machine.kill()
     for _ in range(20):

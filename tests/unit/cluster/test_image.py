@@ -8,6 +8,7 @@ from ottla.cluster import layout
 from ottla.cluster.image import NO_LEADER, BrokerImage, ClusterImage
 from ottla.ports import RegistryDamaged
 from ottla.sim.registry import MemoryRegistry
+from tests.support.broker_entry import broker_json
 from tests.support.entries import make_entry
 
 TOPIC_ID = bytes(range(16))
@@ -15,7 +16,7 @@ TOPIC_ID = bytes(range(16))
 
 def test_a_broker_is_known_while_its_entry_is_there() -> None:
     image = ClusterImage()
-    image.apply("/brokers/ids/3", layout.broker_json("h", 9092, ["PLAINTEXT://h:9092", "SSL://[::1]:9093"], "r", 0))
+    image.apply("/brokers/ids/3", broker_json("h", 9092, ["PLAINTEXT://h:9092", "SSL://[::1]:9093"], "r", 0))
     assert image.brokers == {3: BrokerImage(3, (("PLAINTEXT", "h", 9092), ("SSL", "::1", 9093)), "r")}
     image.apply("/brokers/ids/3", None)
     image.apply("/brokers/ids/3", None)

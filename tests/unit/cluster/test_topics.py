@@ -28,6 +28,7 @@ from ottla.wire.errors import (
     TOPIC_ALREADY_EXISTS,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from tests.support.broker_entry import broker_json
 from tests.support.entries import make_entry
 
 
@@ -58,7 +59,7 @@ class Cluster:
         self._ids = itertools.count(1)
         endpoint = ["PLAINTEXT://localhost:9092"]
         self.commit(
-            [Change(layout.broker_path(n), layout.broker_json("localhost", 9092, endpoint, None, 0)) for n in range(1, brokers + 1)]
+            [Change(layout.broker_path(n), broker_json("localhost", 9092, endpoint, None, 0)) for n in range(1, brokers + 1)]
         )
 
     def commit(self, changes: list[Change]) -> None:

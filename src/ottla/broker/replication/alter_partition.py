@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
-from json import dumps
 from typing import Final
 
 from ottla.broker.failures import CONFLICTS
@@ -319,7 +318,7 @@ class IsrsByRegistry:
     def _notify(self) -> Steps[None]:
         written, self._written = self._written, {}
         value = {"version": 1, "partitions": [{"topic": topic, "partition": index} for topic, index in written]}
-        change = Change(ISR_CHANGE, dumps(value, separators=layout.SEPARATORS).encode(), sequential=True)
+        change = Change(ISR_CHANGE, layout.json_bytes(value), sequential=True)
         try:
             yield from self._registry.commit([change])
         except RegistryAway:

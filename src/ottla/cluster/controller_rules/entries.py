@@ -6,8 +6,8 @@ They follow the layout and decide nothing. All parsers raise `ValueError` for a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from json import dumps
-from typing import Any, NamedTuple, TypeVar
+from functools import wraps
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from ottla.cluster import layout
 from ottla.cluster.controller_rules.context import (
@@ -21,6 +21,7 @@ from ottla.cluster.controller_rules.context import (
 )
 from ottla.ports import Entry
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
@@ -45,12 +46,22 @@ class TopicEntry(NamedTuple):
     version: int = 0
 
 
+def _understood(parse: Callable[P, T]) -> Callable[P, T]:
+    """Return a parser that raises `ValueError` for every value that `parse` cannot parse."""
+
+    @wraps(parse)
+    def understood(*args: P.args, **more: P.kwargs) -> T:
+        try:
+            return parse(*args, **more)
+        except layout.NOT_UNDERSTOOD as error:
+            raise ValueError(layout.why(error)) from error
+
+    return understood
+
+
+@_understood
 def broker(node_id: int, entry: Entry) -> LiveBroker:
     """Parse a broker's registration in JSON version 0 to 5."""
-    return _understood(lambda: _broker(node_id, entry))
-
-
-def _broker(node_id: int, entry: Entry) -> LiveBroker:
     stored = layout.read(entry.value)
     protocols = stored.get("listener_security_protocol_map", {})
     texts = stored.get("endpoints") or [f"PLAINTEXT://{stored['host']}:{stored['port']}"]
@@ -77,12 +88,10 @@ def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
     return Endpoint(listener, host.removeprefix("[").removesuffix("]"), layout.whole(int(port), lowest=NO_PORT), protocol)
 
 
+@_understood
 def topic(entry: Entry, known: dict[tuple[int, ...], ReplicaAssignment] | None = None) -> TopicEntry:
     """Parse a topic's entry in JSON version 1 to 3. Equal assignments are one object for all topics with one `known`."""
-    return _understood(lambda: _topic(entry, {} if known is None else known))
-
-
-def _topic(entry: Entry, known: dict[tuple[int, ...], ReplicaAssignment]) -> TopicEntry:
+    known = {} if known is None else known
     stored = layout.read(entry.value)
     adding, removing = stored.get("adding_replicas") or {}, stored.get("removing_replicas") or {}
     assignments, read = {}, dict[tuple[int, ...], ReplicaAssignment]()
@@ -103,23 +112,15 @@ def _topic(entry: Entry, known: dict[tuple[int, ...], ReplicaAssignment]) -> Top
 
 def topic_value(topic_id: bytes | None, assignments: Mapping[int, ReplicaAssignment]) -> bytes:
     """Encode a topic's entry in JSON version 3; `topic` parses it."""
-    value: dict[str, Any] = {
-        "removing_replicas": {str(index): list(one.removing) for index, one in assignments.items() if one.removing},
-        "partitions": {str(index): list(one.replicas) for index, one in assignments.items()},
-        "adding_replicas": {str(index): list(one.adding) for index, one in assignments.items() if one.adding},
-        "version": 3,
-    }
-    if topic_id is not None:
-        value["topic_id"] = layout.uuid_text(topic_id)
-    return dumps(value, separators=layout.SEPARATORS).encode()
+    replicas = {index: one.replicas for index, one in assignments.items()}
+    adding = {index: one.adding for index, one in assignments.items() if one.adding}
+    removing = {index: one.removing for index, one in assignments.items() if one.removing}
+    return layout.topic_json(topic_id or b"", replicas, adding, removing)
 
 
+@_understood
 def state(entry: Entry) -> LeaderAndIsr:
     """Parse the state entry of a partition."""
-    return _understood(lambda: _state(entry))
-
-
-def _state(entry: Entry) -> LeaderAndIsr:
     stored = layout.read(entry.value)
     return LeaderAndIsr(
         layout.whole(stored["leader"], lowest=LEADER_DURING_DELETE),
@@ -132,60 +133,48 @@ def _state(entry: Entry) -> LeaderAndIsr:
 
 
 def state_value(written: LeaderAndIsr) -> bytes:
-    """Encode the state entry of a partition. The recovery state RECOVERED is left out, as in releases before 3.2."""
-    value: dict[str, Any] = {
-        "controller_epoch": written.controller_epoch,
-        "leader": written.leader,
-        "version": 1,
-        "leader_epoch": written.leader_epoch,
-        "isr": list(written.isr),
-    }
-    if written.leader_recovery_state != RECOVERED:
-        value["leader_recovery_state"] = written.leader_recovery_state
-    return dumps(value, separators=layout.SEPARATORS).encode()
+    """Encode the state entry of a partition; `state` parses it."""
+    return layout.state_json(
+        written.controller_epoch, written.leader, written.leader_epoch, written.isr, written.leader_recovery_state
+    )
 
 
+@_understood
 def changed_isrs(value: bytes) -> list[TopicPartition]:
     """Parse the partitions in a notification of a leader that changed their in-sync replicas itself, as before 2.7."""
-    return _understood(
-        lambda: [(layout.text(one["topic"]), layout.whole(one["partition"])) for one in layout.read(value)["partitions"]]
-    )
+    return [(layout.text(one["topic"]), layout.whole(one["partition"])) for one in layout.read(value)["partitions"]]
 
 
 def changed_isrs_value(partitions: Iterable[TopicPartition]) -> bytes:
     """Encode the notification that `changed_isrs` parses."""
     value = {"version": 1, "partitions": [{"topic": name, "partition": index} for name, index in partitions]}
-    return dumps(value, separators=layout.SEPARATORS).encode()
+    return layout.json_bytes(value)
 
 
+@_understood
 def broker_epochs(value: bytes) -> dict[int, int]:
     """Parse the broker epochs, by broker id, of the registrations that a controller has processed."""
-    return _understood(lambda: {int(node_id): int(epoch) for node_id, epoch in layout.read(value)["brokers"].items()})
+    return {int(node_id): int(epoch) for node_id, epoch in layout.read(value)["brokers"].items()}
 
 
 def broker_epochs_value(brokers: Iterable[LiveBroker]) -> bytes:
     """Encode the epochs of these brokers; `broker_epochs` parses them."""
     epochs = {str(one.node_id): one.epoch for one in sorted(brokers)}
-    return dumps({"version": 1, "brokers": epochs}, separators=layout.SEPARATORS).encode()
+    return layout.json_bytes({"version": 1, "brokers": epochs})
 
 
+@_understood
 def failed_broker(value: bytes) -> int:
     """Parse the id of the broker that has a failed log directory."""
-    return _understood(lambda: layout.whole(layout.read(value)["broker"]))
+    return layout.whole(layout.read(value)["broker"])
 
 
 def failed_broker_value(node_id: int) -> bytes:
     """Encode the notification that `failed_broker` parses. Event 1, the failure of a log directory, is the only event."""
-    return dumps({"version": 1, "broker": node_id, "event": 1}, separators=layout.SEPARATORS).encode()
+    return layout.json_bytes({"version": 1, "broker": node_id, "event": 1})
 
 
+@_understood
 def controller(value: bytes) -> int:
     """Parse the id of the controller."""
-    return _understood(lambda: layout.whole(layout.read(value)["brokerid"]))
-
-
-def _understood(read: Callable[[], T]) -> T:
-    try:
-        return read()
-    except layout.NOT_UNDERSTOOD as error:
-        raise ValueError(layout.why(error)) from error
+    return layout.whole(layout.read(value)["brokerid"])

@@ -14,6 +14,7 @@ from ottla.cluster.controller_rules import entries, reassignments
 from ottla.cluster.controller_rules.context import RECOVERING, Endpoint, LeaderAndIsr, ReplicaAssignment
 from ottla.cluster.image import ClusterImage
 from ottla.ports import Entry
+from tests.support.broker_entry import broker_json
 
 TOPIC_ID = bytes(range(16))
 
@@ -81,7 +82,7 @@ READERS: list[tuple[Callable[[bytes], object], bytes]] = [
     (reassignments.elections_wanted, reassignments.value_of({("t", 0): [1, 2]})),
     (partial(image_of, "/brokers/topics/t"), layout.topic_json(TOPIC_ID, {0: (1, 2), 1: (2, 1)})),
     (partial(image_of, "/brokers/topics/t/partitions/0/state"), layout.state_json(1, 1, 3, (1, 2))),
-    (partial(image_of, "/brokers/ids/1"), layout.broker_json("h", 1, ["PLAINTEXT://h:1"], "a", 1)),
+    (partial(image_of, "/brokers/ids/1"), broker_json("h", 1, ["PLAINTEXT://h:1"], "a", 1)),
     (partial(image_of, "/controller"), layout.controller_json(4, 1)),
 ]
 ODD = [
