@@ -1,7 +1,6 @@
 """Checks of the arguments that users pass to client methods: a mistake raises an exception at once, with one clear sentence.
 
-A wrong type raises `TypeError`; a wrong value raises `SettingError`, which is also a `ValueError`. No check is made for one method
-only.
+A wrong type raises `TypeError`; a wrong value raises `SettingError`, which is also a `ValueError`.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def callback(name: str, given: Name) -> Name:
 
 
 def whole(name: str, value: object, least: int = 0, *, hint: str = "") -> int:
-    """Return an integer between `least` and 2⁶³ - 1; NumPy integers are accepted. Raises `TypeError`, `SettingError`."""
+    """Return an integer between `least` and 2⁶³ - 1, converted from NumPy if necessary. Raises `TypeError`, `SettingError`."""
     try:
         number = index(value)  # type: ignore[arg-type]  # the call itself is the check
     except TypeError:

@@ -38,10 +38,7 @@ class Node(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """The result of a search by timestamp. `offset` is -1 if no record is that recent.
-
-    `timestamp` (ms) is -1 if the broker sent none.
-    """
+    """The result of a search by timestamp. `offset` is -1 if no record is that recent, `timestamp` (ms) if the broker sent none."""
 
     offset: int
     timestamp: int
@@ -71,7 +68,7 @@ class ConsumerGroupMetadata(NamedTuple):
 class RecordMetadata(NamedTuple):
     """The position of a written record. `timestamp` is in ms since 1970.
 
-    `offset` is -1 with acks=0. It is also -1 if the broker recognised a duplicate and did not return its offset.
+    `offset` is -1 with acks=0, or if the broker recognised a duplicate and did not return its offset.
     """
 
     topic: str

@@ -27,10 +27,7 @@ Tell = Callable[[Callable[[], None]], None]
 SETUP_MS = 10_000
 """The time limit, in ms, of a connection's setup. It applies whatever the timeout of the connection's first request is."""
 RELEASE = "3.9"
-"""The Kafka release whose API versions brokers use with each other.
-
-Brokers request ApiVersions from each other only if they use SASL.
-"""
+"""The Kafka release whose API versions brokers use with each other, because they request ApiVersions only with SASL."""
 
 
 class BrokerLinks:
@@ -108,10 +105,7 @@ class PeerLink:
             self._pass_on(link, request)
 
     def _not_reached(self, error: Exception) -> None:
-        """Fail the waiting requests; their callers retry after a pause.
-
-        Log only the first failure since the broker was last reached.
-        """
+        """Fail the waiting requests, which their callers retry after a pause. Log the first failure since the last connection."""
         log.log(logging.WARNING if self._was_reached else logging.DEBUG, "another broker is unreachable: %s", error)
         self._was_reached = False
         waiting, self._waiting = self._waiting, []
@@ -135,10 +129,7 @@ class PeerLink:
             self._tell(partial(answered, frame))
 
     def _too_late(self, request: Pending) -> None:
-        """Fail a late request and close the connection.
-
-        A broker answers in order, so every later answer on this connection would be late, too.
-        """
+        """Fail a late request and close the connection. Brokers answer in order, so every later answer would be late, too."""
         log.info("the broker at %s:%d did not answer in time: reconnecting", self._host, self._port)
         self._end(request, None)
         if self._link is not None:

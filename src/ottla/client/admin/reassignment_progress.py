@@ -14,7 +14,7 @@ WINDOW_MS: Final = 30_000
 
 
 class HowFar(NamedTuple):
-    """Progress: `bytes_copied` of `bytes_in_all`. The rate is 0, and the time left None, until a replica has grown."""
+    """Progress: `bytes_copied` of `bytes_in_all`. Until a replica has grown, the rate is 0, and `left_ms` None."""
 
     partitions: int
     partitions_moved: int
@@ -39,9 +39,9 @@ class MoveProgress:
         log_dirs: Mapping[int, Sequence[LogDir]],
         now_ms: int,
     ) -> HowFar:
-        """Return the progress.
+        """Return the progress at the monotonic time `now_ms`.
 
-        `moving` are the unfinished reassignments, `log_dirs` contain the replicas; `now_ms` is a monotonic time.
+        `moving` are the unfinished reassignments, and `log_dirs` contain the replicas.
         """
         held = _sizes(log_dirs)
         for where, move in moving.items():

@@ -34,9 +34,9 @@ class Load:
         self.led.subtract(replicas[:1])
 
     def lightest(self, brokers: Racks, others: Sequence[int], *, leads: bool) -> int | None:
-        """Return the best broker for one more replica beside those on `others`: on another rack if possible, with the least load.
+        """Return the best broker for one more replica beside those on `others`, or None.
 
-        Return None if there is no other broker.
+        It is on another rack if possible, and has the least load.
         """
         racks = {brokers[node] for node in others if brokers.get(node) is not None}
 
@@ -68,7 +68,7 @@ def drained(placed: Placed, node_id: int, brokers: Racks) -> Moves:
 
 
 def spread(placed: Placed, brokers: Racks, replication_factor: int | None = None) -> Moves:
-    """Return moves that spread replicas and preferred leaders evenly: two brokers differ by at most one.
+    """Return moves that spread replicas and preferred leaders evenly: the numbers of two brokers differ by at most one.
 
     As few replicas as possible move, and no partition is on fewer racks afterwards. With `replication_factor` None, each partition
     keeps its number of replicas. Raises `SettingError` if there are fewer brokers than replicas of a partition.
@@ -84,7 +84,7 @@ def spread(placed: Placed, brokers: Racks, replication_factor: int | None = None
 
 
 def _lead_evenly(moves: Moves, brokers: Racks) -> None:
-    """Reorder the replicas in `moves` until each broker is preferred leader of about equally many partitions.
+    """Reorder the replicas in `moves` until brokers are preferred leaders of about equally many partitions.
 
     As few preferred leaders as possible change.
     """
@@ -100,9 +100,9 @@ def _lead_evenly(moves: Moves, brokers: Racks) -> None:
 
 
 def _chain(moves: Moves, led: Mapping[int, Sequence[TopicPartition]]) -> list[tuple[int, int, TopicPartition]] | None:
-    """Return a chain of leader changes from one broker to a broker that leads at least two partitions fewer.
+    """Return a chain of leader changes from one broker to a broker that leads at least two partitions fewer, or None.
 
-    Each change passes the leadership of a partition to the next broker of the chain. Return None if there is no chain.
+    Each change passes the leadership of a partition to the next broker of the chain.
     """
     for start in sorted(led, key=lambda node: (-len(led[node]), node)):
         came: dict[int, tuple[int, TopicPartition]] = {}

@@ -15,13 +15,10 @@ Racks: TypeAlias = Mapping[int, str | None]
 """The brokers that may receive replicas, each with its rack."""
 
 MOST_WORK = 2_000_000
-"""The limit on moves that the search for chains and cycles compares, which takes some seconds.
-
-Larger plans can move more replicas than necessary.
-"""
+"""The most moves that the search for chains and cycles compares, in some seconds. Larger plans can move more than necessary."""
 
 UNEVEN = 1_000
-"""The weight of one step towards an even placement. No number of replicas that need not move outweighs this step."""
+"""The weight of one step towards an even placement, which exceeds that of any number of saved moves."""
 
 
 class ReplicaStep(NamedTuple):
@@ -32,7 +29,7 @@ class ReplicaStep(NamedTuple):
 
 
 class ReplicaSpread:
-    """A placement that becomes even. `now` maps partitions to replicas: first the replicas that stay, in their old order."""
+    """A placement that becomes even. `now` maps partitions to replicas, the remaining ones first and in their old order."""
 
     def __init__(self, before: Mapping[TopicPartition, Sequence[int]], brokers: Racks, sizes: Mapping[TopicPartition, int]) -> None:
         self._before = {where: frozenset(replicas) for where, replicas in before.items()}
@@ -40,7 +37,7 @@ class ReplicaSpread:
         self._brokers = brokers
         self._held: dict[int, dict[TopicPartition, None]] = {node: {} for node in sorted(brokers)}
         self._stuck: set[tuple[int, int]] = set()
-        """Pairs (source, target) of brokers: no replica of the source can move to the target."""
+        """Pairs (source, target) of brokers between which no replica can move."""
         self.now: dict[TopicPartition, list[int]] = {}
         for where, replicas in sorted(before.items()):
             self.now[where] = [node for node in replicas if node in brokers]
@@ -63,7 +60,7 @@ class ReplicaSpread:
             self.now[where] = [*kept, *sorted(set(nodes).difference(kept))]
 
     def _go_round(self, cycle: Sequence[tuple[int, int, TopicPartition]]) -> bool:
-        """Take all steps of a cycle. Take none, and return False, if two steps of one partition would put it on fewer racks."""
+        """Take all steps of a cycle. Take none, and return False, if together they would put a partition on fewer racks."""
         for number, (source, target, where) in enumerate(cycle):
             if not self._keeps_racks(where, source, target):
                 for back, there, moved in reversed(cycle[:number]):
@@ -73,9 +70,9 @@ class ReplicaSpread:
         return True
 
     def _resize(self, where: TopicPartition, size: int) -> None:
-        """Change a partition's number of replicas to `size`.
+        """Change a partition's number of replicas to `size`: remove them from the fullest brokers, add them on others.
 
-        Remove replicas from the fullest brokers, and add them on other racks and empty brokers.
+        Other racks and empty brokers come first.
         """
         replicas = self.now[where]
         while len(replicas) > size:
@@ -113,10 +110,7 @@ class ReplicaSpread:
         return False
 
     def _follower(self, source: int, target: int) -> TopicPartition | None:
-        """Return a partition whose replica can move from `source` to `target`; None if there is none.
-
-        Prefer a partition whose preferred leader is not `source`.
-        """
+        """Return a partition whose replica can move from `source` to `target`, preferably not as leader; None if there is none."""
         found = None
         for step in self._steps(source, target):
             if self.now[step.where][0] != source:
@@ -152,10 +146,7 @@ class ReplicaSpread:
     # --- chains and cycles
 
     def _cycle(self) -> list[tuple[int, int, TopicPartition]]:
-        """Return a cycle of steps with negative cost (Bellman-Ford): together they even the load or save moves.
-
-        Return an empty list if there is no such cycle.
-        """
+        """Return a cycle of steps that together even the load or save moves (Bellman-Ford), or an empty list."""
         edges = self._edges()
         nodes = {node for edge in edges for node in edge}
         distance, came_from = dict.fromkeys(nodes, 0), dict[object, object]()

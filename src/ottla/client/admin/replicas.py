@@ -37,7 +37,7 @@ class PartitionReassignment(NamedTuple):
 class ReplicaOnDisk(NamedTuple):
     """A replica on a broker's disk.
 
-    `offset_lag` is its lag behind the high watermark, or a future replica's lag behind the current one.
+    `offset_lag` is its distance from the high watermark; for a future replica, from the current one.
     """
 
     size_bytes: int

@@ -77,10 +77,7 @@ class ConfigResource(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """A setting in force. `value` is None if the setting has no value or is a secret.
-
-    `source` is Kafka's number of the source (KIP-226).
-    """
+    """A setting in force. `value` is None if it has none or is secret. `source` is Kafka's number of the source (KIP-226)."""
 
     name: str
     value: str | None

@@ -1,7 +1,7 @@
 """The client's end of one connection, as a state machine: correlation ids, versions, and the request to which each answer belongs.
 
-Requests become buffers to send; received bytes become answers. No socket or clock is used. Brokers answer in order, so an answer
-out of order means that the stream is broken.
+Requests become buffers to send; received bytes become answers. Brokers answer in order, so any other order means that the stream is
+broken.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ClientConnection:
 
     @property
     def has_only_greeted(self) -> bool:
-        """Return whether the only unanswered request is the first one after ApiVersions."""
+        """Return whether no answer has arrived since that of ApiVersions, and a request waits."""
         return self._next_id <= 2 and bool(self._sent) and self._sent[0].api_key != API_VERSIONS
 
     @property
@@ -89,10 +89,7 @@ class ClientConnection:
         return error
 
     def hello(self, token: object, version: int = _HELLO_VERSION) -> list[Part]:
-        """Return the buffers of an ApiVersions request, the first request on every connection.
-
-        Pass its answer to `greeted`.
-        """
+        """Return the buffers of an ApiVersions request, the first on every connection. Pass its answer to `greeted`."""
         body = ApiVersionsRequest(client_software_name="ottla", client_software_version=VERSION)
         return self._encode(version, body, token, expect=True)
 
@@ -172,10 +169,7 @@ class ClientConnection:
 
 
 def _unsent(body: Message, error: Unencodable) -> KafkaError:
-    """Return the exception for a body that this version cannot encode.
-
-    It is `NotSupported` if another version could encode the field at fault, else `SettingError`.
-    """
+    """Return the exception for a body that this version cannot encode: `NotSupported` if another can, else `SettingError`."""
     at_fault = FIELD.match(error.path)
     present = next((field.present for field in body.WIRE.fields if at_fault and field.name == at_fault[0]), body.WIRE.valid)
     for version in body.WIRE.valid:

@@ -45,7 +45,7 @@ class LargeBuffers:
 
 
 def _is_unused(buffer: bytearray) -> bool:
-    """Return whether no view of the buffer is left. The test is a change of size, which Python refuses while there are views."""
+    """Return whether no view of the buffer is left: Python refuses to resize a buffer that has views."""
     try:
         buffer.append(buffer.pop())
     except BufferError:

@@ -1,7 +1,7 @@
 """A client's cache of the cluster: brokers, topics, and the leader of each partition.
 
-Metadata responses fill the cache. It sends nothing: it reports missing entries, and its user requests them. An older leader epoch
-never replaces a newer one (KIP-320), so an outdated response changes no leader.
+Metadata responses fill the cache. It only reports missing entries, which its user requests. An older leader epoch never replaces a
+newer one (KIP-320), so an outdated response changes no leader.
 """
 
 from __future__ import annotations
@@ -57,10 +57,7 @@ class Metadata:
         self.version = 0
 
     def update(self, answer: MetadataResponse, *, whole: bool = False) -> None:
-        """Process a response. `whole` says that all topics were requested.
-
-        Topics that are not in the response are dropped if `whole` is set, and kept otherwise.
-        """
+        """Process a response. `whole`: all topics were requested, so topics that are not in the response are dropped."""
         if answer.brokers:
             self.nodes = {node.node_id: Node(node.node_id, node.host, node.port, node.rack) for node in answer.brokers}
         self.cluster_id = answer.cluster_id
@@ -139,10 +136,7 @@ class Metadata:
         return [topic for topic in topics if not self.partition_count(topic)]
 
     def forget_leader(self, topic: str, partition: int) -> None:
-        """Remove the leader of a partition after the broker denied being the leader.
-
-        Nothing is sent to the partition until a metadata response contains a leader.
-        """
+        """Remove the leader of a partition after the broker denied being the leader, until metadata contains a leader again."""
         known = self.topics.get(topic)
         if known is not None and partition in known.partitions:
             known.partitions[partition] = known.partitions[partition]._replace(leader=NO_LEADER)

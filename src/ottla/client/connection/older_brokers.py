@@ -1,7 +1,7 @@
 """Conversions of requests for older brokers: older versions lack some fields.
 
-Connections pass every request through `fitted` before encoding it. This module contains the differences between versions; callers
-choose the version. `older_records` converts records. It is imported when a request of an old version contains records.
+Connections pass every request through `fitted` before encoding it. Callers choose the version. `older_records`, which converts
+records, is imported when needed.
 """
 
 from __future__ import annotations

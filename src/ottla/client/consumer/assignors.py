@@ -30,7 +30,7 @@ Assign = Callable[[Mapping[str, MemberSubscription], Mapping[str, int]], Assignm
 
 
 def _ordered(members: Mapping[str, MemberSubscription]) -> list[str]:
-    """Return the members in an order that a restart of a static member does not change: static ones first, by instance id."""
+    """Return the members in a lasting order: static ones first, by instance id, so that a restart does not change it."""
     return sorted(
         members, key=lambda member: (members[member].group_instance_id is None, members[member].group_instance_id or member, member)
     )
@@ -45,10 +45,7 @@ def _by_topic(members: Mapping[str, MemberSubscription]) -> dict[str, list[str]]
 
 
 def assign_range(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
-    """Assign the partitions of each topic in runs of adjacent ones.
-
-    The first members get one more if the topic cannot be divided evenly.
-    """
+    """Assign the partitions of each topic in runs of adjacent ones. The first members get one more if there is a remainder."""
     given: Assignment = {member: [] for member in members}
     for topic, wanting in sorted(_by_topic(members).items()):
         share, extra = divmod(counts.get(topic, 0), len(wanting))
@@ -75,7 +72,7 @@ def assign_round_robin(members: Mapping[str, MemberSubscription], counts: Mappin
 
 
 def _still_owned(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> dict[TopicPartition, str]:
-    """Return the present owner of each partition. If two members claim a partition, the later generation decides."""
+    """Return the present owner of each partition. If several members claim one, the latest generation counts."""
     owners: dict[TopicPartition, str] = {}
     for member in sorted(_ordered(members), key=lambda member: members[member].generation_id):
         subscription = members[member]
@@ -106,7 +103,7 @@ def assign_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str
 
 
 def _level(given: Assignment, wanting: Mapping[str, Sequence[str]]) -> None:
-    """Move partitions from members to subscribers with at least two partitions fewer, until no partition can be moved."""
+    """Move partitions from members to subscribers with at least two partitions fewer, until that is impossible."""
     while (move := _next_move(given, wanting)) is not None:
         where, member, poorest = move
         given[member].remove(where)
@@ -125,7 +122,7 @@ def _next_move(given: Assignment, wanting: Mapping[str, Sequence[str]]) -> tuple
 def assign_cooperative_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
     """Assign as the sticky strategy does, but leave a partition that changes its owner unassigned in this generation.
 
-    The partition is assigned in the next generation, after its owner has revoked it and rejoined (KIP-429).
+    The next generation assigns it, after its owner has revoked it and rejoined (KIP-429).
     """
     owners = _still_owned(members, counts)
     target = assign_sticky(members, counts)

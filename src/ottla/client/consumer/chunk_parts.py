@@ -27,7 +27,7 @@ def open_part(chunk: Chunk, *, one_by_one: bool) -> OpenedPart:
     """Return the first records of a chunk as columns, and the rest of the chunk.
 
     All records are returned if they fit in memory and are undamaged. `one_by_one` skips the attempt to decode them together. Raises
-    `BrokerError` (CORRUPT_MESSAGE) if the first batch cannot be decoded. A later damaged batch is left in the rest.
+    `BrokerError` (CORRUPT_MESSAGE) if the first batch cannot be decoded. A damaged batch after it stays in the rest.
     """
     if not one_by_one:
         left_bytes, opened = TOGETHER_BYTES, []
@@ -44,7 +44,7 @@ def open_part(chunk: Chunk, *, one_by_one: bool) -> OpenedPart:
 
 
 def _first_batches(chunk: Chunk) -> OpenedPart:
-    """Decode the first batches, at least one, until the memory limit or a damaged batch is reached."""
+    """Decode the first batches, at least one, up to the memory limit or a damaged batch."""
     opened: list[Columns] = []
     sum_bytes = 0
     for index, piece in enumerate(chunk.pieces):
@@ -64,16 +64,13 @@ def _first_batches(chunk: Chunk) -> OpenedPart:
 
 
 def _from(chunk: Chunk, index: int, position: int, header: BatchHeader) -> Chunk:
-    """Return the rest of a chunk, from the batch with this `index` on."""
+    """Return the rest of a chunk, from the batch in piece `index` at `position` on."""
     pieces = [chunk.pieces[index][position:], *chunk.pieces[index + 1 :]]
     return chunk._replace(pieces=pieces, from_offset=max(chunk.from_offset, header.base_offset))
 
 
 def _new_bytes(columns: Columns) -> int:
-    """Return the number of decompressed bytes in `columns`.
-
-    Uncompressed batches count as 0, because they are views of the fetched bytes.
-    """
+    """Return the number of decompressed bytes in `columns`, without uncompressed batches, which are views of fetched bytes."""
     return sum(len(run.data) for run in columns.runs if run.header.codec)
 
 

@@ -1,8 +1,7 @@
 """The cursor over a chunk: which records the user has received, and which of them are processed.
 
-A record is "in hand" from the moment the user receives it until the user requests more records. From then on it counts as
-processed. Commits and positions depend on these counts. Records are decoded only when needed, and part by part if all of them would
-take too much memory.
+A record is "in hand" until the user requests more records, and then counts as processed. Commits and positions depend on these
+counts. Records are decoded only when needed, and part by part if all of them would take too much memory.
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ from ottla.records.batches.columns import Columns
 
 
 class Cursor:
-    """A chunk whose records are being handed out.
-
-    `taken` records were handed out; the last `in_hand` of them are not processed yet.
+    """A chunk whose records are being handed out: `taken` were, and the last `in_hand` of them are not processed yet.
 
     A chunk is decoded part by part, and all attributes are about the current part. When it is processed, `settle` begins the next
     part. The user of a blocking consumer runs `each` on one thread, while the event loop commits and drops records on another
@@ -107,10 +104,7 @@ class Cursor:
             self._begin(self._rest)
 
     def drop(self) -> int:
-        """Hand out no more records, because the partition was revoked or its position changed.
-
-        Return the offset after the last record handed out.
-        """
+        """Hand out no more records, because the partition was revoked or its position changed. Return the position."""
         self._stop = self.position()
         self._dropped = True
         self._rest = None

@@ -42,9 +42,9 @@ class FetchPosition(NamedTuple):
 class FetchedPartition(NamedTuple):
     """One partition's part of an answer.
 
-    `records` holds whole batches. The first may begin before the requested offset; the last may be incomplete. `cut_short` means
-    that even the first batch is incomplete, because it is larger than the fetch's limit (before KIP-74). Another fetch with this
-    limit does not help.
+    `records` holds whole batches. The first can begin before the requested offset; the last can be incomplete. `cut_short`: even
+    the first batch is incomplete, because it exceeds the fetch's limit (before KIP-74), so that another fetch with this limit does
+    not help.
     """
 
     where: TopicPartition

@@ -1,7 +1,7 @@
 """A consumer's partitions as a state machine: their positions, the fetches to send, and the chunks ready to be handed out.
 
-Each broker has one fetch in flight at a time, for all its partitions without a buffered chunk. So the next chunk arrives while the
-user reads one. Records stay encoded. Leaders come from the metadata cache; the machine sends nothing itself.
+Each broker has one fetch in flight at a time, for all its partitions without a buffered chunk, so that the next chunk arrives while
+the user reads one. Records stay encoded. Leaders come from the metadata cache.
 """
 
 from __future__ import annotations
@@ -41,10 +41,7 @@ UNREADABLE_07 = "No message begins at this position, or it is damaged: seek to t
 
 
 class Chunk(NamedTuple):
-    """Whole batches of one partition. They can begin before `from_offset`, the first offset requested.
-
-    The next chunk begins at `next_offset`.
-    """
+    """Whole batches of one partition, up to the next chunk's `next_offset`. They can begin before the requested `from_offset`."""
 
     where: TopicPartition
     pieces: list[memoryview]
@@ -56,7 +53,7 @@ class Chunk(NamedTuple):
 class Reading:
     """The state of one partition. `position` is the next offset to hand out, `fetch_offset` the next to fetch.
 
-    `turn` is a counter that each seek increments: answers to fetches from before the seek are ignored.
+    Each seek increments `turn`, so that answers to earlier fetches are ignored.
     """
 
     where: TopicPartition
@@ -102,8 +99,7 @@ class Fetcher:
     missing_patience_ms: int = 60_000
     """The time, in ms, for which a missing partition is no error: brokers receive new topics at different times."""
     longest_pause_ms: int = 0
-    """The longest pause, in ms, after a fetch without new records. Only brokers of Kafka 0.7 need one: they answer without waiting.
-    """
+    """The longest pause, in ms, after a fetch without records. Only brokers of Kafka 0.7 need one, because they do not wait."""
     unreadable: str = UNREADABLE
     """The advice to users in errors about unreadable messages."""
     wants_metadata: set[str] = field(default_factory=set)
@@ -114,7 +110,7 @@ class Fetcher:
     _waits: dict[int, int] = field(default_factory=dict)
     _errors: dict[TopicPartition, KafkaError] = field(default_factory=dict)
     _raised: set[TopicPartition] = field(default_factory=set)
-    """The partitions whose current error was raised. These partitions are fetched again."""
+    """The partitions whose current error was raised, and which are fetched again."""
     _told: dict[TopicPartition, str] = field(default_factory=dict)
     """The text of each partition's last raised error, kept while the error lasts."""
     _missing_since_ms: dict[TopicPartition, int] = field(default_factory=dict)
@@ -166,7 +162,7 @@ class Fetcher:
         reading.position = reading.fetch_offset = offset
 
     def retire(self, where: TopicPartition) -> Reading:
-        """Stop fetching a partition that is about to be revoked, and hand out no more of its records. Its position is kept."""
+        """Stop fetching a partition that is about to be revoked, and hand out no more of its records. Keep its position."""
         reading = self.reading(where)
         position = reading.position
         self._restart(where)
@@ -231,15 +227,15 @@ class Fetcher:
         return made
 
     def _was_recreated(self, reading: Reading) -> bool:
-        """Return whether the topic at the position was deleted, and another topic was created with its name since.
+        """Return whether the topic at the position was deleted, and another topic of the same name was created.
 
-        An older broker of a cluster that is being upgraded returns no topic ids. Without both ids, return False.
+        Without both ids, return False. An older broker of a cluster that is being upgraded returns no ids.
         """
         known = self.metadata.topic_id(reading.where.topic)
         return known != reading.topic_id and NO_TOPIC_ID not in (known, reading.topic_id)
 
     def _begin_anew(self, reading: Reading) -> None:
-        """Continue at the beginning of the recreated topic: all its records are newer than the ones read from the deleted topic.
+        """Continue at the beginning of the recreated topic, because all its records are new.
 
         Without a `reset_timestamp`, make `take` raise an error instead.
         """
@@ -262,10 +258,7 @@ class Fetcher:
             self.fail(where, error)
 
     def _max_wait_ms(self, node_id: int, some_are_full: bool) -> int:
-        """Return how long the broker may wait, in ms.
-
-        The wait is short if partitions with buffered chunks are left out, so that they soon take part in the next fetch.
-        """
+        """Return how long the broker may wait, in ms: only shortly if partitions with buffered chunks are left out."""
         longest = self.limits.fetch_max_wait_ms
         if not some_are_full:
             return longest
@@ -394,14 +387,11 @@ class Fetcher:
         return None
 
     def _is_new(self, where: TopicPartition) -> bool:
-        """Return whether the error of a partition was not raised yet.
-
-        The same error, raised before, does not keep back records of other partitions.
-        """
+        """Return whether the error of a partition was not raised yet. An old error does not delay records of other partitions."""
         return self._told.get(where) != str(self._errors[where]) and not self._readings[where].paused
 
     def _raise_error(self, wanted: Callable[[TopicPartition], bool]) -> None:
-        """Raise the first error whose partition is `wanted`, and remember that it was raised. Errors of paused partitions wait."""
+        """Raise, and remember, the first error whose partition is `wanted`. Errors of paused partitions wait."""
         for where, error in self._errors.items():
             if wanted(where) and not self._readings[where].paused:
                 self._raised.add(where)

@@ -1,23 +1,15 @@
 """A consumer's group membership as a state machine: JoinGroup, SyncGroup, Heartbeat, LeaveGroup (classic protocol, KIP-429).
 
-`next` returns one step at a time, and the other methods take the step's result. The machine uses no connections, and a driver
-commits and fetches when a step such as `Revoke` requires it.
+`next` returns one step at a time, and the other methods take the step's result. A driver sends requests, and commits and fetches as
+steps such as `Revoke` require.
 
 A member that is OUT joins. PLANNING assigns partitions to all members, if this one is the group's leader. SYNC requests this
 member's assignment. ADOPT revokes old partitions and begins to read new ones. STABLE reads and sends heartbeats.
 
-| state | event | next state |
-|---|---|---|
-| OUT | joined | SYNC |
-| OUT | joined as leader | PLANNING |
-| PLANNING | shared out | SYNC |
-| SYNC | synced | ADOPT |
-| ADOPT | assigned | STABLE |
-| STABLE | rejoin | OUT |
-| SYNC, STABLE | rebalance, member gone | OUT |
-| SYNC | connection broken | OUT |
-| STABLE, ADOPT | commit fenced | OUT |
-| PLANNING, SYNC, ADOPT, STABLE | step failed, leave | OUT |
+| state | event | next state | |---|---|---| | OUT | joined | SYNC | | OUT | joined as leader | PLANNING | | PLANNING | shared out |
+SYNC | | SYNC | synced | ADOPT | | ADOPT | assigned | STABLE | | STABLE | rejoin | OUT | | SYNC, STABLE | rebalance, member gone |
+OUT | | SYNC | connection broken | OUT | | STABLE, ADOPT | commit fenced | OUT | | PLANNING, SYNC, ADOPT, STABLE | step failed,
+leave | OUT |
 """
 
 from __future__ import annotations
@@ -284,9 +276,9 @@ class Membership:
             self.member_id = ""
 
     def commit_refused(self, code: int, generation_id: int) -> None:
-        """Process the error of a commit in this generation: the group may have fenced this member.
+        """Leave the generation if the error of a commit shows that the group has fenced this member.
 
-        While the member waits for an assignment, the error is ignored, because the answer to JoinGroup or SyncGroup shows it too.
+        While the member waits for an assignment, the answer to JoinGroup or SyncGroup shows that too, so the error is ignored.
         """
         waits = self.phase in (Phase.PLANNING, Phase.SYNC)
         if code in _MEMBER_GONE and 0 <= generation_id == self.generation_id and not waits:
@@ -305,10 +297,7 @@ class Membership:
             self.phase = Phase.OUT
 
     def begin_anew(self, now_ms: int) -> None:
-        """Join again after a pause, without the owned partitions.
-
-        A step failed, so that it is unknown which of its partitions are read.
-        """
+        """Join again after a pause, without the owned partitions, because a step failed after an unknown part of its work."""
         self._forget_membership(keep_id=True)
         self._not_before_ms = now_ms + self.settings.retry_backoff_ms
 

@@ -38,10 +38,7 @@ class Progress:
         return any(cursor.held for cursor in self._cursors if cursor.where in asked)
 
     def cut_short(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out no more records of partitions that are about to be revoked.
-
-        Their positions stay after the last record handed out.
-        """
+        """Hand out no more records of partitions that are about to be revoked. Their positions stay."""
         for where in partitions:
             # This comes before the cursors are dropped, because the position depends on them.
             position = self.position(where)

@@ -19,7 +19,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class Visible(NamedTuple):
-    """The visible batches, as runs of whole batches (`pieces`). The next fetch begins at `next_offset`; None without a batch."""
+    """The visible batches, as runs of whole batches (`pieces`). The next fetch begins at `next_offset`, None without a batch."""
 
     pieces: list[memoryview]
     next_offset: int | None
@@ -27,7 +27,7 @@ class Visible(NamedTuple):
 
 
 def visible(records: memoryview, aborted: Iterable[AbortedTransaction] = (), *, check_crcs: bool = False) -> Visible:
-    """Return the fetched batches without the ones that a reader must not see. `aborted` is empty for read_uncommitted.
+    """Return the fetched batches that a reader may see. `aborted` is empty for read_uncommitted.
 
     Raises `BadBatch` if the bytes are not batches, or with `check_crcs` if a checksum is wrong.
     """

@@ -1,7 +1,7 @@
 """The accumulator, which collects records into batches. A partition's open batch is closed when it is full or has lingered.
 
-`append` runs once per record, everything else once per batch. The module sends nothing and encodes nothing. User threads append
-while the event loop closes and finishes batches. Therefore every method takes the lock itself, and all changing state is private.
+`append` runs once per record, everything else once per batch. User threads append while the event loop closes and finishes batches.
+Therefore every method takes the lock, and all changing state is private.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class PendingBatch:
         self.done = False
         self.error: KafkaError | None = None
         self.on_error_raised: Callable[[int], None] | None = None
-        """Called with the index of each record whose error is raised."""
+        """A callback that gets the index of each record whose error is raised."""
         self.base_offset = self.log_append_time_ms = -1
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` once the batch is done. Callable from any thread.
+        """Call `watcher` once the batch is done, or at once if it is done already. Any thread may call this.
 
-        If the batch is done already, call `watcher` at once. If it is finished during this call, `watcher` can be called twice.
+        If the batch is finished during this call, `watcher` can be called twice.
         """
         self._watchers.append(watcher)
         if self.done:
@@ -140,7 +140,7 @@ def headers_size(headers: Headers) -> int:
 
 
 class Closing(NamedTuple):
-    """Closed batches, and the time in ms at which the next open batch must be closed: None while no batch is open."""
+    """Closed batches, and the time in ms at which the next open batch must be closed; None without an open batch."""
 
     batches: list[PendingBatch]
     next_close_ms: int | None

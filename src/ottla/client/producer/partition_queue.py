@@ -34,7 +34,7 @@ class Identity(NamedTuple):
 class Outgoing:
     """An encoded batch. `finish` is called once it is done; `error` is set if the records were not written.
 
-    `last_refusal` is the error of the last failed attempt.
+    `last_refusal` is the error of the last attempt that failed.
     """
 
     where: TopicPartition
@@ -57,10 +57,7 @@ class Outgoing:
             self.when_done(self)
 
     def identify(self, identity: Identity, sequence: int, *, transactional: bool = False) -> None:
-        """Write the producer's identity and the first sequence number into the header.
-
-        With `transactional`, also set the transactional bit.
-        """
+        """Write the producer's identity and the first sequence number into the header. With `transactional`, set that bit too."""
         self.sequence = sequence
         if transactional:
             self.data[_LOW_ATTRIBUTES] |= TRANSACTIONAL_BIT
@@ -72,7 +69,7 @@ class Outgoing:
 class Lane:
     """The batches of one partition: queued, in flight (`under_way`), or `returned` to be sent again.
 
-    `refusal` is the last error of the oldest unwritten batch; None after a batch was written.
+    `refusal` is the last error of the oldest unwritten batch, and None after a written one.
     """
 
     where: TopicPartition
@@ -92,7 +89,7 @@ class Lane:
         return not (self.queue or self.under_way or self.returned)
 
     def settle(self) -> None:
-        """Queue returned batches at the front, and restart sequence numbers with a gap; do nothing while a batch is in flight."""
+        """Queue returned batches at the front, and restart sequence numbers after a gap. While a batch is in flight, do nothing."""
         if self.under_way:
             return
         if self.returned:
@@ -102,7 +99,7 @@ class Lane:
             self.restart()
 
     def restart(self) -> None:
-        """Restart at sequence number 0, under the identity set next. No batch may be in flight."""
+        """Restart at sequence number 0 without an identity, which the next batch sets. No batch may be in flight."""
         self.resetting, self.known, self.identity, self.next_sequence = False, False, None, 0
         for batch in self.queue:
             batch.sequence = NO_SEQUENCE
@@ -114,10 +111,7 @@ class Lane:
         return bool(self.queue) and not held and len(self.under_way) < window and self.not_before_ms <= now_ms
 
     def take(self) -> Outgoing:
-        """Return the next batch, which is in flight from now on.
-
-        The batch gets a sequence number if the lane has an identity.
-        """
+        """Return the next batch, which is in flight then. It gets a sequence number if the lane has an identity."""
         batch = self.queue.popleft()
         if self.identity is not None and batch.sequence == NO_SEQUENCE:
             batch.identify(self.identity, self.next_sequence, transactional=self.transactional)
@@ -152,5 +146,5 @@ class Lane:
         return gone
 
     def late_under_way(self, now_ms: int) -> list[Outgoing]:
-        """Return the batches in flight that are past their deadline. It is unknown whether they were written."""
+        """Return the batches in flight that are past their deadline, and perhaps written."""
         return [batch for batch in self.under_way if batch.deadline_ms <= now_ms]

@@ -44,7 +44,7 @@ class Send(NamedTuple):
 class Sender:
     """The state machine. While `wants_identity` is set, no batch is sent until `identified`.
 
-    `wants_metadata` has topics to refresh.
+    `wants_metadata` are topics to refresh.
 
     `transactions`, if given, provide the identity. They also decide whether batches can be sent, and which failures are final.
     """
@@ -269,7 +269,7 @@ class Sender:
                 self._finish(batch, error=late, gap=True)
 
     def _no_leader(self, lane: Lane) -> KafkaError | None:
-        """Return the error because of which a partition has no leader, or None if metadata says nothing about it."""
+        """Return the error because of which a partition has no leader, or None if metadata has no such error."""
         code = self.metadata.partition_error(*lane.where)
         return broker_error(code, f"Producing to {lane.where.topic}-{lane.where.partition}") if code else None
 

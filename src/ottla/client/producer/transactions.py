@@ -82,10 +82,7 @@ def metadata_of(member: InGroup | ConsumerGroupMetadata) -> ConsumerGroupMetadat
 
 
 def tell_both(error: BaseException, failed: KafkaError) -> None:
-    """Report `failed`, the error of the abort after `error`.
-
-    Raise `failed` if it is more serious than `error`; otherwise add it to `error` as a note.
-    """
+    """Add `failed`, the error of the abort after `error`, to `error` as a note. If `failed` is more serious, raise it instead."""
     if isinstance(error, TransactionAbortable) and isinstance(failed, TransactionFailed):
         raise failed from error
     error.add_note(f"The transaction was not aborted: {failed}")
@@ -104,7 +101,7 @@ class TransactionPhase(Enum):
 class ProducerTransactions:
     """The state machine. `identity` is None until `initialized`; `failure` is the error that stops the transaction or the producer.
 
-    `implicit` means that brokers add partitions by themselves. `wanted` are the partitions to add before their batches can be sent.
+    `implicit`: brokers add partitions by themselves. `wanted` are the partitions to add before their batches can be sent.
     """
 
     def __init__(self, transactional_id: str, timeout_ms: int) -> None:
@@ -148,10 +145,7 @@ class ProducerTransactions:
         self.phase = TransactionPhase.IN_TRANSACTION
 
     def commit(self) -> None:
-        """Accept no more records. When all are written, `end_request` builds the request for the commit.
-
-        May be called again for the same transaction.
-        """
+        """Accept no more records. When all are written, `end_request` builds the request for the commit. Can be repeated."""
         if self.failure is not None:
             raise self.failure.with_traceback(None)
         if self.phase not in (TransactionPhase.IN_TRANSACTION, TransactionPhase.COMMITTING):
@@ -159,10 +153,7 @@ class ProducerTransactions:
         self.phase = TransactionPhase.COMMITTING
 
     def abort(self) -> None:
-        """Accept no more records, and drop the unsent ones. Then `end_request` builds the request for the abort.
-
-        May be called again for the same transaction.
-        """
+        """Accept no more records, drop the unsent ones, and let `end_request` build the request for the abort. Can be repeated."""
         self.check_alive()
         if self.phase in (TransactionPhase.UNINITIALIZED, TransactionPhase.READY):
             raise TransactionError(f"There is nothing to abort: {self.phase.value}.")
@@ -184,14 +175,11 @@ class ProducerTransactions:
         return self.phase in open_phases and not failed and not self._end_asked
 
     def handed_over(self) -> None:
-        """Leave the end of the transaction to another process. All records are written.
-
-        Call `taken_back` after that process has ended the transaction.
-        """
+        """Leave the end of the transaction, whose records are all written, to another process. `taken_back` follows that end."""
         self.ended()
 
     def taken_back(self, identity: Identity) -> None:
-        """Continue under the coordinator's `identity`, after another process has ended the transaction of `handed_over`."""
+        """Continue under the coordinator's `identity`, after another process has ended the handed-over transaction."""
         self.identity = identity
 
     # --- batches and offsets to send
@@ -211,22 +199,19 @@ class ProducerTransactions:
         return False
 
     def leaves(self, partitions: Iterable[TopicPartition] = (), group_id: str | None = None) -> None:
-        """Record that a request is sent that adds partitions or a group to the transaction.
-
-        From now on brokers may have added them.
-        """
+        """Record that a request is sent that adds partitions or a group, so that brokers can have added them from now on."""
         self._tried.update(partitions)
         self._tried_group = group_id or self._tried_group
 
     def arrived(self) -> None:
-        """Record that a request noted by `leaves` was accepted: the coordinator has begun the transaction."""
+        """Record that a request recorded by `leaves` was accepted, so that the coordinator has begun the transaction."""
         self._has_begun = True
 
     @property
     def unsure(self) -> tuple[list[TopicPartition], str | None] | None:
-        """Return the partitions and the group of requests that may have begun the transaction at the coordinator.
+        """Return the partitions and the group of requests that possibly began the transaction at the coordinator.
 
-        Return None if no such request was sent, or if the transaction has certainly begun.
+        Return None if there were none, or the transaction has certainly begun.
         """
         if self._has_begun or not (self._tried or self._tried_group) or self._id_forgotten:
             return None
@@ -257,13 +242,13 @@ class ProducerTransactions:
     # --- errors
 
     def sequence_lost(self) -> None:
-        """Require another epoch before the next transaction, because a batch with a sequence number may not have been written."""
+        """Require another epoch before the next transaction, because a batch with a sequence number is possibly not written."""
         self.needs_epoch = True
 
     def refused(self, error: KafkaError, *, by_coordinator: bool = False) -> TransactionError:
         """Convert an error that is not retriable to a transaction error, store that as `failure`, and return it.
 
-        A partition leader that rejects the epoch cannot say why. The coordinator's answer to the end of the transaction shows the
+        A partition leader that rejects the epoch cannot say why. The coordinator's answer at the end of the transaction shows the
         reason.
         """
         if isinstance(error, TransactionError):
@@ -297,7 +282,7 @@ class ProducerTransactions:
         return judged
 
     def _is_gone(self, error: KafkaError, by_coordinator: bool) -> bool:
-        """Return whether a commit was too late, because brokers had aborted the transaction. An abort can then end it."""
+        """Return whether brokers had aborted the transaction before its commit, so that an abort can end it."""
         committing = by_coordinator and self.phase is TransactionPhase.COMMITTING
         return committing and self.implicit and error.code == codes.INVALID_TXN_STATE
 
@@ -325,10 +310,7 @@ class ProducerTransactions:
             self.failure = None
 
     def end_request(self) -> EndTxnRequest | None:
-        """Build the request that ends the transaction.
-
-        Return None if the coordinator cannot have begun the transaction, or has forgotten the transactional id.
-        """
+        """Build the request that ends the transaction; None if the coordinator cannot have begun it, or has forgotten the id."""
         assert self.identity is not None
         self._end_asked = True
         if not self._has_begun or self._id_forgotten:
@@ -341,10 +323,7 @@ class ProducerTransactions:
         )
 
     def end_answered(self, answer: EndTxnResponse) -> bool:
-        """Process the answer to `end_request`.
-
-        Return whether the transaction has ended; otherwise the caller raises the answer's error.
-        """
+        """Process the answer to `end_request`. Return whether the transaction has ended; if not, the caller raises the error."""
         if self.phase is TransactionPhase.ABORTING and answer.error_code == codes.INVALID_PRODUCER_ID_MAPPING:
             self._id_forgotten = self.needs_epoch = True
             return True

@@ -33,7 +33,7 @@ class Losses:
         self._tally = _Tally()
 
     def add(self, batch: PendingBatch, error: KafkaError) -> None:
-        """Count the records of a batch that is about to fail with `error`. Each record counts until a caller reads its outcome."""
+        """Count the records of a batch that is about to fail with `error`, each until a caller reads its outcome."""
         topic = batch.where.topic
         told: set[int] = set()
         with self._lock:

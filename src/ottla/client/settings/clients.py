@@ -122,7 +122,7 @@ class DiscoverySettings(ClientSettings):
     )
 
     def check_discovery(self, given: Collection[str], never: Mapping[str, object]) -> None:
-        """Raise `SettingError` for settings that Kafka 0.7 does not have, and for settings that only Kafka 0.7 has.
+        """Raise `SettingError` for settings that Kafka 0.7 does not have, or that only Kafka 0.7 has.
 
         `never` maps some settings to the one value that is possible with 0.7.
         """
@@ -173,10 +173,7 @@ class ProducerSettings(DiscoverySettings):
         return ACKS[self.acks]
 
     def consistent(self, given: Collection[str]) -> Self:
-        """Return these settings, without idempotence if other settings exclude it.
-
-        Raises `SettingError` if `given` enables idempotence explicitly.
-        """
+        """Return these settings, without idempotence if others exclude it. Raises `SettingError` if `given` enables it."""
         self.check_discovery(given, {"transactional_id": None})
         if self.is_of_0_7 and self.compression_type not in COMPRESSIONS_OF_0_7:
             raise SettingError(f"Kafka 0.7 has no compression_type={self.compression_type}: choose gzip or snappy.")
@@ -288,7 +285,7 @@ def _unknown(kind: type[ClientSettings], known: Iterable[str], name: str) -> str
 
 
 def _nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the setting that `name` misspells, or else a setting whose name has a few words more or fewer."""
+    """Return the setting that `name` misspells, or else a setting whose name has a few more or fewer words."""
     known = list(known)
     words = [each for each in known if f"_{name}_" in f"_{each}_" or ("_" in each and f"_{each}_" in f"_{name}_")]
     close = difflib.get_close_matches(name, known, 1, 0.85) or difflib.get_close_matches(name, words, 1, 0.5) or words

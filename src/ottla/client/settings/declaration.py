@@ -17,10 +17,7 @@ Check = Callable[[str, object], T]
 
 
 def setting(default: T, check: Check[T], sentence: str, *, given: str = "", secret: bool = False) -> T:
-    """Declare a setting. `given` is the type of accepted values if it is wider than the type of the stored value.
-
-    The value of a `secret` setting is never shown.
-    """
+    """Declare a setting. `given` is the type of accepted values, if wider than that of stored ones. A `secret` is never shown."""
     return field(
         default=default, repr=not secret, metadata={"check": check, "sentence": sentence, "given": given, "secret": secret}
     )

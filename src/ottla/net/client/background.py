@@ -19,11 +19,11 @@ Result = TypeVar("Result")
 class BackgroundLoop:
     """A loop that runs from construction to `stop`. Its thread is a daemon: an open client does not keep a program from exiting.
 
-    A forked child process does not have the thread. In a child, `run` raises, and `stop` does nothing to the parent's loop.
+    A forked child process does not have the thread. In a child, `run` raises, and `stop` leaves the parent's loop unchanged.
     """
 
     _count = 0
-    """The number of forks between this process and the first one. Sending a record compares it, because `os.getpid` is too slow."""
+    """The number of forks since the first process. `send` compares it for each record, because `os.getpid` is too slow."""
 
     @classmethod
     def _note_fork(cls) -> None:
@@ -73,10 +73,7 @@ class BackgroundLoop:
             raise
 
     def check_process(self) -> None:
-        """Raise `Closed` in a forked child process.
-
-        Called before a lock is taken, because the parent may have held the lock at the fork.
-        """
+        """Raise `Closed` in a forked child process. Call this before taking a lock, which the parent can have held at the fork."""
         if self.is_forked:
             raise Closed("The client belongs to the process that created it: create another one in a forked child.")
 
@@ -99,10 +96,7 @@ class BackgroundLoop:
         return self.run(work())
 
     def call(self, function: Callable[[], object]) -> None:
-        """Schedule a function on the loop, and return at once. After `stop`, do nothing.
-
-        The function must not raise, because no caller would get the exception.
-        """
+        """Schedule a function on the loop, and return at once. After `stop`, do nothing. The function must not raise."""
         with self._lock:
             if not self._stopped:
                 self._loop.call_soon_threadsafe(function)

@@ -1,4 +1,4 @@
-"""The parts of blocking clients that the asynchronous ones do not have. `tools/blocking.py` writes the rest from those.
+"""The parts of blocking clients that asynchronous clients lack. `tools/blocking.py` derives all other parts.
 
 Everything runs on a client's background thread, except for the hot paths: `Producer.send` appends to the accumulator on the
 caller's thread, and `Consumer.records` decodes there, so that fetching continues meanwhile.
@@ -45,7 +45,7 @@ class BlockingClient(Generic[Client]):
         self._end(lambda: self._async.__aexit__(kind, error, trace))
 
     def _end(self, closing: Callable[[], Coroutine[object, None, None]]) -> None:
-        """Run `closing()` and stop the thread. Only the first call does, and not in a forked child, which has no thread."""
+        """Run `closing()`, except in a forked child, and stop the thread. Later calls do nothing."""
         if self._closed:
             return
         self._background.check_thread()

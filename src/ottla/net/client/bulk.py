@@ -1,7 +1,4 @@
-"""The receiving of a large answer in few iterations of the event loop.
-
-A receiver works on one transport, and does not parse frames.
-"""
+"""The receiving of a large answer in few iterations of the event loop. A receiver works on one transport."""
 
 from __future__ import annotations
 
@@ -27,10 +24,7 @@ class BulkReceiver:
         self._wakes_at = 1
 
     def read(self, buffer: memoryview) -> int:
-        """Receive into `buffer` without blocking; return the number of bytes.
-
-        0 means that no bytes have arrived, or that the transport must read them.
-        """
+        """Receive into `buffer` without blocking, and return the number of bytes; 0 also if the transport must read them."""
         if self._socket is None:
             return 0
         try:

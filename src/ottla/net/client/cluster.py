@@ -48,8 +48,8 @@ class ClusterLinks:
     def __init__(self, settings: ClientSettings, tasks: Tasks | None = None, *, whole_tries: bool = False) -> None:
         """Prepare links. `tasks` run the refreshes of `refresh_soon`.
 
-        With `whole_tries`, a call whose time has run out may finish its last try. Each request of this try has its own timeout, so
-        that all bootstrap servers are tried even if the first is silent.
+        With `whole_tries`, a call can finish its last try after its timeout. Each request of this try has its own timeout, so that
+        all bootstrap servers are tried even if the first is silent.
         """
         self.metadata = Metadata()
         self.is_stale = False
@@ -59,10 +59,10 @@ class ClusterLinks:
         self._bootstrap = parse_servers(settings.bootstrap_servers)
         self._links: dict[tuple[str, int], asyncio.Future[Link]] = {}
         self._firsts: list[asyncio.Future[Link]] = []
-        """Links to brokers whose node ids are not known yet."""
+        """Links to bootstrap servers, whose node ids are unknown."""
         self._asked_last: Link | None = None
         self._unhelpful: set[str] = set()
-        """The addresses of brokers to avoid: their last answers failed with retriable errors, perhaps because they are isolated."""
+        """The addresses of brokers to avoid, because their last answers failed with retriable errors. Perhaps they are isolated."""
         self._backoff: dict[tuple[str, int], int] = {}
         self._tasks = tasks
         self._whole_tries = whole_tries
@@ -108,7 +108,7 @@ class ClusterLinks:
         return link
 
     async def _logged(self, host: str, port: int) -> Link:
-        """Open a link, and log success or failure."""
+        """Open a link, and log whether it opened and when it breaks."""
         where = f"{host}:{port}"
 
         def lost(error: BaseException) -> None:
@@ -279,7 +279,7 @@ class ClusterLinks:
             await asyncio.sleep(pause / 1000)
 
     def _rest(self) -> str:
-        """Return a sentence about the broker that throttles this client for longest; empty if no broker does."""
+        """Return a sentence about the broker that throttles this client for the longest time; empty if no broker does."""
         links = [link for link in map(_opened, (*self._links.values(), *self._firsts)) if link is not None]
         rest_ms, where = max(((link.rest_ms, link.where) for link in links), default=(0, ""))
         if not rest_ms:
@@ -295,7 +295,7 @@ class ClusterLinks:
 
 
 def _opened(opening: asyncio.Future[Link]) -> Link | None:
-    """Return the link that was opened, or None if it is not open yet, failed or closed."""
+    """Return the link that was opened, or None while it is opening, and after it failed or closed."""
     if not opening.done() or opening.cancelled() or opening.exception() is not None or opening.result().closed:
         return None
     return opening.result()

@@ -15,15 +15,14 @@ REGAINED_MS = 15_000
 class ConnectionLog:
     """The last logged state of each broker, by address. A client that retries each second logs only the first failure.
 
-    A change beyond `LINES_AT_ONCE` is not logged at once. It is logged at a later attempt to connect, if the state is still the
-    changed one.
+    Changes beyond `LINES_AT_ONCE` are not logged at once, but at a later attempt to connect, if the state still differs.
     """
 
     def __init__(self, client_id: str | None) -> None:
         self._client_id = client_id or "client"
         self._reached: dict[str, bool] = {}
         self._spent_ms: dict[str, int] = {}
-        """By address: the time, in ms, from which `LINES_AT_ONCE` changes can be logged again."""
+        """Address -> the time, in ms, from which `LINES_AT_ONCE` changes can be logged again."""
 
     def reached(self, where: str, now_ms: int) -> None:
         """Log that a broker is connected, unless this was the last line about the broker."""

@@ -88,10 +88,7 @@ class Coordinator:
             raise
 
     def check(self, code: int, context: str) -> None:
-        """Raise the error for an answer's `code`.
-
-        If the code says that the coordinator has moved, the next request looks it up again.
-        """
+        """Raise the error for an answer's `code`. If the coordinator has moved, the next request looks it up again."""
         if code in COORDINATOR_GONE:
             self.forget()
         raise_for(code, context)

@@ -1,6 +1,6 @@
 """A client's credentials beyond a password: tokens of a callback, a file or an issuer (KIP-768), and Kerberos tickets.
 
-Getting them may take long: it runs on a thread, once per login.
+They are requested on a thread, once per login, because that can take long.
 """
 
 from __future__ import annotations
@@ -22,10 +22,7 @@ from ottla.sasl.mechanism import SaslFailed
 URL: Final = "sasl_oauthbearer_token_endpoint_url"
 EXTENSION: Final = "extension_"
 USED_FOR: Final = 0.8
-"""The part of a token's lifetime for which the token is used.
-
-Then another one is fetched, so that no login uses a token that soon expires.
-"""
+"""The part of a token's lifetime after which another token is fetched, so that no login uses one that soon expires."""
 FETCH_TIMEOUT_S: Final = 10
 
 Source = Callable[[], str]
@@ -67,7 +64,7 @@ def context_of(settings: SecureSettings, host: str) -> SecurityContext:
 
 
 class Issued:
-    """A source of tokens that an issuer returns for an id and a secret. All links share a token for most of its lifetime."""
+    """A source of tokens that an issuer returns for a client id and a secret. All links share a token for most of its lifetime."""
 
     def __init__(self, url: str, client_id: str, client_secret: str, scope: str) -> None:
         self._url = url

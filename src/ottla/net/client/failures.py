@@ -17,10 +17,7 @@ EXPIRED, NOT_YET, OTHER_HOST, OTHER_ADDRESS = 10, 9, 62, 64
 
 
 def no_connection(where: str, error: OSError) -> ConnectionFailed:
-    """Return the exception for a failed connection to `where` (HOST:PORT).
-
-    Its text for `errno` is the system's, because asyncio replaces the text with its own.
-    """
+    """Return the exception for a failed connection to `where` (HOST:PORT), with the system's text for the error's `errno`."""
     code = error.errno or 0
     reason = os.strerror(code) if code > 0 else error.strerror or error  # below 0: name resolution failed
     return ConnectionFailed(f"No connection to {where}: {reason}.")

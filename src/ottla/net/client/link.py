@@ -41,14 +41,14 @@ def security_of(settings: SecureSettings) -> Security | None:
 class Link(asyncio.BufferedProtocol):
     """A connection with many requests in flight. An answer resolves the future of its request.
 
-    A broken link stays broken, and fails every future with the reason.
+    A broken link is never reused, and fails every future with the reason.
     """
 
     def __init__(self, where: str, connection: ClientConnection) -> None:
         self.where = where
         self.closed = False
         self.when_broken: Callable[[BaseException], None] | None = None
-        """Called with the reason when an open link breaks, but not when it is closed by the client."""
+        """A callback that gets the reason when an open link breaks. It is not called when the client closes the link."""
         self._connection = connection
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
@@ -58,9 +58,9 @@ class Link(asyncio.BufferedProtocol):
         self._session: Session | None = None
         self._is_closing = False
         self._rested_s = 0.0
-        """The loop's time until which a used-up quota keeps the broker from reading this connection (KIP-219)."""
+        """The loop's time up to which a quota keeps the broker from reading this connection (KIP-219)."""
         self._limits: dict[asyncio.Timeout, float] = {}
-        """The time, in seconds, that each awaited answer may take."""
+        """The timeouts of awaited answers, with their durations in seconds."""
 
     @classmethod
     async def open(
@@ -193,14 +193,14 @@ class Link(asyncio.BufferedProtocol):
         answer.add_done_callback(answered)
 
     def _send_later(self, body: Message, answer: asyncio.Future[AnswerBody], most: int | None) -> None:
-        """Send, by `_send_now`, a request that had to wait for a renewed login."""
+        """Send a request that waited for a renewed login."""
         try:
             self._write(self._connection.send(body, answer, most=most))
         except NotSupported as error:
             answer.set_exception(error)
 
     async def send_unanswered(self, body: Message) -> None:
-        """Write a request that has no answer (acks=0), and wait until the socket accepts it. Raises what `send` raises."""
+        """Write a request that has no answer (acks=0), and wait until the socket accepts it. Raises the exceptions of `send`."""
         self._check_open()
         if self._session is not None:
             renewed: asyncio.Future[AnswerBody] = self._loop.create_future()
@@ -212,14 +212,14 @@ class Link(asyncio.BufferedProtocol):
         self._check_open()
 
     async def ask(self, body: Message, timeout_ms: int, most: int | None = None) -> AnswerBody:
-        """Return the answer to a request. Raises what `send` and `answer` raise."""
+        """Return the answer to a request. Raises the exceptions of `send` and `answer`."""
         return await self.answer(self.send(body, most), timeout_ms)
 
     async def answer(self, sent: asyncio.Future[AnswerBody], timeout_ms: int) -> AnswerBody:
         """Return the answer from a future of `send`.
 
-        Raises `TimedOut`, and then closes the connection: a broker answers in order, so all other answers would be late too. While
-        the broker throttles this client, it does not read, and the timeout has not begun.
+        Raises `TimedOut`, and then closes the connection, because brokers answer in order and all other answers would be late too.
+        The timeout does not begin while the broker throttles this client and does not read.
         """
         allowed_s = timeout_ms / 1000
         try:
@@ -243,7 +243,7 @@ class Link(asyncio.BufferedProtocol):
         return max(0, ceil((self._rested_s - self._loop.time()) * 1000))
 
     def _rest(self, rest_ms: int) -> None:
-        """Record a throttle of `rest_ms`, and extend the timeouts of requests in flight, which the broker reads after it."""
+        """Record a throttle of `rest_ms`, and extend the timeouts of requests in flight, which the broker reads afterwards."""
         self._rested_s = max(self._rested_s, self._loop.time() + rest_ms / 1000)
         for limit, allowed_s in self._limits.items():
             if not limit.expired():

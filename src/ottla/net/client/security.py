@@ -33,7 +33,7 @@ class Security:
         return self._settings.uses_sasl
 
     def exchange(self, host: str, where: str) -> SaslExchange:
-        """Return a new login at a broker. The call can take long, because it may fetch a token. Raises `AuthenticationFailed`."""
+        """Return a new login at a broker. This can take long if a token is fetched. Raises `AuthenticationFailed`."""
         settings = self._settings
         try:
             mechanism = self._mechanism(host)

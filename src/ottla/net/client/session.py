@@ -21,9 +21,9 @@ if TYPE_CHECKING:  # imported when needed: plain connections use no SASL
 log = logging.getLogger("ottla.client")
 
 EARLY, SPREAD = 0.85, 0.10
-"""The parts of a login's lifetime after which it is renewed: the first, plus a random part of the second.
+"""The parts of a login's lifetime after which it is renewed: EARLY, plus a random part of SPREAD.
 
-The randomness keeps many links from renewing their logins at once.
+The random part keeps many links from renewing their logins at once.
 """
 LEAST_S = 1.05
 """The least time, in s, between a login and its renewal. Kafka refuses a second renewal within a second."""
@@ -37,7 +37,7 @@ class HeldRequest(NamedTuple):
 
 
 class Session:
-    """The login of a link. `ask` sends a request before all waiting requests; `fail` closes the link with an error."""
+    """The login of a link. `ask` sends a request before waiting requests; `fail` closes the link with an error."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Session:
             self._renew_at = self._loop.time() + max(LEAST_S, after_s)
 
     def holds(self, send: Callable[[], None], answer: asyncio.Future[AnswerBody]) -> bool:
-        """Return whether a request must wait for the renewal of the login. If so, `send` is called after the renewal."""
+        """Return whether a request must wait for the renewal of the login, and begin a due renewal. `send` is called afterwards."""
         if self._waiting is None:
             if self._loop.time() < self._renew_at:
                 return False

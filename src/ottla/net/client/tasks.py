@@ -11,7 +11,7 @@ from ottla.client.errors import Closed
 class Tasks:
     """The tasks of one client, on the event loop that created them.
 
-    After a task has failed and all tasks are cancelled, `broke` is called once. It must not raise.
+    When a task fails, all tasks are cancelled, and `broke` is called once. It must not raise.
     """
 
     def __init__(self, broke: Callable[[Closed], None]) -> None:
@@ -58,7 +58,7 @@ class Tasks:
         return self._cause is not None
 
     def ended(self) -> Closed:
-        """Return the exception for calls after the client has ended."""
+        """Return the exception for calls after the end of the client."""
         if self._cause is None:
             return Closed("The client is closed: create a new one.")
         closed = Closed(f"The client ended with an unexpected error, or one of a callback: {self._cause!r}; create a new one.")
@@ -66,7 +66,7 @@ class Tasks:
         return closed
 
     def check(self) -> None:
-        """Raise the error that ended the client, if any. The first time it is raised unchanged, and as `Closed` afterwards."""
+        """Raise the error that ended the client, if any: the first time unchanged, and afterwards as the cause of `Closed`."""
         if self._cause is None:
             return
         if self._told:

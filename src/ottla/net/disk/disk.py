@@ -1,4 +1,4 @@
-"""The real disk: a directory of the file system behind `ottla.ports.Disk`. Logs are unknown here.
+"""The real disk: a directory of the file system behind `ottla.ports.Disk`.
 
 Files are opened on use. When too many handles are open, handles that were not used recently are closed. A `RealFile` is therefore a
 name whose handle can be opened again. Slow work (syncs, freeing large files) is done by `ottla.net.disk.sync_workers` and
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 MAX_OPEN_FILES = 512
 LOOKS = 16
-"""The limit on open files that one open checks for closing. It matters when all files wait for syncs and none can be closed."""
+"""The most open files that are checked for closing when a file is opened. It matters when all wait for syncs."""
 
 MAX_BUFFERS = 1024
 """The limit on buffers in one call of writev (IOV_MAX)."""
@@ -52,10 +52,7 @@ LARGE_BYTES = 4 << 20
 
 
 class RealFile:
-    """One file. Its handle can be closed while the file is not in use.
-
-    The next use opens the handle again, unless the file was removed.
-    """
+    """One file. Its handle can be closed while the file is not in use; the next use opens it again, unless the file was removed."""
 
     __slots__ = (
         "__weakref__",
@@ -103,10 +100,7 @@ class RealFile:
         self.close()
 
     def fileno(self) -> int:
-        """Return the handle.
-
-        The handle is valid until the caller returns to the event loop, so call this before each system call.
-        """
+        """Return the handle, which is valid until the caller returns to the event loop. Call this before each system call."""
         self.recent = True
         return self._fd if self._fd >= 0 else self._reopen()
 
@@ -130,7 +124,7 @@ class RealFile:
         return start
 
     def _append_rest(self, fd: int, buffers: Sequence[Buffer], start: int, written: int, wanted: int) -> None:
-        """Continue after a short write. The kernel makes a short write when it is interrupted or the disk is nearly full."""
+        """Write the rest after a short write, which an interruption or a nearly full disk causes."""
         while written < wanted:
             rest, skipped = [], 0
             for buffer in buffers:
@@ -184,10 +178,10 @@ class RealFile:
         self._written += 1
 
     def sync(self) -> None:
-        """Sync the contents, and the file's name if the name may be new.
+        """Sync the contents, and the file's name if the name is possibly new.
 
-        After a failed sync the durable state is unknown, so every later sync fails, too. A failure before the sync begins (no
-        handle, or the file was removed) does not cause this.
+        After a failed sync the durable state is unknown, so every later sync fails too, unless the sync failed before it began (no
+        handle, or the file was removed).
         """
         if self._pins:
             self._sync()
@@ -230,7 +224,7 @@ class RealFile:
     def begin_sync(self) -> int:
         """Return the handle if only written bytes need a sync and no other sync of the file runs, otherwise -1.
 
-        Also return -1 if a test has replaced the system calls.
+        Return -1 also if a test has replaced the system calls.
         """
         if self._system.fdatasync is not FDATASYNC or not self._lock.acquire(blocking=False):
             return -1
@@ -242,7 +236,7 @@ class RealFile:
         return self._fd
 
     def end_sync(self, outcome: int) -> None:
-        """Process the outcome of a sync that another function made with the handle of `begin_sync`.
+        """Process the outcome of a sync that the caller made with the handle of `begin_sync`.
 
         Raises `SyncFailed` if the sync failed; every later sync then fails, too.
         """
@@ -274,7 +268,7 @@ class RealFile:
         return self.is_open
 
     def pin(self) -> None:
-        """Keep open all handles that a sync by another thread needs. Raises `StorageFailed` if a handle cannot be opened."""
+        """Keep all handles open that a sync by another thread needs. Raises `StorageFailed` if a handle cannot be opened."""
         if self._is_gone:
             raise StorageFailed(self.path, DELETED)
         self.fileno()
@@ -494,7 +488,7 @@ class RealDisk:
             self.system.close(fd)
 
     def retaking(self, call: Callable[[], T]) -> T:
-        """Repeat a call for which the reserve has released space. Afterwards the reserve takes back the unused space."""
+        """Repeat a call for which the reserve has released space. Afterwards, the reserve takes unused space back."""
         try:
             return call()
         finally:
@@ -540,10 +534,7 @@ class RealDisk:
             raise failed(path, failure) from failure
 
     def close_handle(self, fd: int, *, is_last: bool) -> None:
-        """Close a handle.
-
-        If it is the last handle (`is_last`) of a large removed file, the janitor closes it and frees the space.
-        """
+        """Close a handle. If it `is_last`, that of a large removed file, the janitor closes it and frees the space."""
         if is_last:
             self._janitor.free(fd)
         else:
@@ -567,14 +558,14 @@ class RealDisk:
                 old.close()
 
     def _leaving(self, path: str) -> RealFile | None:
-        """Return the open file of this name, or None. Record in the file that the name is about to be removed."""
+        """Return the open file of this name, or None. Record in it that its name is about to be removed."""
         file = self._by_path.get(path)
         if file is not None:
             file.leaves()
         return file
 
     def _forget(self, path: str) -> Sequence[RealFile]:
-        """Forget and return the files at or below `path`, because a new file of the same name is a different file."""
+        """Forget and return the files at or below `path`, because a new file of the same name is another file."""
         file = self._by_path.pop(path, None)
         if file is not None:
             return [file]
@@ -583,7 +574,7 @@ class RealDisk:
 
     @staticmethod
     def _let_go(files: Iterable[RealFile | None]) -> frozenset[str]:
-        """Record that the names of these files were removed. Return the names of the files that can still be read."""
+        """Record that the names of these files were removed. Return the names of the files that are still open."""
         return frozenset(file.path.rpartition("/")[2] for file in files if file is not None and file.is_removed())
 
     def _full(self, path: str) -> str:

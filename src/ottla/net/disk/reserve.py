@@ -1,8 +1,7 @@
 """Disk space that is reserved for a full disk, so that records can be deleted and the broker can shut down cleanly.
 
 A file of zeros holds the space. On a full disk, a write that must succeed gets a part of the space. The reserve takes back unused
-space at once. Writes of records get no space from the reserve, because they would soon use up all of it. The meaning of written
-data is unknown here.
+space at once. Writes of records get no space from the reserve, because they would soon use up all of it.
 """
 
 from __future__ import annotations
@@ -22,10 +21,7 @@ LARGEST_SHARE = 16
 """The reserve takes at most 1/LARGEST_SHARE of the file system."""
 
 PLENTY = 256
-"""The reserve is not filled while the free space is more than PLENTY times its wanted size.
-
-The disk then cannot fill up before the next check.
-"""
+"""The reserve is not filled while the free space exceeds PLENTY times its wanted size, because the disk then cannot fill soon."""
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 """The errors that mean a full disk or an exceeded disk quota of the user."""
@@ -52,7 +48,7 @@ class Reserve:
             self._shrink(self.wanted)
 
     def take(self, most: int = LOAN_BYTES) -> None:
-        """Reserve up to `most` more bytes if they are free. This must be called from time to time.
+        """Reserve up to `most` more bytes if they are free. Call this from time to time.
 
         Nothing is reserved while the free space is more than PLENTY times the wanted size.
         """
@@ -92,10 +88,7 @@ class Reserve:
         return self.size < before
 
     def make_room(self) -> None:
-        """Release the whole reserve if the free space is smaller than the reserve.
-
-        This is called before a start and before a stop.
-        """
+        """Release the whole reserve if the free space is smaller. Call this before a start and before a stop."""
         if self.size and self._left() < max(self.size, self.wanted):
             self._shrink(0)
 
@@ -130,9 +123,6 @@ def _size(path: str) -> int:
 
 
 def _is_of_records(path: str) -> bool:
-    """Return whether `path` is a segment of a partition, or a file of the segment's compaction.
-
-    A segment is, for example, topic-0/00000000000000000000.log.
-    """
+    """Return whether `path` is a segment of a partition (topic-0/00000000000000000000.log), or a file of its compaction."""
     directory, _, name = path.rpartition("/")
     return directory.rpartition("-")[2].isdecimal() and ".log" in name

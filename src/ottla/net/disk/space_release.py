@@ -26,7 +26,7 @@ PIECE_BYTES = 2 << 20
 
 
 class Removal:
-    """A file to remove. Its directory can be renamed before the removal."""
+    """A file to remove. Its directory can be renamed before."""
 
     __slots__ = ("directory", "name")
 
@@ -72,10 +72,7 @@ class Janitor(Worker):
                     removal.directory = to
 
     def remove_tree(self, path: str, held: Collection[str]) -> None:
-        """Remove a directory in the background. A removal that fails is logged.
-
-        Readers can still have the files in `held` open, so these files are not truncated.
-        """
+        """Remove a directory in the background, and log a failure. Files in `held` are not truncated, because they can be open."""
         self._ask(partial(self._remove_tree, path, held))
 
     def _ask(self, call: Callable[[], object]) -> None:

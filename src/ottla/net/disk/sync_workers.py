@@ -38,7 +38,7 @@ Post = Callable[[Callable[[], None]], None]
 
 
 class Pinned(Syncable, Protocol):
-    """An object that another thread syncs. It must stay open until the sync is done."""
+    """An object that another thread syncs. It must be pinned, and so open, until the sync is done."""
 
     def pin(self) -> None: ...
 
@@ -50,7 +50,7 @@ class Pinned(Syncable, Protocol):
         ...
 
     def begin_sync(self) -> int:
-        """Return the handle with which another function syncs the object, or -1 if the caller must call `sync` instead.
+        """Return the handle by which another function syncs the object; -1 if the caller must call `sync` instead.
 
         The outcome of the other function is passed to `end_sync`.
         """
@@ -64,7 +64,7 @@ class Pinned(Syncable, Protocol):
 class Handover:
     """A context manager that passes unexpected exceptions to the broker's thread, where the `Door` catches them.
 
-    Without it, such an exception would only end its own thread, and callers would wait for this thread without end.
+    Otherwise an exception would only end its own thread, and callers would wait for this thread without end.
     """
 
     def __init__(self, post: Post) -> None:
@@ -117,7 +117,7 @@ class Worker(ABC):
 
 
 class SyncWorker(Worker):
-    """The thread of syncs. It calls the callbacks of a pass on the broker's thread, a limited number at once."""
+    """The thread of syncs. It calls callbacks on the broker's thread, a limited number at once."""
 
     def __init__(self, post: Post) -> None:
         super().__init__("ottla-sync", post)
@@ -131,8 +131,7 @@ class SyncWorker(Worker):
     def sync(self, files: Sequence[Pinned], done: Done, *, is_urgent: bool = True) -> None:
         """Request a sync of these files.
 
-        A sync that is not urgent waits up to `GATHER_S` for more requests, because a file system blocks changes of names while it
-        syncs names.
+        A sync that is not urgent waits up to `GATHER_S` for more requests, because a sync of names blocks changes of names.
         """
         with self._wake:
             self._syncs.append((files, done))
@@ -188,10 +187,7 @@ class SyncWorker(Worker):
 
 
 def shared(files: list[F], sync_ns: int) -> deque[list[F]]:
-    """Divide files among threads, where one sync takes `sync_ns`.
-
-    A short pass is not divided, because waking a thread takes time.
-    """
+    """Divide files among threads, if one sync takes `sync_ns`. A short pass is not divided, because waking a thread takes time."""
     count = min(len(files), SYNCS_SIDE_BY_SIDE, 1 + sync_ns * len(files) // SHORT_NS)
     return deque(files[number::count] for number in range(count))
 
@@ -199,10 +195,7 @@ def shared(files: list[F], sync_ns: int) -> deque[list[F]]:
 def _sync_some(
     parts: deque[list[Pinned]], left: deque[Pinned], handles: dict[Pinned, int], failures: dict[Pinned, StorageFailed]
 ) -> int | None:
-    """Sync the files that no other thread has taken.
-
-    Return the duration of the shortest sync by handle in ns, or None if this thread made none.
-    """
+    """Sync parts that no other thread has taken. Return the shortest sync by handle in ns; None if this thread made none."""
     shortest_ns = None
     while parts:
         try:
@@ -244,7 +237,7 @@ def _raise(error: BaseException) -> None:
 
 
 def _finish(outcomes: deque[tuple[Sequence[Pinned], Done, StorageFailed | None]], post: Post) -> None:
-    """Call the first callbacks of a pass, and schedule the others: there can be thousands, and each has work to do."""
+    """Call the first callbacks of a pass, and schedule the others, because there can be thousands that take time."""
     for _ in range(min(len(outcomes), TOLD_AT_ONCE)):
         files, done, failure = outcomes.popleft()
         for file in files:

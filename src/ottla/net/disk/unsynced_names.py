@@ -1,9 +1,9 @@
-"""The names in a data directory that may not be durable yet, and their syncs. File contents are unknown here.
+"""The names in a data directory that are possibly not durable yet, and their syncs.
 
 After a failed sync of a directory's names, every later sync of these names fails, until a new process reads the directory.
 
 A directory is itself a name in its parent. Until that name is synced, a sync of the directory includes the parent. A previous
-process may have left names only in the page cache, so each process syncs each directory once.
+process can have left names only in the page cache, so each process syncs each directory once.
 """
 
 from __future__ import annotations
@@ -28,10 +28,7 @@ def at_or_below(names: Iterable[str], path: str) -> list[str]:
 
 
 class RealDirectory:
-    """The names in one directory, as an object to sync.
-
-    While pinned, the names can be synced even if the directory is renamed or removed.
-    """
+    """The names in one directory, as an object to sync. A pinned directory can be renamed or removed during the sync."""
 
     __slots__ = ("__weakref__", "_covered", "_directories", "_held", "_lock", "_pins", "asked", "path")
 
@@ -83,7 +80,7 @@ class RealDirectory:
         raise AssertionError(f"a sync of {self.path} ended that had not begun ({outcome})")
 
     def sync_for(self, asked: int) -> None:
-        """Sync the names that existed at pin number `asked`, unless a sync has covered them already."""
+        """Sync the names that existed at pin number `asked`, unless a sync has covered them."""
         with self._lock:
             if self._covered < asked:
                 self._sync()
@@ -134,7 +131,7 @@ class Directories:
         self._forget(path)
 
     def removed(self, path: str) -> None:
-        """Record that `path` was removed. A directory that later gets this name, or a name below it, is a different one."""
+        """Record that `path` was removed, so that a new directory with this name, or a name below it, is another one."""
         with self._lock:
             for name in at_or_below(self._new, path):
                 del self._new[name]

@@ -26,7 +26,7 @@ class AcceptedLoss(NamedTuple):
 
 
 def accept(address: str, node_id: int, given: Mapping[str, str]) -> AcceptedLoss:
-    """Allow the broker to start without its records once.
+    """Allow the broker to start once without its records.
 
     `given` are settings for the connection to ZooKeeper. Raises `NotAMember`, `StorageFailed` and `SettingError`.
     """

@@ -110,7 +110,7 @@ async def _of_cluster(address: str, given: Mapping[str, str]) -> list[Carried]:
 
 
 async def read_all(registry: SharedRegistry) -> list[Carried]:
-    """Return every entry that brokers may have created, ephemeral ones included, each after its parent."""
+    """Return every entry that brokers can have created, ephemeral ones included, each after its parent."""
     found: dict[str, Carried] = {}
     level: Sequence[str] = ROOTS
     while level:
@@ -147,7 +147,7 @@ async def _share(carried: list[Carried], address: str, given: Mapping[str, str])
 
 
 async def _count_up(registry: SharedRegistry, wanted: int) -> None:
-    """Advance the sequence of node ids to `wanted`, so that no broker gets an id that is in use."""
+    """Advance the sequence of node ids to `wanted`, so that no new broker gets an id that is in use."""
     (entry,) = await completed(registry.read([layout.BROKER_SEQUENCE]))
     missing = wanted - (0 if entry is None else entry.version)
     for some in portions([Change(layout.BROKER_SEQUENCE, b"")] * missing):
@@ -166,7 +166,7 @@ async def opened(address: str, given: Mapping[str, str]) -> AsyncIterator[Shared
 
 
 def _give(carried: list[Carried], source: str, directory: str) -> None:
-    """Convert the data directory of a cluster's broker to the data directory of a lone broker with these entries."""
+    """Convert the data directory of a cluster's broker into that of a lone broker with the entries `carried`."""
     with hold(directory) as known, _disk(directory) as disk:
         finish(disk)
         if known.get("version", "0") != "0":

@@ -26,7 +26,7 @@ from ottla.ports import Registry, RegistryDamaged, StorageFailed
 
 
 class StoppedBroker:
-    """The methods of `Admin` for users and ACLs, with its arguments and exceptions. Changes are durable on return."""
+    """The methods of `Admin` for users and ACLs, with the same arguments and exceptions. Changes are durable on return."""
 
     def __init__(self, registry: Registry) -> None:
         """Load the registry. Raises `RegistryDamaged`. Every method can raise `StorageFailed`."""

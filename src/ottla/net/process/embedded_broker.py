@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 MOST_PORT = 65_535
 
 IN_CLUSTER = {"controlled.shutdown.retry.backoff.ms": "200"}
-"""The settings of an embedded broker in a cluster.
-
-The last broker to stop finds no other leader, and must not retry for long.
-"""
+"""The settings of an embedded broker in a cluster, which must not retry for long if it is the last one to stop."""
 
 
 class Broker:
@@ -91,7 +88,7 @@ class Broker:
         self._listen = Listen(host, port, security.value if security else PLAINTEXT, be, security)
         self._assignors = None if assignors is None else several("assignors", assignors)
         self._data_dir = None if data_dir is None else os.path.abspath(data_dir)
-        """An absolute path, because the process can change its working directory while the broker runs."""
+        """An absolute path, so that the process can change its working directory while the broker runs."""
         self._temporary = data_dir is None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -102,10 +99,7 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """Return the broker's address "host:port", for a client's `bootstrap_servers`.
-
-        Raises `RuntimeError` while the broker is not running.
-        """
+        """Return the broker's address "host:port", for a client's `bootstrap_servers`. Raises `RuntimeError` unless it runs."""
         running = self._running
         if running is None:
             raise RuntimeError("The broker is not running: use it in a with statement, or call start() first.")
@@ -114,10 +108,7 @@ class Broker:
 
     @property
     def ca_file(self) -> str | None:
-        """Return the path of the CA certificate (PEM) that clients must trust, while a broker with `tls` runs.
-
-        Otherwise return None.
-        """
+        """Return the path of the CA certificate (PEM) that clients must trust; None unless a broker with `tls` runs."""
         return self._guard.ca_file
 
     def client_settings(self, words: str = "ottla", *, user: str | None = None) -> dict[str, Any]:
@@ -141,10 +132,7 @@ class Broker:
         return self._data_dir
 
     def start(self) -> Self:
-        """Start the broker, and return once it serves requests.
-
-        Raises `RuntimeError` in a forked child, where the broker cannot run.
-        """
+        """Start the broker, and return once it serves requests. Raises `RuntimeError` in a forked child, where it cannot run."""
         if self._is_forked:
             raise RuntimeError("The broker belongs to the process that created it: create another one in a forked child.")
         with self._turn:
@@ -173,10 +161,9 @@ class Broker:
         return os.getpid() != self._process
 
     def stop(self) -> None:
-        """Stop cleanly, and remove a temporary data directory.
+        """Stop cleanly, and remove a temporary data directory. In a forked child, do nothing.
 
-        In a forked child, do nothing, because the broker belongs to the parent. Raises `BrokerFailed` if a bug ended the broker
-        before this call.
+        Raises `BrokerFailed` if a bug ended the broker before this call.
         """
         if self._is_forked:
             return

@@ -1,6 +1,6 @@
 """The users and certificates of an embedded broker, and the settings with which various clients connect to it.
 
-Certificates are made at the start, for tests. Only clients with `ca_file` trust their authority. Running brokers are unknown here.
+Certificates are made at the start, for tests. Only clients with `ca_file` trust their authority.
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The data with which a client connects to a broker.
-
-    Without a user the client does not log in; without a CA file it uses no TLS.
-    """
+    """The data with which a client connects to a broker: without a user there is no login, without a CA file no TLS."""
 
     address: str
     protocol: str

@@ -39,10 +39,9 @@ def serve(
 
 
 def _end_at_once(number: int, frame: object) -> None:
-    """End a broker that is still starting.
+    """End a broker that is still starting, as a kill does. The next start recovers.
 
-    The handler is needed because the loop is busy during a start, and by default no signal ends process 1 of a container. The end
-    equals a kill: the next start recovers.
+    The loop is busy during a start, and by default no signal ends process 1 of a container, so a handler is needed.
     """
     log.warning("stopped by %s while it started", signal.Signals(number).name)
     os._exit(SIGNALLED + number)
@@ -70,7 +69,7 @@ async def _serve(
 
 
 def _noticed(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Stop the broker because its standard input has ended. The parent writes nothing to it, so its end means the parent's end."""
+    """Stop the broker because its standard input has ended, and with it the parent process, which writes nothing to it."""
     loop.remove_reader(sys.stdin.fileno())
     log.warning("the parent process of this broker has ended")
     stop.set()

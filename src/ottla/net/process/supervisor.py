@@ -131,7 +131,7 @@ async def _run(brokers: Sequence[SupervisedBroker], answers: Callable[[], None])
 
 
 def _how(code: int) -> str:
-    """Return how a process ended, in words that follow the process's name in a message."""
+    """Return how a process ended, as text to follow its name in a message."""
     if code < 0:
         return f"was killed by {signal.Signals(-code).name}"
     return f"ended with exit code {code}"

@@ -38,10 +38,7 @@ BY_CURVE: Final = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed2551
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """A public key, and the algorithms for which it may be used.
-
-    An algorithm that would use the public key as a shared secret is never included.
-    """
+    """A public key, and the algorithms for which it may be used: none that would use it as a shared secret."""
 
     key_id: str | None
     algorithms: frozenset[str]
@@ -52,7 +49,7 @@ class Keys(Protocol):
     """A source of public keys."""
 
     def find(self, key_id: str | None, algorithm: str) -> Sequence[SigningKey]:
-        """Return the keys that may have signed a token: the keys with the id `key_id`, or all keys if the token names none."""
+        """Return the keys that can have signed a token: those with the id `key_id`, or all keys if the token names none."""
 
     def close(self) -> None: ...
 
@@ -210,7 +207,7 @@ class JwksUrl:
             self._wanted.wait(self._times.refresh_s)
 
     def _rest(self, seconds: float) -> None:
-        """Wait for `seconds` after a failed fetch. An unknown key does not end the wait, because the source has just failed."""
+        """Wait for `seconds` after a failed fetch, even if a token names an unknown key meanwhile."""
         deadline = time.monotonic() + seconds
         while not self._is_closed and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, 0.2))

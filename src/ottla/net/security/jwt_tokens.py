@@ -11,7 +11,7 @@ from ottla.sasl.oauthbearer import BadToken, BearerToken
 
 MISSING: Final = "OAUTHBEARER with signed tokens needs PyJWT and cryptography: pip install 'ottla[oauth]'."
 MOST_TRIED: Final = 8
-"""The number of keys tried, at most, for a token that names no key."""
+"""The most keys that are tried for a token that names no key."""
 
 
 def check_installed() -> None:
@@ -45,10 +45,7 @@ class SignedTokens:
         return self._rules.judge(parts.claims, wall_ms)
 
     def _is_signed(self, token: str, algorithm: str, key_id: str | None) -> bool:
-        """Return whether a known key has signed the token.
-
-        The token's `algorithm` is used only if it is an algorithm of the key.
-        """
+        """Return whether a known key has signed the token, by an `algorithm` that belongs to the key."""
         from jwt import PyJWS
         from jwt.exceptions import PyJWTError
 

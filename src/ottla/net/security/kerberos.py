@@ -43,7 +43,7 @@ class Keytab:
 class GssContext:
     """One side of a security context.
 
-    `make` creates the library's context at the first step. Creating the context can fail with the same exceptions as a step.
+    `make` creates the library's context at the first step, and can fail like a step.
     """
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -108,7 +108,7 @@ def _name(keytab: Keytab) -> Any:
 
 
 def _said(call: Callable[[], T]) -> T:
-    """Return the result of a library call. Raises `SecurityFailed` if the call fails."""
+    """Return the result of a call of the Kerberos library. Raises `SecurityFailed`."""
     from gssapi.raw import GSSError
 
     try:

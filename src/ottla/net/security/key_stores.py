@@ -41,7 +41,7 @@ class KeyAndChain(NamedTuple):
     chain: bytes
     password: str | None
     source: str
-    """The setting that contains the key and the certificates. If its value is a file, the value follows the name."""
+    """The setting that contains the key and the certificates, followed by its value if that is a file."""
 
 
 def load_key(context: ssl.SSLContext, given: Given, spell: Spell = str) -> bool:
@@ -140,7 +140,7 @@ def _check_inline(given: Given, store: str, spell: Spell) -> None:
 
 
 def _lines(text: str) -> bytes:
-    """Convert PEM to several lines: properties often hold it in one, with spaces for line breaks, or with a literal \\n."""
+    r"""Return PEM as several lines. Properties often have it in one line, with spaces or a literal \n for line breaks."""
     plain = text.replace("\\n", "\n").encode("ascii", "replace")
     return _HEADER.sub(lambda found: found[1] + b"\n" + b"\n".join(found[2].split()) + b"\n" + found[3] + b"\n", plain)
 

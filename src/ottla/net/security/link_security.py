@@ -1,7 +1,4 @@
-"""The client security of links to other brokers, from the settings of the inter-broker listener.
-
-Files are read by `ottla.net.client.security`; no connection is opened here.
-"""
+"""The client security of links to other brokers, from the settings of the inter-broker listener. Opens no connection."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ TAKEN = frozenset(each.name for each in fields(SecureSettings)) - {
     "sasl_mechanism",
     "ssl_cipher_suites",
 }
-"""The settings that have the same meaning for a client and for this broker as a client of another broker.
+"""The settings that mean the same for a client and for this broker as another broker's client.
 
 Cipher settings are not included, because a broker accepts any cipher of another broker.
 """
@@ -64,7 +61,7 @@ def _applies(name: str, value: str, protocol: SecurityProtocol, mechanism: str) 
 class LinkSecurity:
     """The security of links to other brokers. It is rebuilt when settings or files have changed.
 
-    Unusable settings are refused when they are set. If a changed file is unusable, the previous security stays valid. Raises
+    Unusable settings are refused when they are set. After an unusable change of a file, the previous security stays valid. Raises
     `SettingError` if the first build fails.
     """
 

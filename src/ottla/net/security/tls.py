@@ -29,10 +29,7 @@ Given = Mapping[str, str | None]
 
 
 class ListenerTls:
-    """The TLS of a listener. `context` is the context of the next connection.
-
-    Raises `SettingError` if the first context cannot be built.
-    """
+    """The TLS of a listener. `context` is for the next connection. Raises `SettingError` if the first one cannot be built."""
 
     def __init__(self, name: str, settings: SettingsInForce) -> None:
         self._name = name
@@ -66,10 +63,7 @@ class ListenerTls:
 
 
 def given(settings: BrokerSettings, name: str) -> dict[str, str | None]:
-    """Return the TLS settings of a listener by Kafka's names.
-
-    The store type JKS becomes None, because it is Kafka's default, and such stores cannot be read.
-    """
+    """Return the TLS settings of a listener by Kafka's names. The store type JKS, Kafka's default, becomes None."""
     own = settings.of_listener(name)
     found = {key: own.shown(key) for key in own.DECLARED if key.startswith("ssl.")}
     return {key: None if key.endswith(".type") and value == "JKS" else value for key, value in found.items()}
@@ -106,7 +100,7 @@ def principal_of(secure: ssl.SSLSocket, mapping: tuple[Rule, ...]) -> str:
 
 
 def _spelt(settings: BrokerSettings, name: str, key: str) -> str:
-    """Return the name by which the user has set this setting, with or without the listener's prefix."""
+    """Return the name under which the user has set this setting, with or without the listener's prefix."""
     own = f"{PREFIX}{name.lower()}.{key}"
     texts = (settings.of_this_broker, settings.of_all_brokers, settings.given)
     return own if any(own in map(str.lower, each) for each in texts) else key
@@ -134,7 +128,7 @@ def _check_time(wanted: Given, spell: partial[str]) -> None:
 
 
 def stamps_of(wanted: Given) -> tuple[Stamp | None, ...]:
-    """Return stamps of the files that the settings name. A stamp changes when its file changes."""
+    """Return a stamp of each file that the settings name. It changes when the file changes."""
     return tuple(_stamp(wanted[key]) for key in LOCATIONS)
 
 

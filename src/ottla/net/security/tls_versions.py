@@ -10,7 +10,7 @@ from ottla.net.security.key_stores import Spell
 
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 NEWEST_SUITES = {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
-"""The cipher suites of TLS 1.3. The operating system decides which of them are offered, because Python cannot restrict them."""
+"""The cipher suites of TLS 1.3. Python cannot restrict them, so the operating system decides which are offered."""
 
 
 def narrow(context: ssl.SSLContext, versions: Sequence[ssl.TLSVersion], suites: Sequence[str], spell: Spell = str) -> None:
@@ -36,10 +36,7 @@ def narrow(context: ssl.SSLContext, versions: Sequence[ssl.TLSVersion], suites: 
 
 
 def openssl_name(suite: str) -> str:
-    """Return OpenSSL's name of a TLS 1.2 cipher suite, whose IANA name is `suite`.
-
-    A name that is OpenSSL's already is returned as is.
-    """
+    """Return OpenSSL's name of a TLS 1.2 cipher suite from its IANA name. Return any other name unchanged."""
     if not suite.startswith("TLS_"):
         return suite
     exchange, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")

@@ -18,11 +18,11 @@ WAITING = 512
 """The length of the operating system's queue of connections that are not accepted yet."""
 
 AT_ONCE = 8
-"""The limit on connections accepted in one iteration of the loop, so that open connections are served in between."""
+"""The most connections accepted in one iteration of the loop, so that open connections are served in between."""
 
 RETRY_S = 0.1
 MOST_HELD = 256
-"""The limit on refused connections that are kept open for a time before they are closed. Each uses a file descriptor."""
+"""The most refused connections that stay open for a time before they are closed. Each uses a file descriptor."""
 
 SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -62,14 +62,14 @@ def listening(family: int, address: tuple[object, ...]) -> socket.socket:
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 Secure = Callable[[socket.socket, str, Callable[[], P]], None]
-"""A function that secures the connection of an address, and then calls the function that creates the connection's protocol."""
+"""A function that secures an accepted connection, and then calls the function that creates the connection's protocol."""
 
 
 class Acceptor(Generic[P]):
-    """Accepts connections, and creates a protocol for each of them from its address.
+    """Accepts connections, and creates a protocol for each from the peer's address.
 
-    A refused connection is closed, so that its client does not wait in vain. A spare file descriptor is kept, so that a connection
-    can be accepted and closed even if the process may open no more files.
+    A refused connection is closed, so that its client does not wait in vain. A spare file descriptor allows to accept and close a
+    connection even if the process may open no more files.
     """
 
     def __init__(
@@ -166,10 +166,9 @@ class Acceptor(Generic[P]):
         self._retry = self._loop.call_later(for_s, self._listen)
 
     def _refuse(self, error: OSError) -> None:
-        """Handle a failed accept.
+        """Log a failed accept, and close the next connection by means of the spare descriptor if file descriptors are short.
 
-        If a resource is short, close the next connection by means of the spare descriptor. Otherwise, or without the spare
-        descriptor, accept no connection for `RETRY_S` seconds.
+        In other cases, or without the spare descriptor, accept no connection for `RETRY_S` seconds.
         """
         sentence = "a connection could not be accepted: %s; allow more open files, or lower max.connections"
         log.warning(sentence, error.strerror, extra={"cause": "accept"})

@@ -1,10 +1,10 @@
 """The pool of memory for the requests of all connections: requests that arrive in pieces, and queued ones. It uses no sockets.
 
 A request's memory is claimed, by the size that the peer announces, before the request is read. Small requests have their own share
-of the pool, so that incomplete large requests never delay them. In each share, waiting requests are served in the order of their
-arrival. A request that is larger than its share waits until the share is empty. Arriving large requests and large batches that are
-being decompressed never use memory at the same time, because both together would need too much. A stalled request could hold its
-share without end. It is therefore cut off while other requests wait.
+of the pool, so that incomplete large requests never delay them. Each share serves waiting requests in the order of their arrival. A
+request that is larger than its share waits until the share is empty. Arriving large requests and large batches that are being
+decompressed never use memory at the same time, because both together would need too much. A stalled request could hold its share
+without end, so it is cut off while other requests wait.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ FREE_BYTES = 4096
 STALLED_MS = 2000
 STALLED_BYTES = 64 * 1024
 STALLED_SHARE = 32
-"""The part of a request, as 1/STALLED_SHARE, that must arrive in STALLED_MS.
+"""A request is stalled if fewer than STALLED_BYTES, or less than 1/STALLED_SHARE of it, arrive in STALLED_MS.
 
-A request is stalled if fewer than STALLED_BYTES, or less than 1/STALLED_SHARE of it, arrive in STALLED_MS. A request at this rate
-would take about a minute.
+A request at this rate would take about a minute.
 """
 
 
@@ -49,10 +48,7 @@ class Claimant(Protocol):
 
 
 class Tally:
-    """The number of bytes that all connections hold together for one purpose.
-
-    Above `limit_bytes`, each connection must hold fewer bytes.
-    """
+    """The number of bytes that all connections hold for one purpose. Above `limit_bytes`, each must hold fewer bytes."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.bytes = 0
@@ -64,9 +60,9 @@ class Tally:
 
 
 class Arriving:
-    """A request whose memory was granted and which is incomplete.
+    """An incomplete request whose memory was granted.
 
-    `arrived` is the number of bytes at the last check that saw enough progress, and `since_ms` the monotonic time of that check.
+    `arrived` is the number of bytes at the last check with enough progress, and `since_ms` the monotonic time of that check.
     `claim` is the request's claim to the memory of large work, or None.
     """
 
@@ -85,10 +81,7 @@ class Arriving:
 
 
 class Share:
-    """One of the two parts of the pool. `used` is the granted memory in bytes.
-
-    Arriving requests also claim `memory`, unless it is None.
-    """
+    """One of the two parts of the pool. `used` is the granted memory in bytes. Arriving requests also claim `memory`, if any."""
 
     def __init__(self, limit_bytes: int, memory: Memory | None) -> None:
         self.limit_bytes = limit_bytes
@@ -108,7 +101,7 @@ class Share:
     def grant(self, claimant: Claimant, size: int) -> bool:
         """Grant the memory of a request that fits into this share. Return whether the request may arrive now.
 
-        Return False if the request must also wait for `memory`. `claimant.granted` is then called later.
+        If it must also wait for `memory`, return False, and call `claimant.granted` later.
         """
         self.used += size
         claim = None if self.memory is None else self.memory.claim(size)

@@ -1,4 +1,4 @@
-"""One client's connection: it splits bytes into frames, and sends replies in order. The meaning of requests is unknown here.
+"""One client's connection: it splits bytes into frames, and sends replies in order.
 
 Memory is bounded in both directions. Incoming bytes are read into a buffer that all connections share. Only an incomplete frame
 gets its own buffer, for which memory is claimed. A connection stops reading in four cases: its reply is pending, its peer does not
@@ -57,10 +57,7 @@ class Answered:
 
 
 class Resting:
-    """A throttle after a client exceeded its quota: it delays the client's next replies.
-
-    `answer`, if not None, is sent when the throttle ends.
-    """
+    """A throttle of a client that exceeded its quota, which delays its next replies. `answer`, if any, is sent at its end."""
 
     __slots__ = ("answer", "began_ms", "done", "timer")
     blocking = True
@@ -73,10 +70,7 @@ class Resting:
 
 
 class Owner(Protocol):
-    """The interface of the server that owns a connection.
-
-    `scratch` is the read buffer of all connections. Each connection empties it before another one reads.
-    """
+    """The interface of the server that owns a connection. `scratch` is the read buffer that all connections share in turn."""
 
     scratch: memoryview
     max_request_bytes: int
@@ -98,7 +92,7 @@ class Owner(Protocol):
         """Schedule the close of a connection whose peer has left. Only a limited number is closed in one iteration of the loop."""
 
     def settle_soon(self) -> None:
-        """Schedule the end of the current batch of requests, after every connection with input was read."""
+        """Schedule the end of the current batch of requests, after all connections with input were read."""
 
     def later(self, ms: int, call: Callable[[], None]) -> asyncio.TimerHandle:
         """Call a function after `ms` milliseconds."""
@@ -108,10 +102,7 @@ class Owner(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """A connection that receives frames and sends replies.
-
-    No request begins while an earlier reply of this connection is blocking.
-    """
+    """A connection that receives frames and sends replies. While an earlier reply is blocking, no request begins."""
 
     def __init__(self, owner: Owner, door: Door, clock: Clock, where: Listen, host: str) -> None:
         self.host = host
@@ -198,10 +189,7 @@ class Connection(asyncio.BufferedProtocol):
             self._owner.settle_soon()
 
     def eof_received(self) -> bool:
-        """Handle that the peer sends no more data.
-
-        Complete requests are still served and answered, as in Kafka, because the peer may still read.
-        """
+        """Serve complete requests, as in Kafka, although the peer sends no more data. It can still read."""
         self._heard_all = True
         if self._is_claiming or self.arrived is not None:
             self._drop_input()
@@ -225,21 +213,15 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def last_ms(self) -> int:
-        """Return the monotonic time, in ms, of the last transfer in either direction.
-
-        Sending counts, because a peer can take long to read one reply.
-        """
+        """Return the monotonic time, in ms, of the last transfer in either direction. A peer can take long to read one reply."""
         return max(self.active_ms, self.moved_ms)
 
     def is_left_idle_since(self, mono_ms: int) -> bool:
-        """Return whether the connection has been idle since `mono_ms` and may be closed.
-
-        It may be closed only if brokers of the client's release close idle connections.
-        """
+        """Return whether the connection was idle since `mono_ms`, and the client's release closes idle connections."""
         return self.idle and self.last_ms < mono_ms and self.peer.release.closes_idle
 
     def look(self) -> None:
-        """Check whether the peer has cut the connection. This is needed while the server does not read from the connection."""
+        """Check whether the peer has cut the connection, which reading would show, but is paused."""
         peer: socket.socket | None = None if self._reading else self._transport.get_extra_info("socket")
         if peer is not None and not self._closing and peer.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self.cut()
@@ -251,7 +233,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _is_under_way(self) -> bool:
-        """Return whether work remains that must precede the close after the peer's last data."""
+        """Return whether work is left that must be done before a close, although the peer sends no more data."""
         owes = any(not isinstance(reply, Resting) or reply.answer or self._backlog for reply in self._owed)
         return owes or self.waits or self._resuming or not self._outbox.is_empty
 
@@ -264,7 +246,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _blocked(self) -> bool:
-        """Return whether the next request must wait."""
+        """Return whether the next request must wait: a reply is blocking, too many are pending, or the peer does not read."""
         if self._closing or self._outbox.full or len(self._owed) >= OWED_REPLIES:
             return True
         owed = self._owed
@@ -272,7 +254,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _may_go_on(self) -> bool:
-        """Return whether unserved input exists that can be served later without more data from the peer."""
+        """Return whether buffered input can be served without more data from the peer."""
         return (len(self._backlog) >= SIZE.size or self._has_frame) and not self._is_claiming and not self._blocked
 
     @property
@@ -303,7 +285,7 @@ class Connection(asyncio.BufferedProtocol):
     def _take(self, view: memoryview, now: Now, *, owned: bool = False) -> None:
         """Serve the complete frames in `view` until this connection's time is used up. Keep the rest.
 
-        `owned` is whether the memory of `view` is used for nothing else.
+        `owned`: the memory of `view` is used for nothing else.
         """
         position, end, done, pace = 0, len(view), 0, 1
         while end - position >= 4:
@@ -339,7 +321,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort(f"a request of {size} bytes is outside 0 to socket.request.max.bytes ({most})")
 
     def _keep(self, rest: memoryview) -> None:
-        """Keep bytes that cannot be served now, either as the start of a frame or as a backlog behind earlier input."""
+        """Keep bytes that cannot be served now: the start of a frame, or a backlog behind earlier input."""
         if len(rest) >= 4 and not self.waits and not self._blocked:
             size = 4 + SIZE.unpack_from(rest)[0]
             if self._pool.claim(self, size):
@@ -398,7 +380,7 @@ class Connection(asyncio.BufferedProtocol):
         self._counted = len(self._backlog)
 
     def _mind_reading(self) -> None:
-        """Pause or resume reading, so that input is read only while there is room for it."""
+        """Pause or resume reading, according to whether there is room for more input."""
         self._count_backlog()
         most = SIZE.size if self._is_claiming or self._backlogs.is_crowded else BACKLOG_BYTES
         has_room = len(self._backlog) < most and not self._has_frame
@@ -425,7 +407,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- replies out
 
     def _ready(self) -> None:
-        """Send each reply that has become ready and has no unfinished reply before it. Then schedule `resume`."""
+        """Send the replies that are ready and have no unfinished reply before them, and schedule `resume`."""
         rested_ms = 0
         while self._owed and self._owed[0].done and not self._closing:
             reply = self._owed.popleft()
@@ -489,8 +471,8 @@ class Connection(asyncio.BufferedProtocol):
     def _throttle(self, answer: Throttled, rested_ms: int) -> None:
         """Begin a throttle: no request of this client begins for `answer.throttle_ms`.
 
-        If `answer.rests_first`, the answer is sent after the throttle, but before all later answers. The time `rested_ms` of a
-        throttle that has just ended counts in this case.
+        If `answer.rests_first`, the answer is sent after the throttle, but before later answers. The time `rested_ms` of a throttle
+        that has just ended is then subtracted.
         """
         left_ms = answer.throttle_ms - rested_ms if answer.rests_first else answer.throttle_ms
         if not answer.rests_first or left_ms <= 0:
@@ -539,8 +521,5 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _room(size: int) -> bytearray | mmap.mmap:
-    """Return a buffer for one frame.
-
-    A large buffer takes memory only as bytes arrive, so announcing 100 MB costs the broker nothing.
-    """
+    """Return a buffer for one frame. A large buffer takes memory only as bytes arrive, however large the announced size."""
     return bytearray(size) if size <= EAGER_BYTES else mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

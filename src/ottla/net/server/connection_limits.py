@@ -23,7 +23,7 @@ Key = TypeVar("Key", str, str | None)
 EVERY_ADDRESS = QuotaEntity(ip=DEFAULT)
 OTHERS_SHARE = 16
 MOST_ADDRESSES = 10_000
-"""The limit on addresses whose connection rate is stored. Above it, addresses that have not connected recently are removed."""
+"""The most addresses whose connection rate is stored. Above it, addresses without recent connections are removed."""
 
 LONGEST_WAIT_MS = 1000
 """The longest pause, in ms, before a connection is accepted or closed. A connection that must wait longer is checked again."""
@@ -32,11 +32,10 @@ LONGEST_WAIT_MS = 1000
 class ConnectionLimits:
     """The counts of connections by address and listener.
 
-    `room` is the number of connections that the process's limit of open files allows. It applies whatever the settings say. Without
-    settings, one address gets at most fifteen sixteenths of `room`, so that it cannot exclude all others. `make_room()` is called
-    when all are in use; it closes idle connections, and returns whether it closed any. `quotas` contains the connection
-    rates of addresses (KIP-612). `now_ms` returns the monotonic time. `beside` runs, on another thread, work that may wait for the
-    network.
+    `room` is the number of connections that the limit of open files allows, whatever the settings say. Without settings, one
+    address gets at most fifteen sixteenths of `room`. When all are in use, `make_room()` is called, which closes idle connections
+    and returns whether it closed any. `quotas` has the connection rates of addresses (KIP-612). `now_ms` returns the monotonic
+    time. `beside` runs work on another thread that can wait for the network.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class ConnectionLimits:
             self._beside(partial(self._look_up, overrides, names))
 
     def _look_up(self, overrides: Overrides, names: Overrides) -> None:
-        """Add the addresses of host names to the overrides. This runs on its own thread, because a name server can take long."""
+        """Add the addresses of host names to the overrides. Run this on another thread, because a name server can take long."""
         found = {address: most for host, most in names for address in _addresses(host)}
         if self._settings.value.max_connections_per_ip_overrides is overrides:
             self._overrides = found | self._overrides  # one assignment, so that a concurrent count uses one of the two dicts
@@ -195,7 +194,7 @@ class ConnectionRates:
 
 
 class ListenerLimits:
-    """The connection limits of one listener."""
+    """The connection limits as one listener applies them."""
 
     def __init__(self, limits: ConnectionLimits, rates: ConnectionRates, listener: str) -> None:
         self._limits = limits

@@ -1,8 +1,8 @@
 """The single place that catches unexpected exceptions and decides whether the broker can continue.
 
-While a request is read and decided, nothing is changed. An exception in this phase fails only the request. An exception after a
-change (an append, an `apply`, a commit to the registry) has broken an invariant. The same is true of an exception in a timer, a
-background job or a completion. A broker that continued after such an exception could lose data, so it ends.
+While a request is read and decided, nothing is changed, so an exception fails only the request. An exception after a change (an
+append, an `apply`, a commit to the registry) has broken an invariant, as has an exception in a timer, a background job or a
+completion. A broker that continued could lose data, so it ends.
 """
 
 from __future__ import annotations
@@ -58,10 +58,7 @@ class Door:
         return self._broker.changes.mistakes
 
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | DelayedReply:
-        """Serve a request. If a bug prevents this, answer with an error if the API's response has a field for it.
-
-        `owned` has the meaning that `Router.receive` documents: whether the memory of `frame` is used for nothing else.
-        """
+        """Serve a request. After a bug, return an error if the API's response has a field for it. `owned`: see `Router.receive`."""
         try:
             return self._routers[peer.release.dialect].receive(frame, peer, now, owned)
         except Exception as error:
@@ -75,7 +72,7 @@ class Door:
             return Close(SENTENCE) if isinstance(refused, Mistake) else refused  # the bug may be in the encoding of answers
 
     def fail(self, error: Exception, where: str) -> None:
-        """End the broker because of an exception, and log the reason. Only the first call has an effect."""
+        """End the broker because of an exception, and log it. Later calls do nothing."""
         if self.failure is None:
             self.failure = error
             log.critical(ENDED, where, exc_info=error)

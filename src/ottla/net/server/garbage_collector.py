@@ -15,14 +15,13 @@ from collections.abc import Callable
 YOUNG_OBJECTS = 10_000
 """The number of new objects that causes a collection of the youngest generation.
 
-Every second collection also includes the survivors of the previous one.
+Every second collection also includes objects that survived the previous one.
 """
 
 MIDDLES = 5
-"""The number of collections of the middle generation after which `Collector` collects everything new.
+"""The collections of the middle generation after which `Collector` collects all new objects: about a hundred thousand.
 
-About a hundred thousand objects have then been created. Without this step they could grow to the millions of objects of a large
-request.
+Otherwise the millions of objects of a large request could accumulate.
 """
 
 NEVER = 1_000_000_000
@@ -40,14 +39,13 @@ URGENT_BLOCKS = 2_000_000
 def let_go(transport: asyncio.BaseTransport) -> None:
     """Break the reference cycle of a closed connection, so that its memory is freed at once.
 
-    The cycle exists because asyncio transports hold their own bound method. Without this, a transport that the collector has frozen
-    would never be freed.
+    asyncio transports refer to themselves by a bound method. The collector never frees a transport that it has frozen.
     """
     getattr(transport, "__dict__", {}).pop("_read_ready_cb", None)
 
 
 class Collector:
-    """A collector of all objects created since its last run. It runs when the process is idle, or when there are many new objects.
+    """A collector of the objects created since its last run. It runs when the process is idle, or when there are many new objects.
 
     Surviving objects are frozen and never traversed again, so that the next run is short, too. The settings apply to the whole
     process.
@@ -74,7 +72,7 @@ class Collector:
         self._look_later()
 
     def look(self) -> None:
-        """Collect the objects created since the last run if they are many enough to justify it."""
+        """Collect the objects created since the last run if there are enough of them."""
         used_s = self._used_s() - self._used_before_s
         self._used_before_s += used_s
         came = sys.getallocatedblocks() - self._blocks_before
@@ -87,7 +85,7 @@ class Collector:
         self._spare()
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
-        """Count the collections of the middle generation. Python calls this on any thread, during which it does not collect."""
+        """Count the collections of the middle generation. Python calls this on any thread, and does not collect meanwhile."""
         if phase != "stop" or info["generation"] != 1:
             return
         self._middles += 1

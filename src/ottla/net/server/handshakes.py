@@ -1,7 +1,7 @@
 """The TLS handshakes of new connections, limited in number and time. Their computations run on a separate thread.
 
 A signature takes longer than a hundred requests, so it is not computed on the broker's thread. A stalled handshake costs only its
-socket. At the limit, the oldest handshake is closed. Messages are unknown here.
+socket. At the limit, the oldest handshake is closed.
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ Gone = Callable[[], None]
 
 
 class Handshake:
-    """One handshake.
-
-    `secured(socket)` is called after a success: it takes over the socket, or raises ValueError. `gone()` is called after a failure.
-    """
+    """One handshake. `secured(socket)` takes over the socket after a success, or raises ValueError; `gone()` follows a failure."""
 
     __slots__ = ("began_s", "busy", "closed", "gone", "host", "secured", "socket")
 
@@ -41,7 +38,7 @@ class Handshake:
         self.secured = secured
         self.gone = gone
         self.busy = False
-        """Whether the thread uses the socket. No other code may use the socket at that time."""
+        """Whether the thread uses the socket, which no other code may use then."""
         self.closed = False
 
 

@@ -23,7 +23,7 @@ class CannotListen(Exception):
 class Listen:
     """A listener: host, port (0 means any free port), name, Kafka release and security protocol.
 
-    A security protocol of None means the protocol that `listener.security.protocol.map` assigns to the name.
+    A security protocol of None means that of the name in `listener.security.protocol.map`.
     """
 
     host: str
@@ -62,10 +62,7 @@ class Listen:
 
     @property
     def told(self) -> str:
-        """Return the host name that is advertised to clients, and for which a certificate can be issued.
-
-        Return "" if the host is an IP address.
-        """
+        """Return the host name that clients see and a certificate can name; "" if the host is an IP address."""
         try:
             ip_address(self.host.partition("%")[0])
         except ValueError:

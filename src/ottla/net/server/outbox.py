@@ -18,32 +18,26 @@ JOIN_BYTES = 64 * 1024
 """The size, in bytes, up to which parts are joined for one write, because copying costs less than a system call."""
 
 CHUNK_BYTES = 64 * 1024
-"""
-
-The size, in bytes, of one write to a socket that does not take everything at once. asyncio buffers one chunk for a slow reader.
-"""
+"""The size, in bytes, of one write to a socket that does not take everything. asyncio buffers one chunk for a slow reader."""
 
 CROWDED_CHUNK_BYTES = 4096
 """The size, in bytes, of chunks while all connections together exceed the limit on unsent bytes."""
 
 SENT_BYTES = 2 * 1024 * 1024
-"""
-
-The limit, in bytes, on the slices sent in one call, so that other connections are served beside a fast reader of large replies.
-"""
+"""The most bytes of slices sent in one call, so that other connections are served beside a fast reader."""
 
 FULL_BYTES = 1024 * 1024
-"""The number of unsent bytes above which no further request of the connection begins, because its reply may never be read.
+"""The unsent bytes above which the connection begins no further request, because replies are possibly never read.
 
-While all connections together exceed their limit, a connection with any unsent bytes begins no further request.
+While all connections together exceed their limit, any unsent bytes suffice.
 """
 
 
 class Outbox:
-    """The output of one connection. It sends parts through an asyncio transport. Without TLS, it sends slices with `sendfile`.
+    """The output of one connection. It sends parts through an asyncio transport, and slices by `sendfile` unless TLS is used.
 
-    `writable` is whether the transport accepts writes; the transport's high-water mark must be 0. `held` is the size, in bytes, of
-    finished replies that wait for earlier replies. `unsent` counts the bytes that all connections hold together.
+    `writable`: the transport, whose high-water mark must be 0, accepts writes. `held` is the size, in bytes, of finished replies
+    that wait for earlier ones. `unsent` counts the bytes of all connections.
     """
 
     def __init__(self, transport: asyncio.Transport, unsent: Tally | None = None) -> None:
@@ -88,7 +82,7 @@ class Outbox:
     def flush(self, most: int = sys.maxsize) -> bool:
         """Send about `most` bytes if the peer takes them. Return whether the peer would take more.
 
-        Send nothing if the connection is broken. Raises `StorageFailed` if a slice cannot be read.
+        On a broken connection, send nothing. Raises `StorageFailed` if a slice cannot be read.
         """
         least = self._size - most
         while self._parts and self.writable and self._size > least and not self._transport.is_closing():
@@ -108,10 +102,7 @@ class Outbox:
         self.counted = size
 
     def _gather(self) -> Buffer:
-        """Take parts from the front, and join them up to `JOIN_BYTES`.
-
-        A larger buffer is returned alone, without a copy, one chunk at a time.
-        """
+        """Take parts from the front, joined up to `JOIN_BYTES`; a larger buffer alone, one chunk at a time without a copy."""
         gathered: list[Buffer] = []
         size = 0
         while self._parts and size < JOIN_BYTES:
@@ -132,7 +123,7 @@ class Outbox:
         return gathered[0] if size <= CROWDED_CHUNK_BYTES else self._begun(gathered[0])
 
     def _begun(self, part: Buffer) -> Buffer:
-        """Return the first chunk of a buffer, and keep the rest of the buffer at the front."""
+        """Return the first chunk of a buffer, and put the rest back to the front."""
         chunk_bytes = CROWDED_CHUNK_BYTES if self._unsent.is_crowded else CHUNK_BYTES
         if len(part) <= chunk_bytes:
             return part
@@ -165,16 +156,16 @@ class Outbox:
 
 
 def _descriptor(transport: asyncio.Transport) -> int | None:
-    """Return the socket's descriptor if bytes can bypass the transport. Return None under TLS, which must encrypt them."""
+    """Return the socket's descriptor, to bypass the transport; None under TLS, which must encrypt all bytes."""
     tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
     sock: socket.socket | None = transport.get_extra_info("socket")
     return None if tls is not None or sock is None or not hasattr(os, "sendfile") else int(sock.fileno())
 
 
 def _sendfile(socket: int, part: FileSlice) -> int:
-    """Send as much of a slice as the socket takes now, and return the number of bytes.
+    """Send as much of a slice as the socket takes, and return the number of bytes.
 
-    Return 0 if the file has no file descriptor. The caller must then read and write the bytes.
+    Return 0 if the file has no file descriptor, so that the caller must read and write the bytes.
     """
     fileno = getattr(part.file, "fileno", None)
     if fileno is None:

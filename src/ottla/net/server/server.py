@@ -1,4 +1,4 @@
-"""A broker on the network: listeners, connections and timers on asyncio. The meaning of requests is unknown here."""
+"""A broker on the network: listeners, connections and timers on asyncio."""
 
 from __future__ import annotations
 
@@ -41,30 +41,21 @@ BACKLOG_BYTES = 32 * 1024 * 1024
 """The limit, in bytes, on requests of all connections that wait or are served from a copy. Above the limit, reads are smaller."""
 
 UNSENT_BYTES = 32 * 1024 * 1024
-"""The limit, in bytes, on unread replies of all connections.
-
-Above the limit, a connection with unread replies begins no new request.
-"""
+"""The limit, in bytes, on unread replies of all connections. Above it, a connection with any begins no new request."""
 
 LARGEST_UNSENT_BYTES = 2 * UNSENT_BYTES
-"""The size of unread replies of all connections, in bytes, above which connections are cut.
-
-The connections whose peers have read nothing for the longest time are cut first.
-"""
+"""The size of unread replies of all connections, in bytes, above which the connections that read nothing longest are cut."""
 
 IDLE_WHEN_FULL_MS = 10_000
 MOST_CLOSED = 64
-"""The number of idle connections closed each second when the connection limit is reached.
-
-Here, a connection is idle if nothing was transferred for IDLE_WHEN_FULL_MS.
-"""
+"""The number of idle connections closed each second at the connection limit: without a transfer for IDLE_WHEN_FULL_MS."""
 
 SWEPT_AT_ONCE = 500
 SWEPT_EVERY_S = 0.02
 """The pause, in s, after each SWEPT_AT_ONCE connections that the check for idle connections examines."""
 
 CLOSED_AT_ONCE = 32
-"""The limit on connections closed in one iteration of the loop, among the ones whose peers have left."""
+"""The most connections closed in one iteration of the loop, of those whose peers have left."""
 
 STALE_BYTES = 2 * CHUNK_BYTES
 """The number of unread bytes up to which a connection is not cut to save memory."""
@@ -75,7 +66,7 @@ NOWHERE = ("", 0)
 
 
 class Server:
-    """The link between one broker machine and asyncio.
+    """The adapter between one broker machine and asyncio.
 
     Connections pass requests to the broker, one timer wakes it at its deadlines, and completions of the disk are passed to it.
     """
@@ -188,10 +179,7 @@ class Server:
         self.settle_soon()  # other connections may have waited for its memory
 
     def close_soon(self, connection: Connection) -> None:
-        """Schedule the close of a connection whose peer has left.
-
-        Only `CLOSED_AT_ONCE` connections are closed in one iteration of the loop, because thousands can leave at once.
-        """
+        """Schedule the close of a connection whose peer has left: at most `CLOSED_AT_ONCE` in one iteration of the loop."""
         self._left.append(connection)
         self.settle_soon()
 
@@ -200,7 +188,7 @@ class Server:
         return self._loop.call_later(ms / 1000, call)
 
     def _measure(self) -> None:
-        """Begin or end the measurement of the time that each connection uses, as quotas require it."""
+        """Measure the time that each connection uses, if quotas limit it."""
         self.turns.meter = self._count_time if self.broker.quotas.counts_time else None
 
     def _count_time(self, worker: TurnTaker, used_ns: int) -> None:
@@ -208,12 +196,12 @@ class Server:
             self.broker.quotas.use_time(Client(worker.peer.principal, worker.peer.client_id), used_ns)
 
     def resume_soon(self, connection: Connection) -> None:
-        """Resume a connection after the current batch of requests has ended, because a reply that blocked it is ready."""
+        """Resume a connection after the current batch of requests, because a reply that blocked it is ready."""
         self._released.append(connection)
         self.settle_soon()
 
     def settle_soon(self) -> None:
-        """Schedule the end of the current batch of requests, after every connection with input was read.
+        """Schedule the end of the current batch of requests, after all connections with input were read.
 
         The changes of the whole batch are then stored and synced together.
         """
@@ -240,9 +228,9 @@ class Server:
             self.settle_soon()
 
     def _settle(self) -> None:
-        """End a batch of requests: start syncs, re-evaluate and send woken replies, and arm the timer for the next deadline.
+        """End a batch of requests: start syncs, evaluate and send woken replies, and arm the timer for the next deadline.
 
-        Do nothing after the broker has ended or its logs are closed. The disk can still report completions at that time.
+        Do nothing after the broker has ended or closed, when the disk can still report completions.
         """
         if self._is_closed or self.door.failure is not None:
             return
@@ -273,7 +261,7 @@ class Server:
     async def close(self) -> bool:
         """Stop listening, close every connection, then close the broker. Return whether its logs were closed cleanly.
 
-        A broker that a bug has ended writes nothing more. Its next start checks the logs.
+        A broker that a bug has ended writes nothing, and its next start checks the logs.
         """
         self._stop_listening()
         for connection in tuple(self._connections):
@@ -337,7 +325,7 @@ class Server:
         self._close_some_idle(list(self._connections))
 
     def _close_some_idle(self, left: list[Connection]) -> None:
-        """Check some of these connections now, and the others after a pause, because there can be ten thousand."""
+        """Check some of these connections now, and the rest after a pause, because there can be ten thousand."""
         now_ms = self.broker.clock.now().mono_ms
         idle_since = now_ms - self.broker.settings.connections_max_idle_ms
         for connection in left[-SWEPT_AT_ONCE:]:
@@ -355,9 +343,9 @@ class Server:
             self._loop.call_later(SWEPT_EVERY_S, self._close_some_idle, left)
 
     def _make_room(self) -> bool:
-        """Close up to `MOST_CLOSED` connections, the ones that have been idle longest. Return whether any was closed.
+        """Close up to `MOST_CLOSED` connections, the longest idle first. Return whether any was closed.
 
-        Return False if the previous call was less than a second ago.
+        Do nothing, and return False, within a second after the previous call.
         """
         now_ms = self.broker.clock.now().mono_ms
         if now_ms - self._room_made_ms < LOOK_S * 1000:
@@ -384,7 +372,7 @@ class Server:
     def _relieve(self) -> None:
         """Cut connections whose peers do not read their replies, until the unread replies are below the limit.
 
-        The connections whose peers have read nothing for the longest time are cut first.
+        Connections whose peers have read nothing for the longest time come first.
         """
         stale = [connection for connection in self._connections if connection.unsent > STALE_BYTES]
         for connection in sorted(stale, key=lambda connection: connection.moved_ms):
@@ -395,10 +383,7 @@ class Server:
             connection.cut()
 
     def _arm(self, now: Now) -> None:
-        """Arm the timer for the next deadline.
-
-        A timer that is armed for an earlier time stays armed. When it fires, it arms the timer for the deadline.
-        """
+        """Arm the timer for the next deadline. A timer with an earlier time stays, and arms the next timer when it fires."""
         next_ms = self.broker.scheduler.next_ms()
         if next_ms is None or (self._timer_ms is not None and self._timer_ms <= next_ms):
             return
@@ -415,10 +400,7 @@ class Server:
 
 
 def _bound(addresses: list[tuple[int, tuple[object, ...]]]) -> list[socket.socket]:
-    """Return sockets that listen at all addresses on one port.
-
-    If the requested port is 0, all sockets use the free port that the first socket gets.
-    """
+    """Return sockets that listen at all addresses on one port: for port 0, on the free port of the first socket."""
     listeners, port, refused = list[socket.socket](), 0, None
     for family, (host, wanted, *rest) in addresses:
         try:

@@ -1,9 +1,9 @@
 """The division of the broker's thread among connections: the time that each has used, and their order in a queue.
 
 One turn is one iteration of the loop. It polls the sockets, and reads from every connection with input. A connection that has used
-little time recently ("light") is served at once. A heavy or new connection is served at once only while no other waits and the turn
-has used little time. Otherwise it waits in a queue, of which each turn serves one slice of time. So a light connection waits for
-one or two slices, whatever the others do. Bytes are unknown here.
+little time recently ("light") is served at once. A heavy or new connection is served at once only if no other waits and the turn
+has used little time. Otherwise it waits in a queue, of which each turn serves one slice of time. A light connection thus waits for
+one or two slices, whatever the others do.
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ SLICE_NS = 1_000_000
 """The working time, in ns, after which the next connection is served."""
 
 TURN_NS = 4_000_000
-"""The working time in one turn, in ns, after which even light connections wait for the next turn.
-
-There can be thousands of them.
-"""
+"""The working time in one turn, in ns, after which even light connections wait, because there can be thousands."""
 
 SHARE = 50
 """The divisor of a fair share: a connection that uses at most 1/SHARE of the thread's time is always light."""
@@ -35,14 +32,14 @@ PIECES = 4
 """The number of cheap pieces of work between two readings of the clock."""
 
 LONGEST_DEBT_NS = 1_000_000_000
-"""The limit on a connection's debt, in ns. A connection is light again after this time at the latest."""
+"""The limit on a connection's debt, in ns, which is the longest time until it is light again."""
 
 
 class TurnTaker(Protocol):
     """A worker, such as a connection, that the scheduler runs in turns.
 
-    `clear_ns` is the time at which the worker's used time will be within its share of the thread. `waits` is whether the worker is
-    in the queue. A worker sets it when work remains at the end of its turn.
+    `clear_ns` is the time at which its used time is within its share of the thread. `waits`: it is in the queue. A worker sets
+    `waits` if work is left at the end of its turn.
     """
 
     clear_ns: int
@@ -56,7 +53,7 @@ class Turns:
     """The scheduler of turns. `begin` precedes a worker's work and `end` follows it. Only one worker works at a time.
 
     `used_ns` is the time that all workers have used in the current turn. The queue is sorted by `clear_ns`. A worker's debt shrinks
-    while it waits, so no worker waits without end.
+    while it waits, so it never waits without end.
     """
 
     def __init__(self, clock_ns: Callable[[], int] = perf_counter_ns) -> None:
@@ -74,9 +71,9 @@ class Turns:
         return self._clock_ns() + LIGHT_NS + NEW_NS
 
     def pace(self, done: int) -> int:
-        """Return the number of pieces of work that the worker may do before it calls this again.
+        """Return how many pieces of work the worker may do before the next call; 0 if its turn is over.
 
-        `done` is the number of pieces since `begin`. 0 means that the worker's turn is over.
+        `done` is the number of pieces since `begin`.
         """
         now_ns = self._clock_ns()
         left_ns = self._deadline_ns - now_ns
@@ -116,10 +113,7 @@ class Turns:
             self.meter(worker, used_ns)
 
     def take(self) -> bool:
-        """Begin a turn: run queued workers for one slice of time in total, or longer while they are light.
-
-        Return whether workers still wait.
-        """
+        """Run queued workers for one slice of time in total, or longer while they are light. Return whether any still wait."""
         self.used_ns = 0
         while self.queue and self.used_ns < TURN_NS:
             now_ns = self._clock_ns()

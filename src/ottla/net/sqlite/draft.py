@@ -1,4 +1,4 @@
-"""The changes of one commit within an SQLite transaction. It uses the tables, and begins and ends no transaction."""
+"""The changes of one commit within an SQLite transaction, which the caller begins and ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHILDREN: Final = "children"
 
 DIGITS: Final = 10
 KEPT: Final = 100_000
-"""The number of transactions whose changes are kept. A process that was suspended calls its watches by them afterwards."""
+"""The number of transactions whose changes are kept, so that a process that was suspended can call its watches."""
 
 FORGET_EVERY: Final = 1_000
 BELOW: Final = "path > ? || '/' AND path < ? || '0'"
@@ -32,7 +32,7 @@ class StoredNode(NamedTuple):
 
 
 class CommitDraft:
-    """The changes of one transaction. `owner` is the session to which the created ephemeral entries belong."""
+    """The changes of one transaction. `owner` is the session that owns the created ephemeral entries."""
 
     def __init__(self, database: sqlite3.Connection, owner: int | None) -> None:
         self._database = database
@@ -62,7 +62,7 @@ class CommitDraft:
             self._touched[DATA, each.path] = None
 
     def note(self) -> bool:
-        """Store the changes for watches. Return whether anything was changed."""
+        """Store the changes for the watches of all processes. Return whether anything was changed."""
         if not self._touched:
             return False
         rows = [(self._number, *watched) for watched in self._touched]
@@ -116,7 +116,7 @@ class CommitDraft:
         self._touch(path)
 
     def _touch(self, path: str) -> None:
-        """Record the watches that the creation or removal of an entry affects."""
+        """Record that the creation or removal of an entry affects its watches and its parent's."""
         for watched in ((DATA, path), (CHILDREN, path), (CHILDREN, above(path))):
             self._touched[watched] = None
 

@@ -44,10 +44,7 @@ def opening(directory: Path, patience_s: float) -> Iterator[None]:
 
 
 def _is_taken(lock: int) -> bool:
-    """Take a lock if it is free, and return whether it was free.
-
-    The lock belongs to the open file, so that one process can have several members.
-    """
+    """Take a lock if it is free, and return whether it was. The lock belongs to the open file, not to the process."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -84,7 +81,7 @@ class Member:
             os.write(self.bell, b"\0")
 
     def hear(self) -> None:
-        """Read and drop the wake-ups in the pipe."""
+        """Empty the pipe of wake-ups."""
         with suppress(BlockingIOError):
             os.read(self.bell, AT_ONCE)
 

@@ -1,8 +1,8 @@
 """The session of one process with its host's registry, on a thread of its own: heartbeats, expiry and renewal.
 
-The module uses the store and the other processes' files. The thread checks for missed events every second; otherwise a pipe wakes
-it. The kernel reports the end of a process at once, and the first process that gets the report ends the session. A suspended
-process is detected after its timeout, by processes that were not suspended at the same time.
+A pipe wakes the thread, and it checks for missed events every second. The kernel reports the end of a process at once, and the
+first process that gets the report ends the session. A suspended process is detected after its timeout, by processes that were not
+suspended at the same time.
 """
 
 from __future__ import annotations
@@ -60,10 +60,7 @@ class HostSession:
         self.told: list[Callable[[SessionEvent], None]] = []
         self.timeout_ms = timeout_ms
         self.lives_until_ms = 0
-        """The monotonic time, in ms, before which no other process ends the session.
-
-        All processes of a host share one monotonic clock.
-        """
+        """The monotonic time, in ms, before which no other process ends the session. All processes of a host share one clock."""
         self.number = NONE
         self.watches = WatchTable()
         self._store = store
@@ -90,7 +87,7 @@ class HostSession:
         self._thread.start()
 
     def ask(self, asked: RegistryJob, done: Done) -> None:
-        """Queue work. `done` is called after it, with `RegistryAway` if the work could not be done."""
+        """Queue work. `done` is called afterwards, with `RegistryAway` if the work failed for lack of the registry."""
         asked.done = done
         if self._thread.is_alive() and not self._is_closing:
             self._jobs.append(asked)
@@ -160,7 +157,7 @@ class HostSession:
         self._attempt(partial(self._see_to_sessions, now_ms))
 
     def _attempt(self, work: Callable[[], None]) -> None:
-        """Do session work. Report `AWAY` if the registry has become unavailable."""
+        """Do session work. Announce `AWAY` if the registry has become unavailable."""
         try:
             work()
         except StorageFailed as failure:
@@ -188,7 +185,7 @@ class HostSession:
         self._follow(others)
 
     def _see_to_writer(self) -> None:
-        """End a suspended process that blocks all writes, because the other sessions would otherwise expire as well."""
+        """End a suspended process that blocks all writes, because the other sessions would otherwise expire too."""
         self._stuck.look({row.pid for row in self._store.sessions()})
 
     def _kept_up(self, until_ms: int, event: SessionEvent | None) -> None:
@@ -201,7 +198,7 @@ class HostSession:
             self._tell(event)
 
     def _lose(self) -> None:
-        """Handle that another process has ended the session. The next session begins at once."""
+        """Handle the end of the session by another process. The next session begins at once."""
         self.number = NONE
         self.lives_until_ms = 0
         self._is_reached = False

@@ -24,10 +24,9 @@ MOST_BYTES: Final = 1 << 20
 
 
 class SessionRow(NamedTuple):
-    """A session's row.
+    """A session's row. `name` is the name of its process's files, and `pid` the process's id.
 
-    `until_ms` is the monotonic time when the session expires without another heartbeat. `name` is the name of its process's files,
-    and `pid` the process's id.
+    `until_ms` is the monotonic time when the session expires without another heartbeat.
     """
 
     number: int
@@ -161,7 +160,7 @@ class RegistryStore:
     def _quickly(self) -> Iterator[None]:
         """Write without a sync, within this context manager.
 
-        After a power cut no session is alive, and the next sync includes everything written before it.
+        After a power cut no session is alive, and the next sync includes everything written before.
         """
         self._database.execute("PRAGMA synchronous = NORMAL")
         try:

@@ -74,8 +74,7 @@ def _understood(file: Path) -> Iterator[None]:
 def failed(file: Path, error: sqlite3.Error) -> RegistryAway | RegistryDamaged:
     """Return the exception for an SQLite error.
 
-    `RegistryDamaged` means damage. `RegistryAway` means that the registry is unusable at present, and that the outcome of a commit
-    is unknown.
+    `RegistryDamaged` means damage. `RegistryAway` means that the registry is unusable now, and a commit's outcome unknown.
     """
     if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return RegistryDamaged(f"{file} is damaged ({error}): {REMEDY}")

@@ -14,17 +14,14 @@ Watched = tuple[str, str]
 class WatchTable:
     """The watches of one process.
 
-    Each is called once, for the first change after the transaction that its owner had seen when it read the entry.
+    Each is called once, for the first change after the transaction up to which its owner has read.
     """
 
     def __init__(self) -> None:
         self._watches: dict[Watched, dict[Changed, int]] = {}
 
     def leave(self, kind: str, paths: Sequence[str], changed: Changed, seen: int) -> None:
-        """Add watches of a reader that has seen transaction `seen`.
-
-        If the same function watches a path already, the old watch stays.
-        """
+        """Add watches of a reader that has seen transaction `seen`. An equal watch that exists is kept."""
         for path in paths:
             self._watches.setdefault((kind, path), {}).setdefault(changed, seen)
 

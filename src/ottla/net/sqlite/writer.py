@@ -1,8 +1,7 @@
 """The process that prevents other processes of its host from writing to the registry, and its end if it is suspended.
 
-The kernel holds SQLite's write lock for a process, and releases it when the process ends. A process that is stopped (SIGSTOP)
-during a write would block all others until their sessions expire. Linux shows the owner of a lock; on other systems nothing is
-done.
+The kernel holds SQLite's write lock for a process until it ends. A process that is stopped (SIGSTOP) during a write would block all
+others until their sessions expire. Linux shows the owner of a lock; on other systems nothing is done.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ class StuckWriter:
         self._told: int | None = None
 
     def look(self, members: Collection[int]) -> None:
-        """Kill the writer if it is one of `members`, is stopped, and was already the writer at the last check.
+        """Kill the writer if it is one of `members`, is stopped, and was the writer at the last check too.
 
-        If it was the writer at the last check, but does not meet the other conditions, log its id.
+        If it was the writer at the last check, but a condition is not met, log its id.
         """
         pid = writer_of(self._shared)
         before, self._seen = self._seen, pid

@@ -42,7 +42,7 @@ class ClusterPlace:
 
 
 async def found(data_dir: str, settings: BrokerSettings, posts: Posts) -> ClusterPlace:
-    """Begin a registry session, and lock the broker's data directory, after a check that both are of the same cluster.
+    """Begin a registry session, and lock the broker's data directory, after a check that both are of one cluster.
 
     Raises `SettingError`, `DataDirectoryError` and `NotAMember`.
     """
@@ -122,7 +122,7 @@ async def _cluster(registry: SharedRegistry, data_dir: str, known: Mapping[str, 
 
 
 async def _is_of_old(registry: SharedRegistry, known: Mapping[str, str]) -> bool:
-    """Return whether directory and registry can be of a cluster before Kafka 0.10.1. Such a cluster has no id, and gets one now."""
+    """Return whether directory and registry are of a cluster before Kafka 0.10.1, which has no id and gets one now."""
     (topics,) = await completed(registry.list([layout.TOPICS]))
     return "cluster.id" not in known and bool(topics)
 
@@ -132,9 +132,9 @@ def _named(known: Mapping[str, str]) -> str:
 
 
 async def _check_taken_along(registry: SharedRegistry, data_dir: str, address: str | None) -> None:
-    """Raise `NotAMember` if a lone broker ran after its registry was copied, because the copy lacks the broker's later changes.
+    """Raise `NotAMember` if a lone broker used the directory after its registry was copied, because the copy lacks its changes.
 
-    Each start of a lone broker begins a new controller epoch, so the epochs show whether it ran.
+    Each start of a lone broker begins a new controller epoch, which the copy then lacks.
     """
     (entry,) = await completed(registry.read([layout.CONTROLLER_EPOCH]))
     if await asyncio.to_thread(_own_epoch, data_dir) > _epoch_in(entry):
@@ -145,9 +145,9 @@ async def _check_taken_along(registry: SharedRegistry, data_dir: str, address: s
 
 
 def _own_epoch(data_dir: str) -> int:
-    """Return the last controller epoch in a directory's registry.
+    """Return the last controller epoch in a directory's registry; 0 if the registry is unreadable.
 
-    Return 0 if that registry is unreadable, because the cluster's registry has replaced it.
+    The cluster's registry has then replaced it.
     """
     with closing(RealDisk(data_dir, lambda call: call())) as disk, suppress(RegistryDamaged, StorageFailed):
         found = find(disk)
@@ -184,7 +184,7 @@ async def _told(start: Callable[[Callable[[str], None]], None]) -> None:
 
 
 def advertised(where: Listen, settings: BrokerSettings, whom: str) -> Listener:
-    """Return the address at which clients or brokers reach a listener: the advertised address, otherwise its own.
+    """Return the address at which clients or brokers reach a listener: the advertised one, otherwise its own.
 
     `whom` names these clients or brokers in the message of `SettingError`, which is raised if the address cannot be advertised.
     """

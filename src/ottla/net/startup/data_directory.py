@@ -1,6 +1,6 @@
 """A broker's data directory: its owner, its lock, and whether the last shutdown was clean. It reads Kafka's `meta.properties`.
 
-The directory's logs are unknown here. Every failure is a `DataDirectoryError` whose message is one sentence.
+Every failure is a `DataDirectoryError` whose message is one sentence.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _held: set[str] = set()
 """The directories that this process holds. A POSIX lock excludes other processes (Apache Kafka's too), but not this one."""
 
 _claiming = threading.Lock()
-"""Held while `_held` is checked and changed, so that only one of two threads gets a directory."""
+"""The lock of `_held`, so that only one of two threads gets a directory."""
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -48,7 +48,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 def boot_id() -> str:
     """Return an id that no other boot of any machine has, or "" if the operating system offers none.
 
-    If it has not changed, the page cache still contains what a killed process had written.
+    While it is unchanged, the page cache still contains the writes of a killed process.
     """
     try:
         return BOOT_ID.read_text().strip()
@@ -141,10 +141,7 @@ class DataDirectory:
 
 
 def _keep_private(path: str) -> None:
-    """Restrict access to the registry, which contains credentials, to the broker's own user.
-
-    Old versions let all users read it.
-    """
+    """Restrict access to the registry to the broker's own user. It contains credentials, and old versions let all users read it."""
     with contextlib.suppress(OSError):  # only the owner of another user's directory can restrict it
         for directory in (Path(path, name) for name in DIRECTORIES):
             for file in directory.iterdir() if directory.exists() else ():
@@ -315,10 +312,7 @@ def _completed(known: Mapping[str, str], cluster_id: str | None = None, node_id:
 
 
 def give_back(path: str, known: Mapping[str, str]) -> None:
-    """Rewrite `meta.properties` for a lone broker. The directory must be held.
-
-    `known` are the present properties. Raises `DataDirectoryError`.
-    """
+    """Rewrite `meta.properties` for a lone broker. The caller holds the directory. Raises `DataDirectoryError`."""
     try:
         _replace(Path(path, META), _written(_completed(known), is_shared=False))
     except OSError as error:

@@ -1,7 +1,7 @@
 """The log output of Ottla: one readable line per event, or one JSON object for programs. Repeated lines are counted.
 
-A peer or a full disk can cause a line many times in a row. A record logged with `extra={"cause": "<key>"}` is passed once per cause
-and second, or `most` times if `extra` contains that number. The next line of the cause contains the number of omitted lines.
+A peer or a full disk can cause a line many times. A record logged with `extra={"cause": "<key>"}` is passed once per cause and
+second, or `most` times if `extra` has that number. The next line of the cause contains the number of omitted lines.
 """
 
 from __future__ import annotations

@@ -10,10 +10,7 @@ Call = Callable[[], None]
 
 
 class Posts:
-    """A scheduler of calls on the loop's thread.
-
-    `reach` sets the function that runs the calls. Before `reach`, the calls run directly.
-    """
+    """A scheduler of calls on the loop's thread. Until `reach` sets the function that runs them, calls run directly."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
@@ -29,7 +26,7 @@ class Posts:
         self._completed = completed
 
     def tell(self, call: Call) -> None:
-        """Run a call at once. Only the loop's thread may call this."""
+        """Run a call at once, on the loop's thread."""
         self._completed(call)
 
 

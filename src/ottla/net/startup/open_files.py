@@ -1,4 +1,4 @@
-"""The division of the open files that this process may have, so that connections leave enough of them for the disk."""
+"""The division of the process's open files, so that connections leave enough of them for the disk."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ class Shares(NamedTuple):
 
 
 def raise_limit() -> None:
-    """Raise this process's soft limit of open files to the hard limit.
-
-    Only a broker that has a process of its own may call this, because child processes inherit the limit.
-    """
+    """Raise this process's soft limit of open files to the hard limit. Child processes inherit it, so only `serve` calls this."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -92,19 +92,13 @@ class Running:
         self._registry07 = first_clients.registered(self.server, self.addresses, posts)
 
     def _keep_house(self) -> None:
-        """Refill the reserve after a full disk, and check whether all logs are verified.
-
-        This repeats every `HOUSE_EVERY_S` seconds.
-        """
+        """Refill the reserve after a full disk, and check whether all logs are verified, every `HOUSE_EVERY_S` seconds."""
         self._directory.reserve.take()
         self._note_boot()
         self._keeping = asyncio.get_running_loop().call_later(HOUSE_EVERY_S, self._keep_house)
 
     def _note_boot(self) -> None:
-        """Store the boot id once all logs are verified.
-
-        In a cluster, logs are opened later than the start, when the broker gets their partitions.
-        """
+        """Store the boot id once all logs are verified. In a cluster, logs are opened later than the start."""
         opens = self.broker.partitions.opens
         if opens != self._looked_at_opens and not self._directory.is_boot_noted:
             self._looked_at_opens = opens
@@ -281,13 +275,13 @@ def _revive(
 
 
 def _found(share: Shares) -> dict[str, str]:
-    """Return the defaults of settings that depend on the operating system."""
+    """Return the settings whose defaults depend on the process's limit of open files."""
     return {"max.connections": str(min(share.connections, MOST_CONNECTIONS))}
 
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Disable garbage collection while a broker loads its state, because it would traverse a million offsets many times."""
+    """Disable garbage collection while a broker loads its state, because it would traverse a million offsets repeatedly."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

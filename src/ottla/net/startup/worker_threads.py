@@ -26,7 +26,7 @@ class TurnWorker(Worker):
             self._start()
 
     def stop(self) -> None:
-        """Prevent further work. Do not wait for the current work, because a codec can be busy for many seconds."""
+        """Begin no more work, and do not wait for the current work, because a codec can take many seconds."""
         with self._wake:
             self._turns.clear()
             self._stopping = True

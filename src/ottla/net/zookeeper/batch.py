@@ -17,7 +17,7 @@ Ask = Callable[[], ZooKeeperAnswer]
 
 
 class RequestBatch:
-    """Some requests, and the callback that waits until few enough of them are unanswered."""
+    """Some requests, with a callback that resumes when few enough of them are unanswered."""
 
     def __init__(self, asks: Sequence[Ask]) -> None:
         self._asks = asks

@@ -1,7 +1,7 @@
 """A kazoo client for brokers. It uses no threads for callbacks, and the timeout to which the server agreed.
 
 The client sends all waiting requests in one write, and reads all available answers at once. Kazoo itself makes some thirty system
-calls per request. Paths are unknown here.
+calls per request.
 """
 
 from __future__ import annotations
@@ -45,10 +45,7 @@ HEAD, LENGTH = Struct("!iii"), Struct("!i")
 
 MOST_XID = 0x7FFFFFFF
 PROBE_XID = 1
-"""The number of the probe request.
-
-Another request can have this number, too, because answers are assigned by their order.
-"""
+"""The number of the probe request. Other requests can have it too, because answers are assigned in order."""
 
 WAKINGS = 64
 SENT_AT_ONCE = RECEIVED_AT_ONCE = 1 << 16
@@ -87,10 +84,7 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
     """The received bytes. The first `_taken` of them are processed."""
     _taken = 0
     _heard_s = 0.0
-    """The time, in s, of the last input.
-
-    If no answer was awaited, it is the time of the last sent request.
-    """
+    """The time, in s, of the last input; without an awaited answer, of the last sent request."""
 
     def __init__(self, *of: Any, **options: Any) -> None:
         super().__init__(*of, **options)
@@ -157,10 +151,7 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
         return said
 
     def _has_more(self) -> bool:
-        """Return whether the next message has arrived completely.
-
-        For TLS data that is not decrypted yet, its beginning is enough.
-        """
+        """Return whether the next message has arrived. For TLS data that is not decrypted yet, its beginning is enough."""
         left = len(self._received) - self._taken
         if left >= LENGTH.size and left >= LENGTH.size + LENGTH.unpack_from(self._received, self._taken)[0]:
             return True

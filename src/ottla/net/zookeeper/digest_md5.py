@@ -1,7 +1,6 @@
-"""The client's side of DIGEST-MD5 (RFC 2831), ZooKeeper's mechanism for user names and passwords. It opens no connections.
+"""The client's side of DIGEST-MD5 (RFC 2831), ZooKeeper's mechanism for user names and passwords.
 
-ZooKeeper uses the mechanism without a protection layer, and always for the same service and host name, whatever the server's name
-is.
+ZooKeeper uses no protection layer, and the same service and host name for every server.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _PAIR = re.compile(r'([a-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^",\s]*))')
 
 
 class DigestMd5:
-    """One login. `step` answers a challenge. The first answer precedes any challenge."""
+    """One login. `step` answers a challenge, and the first answer needs none."""
 
     def __init__(self, username: str, password: str) -> None:
         self._username = username

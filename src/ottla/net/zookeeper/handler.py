@@ -1,7 +1,6 @@
 """The handler of kazoo's events. It runs callbacks at once on the connection's thread, in the server's order.
 
-Kazoo's own handler has two more threads, one for watches and one for answers. They lose the server's order, and each answer needs a
-lock. Paths are unknown here.
+Kazoo's own handler has two more threads, for watches and for answers. They lose the server's order, and each answer needs a lock.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ Ready = tuple[list[Any], list[Any], list[Any]]
 class ZooKeeperAnswer:
     """The answer to one request: `value`, or `error`. `asked_ms` is a monotonic time before the request was sent.
 
-    `told` is the callback for the answer, which is called on the broker's thread. The sender must set it before it lets other code
-    run on that thread.
+    `told` is called with this object on the broker's thread. The sender must set it before other code runs on that thread.
     """
 
     __slots__ = ("_hand_over", "asked_ms", "error", "told", "value")

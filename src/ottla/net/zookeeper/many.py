@@ -1,6 +1,6 @@
 """One ZooKeeper request that reads many entries (multiRead, since 3.6), because most of a server's work is per request.
 
-The module uses kazoo's request interface and the wire format. Paths are unknown here. These requests set no watches.
+These requests set no watches.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from kazoo.protocol.serialization import GetChildren, GetData, stat_struct
 from ottla.ports import Entry
 
 PATHS_AT_ONCE = 128
-"""The limit on the paths in one request.
+"""The most paths in one request. They take 40 KB of a server's limit of 1 MB (jute.maxbuffer).
 
-The paths take 40 KB of a server's limit of 1 MB (jute.maxbuffer). The answer contains one value for each path.
+The answer contains one value for each path.
 """
 
 STEP = Struct("!i?i")
-"""The header of each read and each result, and the end mark. Its fields are type, end flag and error."""
+"""The header of each read and each result, also used as the end mark: type, end flag and error."""
 
 END = STEP.pack(-1, True, -1)
 FAILED = -1
-"""The type of a result that is an error. The error's code follows the header once more."""
+"""The type of a result that is an error, whose code follows the header once more."""
 
 INT = Struct("!i")
 UNWATCHED = b"\0"
@@ -37,7 +37,7 @@ Read = Entry | list[str] | Exception
 class ReadMany:
     """A request in kazoo's interface. `kind` is `GetData.type` or `GetChildren.type`.
 
-    A request without paths only probes whether the server supports such requests.
+    Without paths, it only probes whether the server supports such requests.
     """
 
     type: Final = 22

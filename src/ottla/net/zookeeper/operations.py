@@ -54,7 +54,7 @@ def operations(changes: Sequence[Change | Condition], there: There) -> Iterator[
 def _checks(condition: Condition) -> Iterator[Operated]:
     """Yield the operations of a condition.
 
-    ZooKeeper cannot check that an entry does not exist. The entry is therefore created, and deleted at once.
+    ZooKeeper cannot check that an entry does not exist, so the entry is created, and deleted at once.
     """
     if condition.version == NEW:
         yield Operated("create", condition.path, condition)

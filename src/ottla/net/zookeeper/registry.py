@@ -1,7 +1,4 @@
-"""ZooKeeper as the shared registry: pipelined reads, and commits as transactions.
-
-It handles kazoo's errors; the meaning of entries is unknown here.
-"""
+"""ZooKeeper as the shared registry: pipelined reads, and commits as transactions."""
 
 from __future__ import annotations
 
@@ -46,10 +43,7 @@ Reads = list[Any]
 """Types of lists. They are defined here because `list` is a method within the class."""
 
 MOST_BYTES = 1_000_000
-"""The size limit of one transaction, in bytes.
-
-A server closes a connection that sends more than jute.maxbuffer, 1 048 575 bytes.
-"""
+"""The size limit of one transaction, in bytes. A server cuts connections at jute.maxbuffer, 1 048 575 bytes."""
 
 MOST_RACES = 20
 
@@ -166,10 +160,7 @@ class ZooKeeperRegistry:
         return below
 
     def _lightened(self, wanted: Operations) -> Steps[Operations]:
-        """Remove the entries below removed ones in separate requests, because one transaction would be too large.
-
-        Return the other operations, which are still to be done.
-        """
+        """Delete the entries below removed ones in separate requests, because there can be many. Return the other operations."""
         below = [one for one in wanted if one.kind == "delete" and one.path != one.of.path]
         rest = [one for one in wanted if one.kind != "delete" or one.path == one.of.path]
         if sum(operation.size for operation in rest) > MOST_BYTES:

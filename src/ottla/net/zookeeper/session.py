@@ -1,7 +1,4 @@
-"""A broker's ZooKeeper session: its beginning, heartbeats and renewal, its requests, and the calls of its watches.
-
-The module uses kazoo and threads. The meaning of entries, and commits, are unknown here.
-"""
+"""A broker's ZooKeeper session: its beginning, heartbeats and renewal, its requests, and the calls of its watches."""
 
 from __future__ import annotations
 
@@ -58,7 +55,7 @@ class ZooKeeperSession:
     """The ZooKeeper sessions of this broker, one after another.
 
     All methods but `close` run on the broker's thread, on which `post` schedules calls. With `are_secured`, only this broker's
-    login can change the entries that it creates, and read the secret ones.
+    login may change the entries that it creates, and read the secret ones.
     """
 
     def __init__(
@@ -68,7 +65,7 @@ class ZooKeeperSession:
         self.timeout_ms = access.timeout_ms
         """The session timeout in ms: the requested one, then the one to which the server agreed."""
         self.lives_until_ms = 0
-        """The monotonic time, in ms, before which the session cannot expire: the last answered request's time plus the timeout."""
+        """The monotonic time, in ms, before which the session cannot expire: that of the last answered request plus the timeout."""
         self.is_login_refused = False
         self.root = access.address.chroot
         self._access = access
@@ -164,7 +161,7 @@ class ZooKeeperSession:
         return answer
 
     def make(self, at: str) -> ZooKeeperAnswer:
-        """Create an entry without a value. `at` is a path on the server: `root`, a parent of it, or a path below it."""
+        """Create an entry without a value. `at` is a path on the server, in or above the chroot."""
         transaction = self.client.transaction()
         transaction.create(at, b"", self._rights(at.removeprefix(self.root)))
         unset_if_empty(transaction)
@@ -242,9 +239,9 @@ class ZooKeeperSession:
             self._next_beat = self._loop.call_later(self.timeout_ms / HEARTBEATS / 1000, self._beat)
 
     def _beaten(self, answer: ZooKeeperAnswer) -> None:
-        """Handle the first answer on a connection.
+        """Handle the first answer on a connection, which proves that the server accepted the login.
 
-        The answer proves that the server has accepted the login. Kazoo reports a connection before the login.
+        Kazoo reports a connection before the login.
         """
         if answer.error is not None or self._is_reached:
             return
@@ -275,10 +272,7 @@ class ZooKeeperSession:
 
 
 def unset_if_empty(transaction: TransactionRequest) -> None:
-    """Remove the value of the transaction's last operation if it is empty bytes.
-
-    Kafka takes empty bytes for damaged JSON, and exits.
-    """
+    """Remove the value of the transaction's last operation if it is empty, because Kafka exits at an empty JSON value."""
     last = transaction.operations[-1]
     if not last.data:
         transaction.operations[-1] = last._replace(data=None)

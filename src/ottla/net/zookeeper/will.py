@@ -1,7 +1,7 @@
 """The end of a broker's ZooKeeper session after the broker was killed. It comes at once, so that partitions get new leaders.
 
 ZooKeeper itself waits for the session's timeout, because a silent client can be alive. A process beside the broker (the executor)
-can end the session earlier: its standard input ends with the broker, in whatever way the broker ends.
+ends the session earlier: its standard input ends with the broker, however the broker ends.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ while IFS= read -r line; do session=$line; done
 """
 """The shell script that waits for the end of its input. For the broker's lifetime, a shell takes a tenth of Python's memory.
 
-The script ignores signals that are meant for the broker, because the broker then ends its session itself. The last whole line is
-used. An empty line means that no session is to be ended. Other users cannot see the lines, because they are not process arguments.
+The script ignores signals that are meant for the broker, which then ends its session itself. The last whole line counts; an empty
+line means that no session is to be ended. Other users cannot see the lines, because they are not process arguments.
 """
 EXECUTOR: Final = ("/bin/sh", "-c", WAITING, "will", sys.executable, "-m", "ottla.net.zookeeper.executor")
 

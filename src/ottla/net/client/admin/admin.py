@@ -83,11 +83,10 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._background.run(self._async.describe_cluster())
 
     def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
-        """Delete records (KIP-107).
+        """Delete records (KIP-107), and return the new first offsets.
 
-        `before` maps each (topic, partition) to the offset before which all records are deleted; -1 deletes all.
-
-        Return the new first offsets. Raises `OffsetOutOfRange` for an offset beyond the high watermark, and `UnknownTopic`.
+        `before` maps each (topic, partition) to the offset before which all records are deleted; -1 deletes all. Raises
+        `OffsetOutOfRange` for an offset beyond the high watermark, and `UnknownTopic`.
         """
         return self._background.run(self._async.delete_records(before))
 
@@ -156,9 +155,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._background.run(self._async.list_group_offsets(group_id))
 
     def alter_group_offsets(self, group_id: str, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
-        """Commit offsets, by (topic, partition), for a group without members.
-
-        The group's consumers will continue from these offsets.
+        """Commit offsets, by (topic, partition), for a group without members, whose consumers then continue from them.
 
         Raises `BrokerError` (UNKNOWN_MEMBER_ID) for a group that has members.
         """
@@ -286,10 +283,9 @@ class Admin(BlockingClient[AsyncAdmin]):
     ) -> None:
         """Set features to levels, either all of them or none (KIP-584).
 
-        `downgrade` permits lower levels; level 0 disables a feature.
-
-        An `unsafe` downgrade can lose metadata that the lower level cannot express. With `validate_only`, nothing changes. Raises
-        `BrokerError` (INVALID_UPDATE_VERSION) for a level that the broker refuses.
+        `downgrade` permits lower levels; level 0 disables a feature. An `unsafe` downgrade can lose metadata that the lower level
+        cannot express. With `validate_only`, nothing changes. Raises `BrokerError` (INVALID_UPDATE_VERSION) for a level that the
+        broker refuses.
         """
         self._background.run(self._async.update_features(levels, downgrade=downgrade, unsafe=unsafe, validate_only=validate_only))
 

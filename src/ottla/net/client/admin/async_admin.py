@@ -180,11 +180,10 @@ class AsyncAdmin:
         return ClusterDescription(found.cluster_id, found.controller_id, sorted(found.nodes.values()))
 
     async def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
-        """Delete records (KIP-107).
+        """Delete records (KIP-107), and return the new first offsets.
 
-        `before` maps each (topic, partition) to the offset before which all records are deleted; -1 deletes all.
-
-        Return the new first offsets. Raises `OffsetOutOfRange` for an offset beyond the high watermark, and `UnknownTopic`.
+        `before` maps each (topic, partition) to the offset before which all records are deleted; -1 deletes all. Raises
+        `OffsetOutOfRange` for an offset beyond the high watermark, and `UnknownTopic`.
         """
         wanted = arguments.by_place("before", before, admin.checked_offset)
         request = partial(admin.delete_records_request, timeout_ms=self._settings.request_timeout_ms)
@@ -300,9 +299,7 @@ class AsyncAdmin:
         return await self._ask_coordinator(group_id, fetch_offsets_request(group_id, None), read)
 
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
-        """Commit offsets, by (topic, partition), for a group without members.
-
-        The group's consumers will continue from these offsets.
+        """Commit offsets, by (topic, partition), for a group without members, whose consumers then continue from them.
 
         Raises `BrokerError` (UNKNOWN_MEMBER_ID) for a group that has members.
         """
@@ -448,10 +445,9 @@ class AsyncAdmin:
     ) -> None:
         """Set features to levels, either all of them or none (KIP-584).
 
-        `downgrade` permits lower levels; level 0 disables a feature.
-
-        An `unsafe` downgrade can lose metadata that the lower level cannot express. With `validate_only`, nothing changes. Raises
-        `BrokerError` (INVALID_UPDATE_VERSION) for a level that the broker refuses.
+        `downgrade` permits lower levels; level 0 disables a feature. An `unsafe` downgrade can lose metadata that the lower level
+        cannot express. With `validate_only`, nothing changes. Raises `BrokerError` (INVALID_UPDATE_VERSION) for a level that the
+        broker refuses.
         """
         kind = UPGRADE if not downgrade else UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE
         request = update_features_request(levels, kind, self._settings.request_timeout_ms, validate_only=validate_only)

@@ -116,7 +116,7 @@ async def aborted(
 async def hanging(cluster: ClusterLinks, topics: Iterable[str] | None, min_open_ms: int) -> list[HangingTransaction]:
     """Return the hanging transactions of `topics` (None: of all) that have been open for at least `min_open_ms`.
 
-    A transaction can end between two requests. Therefore the transactions found are checked a second time.
+    Each is checked twice, because a transaction can end between two requests.
     """
     names = None if topics is None else sorted(set(topics))
 

@@ -122,7 +122,7 @@ class AsyncConsumer:
     async def subscribe(self, *topics: str, pattern: str | None = None) -> None:
         """Read these topics from now on.
 
-        With `pattern`, a regular expression, read all topics whose whole name matches, new ones included.
+        With `pattern`, a regular expression, read all topics whose whole name matches, new ones too.
 
         If the group has refused this consumer, this call makes it join again. If brokers do not answer, the subscription stays
         unchanged. Raises `KafkaError`.
@@ -252,7 +252,7 @@ class AsyncConsumer:
             log.info("%s: this consumer %s %s", group, what, arguments.listed(partitions))
 
     async def _call(self, listener: Listener | None, partitions: list[TopicPartition]) -> None:
-        """Call a rebalance callback, unless the consumer has failed. A callback's own exception makes it fail, too."""
+        """Call a rebalance callback, unless the consumer has failed. The exception of a callback ends the consumer."""
         if self._tasks.broken:
             return
         told = listener(partitions) if listener is not None else None
@@ -260,10 +260,7 @@ class AsyncConsumer:
             await told
 
     def _fail(self, error: KafkaError) -> None:
-        """Store the error by which the group refused this consumer.
-
-        Every poll raises the error until the consumer subscribes again.
-        """
+        """Store the error by which the group refused this consumer. Every poll raises it until the consumer subscribes again."""
         log.warning("group %s: this consumer left the group until it subscribes again: %s", self._settings.group_id, error)
         self._error = error
         self._reader.nudge()
@@ -307,10 +304,7 @@ class AsyncConsumer:
     # --- records
 
     async def _next_cursor(self, timeout_ms: int | None) -> Cursor | None:
-        """Return the cursor of the next records, or None after `timeout_ms`.
-
-        All records handed out before this call count as processed.
-        """
+        """Return the cursor of the next records, or None after `timeout_ms`. All records of earlier cursors count as processed."""
         timeout_ms = arguments.timeout("timeout_ms", timeout_ms)
         self._progress.settle()
         self._settled.set()

@@ -42,7 +42,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
     def subscribe(self, *topics: str, pattern: str | None = None) -> None:
         """Read these topics from now on.
 
-        With `pattern`, a regular expression, read all topics whose whole name matches, new ones included.
+        With `pattern`, a regular expression, read all topics whose whole name matches, new ones too.
 
         If the group has refused this consumer, this call makes it join again. If brokers do not answer, the subscription stays
         unchanged. Raises `KafkaError`.

@@ -52,7 +52,7 @@ class FetchDriver:
         self._waiter: asyncio.Future[None] | None = None
 
     async def next_chunk(self, timeout_ms: int | None) -> Chunk | None:
-        """Return the next chunk. Return None after `timeout_ms`, or after `nudge` if there is no chunk.
+        """Return the next chunk. Return None after `timeout_ms`, or if `nudge` is called while there is no chunk.
 
         Raises the `KafkaError` of a partition that cannot be fetched.
         """
@@ -70,7 +70,7 @@ class FetchDriver:
         return self._take()
 
     def more(self) -> Chunk | None:
-        """Return the next chunk if it is buffered, to add to records in hand. Only `next_chunk` raises errors."""
+        """Return the next chunk if it is buffered, to add to records in hand. Errors are left to `next_chunk`."""
         try:
             return self.fetcher.take_more()
         finally:
@@ -133,7 +133,7 @@ class FetchDriver:
     async def _reset(self, wanted: Mapping[TopicPartition, int]) -> None:
         """Find the positions of partitions that have none, and set each as soon as it is found.
 
-        The next poll raises the error of a lookup that failed.
+        The next poll raises the error of a failed lookup.
         """
 
         def heard(where: TopicPartition, offset: OffsetAndTimestamp) -> None:
@@ -164,9 +164,9 @@ class FetchDriver:
     async def offsets(
         self, wanted: Mapping[TopicPartition, int], heard: Callable[[TopicPartition, OffsetAndTimestamp], None] = lambda *_: None
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return offsets by timestamp; retry while leaders move. Raises `KafkaError`.
+        """Return offsets by timestamp; retry while leaders move. `heard` is called with each offset as soon as it is found.
 
-        `heard` is called with each offset as soon as it is found.
+        Raises `KafkaError`.
         """
         settings = self._settings
 

@@ -79,7 +79,7 @@ class MembershipDriver:
             self._changed.set()
 
     async def lapse(self) -> None:
-        """Do nothing. In the classic protocol, the coordinator itself refuses requests of a member that was late."""
+        """Do nothing, because in the classic protocol the coordinator refuses requests of a member that was late."""
 
     async def _run(self) -> None:
         try:
@@ -99,7 +99,7 @@ class MembershipDriver:
             self._failed(error)
 
     async def _try(self, step: Step) -> None:
-        """Take a step. If brokers do not answer in time, the member joins again."""
+        """Take a step of the state machine. If brokers do not answer in time, join again."""
         try:
             await self._do(step)
         except KafkaError as error:
@@ -133,10 +133,7 @@ class MembershipDriver:
             self.machine.revoked(step.partitions)
 
     async def _until_free(self, partitions: list[TopicPartition]) -> None:
-        """Wait until the user has processed the records in hand, at most for `max_poll_interval_ms`.
-
-        Send heartbeats during the wait.
-        """
+        """Wait, and send heartbeats, until the user has processed the records in hand, for at most `max_poll_interval_ms`."""
         beat = self.machine.heartbeat()
         while not await self._free(partitions, self._settings.heartbeat_interval_ms) and not self._user_is_late():
             try:
@@ -198,7 +195,7 @@ class MembershipDriver:
             self._coordinator.check(code, context)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the committed offsets of these partitions, without partitions that have none."""
+        """Return the committed offsets of these partitions. Omit partitions without one."""
         wanted = list(partitions)
         return await self._cluster.retried(lambda: self._committed(wanted)) if wanted else {}
 

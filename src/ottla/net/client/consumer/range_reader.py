@@ -1,8 +1,8 @@
 """The reader of one range of one partition. It returns whole batches as the broker stores them, and fetches ahead of its caller.
 
 Records stay encoded for `records.batches.columns`. There is no fetch session, because a range is read once and soon. A fetch
-requests about as many bytes as the rest of the range has. So the readers of all ranges of a partition together fetch little more
-than the partition.
+requests about as many bytes as the rest of the range has, so that the readers of all ranges together fetch little more than the
+partition.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ FIRST_FETCH_BYTES = 256 * 1024
 """The size of a fetch, in bytes, while the size of records is unknown."""
 LEAST_FETCH_BYTES = 32 * 1024
 LOOKS = 3
-"""The number of consecutive lookups that must miss a topic before it counts as deleted. A starting broker can lack it at first."""
+"""The number of consecutive lookups without a topic after which it counts as deleted. A starting broker can lack it at first."""
 
 
 class FetchAhead(NamedTuple):
-    """A fetch in flight. Its timeout begins only when a caller waits for the answer, because the loop does not run before."""
+    """A fetch in flight. Its timeout begins when a caller waits for the answer, because the loop does not run before."""
 
     link: Link
     answer: asyncio.Future[AnswerBody]
 
 
 class RangeReader:
-    """A reader from offset `start` up to, not including, `end`. It skips offsets without records, as compaction leaves them."""
+    """A reader from offset `start` up to `end`, which is excluded. It skips offsets that compaction has removed."""
 
     def __init__(self, settings: ConsumerSettings, where: TopicPartition, start: int, end: int) -> None:
         self._settings = settings
@@ -98,19 +98,13 @@ class RangeReader:
         return seen.pieces
 
     async def _fetch(self) -> FetchedPartition | None:
-        """Return the partition's part of an answer.
-
-        Return None if the broker sent an empty answer because it throttles this client (KIP-219).
-        """
+        """Return the partition's part of an answer; None if a throttle of this client made the answer empty (KIP-219)."""
         ahead, self._ahead = self._ahead, None
         link, answer = ahead or self._ask(await self._cluster.link(await self._leader()))
         return self._read(await link.answer(answer, self._settings.request_timeout_ms), link.version(FETCH))
 
     async def _leader(self) -> int:
-        """Return the leader's node id.
-
-        After `LOOKS` lookups that missed the topic, the topic is deleted: the error is not retriable then.
-        """
+        """Return the leader's node id. After `LOOKS` lookups without the topic, raise an error that is not retriable."""
         try:
             node_id = await self._cluster.leader(self._where)
         except UnknownTopic as error:
@@ -139,10 +133,7 @@ class RangeReader:
         return replace(self._limits, max_partition_fetch_bytes=min(self._limits.max_partition_fetch_bytes, wanted))
 
     def _ask_ahead(self) -> None:
-        """Request the next answer while the caller reads this one.
-
-        An error is ignored, because the fetch is sent again when the caller needs the answer.
-        """
+        """Request the next answer while the caller reads this one. Ignore an error, because the fetch is then sent again."""
         with suppress(KafkaError):
             self._ahead = self._ask(self._link)
 

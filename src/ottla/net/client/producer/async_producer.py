@@ -102,7 +102,7 @@ class AsyncProducer:
     async def begin_transaction(self) -> None:
         """Begin a transaction: it contains all records sent until it ends.
 
-        Raises `TransactionError`, and what `init_transactions` raises.
+        Raises `TransactionError`, and the exceptions of `init_transactions`.
         """
         await self._driver.transactions.begin()
 
@@ -125,8 +125,8 @@ class AsyncProducer:
     async def transaction(self) -> AsyncIterator[None]:
         """Return an async context manager that begins a transaction, commits it at the end, and aborts it after an exception.
 
-        Raises what `begin_transaction` and `commit_transaction` raise. A transaction that cannot be committed is aborted before the
-        exception is raised.
+        Raises the exceptions of `begin_transaction` and `commit_transaction`. A transaction that cannot be committed is aborted
+        before the exception is raised.
         """
         await self.begin_transaction()
         try:

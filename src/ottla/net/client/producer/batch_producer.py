@@ -49,7 +49,7 @@ class BatchProducer:
     async def partition_count(self, topic: str) -> int:
         """Return the number of partitions of a topic. A missing topic is created if brokers create topics automatically.
 
-        Metadata is requested again after `metadata_max_age_ms`, because the topic can get more partitions.
+        Metadata is requested again after `metadata_max_age_ms`, because the number can grow.
         """
         await self._cluster.ensure([topic], create=True)
         asked_ms = self._asked_ms.setdefault(topic, now_ms())
@@ -72,10 +72,7 @@ class BatchProducer:
         self._raise_error()
 
     async def flush(self) -> list[RecordMetadata]:
-        """Wait until every batch is acknowledged. Return the position of each batch since the last flush.
-
-        Raises the first error of a batch.
-        """
+        """Wait until every batch is acknowledged, and return the positions of all since the last flush. Raises the first error."""
         while not self._sender.machine.idle:
             await self._progress()
         self._raise_error()
@@ -83,7 +80,7 @@ class BatchProducer:
         return written
 
     async def _progress(self) -> None:
-        """Return when one more batch is done."""
+        """Wait until one more batch is done."""
         self._settled.clear()
         await self._settled.wait()
         self._tasks.check()
@@ -99,7 +96,7 @@ class BatchProducer:
         self._settled.set()
 
     def _fail(self, error: KafkaError) -> None:
-        """Wake the waiting calls after a background task failed, so that they raise its error."""
+        """Wake waiting calls, so that they raise the error of a background task."""
         self._settled.set()
 
     def _raise_error(self) -> None:

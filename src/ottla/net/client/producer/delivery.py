@@ -14,7 +14,7 @@ from ottla.client.types import RecordMetadata
 
 
 def arrival(batch: PendingBatch) -> asyncio.Future[None]:
-    """Return a future of the running loop that is done once `batch` is done, on whichever thread."""
+    """Return a future of the running loop that is done once `batch` is done. Any thread can finish the batch."""
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
     arrived: asyncio.Future[None] = loop.create_future()
 
@@ -34,7 +34,7 @@ def arrival(batch: PendingBatch) -> asyncio.Future[None]:
 
 
 class Delivery:
-    """A record that is being sent. `index` is its position in its batch; 0 means that the record has opened the batch."""
+    """A record that is being sent. `index` is its position in its batch, and 0 for the record that opened the batch."""
 
     __slots__ = ("_batch", "index")
 
@@ -61,10 +61,7 @@ class Delivery:
         return self._batch.outcome(self.index)
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Call `callback(delivery)` once the record is written or has failed.
-
-        The call is made on the client's thread, or at once if the record is done already.
-        """
+        """Call `callback(delivery)` once the record is written or has failed, on the client's thread or at once."""
         left = [callback]
 
         def once() -> None:

@@ -1,8 +1,8 @@
 """The driver of a producer's accumulator and sender over a cluster, shared by `AsyncProducer` and `Producer`.
 
 `append` can run on any thread, because users of the blocking producer call it on theirs. It shares the accumulator, the counts of
-failed records and the metadata with the event loop. The first two have locks; metadata is replaced and never resized. Only the loop
-uses all other state.
+failed records and the metadata with the event loop. Accumulator and counts have locks; metadata is replaced and never resized. Only
+the loop uses all other state.
 """
 
 from __future__ import annotations
@@ -197,10 +197,7 @@ class ProduceDriver:
             self._tell_of_room()
 
     def _note_loss(self, batch: PendingBatch, error: KafkaError) -> None:
-        """Count the records of a batch that is about to fail.
-
-        A transactional batch is not counted, because the commit of its transaction raises the error.
-        """
+        """Count the records of a failing batch, except in a transaction, whose commit raises the error."""
         if self._machine is not None:
             return
         self._losses.add(batch, error)
@@ -300,7 +297,7 @@ class ProduceDriver:
             )
 
     def _give_up(self, error: KafkaError) -> None:
-        """Stop sending and accepting records. Unfinished batches fail with `error`, and waiting calls raise an exception."""
+        """Stop sending and accepting records. Unfinished batches fail with `error`, and waiting calls return or raise."""
         self._sender.stop()
         self._closed = True
         self.accumulator.end(self._raise_closed)

@@ -50,7 +50,7 @@ class Producer(BlockingProducer):
     def begin_transaction(self) -> None:
         """Begin a transaction: it contains all records sent until it ends.
 
-        Raises `TransactionError`, and what `init_transactions` raises.
+        Raises `TransactionError`, and the exceptions of `init_transactions`.
         """
         self._background.run(self._async.begin_transaction())
 
@@ -73,8 +73,8 @@ class Producer(BlockingProducer):
     def transaction(self) -> Iterator[None]:
         """Return a context manager that begins a transaction, commits it at the end, and aborts it after an exception.
 
-        Raises what `begin_transaction` and `commit_transaction` raise. A transaction that cannot be committed is aborted before the
-        exception is raised.
+        Raises the exceptions of `begin_transaction` and `commit_transaction`. A transaction that cannot be committed is aborted
+        before the exception is raised.
         """
         self.begin_transaction()
         try:

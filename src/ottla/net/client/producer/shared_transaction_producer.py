@@ -1,4 +1,4 @@
-"""A producer of encoded batches in transactions that another process ends, for one task of many that write a batch together.
+"""A producer of encoded batches in transactions that another process ends, for one of many tasks that write a batch together.
 
 The producer begins a transaction and writes into it. `ottla.once` decides which process ends the transaction.
 """
@@ -60,7 +60,7 @@ class HandingProducer(BatchProducer):
         self._partitions.clear()
 
     async def send(self, batches: Iterable[tuple[TopicPartition, bytearray]]) -> None:
-        """Send batches as `BatchProducer.send` does."""
+        """Send batches in the transaction, as `BatchProducer.send` does without one."""
         batches = list(batches)
         self._partitions.update(where for where, _ in batches)
         await super().send(batches)
@@ -77,7 +77,7 @@ class HandingProducer(BatchProducer):
         return identity, tuple(sorted(self._partitions))
 
     def take_back(self, identity: Identity) -> None:
-        """Continue under this identity, after another process has ended the transaction."""
+        """Continue under the identity that the coordinator returned when another process ended the transaction."""
         self._machine.taken_back(identity)
         self._sender.machine.restart(identity)
 

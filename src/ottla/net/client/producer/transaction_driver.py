@@ -1,6 +1,6 @@
 """The driver of a producer's transactions over a cluster. It sends the requests of the state machine to coordinators, and retries.
 
-`ottla.client.producer.transactions` decides what errors mean. Another driver sends the batches.
+`ottla.client.producer.transactions` interprets errors. Another driver sends the batches.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ log = logging.getLogger("ottla.client")
 class TransactionDriver:
     """A driver of transactions.
 
-    `flush` writes all records, `drop` discards unsent ones, and `pump` sends the batches that are ready.
-
-    `begins_with` is called with each new identity.
+    `flush` writes all records, `drop` discards unsent ones, and `pump` sends the batches that are ready. `begins_with` is called
+    with each new identity.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class TransactionDriver:
         self._groups: dict[str, Coordinator] = {}
         self._adding: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
-        """Held during each step of a transaction, so that steps requested by several threads run one after the other."""
+        """The lock of each step of a transaction, so that steps of several threads run one after the other."""
         machine.when_failed = self._log_failure
 
     def _log_failure(self, error: TransactionError) -> None:
@@ -78,10 +77,7 @@ class TransactionDriver:
     # --- begins
 
     async def initialize(self) -> None:
-        """Request a producer id and an epoch, unless there are some already.
-
-        Brokers fence older producers with the transactional id.
-        """
+        """Request a producer id and an epoch, unless there are some. This fences older producers with the transactional id."""
         async with self._turn:
             self._machine.check_alive()
             if self._machine.identity is None:
@@ -116,7 +112,7 @@ class TransactionDriver:
     # --- partitions and offsets
 
     def add_wanted(self) -> None:
-        """Add the partitions whose batches wait for it to the transaction, by requests to the coordinator in the background."""
+        """Add the partitions with waiting batches to the transaction, by background requests to the coordinator."""
         if self._machine.wanted and self._machine.stop is None and (self._adding is None or self._adding.done()):
             self._adding = self._tasks.spawn(self._add())
 
@@ -189,7 +185,7 @@ class TransactionDriver:
     async def commit(self) -> None:
         """Write all records, and commit. Raises `TransactionAbortable`, `TransactionFailed`.
 
-        After any other error, it is unknown whether the transaction was committed: call again.
+        After any other error, it is unknown whether the transaction was committed, so call this again.
         """
         async with self._turn:
             self._machine.commit()
@@ -209,9 +205,9 @@ class TransactionDriver:
             await self._end()
 
     async def _make_sure(self) -> None:
-        """Add partitions or the group again, if it is unknown whether the coordinator has begun the transaction.
+        """Add partitions or the group again, if the coordinator has possibly not begun the transaction.
 
-        A coordinator that has only ended the previous transaction refuses an abort, as if a fenced producer had sent it.
+        A coordinator that has just ended the previous transaction would refuse an abort like that of a fenced producer.
         """
         if (unsure := self._machine.unsure) is None:
             return
@@ -248,7 +244,7 @@ class TransactionDriver:
             self._coordinator.check(answer.error_code, self._about("Ending a transaction"))
 
     def _judged(self, error: KafkaError) -> KafkaError:
-        """Return the error to raise. A retriable error stays unchanged; any other becomes the transaction error that it causes."""
+        """Return a retriable error unchanged. Return the transaction error that any other error causes."""
         return error if error.retriable else self._machine.refused(error, by_coordinator=True)
 
     def _identity(self) -> Identity:
