@@ -72,7 +72,7 @@ MISSED = PlantedWorld(faults=FaultsPlan(storms=True))
 LOOKED_AT = {"in sync have all", "the newest decides", "epochs grow", "leads as a member"}
 """What is looked at as it happens. All else has to be found by what comes of it alone."""
 
-SETTLED = TransactionMarkers._settled
+SETTLED = TransactionMarkers._record_result
 LED = LeaderAndIsr.led
 FOLLOWER_FETCHED = Replica.follower_fetched
 SHRINK = LeaderState.shrink

@@ -88,14 +88,14 @@ class Street:
         assigned = Assigned(node_id, epoch, (node_id, *in_sync), epoch, (node_id, *followers))
         partition.lead(assigned, self.world.clock.now())
         self.tell(layout.state_path(name, index), layout.state_json(1, node_id, partition.leader_epoch, (node_id,)))
-        self.machines[node_id].broker.moves.leads(partition)
+        self.machines[node_id].broker.moves.on_election(partition)
 
     def unlead(self, name: str, index: int) -> None:
         """Have nobody lead a partition."""
         node_id, partition = self.found(name, index)
         partition.stop()
         self.tell(layout.state_path(name, index), layout.state_json(1, -1, partition.leader_epoch + 1, (node_id,)))
-        self.machines[node_id].broker.moves.leads_no_more(partition)
+        self.machines[node_id].broker.moves.on_resignation(partition)
 
     def found(self, name: str, index: int) -> tuple[int, Replica]:
         """The broker that holds a partition, and the partition."""

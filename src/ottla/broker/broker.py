@@ -450,7 +450,7 @@ class BrokerMachine:
     def settle(self, now: Now) -> None:
         """Finish a batch of requests: start the syncs that they need, and evaluate the delayed operations that they woke."""
         if self.groups.coordinators.gathering:
-            self.groups.coordinators.settle(now)
+            self.groups.coordinators.append_gathered(now)
         self.purgatory.settle(now)
         self.partitions.syncs.start()
 
@@ -473,7 +473,7 @@ class BrokerMachine:
     def _changed(self, partition: Partition) -> None:
         if partition.offline is not None:
             self.all_topics.turned()
-            self.moves.leads_no_more(partition)
+            self.moves.on_resignation(partition)
         self.purgatory.wake(partition.key)
         self.fetch_sessions.changed(partition.key)
 

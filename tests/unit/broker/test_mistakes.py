@@ -131,12 +131,12 @@ def of_a_promise_made_bytes(machine: Machine, patch: pytest.MonkeyPatch) -> Dela
 def of_a_promise_not_made(machine: Machine, patch: pytest.MonkeyPatch) -> DelayedReply:
     """The offset is committed, and no answer can be made of that."""
     machine.ask(FIND_COORDINATOR, 0, request(FIND_COORDINATOR, 0, key="g"))
-    ask_one = Coordinators.ask_one
+    ask_one = Coordinators.request
 
     def mistaken_end(rooms: Any, key: str, body: object, asked: Any, finish: object, **more: Any) -> Any:
         return ask_one(rooms, key, body, asked, mistaken, **more)
 
-    patch.setattr(Coordinators, "ask_one", mistaken_end)
+    patch.setattr(Coordinators, "request", mistaken_end)
     offset = {"partition_index": 0, "committed_offset": 5, "committed_metadata": ""}
     body = request(OFFSET_COMMIT, 8, group_id="g", topics=[{"name": "t", "partitions": [offset]}])
     pending = begun(machine, OFFSET_COMMIT, 8, body)

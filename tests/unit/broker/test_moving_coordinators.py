@@ -50,12 +50,12 @@ class Moving:
         partition = self.partition(name)
         partition.role = Role.LEADER
         partition.leader_epoch += 1
-        self.moves.leads(partition)
+        self.moves.on_election(partition)
 
     def lead_no_more(self, name: str) -> None:
         partition = self.partition(name)
         partition.role = Role.FOLLOWER
-        self.moves.leads_no_more(partition)
+        self.moves.on_resignation(partition)
 
     def load(self) -> None:
         while self.counters.loading_error:
@@ -75,7 +75,7 @@ class Moving:
         shard = self.counters.of(self.partition(body.name))
         if shard is None:
             return [Counted(-1, self.counters._absence(partition_of(body.name, 3)))]
-        shard.ask(body, answers.append, self.machine.clock.now())
+        shard.request(body, answers.append, self.machine.clock.now())
         self.machine.settle()
         return answers
 

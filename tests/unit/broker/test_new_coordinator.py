@@ -43,7 +43,7 @@ class Counting:
             answers.append(answer)
             return Close("a toy has no message")
 
-        reply = self.counters.ask_one(body.name, body, self._request(), finish)
+        reply = self.counters.request(body.name, body, self._request(), finish)
         if isinstance(reply, DelayedReply):
             reply.encode_with(lambda ready: None)
         return answers
@@ -52,7 +52,7 @@ class Counting:
         def finish(answer: Counted) -> Ready:
             return Close(str(answer.value))
 
-        return list(self.counters.ask_each(body, self._request(), finish))
+        return list(self.counters.request_each(body, self._request(), finish))
 
     def restart(self) -> None:
         self.machine.restart()

@@ -56,7 +56,7 @@ class Neighbours:
         """What is answered about a partition, as soon as it is."""
         answers: list[Added] = []
         asked = AddPartitions(transactional_id, 7, 0, frozenset((PLACE,)), verify_only=verify_only)
-        steps = self.additions.asked(asked, None)  # type: ignore[arg-type]  # only for coordinators here
+        steps = self.additions.add(asked, None)  # type: ignore[arg-type]  # only for coordinators here
         self.scheduler.begin(object(), steps, answers.append, urgent=True)
         return answers
 

@@ -84,7 +84,7 @@ class Coordinator:
     def ask(self, body: object) -> list[Counted]:
         """What is answered, as soon as it is."""
         answers: list[Counted] = []
-        self.shard.ask(body, answers.append, Now(self.ms, self.ms))
+        self.shard.request(body, answers.append, Now(self.ms, self.ms))
         return answers
 
 
@@ -165,7 +165,7 @@ def test_a_deadline_comes_back_until_the_log_takes_what_it_decides() -> None:
 def test_who_tells_something_to_a_shard_that_is_gone_hears_it() -> None:
     coordinator, answers = Coordinator(), list[Counted]()
     coordinator.shard.unload()
-    coordinator.shard.tell(Add("a", 1), Now(0, 0), answers.append)
+    coordinator.shard.submit(Add("a", 1), Now(0, 0), answers.append)
     assert answers == [Counted(-1, NOT_COORDINATOR)]
     coordinator.deadlines.pass_until(1 << 40)
     assert coordinator.log.records == []
@@ -174,7 +174,7 @@ def test_who_tells_something_to_a_shard_that_is_gone_hears_it() -> None:
 def test_what_nobody_sent_is_decided_until_the_log_takes_it_and_answered_when_it_is_durable() -> None:
     coordinator, answers = Coordinator(), list[Counted]()
     coordinator.log.refusal = NOT_COORDINATOR
-    coordinator.shard.tell(Add("a", 1), Now(0, 0), answers.append)
+    coordinator.shard.submit(Add("a", 1), Now(0, 0), answers.append)
     coordinator.log.refusal = NONE
     coordinator.deadlines.pass_until(RETRY_MS)
     assert (answers, coordinator.shard.machine.values) == ([], {"a": 1})

@@ -73,20 +73,20 @@ class PartitionAdditions:
         self._waiting: dict[int, deque[Question]] = {}
         self._under_way: set[int] = set()
 
-    def asked(self, wanted: AddPartitions, request: Request[Message]) -> Steps[Added]:
+    def add(self, wanted: AddPartitions, request: Request[Message]) -> Steps[Added]:
         """Ask the coordinator to add or verify partitions, and return its result.
 
         An addition waits for the previous transaction.
         """
         node_id = self._coordinators.node_of(wanted.transactional_id)
         if node_id == self._node_id:
-            return (yield from self._coordinators.asked(wanted.transactional_id, wanted, request))
+            return (yield from self._coordinators.request_steps(wanted.transactional_id, wanted, request))
         if node_id < 0:
             return Added(COORDINATOR_NOT_AVAILABLE)
         if self._asker.version(AddPartitionsToTxnRequest) == UNSPOKEN:  # older protocol versions verify and add nothing
             return Added(NONE if wanted.verify_only else UNSUPPORTED_VERSION)
         question = Question(wanted)
-        yield partial(self._ask, node_id, question)
+        yield partial(self._request, node_id, question)
         assert question.added is not None, "that is what was waited for"
         return question.added
 
@@ -97,7 +97,7 @@ class PartitionAdditions:
         machine = self._coordinators.machine_of(transactional_id)
         return machine is None or machine.lacks(transactional_id, *producer, place)
 
-    def _ask(self, node_id: int, question: Question, done: Done) -> None:
+    def _request(self, node_id: int, question: Question, done: Done) -> None:
         question.done = done
         self._waiting.setdefault(node_id, deque()).append(question)
         if node_id not in self._under_way:

@@ -147,7 +147,7 @@ class Coordinators(Generic[M]):
         self._loading: dict[int, Hashable] = {}
         """The loading jobs of partitions, by index."""
         self.gathering: dict[Shard[M], None] = {}
-        """The coordinators with records for `settle` to append."""
+        """The coordinators with records for `append_gathered`."""
 
     @property
     def topic(self) -> str:
@@ -224,7 +224,7 @@ class Coordinators(Generic[M]):
         shard = self._find(partition_of(key, count)) if count else None
         return None if shard is None else shard.machine
 
-    def ask_one(
+    def request(
         self, key: str, body: object, request: Request[Message], finish: Callable[[A], Ready], *, blocking: bool = False
     ) -> Reply:
         """Ask the coordinator of `key`, and return the reply that `finish` makes from the coordinator's response to `body`."""
@@ -235,12 +235,12 @@ class Coordinators(Generic[M]):
             answers.append(message)
             delayed.happened()
 
-        self._ask(key, body, request, answer)
+        self._route(key, body, request, answer)
         return delayed.reply()
 
-    def asked(self, key: str, body: object, request: Request[Message]) -> Steps[A]:
+    def request_steps(self, key: str, body: object, request: Request[Message]) -> Steps[A]:
         """Ask the coordinator of `key` in a job, and return its response."""
-        return _waited(partial(self._ask, key, body, request))
+        return _waited(partial(self._route, key, body, request))
 
     def when_durable(self, key: str, told: Callable[[int], None]) -> None:
         """Call `told(error_code)` once all decisions of the coordinator of `key` so far are durable, or have failed."""
@@ -251,45 +251,45 @@ class Coordinators(Generic[M]):
         else:
             shard.log.when_durable(told)
 
-    def asked_of(self, shard: Shard[M], body: object, request: Request[Message]) -> Steps[A]:
+    def requested_of(self, shard: Shard[M], body: object, request: Request[Message]) -> Steps[A]:
         """Ask this coordinator in a job, and return its response. The coordinator can be unloaded meanwhile."""
         if shard.is_present:
-            return _waited(partial(self._ask_shard, shard, body, request))
+            return _waited(partial(self._decide, shard, body, request))
         return _waited(lambda answer: answer(self._kind.refuse(body, NOT_COORDINATOR)))  # type: ignore[arg-type]  # a reply to it
 
-    def ask_several(
+    def request_several(
         self, parts: Iterable[tuple[str, object]], request: Request[Message], combine: Callable[[list[A]], Ready]
     ) -> Reply:
         """Ask the coordinator of each (key, body), and return the reply that `combine` makes from all responses."""
-        return _combined(self._changes, (partial(self._ask, key, part, request) for key, part in parts), combine)
+        return _combined(self._changes, (partial(self._route, key, part, request) for key, part in parts), combine)
 
-    def ask_each(self, body: object, request: Request[Message], finish: Callable[[A], Ready]) -> Iterator[Reply]:
+    def request_each(self, body: object, request: Request[Message], finish: Callable[[A], Ready]) -> Iterator[Reply]:
         """Ask the loaded coordinators one after another, and yield the reply that `finish` makes from each response."""
 
         def combine(answers: list[A]) -> Ready:
             return finish(answers[0])
 
         for _, shard in self.present():
-            yield _combined(self._changes, (partial(self._ask_shard, shard, body, request),), combine)
+            yield _combined(self._changes, (partial(self._decide, shard, body, request),), combine)
 
-    def settle(self, now: Now) -> None:
+    def append_gathered(self, now: Now) -> None:
         """Append the records gathered in a batch of requests: one record batch for each coordinator, and one sync."""
         while self.gathering:
-            self.gathering.popitem()[0].settle(now)
+            self.gathering.popitem()[0].append_gathered(now)
 
-    def _ask(self, key: str, body: object, request: Request[Message], answer: Callable[[Never], None]) -> None:
+    def _route(self, key: str, body: object, request: Request[Message], answer: Callable[[Never], None]) -> None:
         topic = self._image.topics.get(self._kind.topic)
         index = -1 if topic is None else partition_of(key, len(topic.partitions))
         shard = None if topic is None else self._find(index)
         if shard is None:
             answer(self._kind.refuse(body, self._absence(index)))  # type: ignore[arg-type]  # a request's refusal is a reply to it
         else:
-            self._ask_shard(shard, body, request, answer)
+            self._decide(shard, body, request, answer)
 
-    def _ask_shard(self, shard: Shard[M], body: object, request: Request[Message], answer: Callable[[Never], None]) -> None:
+    def _decide(self, shard: Shard[M], body: object, request: Request[Message], answer: Callable[[Never], None]) -> None:
         peer = request.peer
         shown = everything if self._kind.shown_to is None else self._kind.shown_to(peer)
-        shard.ask(body, answer, request.now, request.version, request.client_id or "", f"/{peer.host}", shown)
+        shard.request(body, answer, request.now, request.version, request.client_id or "", f"/{peer.host}", shown)
         if shard.gathered:
             self.gathering[shard] = None
 
@@ -301,7 +301,7 @@ class Coordinators(Generic[M]):
         partition = self._partitions.get(self._kind.topic, index)
         if partition is None or index in self._loading or partition.leader_error():
             return None
-        self.leads(partition)  # its log could not be read, or a failed append has unloaded the coordinator
+        self.on_election(partition)  # its log could not be read, or a failed append has unloaded the coordinator
         held = self._held.get(index)
         return None if held is None else held[1]
 
@@ -319,7 +319,7 @@ class Coordinators(Generic[M]):
         """Return the error code for a partition without a loaded coordinator."""
         return COORDINATOR_LOAD_IN_PROGRESS if index in self._loading else NOT_COORDINATOR
 
-    def leads(self, partition: Partition) -> None:
+    def on_election(self, partition: Partition) -> None:
         """Load the coordinator of a partition of which this broker has become the leader, or the leader in a new epoch."""
         index = partition.index
         held = self._held.get(index)
@@ -330,7 +330,7 @@ class Coordinators(Generic[M]):
         failed = partial(self._failed, partition)
         self._scheduler.begin(name, self._loaded_slowly(partition), failed=failed, urgent=True)
 
-    def leads_no_more(self, index: int) -> None:
+    def on_resignation(self, index: int) -> None:
         """Unload the coordinator of a partition that this broker no longer leads."""
         if self._drop(index):
             log.info("%s-%d: its coordinator has left this broker", self.topic, index)
@@ -386,17 +386,17 @@ class CoordinatorMoves:
         self.is_starting = False
         """Whether logs are still being opened at startup. Coordinators are loaded afterwards."""
 
-    def leads(self, partition: Partition) -> None:
+    def on_election(self, partition: Partition) -> None:
         """Load the coordinator of a partition that this broker leads, newly or in a new leader epoch."""
         coordinators = self._by_topic.get(partition.topic)
         if coordinators is not None and not self.is_starting:
-            coordinators.leads(partition)
+            coordinators.on_election(partition)
 
-    def leads_no_more(self, partition: Partition) -> None:
+    def on_resignation(self, partition: Partition) -> None:
         """Unload the coordinator of a partition that this broker follows, has lost or has deleted."""
         coordinators = self._by_topic.get(partition.topic)
         if coordinators is not None:
-            coordinators.leads_no_more(partition.index)
+            coordinators.on_resignation(partition.index)
 
 
 def _waited(ask: Callable[[Callable[[A], None]], None]) -> Steps[A]:

@@ -110,9 +110,9 @@ class GroupCoordinators:
             self._new_machine,
             _read,
             refused,
-            self._tell_topics,
+            self._notify_of_topics,
             self._loaded,
-            self._left,
+            self._stop_removal,
             shown_to=None if rights.is_open else rights.shown_to,
             patience_ms=lambda: settings.value.offsets_commit_timeout_ms,
         )
@@ -152,15 +152,15 @@ class GroupCoordinators:
             return
         for index in self.coordinators.indexes:
             self._forgetting.setdefault(index, set()).update(gone)
-        self._tell_topics(now)
+        self._notify_of_topics(now)
         for index, shard in self.coordinators.present():
-            self._forget(shard, index, gone, now)
+            self._remove_offsets(shard, index, gone, now)
 
     def transaction_ended(self, partition: Partition, producer_id: int, committed: bool, now: Now) -> None:
         """Apply a marker in a partition of `__consumer_offsets`, which commits or aborts the producer's offsets in it."""
         shard = self.coordinators.of(partition)
         if shard is not None:
-            shard.tell(TransactionEnded(producer_id, committed), now)
+            shard.submit(TransactionEnded(producer_id, committed), now)
 
     def is_forgetting(self, topic: str) -> bool:
         """Return whether a coordinator may still keep offsets of a deleted topic."""
@@ -171,10 +171,10 @@ class GroupCoordinators:
         until_ms = self._scheduler.now().mono_ms + MOST_WAIT_MS
         return self._forgotten_waits.until(lambda: not any(map(self.is_forgetting, topics)), until_ms)
 
-    def _forget(self, shard: Shard[GroupMachine], index: int, names: frozenset[str], now: Now) -> None:
-        shard.tell(TopicsDeleted(names), now, partial(self._forgotten, index))
+    def _remove_offsets(self, shard: Shard[GroupMachine], index: int, names: frozenset[str], now: Now) -> None:
+        shard.submit(TopicsDeleted(names), now, partial(self._offsets_removed, index))
 
-    def _forgotten(self, index: int, answer: TopicsForgotten) -> None:
+    def _offsets_removed(self, index: int, answer: TopicsForgotten) -> None:
         """Record the removal of offsets in partition `index`. After an error, the partition's next coordinator continues it."""
         if answer.error_code:
             return
@@ -195,18 +195,18 @@ class GroupCoordinators:
         if groups:
             log.info("%s: %d groups, %d committed offsets", shard.name, groups, offsets)
         if index in self._forgetting:
-            self._forget(shard, index, frozenset(self._forgetting[index]), now)
+            self._remove_offsets(shard, index, frozenset(self._forgetting[index]), now)
 
-    def _left(self, index: int) -> None:
+    def _stop_removal(self, index: int) -> None:
         """Stop the removal of offsets in this partition: the coordinator's new broker is notified of deleted topics itself."""
         self._forgetting.pop(index, None)
 
-    def _tell_topics(self, now: Now) -> None:
+    def _notify_of_topics(self, now: Now) -> None:
         """Pass topic changes on to all loaded coordinators."""
         changed = self._topics.changed()
         if changed is not None:
             for shard in self.coordinators.shards:
-                shard.tell(changed, now)
+                shard.submit(changed, now)
 
     def _settings_changed(self) -> None:
         """Apply changed group settings from the next decision on."""

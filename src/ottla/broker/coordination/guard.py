@@ -103,7 +103,7 @@ class TransactionGuard:
             place, known = (partition.topic, partition.index), partition.log.producers
             if known.is_fenced(producer_id, producer_epoch):
                 admission.errors[place] = INVALID_PRODUCER_EPOCH
-            elif self._is_news(request, partition, header):
+            elif self._must_ask(request, partition, header):
                 admission.tokens[partition] = known.token(producer_id)
                 own[place] = partition
         if not own or (not adds and not self._settings.value.transaction_partition_verification_enable):
@@ -117,14 +117,14 @@ class TransactionGuard:
             verify_only=not adds,
             leaves_early=adds and self._additions.leaves_early,
         )
-        added = yield from self.asked(wanted, request, own, admission.tokens)
-        codes = {place: self._told(added.error_of(place, TRANSACTION_ABORTABLE), request.version) for place in own}
+        added = yield from self.add(wanted, request, own, admission.tokens)
+        codes = {place: self._error_of_version(added.error_of(place, TRANSACTION_ABORTABLE), request.version) for place in own}
         admission.errors |= {place: error_code for place, error_code in codes.items() if error_code}
         if wanted.leaves_early and not added.error_code:
             admission.added = frozenset(own)
         return admission
 
-    def asked(
+    def add(
         self,
         wanted: AddPartitions,
         request: Request[Message],
@@ -134,14 +134,14 @@ class TransactionGuard:
         """Ask the coordinator, and return its result. Ask again, at most `ASKED` times, if a marker arrived meanwhile."""
         producer, left = (wanted.producer_id, wanted.producer_epoch), 1 if wanted.verify_only else ASKED
         while True:
-            added: Added = yield from self._additions.asked(wanted, request)
+            added: Added = yield from self._additions.add(wanted, request)
             left -= 1
             ended = [part for part in own.values() if not added.error_code and still_admitted(part, *producer, tokens[part])]
             if not ended or not left:
                 return added
             tokens.update((partition, partition.log.producers.token(wanted.producer_id)) for partition in ended)
 
-    def _is_news(self, request: Request[ProduceRequest], partition: Partition, header: BatchHeader) -> bool:
+    def _must_ask(self, request: Request[ProduceRequest], partition: Partition, header: BatchHeader) -> bool:
         """Return whether the coordinator must be asked: no transaction is open here, or the coordinator can lack this partition.
 
         A power failure can preserve the records of a transaction but not the addition of its partition. A partition that is offline
@@ -161,7 +161,7 @@ class TransactionGuard:
         """
         self._additions.when_durable(request.body.transactional_id or "", told)
 
-    def _told(self, error_code: int, version: int) -> int:
+    def _error_of_version(self, error_code: int, version: int) -> int:
         """Return the equivalent of a coordinator's error code for this version of Produce."""
         if error_code == PRODUCER_FENCED:
             return INVALID_PRODUCER_EPOCH

@@ -89,7 +89,7 @@ class MarkerAppender:
         self._partitions = partitions
         self._ended = ended
 
-    def leads(self, place: TopicPartition) -> bool:
+    def is_leader(self, place: TopicPartition) -> bool:
         """Return whether this broker leads a partition, even if the partition is offline."""
         partition = self._partitions.get(*place)
         return partition is not None and partition.role is LEADER
@@ -148,7 +148,7 @@ class MarkerAppender:
         return NONE, partition
 
 
-def kept(partitions: list[Partition]) -> Steps[dict[Partition, int]]:
+def wait_replicated(partitions: list[Partition]) -> Steps[dict[Partition, int]]:
     """Wait until all records of these partitions satisfy acks=all. Return the error codes of the partitions that failed."""
     failed: dict[Partition, int] = {}
     missing = len(partitions)
@@ -239,11 +239,11 @@ class TransactionMarkers:
         here: list[TopicPartition] = []
         leaders: set[int] = set()
         for place in places:
-            leader = self._node_id if self._appender.leads(place) else self._leader_of(place)
+            leader = self._node_id if self._appender.is_leader(place) else self._leader_of(place)
             if leader == self._node_id:
                 here.append(place)
             elif leader is None or leader < 0:
-                self._settled(pending, place, NONE if leader is None else NOT_LEADER_OR_FOLLOWER)
+                self._record_result(pending, place, NONE if leader is None else NOT_LEADER_OR_FOLLOWER)
             else:
                 self._waiting.setdefault(leader, {}).setdefault(pending, []).append(place)
                 leaders.add(leader)
@@ -259,9 +259,9 @@ class TransactionMarkers:
         for place in places:
             error_code, partition = self._appender.append_decided(pending.order, place, pending.coordinator_epoch, now)
             if partition is None:
-                self._settled(pending, place, error_code)
+                self._record_result(pending, place, error_code)
             else:
-                partition.when_committed(partition.log.log_end_offset, partial(self._settled, pending, place))
+                partition.when_committed(partition.log.log_end_offset, partial(self._record_result, pending, place))
 
     def _append_slowly(self, pending: PendingMarkers, places: Sequence[TopicPartition]) -> Steps[None]:
         for begin in range(0, len(places), AT_ONCE):
@@ -283,12 +283,12 @@ class TransactionMarkers:
     def _send(self, leader: int) -> None:
         """Send waiting markers to a broker while a connection is idle."""
         lanes = self._lanes.setdefault(leader, [f"markers-{number}" for number in range(UNDER_WAY)])
-        while lanes and (taken := self._taken(leader)):
+        while lanes and (taken := self._take(leader)):
             lane = lanes.pop()
             request = WriteTxnMarkersRequest(markers=[pending.marker(places) for pending, places in taken.items()])
             self._asker.ask(leader, request, partial(self._answered, leader, lane, taken), lane=lane)
 
-    def _taken(self, leader: int) -> Queue:
+    def _take(self, leader: int) -> Queue:
         """Take the markers of the next request off the queue: one per producer, because responses identify them by producer id."""
         waiting = self._waiting.get(leader, {})
         taken: Queue = {}
@@ -315,10 +315,10 @@ class TransactionMarkers:
         for pending, places in taken.items():
             producer_id = pending.order.producer_id
             for place in places:
-                self._settled(pending, place, codes.get((producer_id, *place), NETWORK_EXCEPTION))
+                self._record_result(pending, place, codes.get((producer_id, *place), NETWORK_EXCEPTION))
         self._send(leader)
 
-    def _settled(self, pending: PendingMarkers, place: TopicPartition, error_code: int) -> None:
+    def _record_result(self, pending: PendingMarkers, place: TopicPartition, error_code: int) -> None:
         """Record the result of the marker in one partition."""
         if not pending.is_wanted():
             return

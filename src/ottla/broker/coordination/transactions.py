@@ -55,7 +55,7 @@ class TransactionCoordinators:
     ) -> None:
         """Create the coordinators. `is_alone`: all partitions of the cluster are on this broker, on one disk."""
         kind = CoordinatorKind(
-            TRANSACTIONS_TOPIC, self._new_machine, self._read, refused, loaded=self._loaded, carry_out=self._carry_out
+            TRANSACTIONS_TOPIC, self._new_machine, self._read, refused, loaded=self._loaded, carry_out=self._execute
         )
         self.coordinators = Coordinators(kind, image, create, partitions, scheduler, changes)
         self._ends = Waits(scheduler)
@@ -79,7 +79,7 @@ class TransactionCoordinators:
     def add(self, part: AddPartitions, request: Request[Message]) -> Steps[Added]:
         """Add partitions to a transaction, and return the coordinator's result once the id's previous transaction has ended."""
         yield from self.ended(part.transactional_id, request)
-        return (yield from self.coordinators.asked(part.transactional_id, part, request))
+        return (yield from self.coordinators.request_steps(part.transactional_id, part, request))
 
     def ended(self, transactional_id: str, request: Request[Message]) -> Steps[None]:
         """Wait until no markers of this id are being written; then the coordinator accepts a new transaction.
@@ -141,13 +141,13 @@ class TransactionCoordinators:
         if shard.machine.by_id:
             log.info("%s: %d transactional ids, %d open", shard.name, len(shard.machine.by_id), len(shard.machine.ongoing))
 
-    def _carry_out(self, partition: Partition, shard: Shard[TransactionMachine], order: object) -> None:
+    def _execute(self, partition: Partition, shard: Shard[TransactionMachine], order: object) -> None:
         assert isinstance(order, WriteMarkers), "coordinators of transactions order markers"
         written = MarkersWritten(order.transactional_id, order.producer_id, order.producer_epoch)
         self._markers.write(order, partition.leader_epoch, partial(self._complete, shard, written), lambda: shard.is_loaded)
 
     def _complete(self, shard: Shard[TransactionMachine], written: MarkersWritten) -> None:
-        shard.tell(written, self._scheduler.now())
+        shard.submit(written, self._scheduler.now())
         self._ends.changed(written.transactional_id)
 
     def _settings_changed(self) -> None:

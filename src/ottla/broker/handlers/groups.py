@@ -164,23 +164,23 @@ def join_group(request: Request[JoinGroupRequest], groups: Coordinators[GroupMac
             response.generation_id = request.release.failed_generation
         return response
 
-    return groups.ask_one(request.body.group_id, request.body, request, finish, blocking=True)
+    return groups.request(request.body.group_id, request.body, request, finish, blocking=True)
 
 
 @serves(SyncGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_MEMBERS, most_bytes=MOST_GROUP_BYTES)
 def sync_group(request: Request[SyncGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
     """Return the member's assignment. The reply is delayed until the group's leader has sent the assignments."""
-    return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
+    return groups.request(request.body.group_id, request.body, request, _unchanged, blocking=True)
 
 
 @serves(HeartbeatRequest, Need(Operation.READ, Resource.GROUP, "group_id"))
 def heartbeat(request: Request[HeartbeatRequest], groups: Coordinators[GroupMachine]) -> Reply:
-    return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
+    return groups.request(request.body.group_id, request.body, request, _unchanged, blocking=True)
 
 
 @serves(LeaveGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_MEMBERS)
 def leave_group(request: Request[LeaveGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
-    return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
+    return groups.request(request.body.group_id, request.body, request, _unchanged, blocking=True)
 
 
 @serves(
@@ -209,7 +209,7 @@ def consumer_group_heartbeat(
     tell = _unchanged if rights.is_unlimited(request.peer) else partial(_without_hidden, request.peer, rights, cluster)
     if len(request.body.subscribed_topic_names or ()) > AT_ONCE:
         return _heard_slowly(request, groups, tell)
-    return groups.ask_one(request.body.group_id, request.body, request, tell, blocking=True)
+    return groups.request(request.body.group_id, request.body, request, tell, blocking=True)
 
 
 def _without_hidden(peer: Peer, rights: Rights, cluster: ClusterImage, message: Message) -> Message:
@@ -247,7 +247,7 @@ def _heard_slowly(
     if machine is not None:
         yield from machine.consumers.prepare(body.group_id, body.member_id, names)
     body.subscribed_topic_names = names  # type: ignore[assignment]  # the coordinator needs no list, but names without order
-    return groups.ask_one(body.group_id, body, request, tell, blocking=True)
+    return groups.request(body.group_id, body, request, tell, blocking=True)
 
 
 def _serves_consumers(settings: SettingsInForce, features: Features) -> bool:
@@ -269,7 +269,7 @@ def list_groups(
     sees_all = rights.may(request.peer, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
     seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.GROUP)
     writer = ResponseWriter(request, ("groups",), ListGroupsResponse(error_code=groups.loading_error))
-    for reply in groups.ask_each(request.body, request, _unchanged):
+    for reply in groups.request_each(request.body, request, _unchanged):
         message = yield from purgatory.awaited(reply)
         if isinstance(message, ListGroupsResponse):
             if not sees_all:
@@ -303,7 +303,7 @@ def describe_groups(
         return DescribeGroupsResponse(groups=_with_operations(described, request.peer, rights, included=asks))
 
     def describe(names: list[str]) -> Reply:
-        return groups.ask_several(((name, DescribeGroupsRequest(groups=[name])) for name in names), request, combine)
+        return groups.request_several(((name, DescribeGroupsRequest(groups=[name])) for name in names), request, combine)
 
     writer = ResponseWriter(request, MEMBERS, DescribeGroupsResponse())
     return (yield from _described_slowly(request, lambda body: body.groups, groups, purgatory, writer, describe))
@@ -337,7 +337,7 @@ def consumer_group_describe(
         if not is_served:
             of = ConsumerGroupDescribeResponse.DescribedGroup
             return ConsumerGroupDescribeResponse(groups=[of(group_id=name, error_code=UNSUPPORTED_VERSION) for name in names])
-        return groups.ask_several(((name, ConsumerGroupDescribeRequest(group_ids=[name])) for name in names), request, combine)
+        return groups.request_several(((name, ConsumerGroupDescribeRequest(group_ids=[name])) for name in names), request, combine)
 
     writer = ResponseWriter(request, MEMBERS, ConsumerGroupDescribeResponse())
     return (yield from _described_slowly(request, lambda body: body.group_ids, groups, purgatory, writer, describe))
@@ -454,4 +454,4 @@ def delete_groups(request: Request[DeleteGroupsRequest], groups: Coordinators[Gr
         return DeleteGroupsResponse(results=results)
 
     parts = ((name, DeleteGroupsRequest(groups_names=[name])) for name in names)
-    return groups.ask_several(parts, request, combine)
+    return groups.request_several(parts, request, combine)

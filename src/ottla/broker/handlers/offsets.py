@@ -68,7 +68,7 @@ def offset_commit(
         return _with_unknown(response, unknown)
 
     part = replace(body, topics=known) if unknown else body
-    return groups.ask_one(body.group_id, part, request, finish)
+    return groups.request(body.group_id, part, request, finish)
 
 
 def _split_known(
@@ -148,7 +148,7 @@ def offset_fetch(
                 _identify(cluster, asked, answered)
         return OffsetFetchResponse(groups=messages)
 
-    return groups.ask_several(((group.group_id, _asked(request, group)) for group in wanted), request, combine)
+    return groups.request_several(((group.group_id, _asked(request, group)) for group in wanted), request, combine)
 
 
 def _visible(group: FetchGroup, topics: list[FetchTopic], seen: Mapping[str, bool]) -> FetchGroup:
@@ -219,7 +219,7 @@ def _fetch_one(
             _deny_unknown(cluster, response)
         return response
 
-    return groups.ask_one(body.group_id, _asked(request, wanted), request, finish)
+    return groups.request(body.group_id, _asked(request, wanted), request, finish)
 
 
 def _deny_unknown(cluster: ClusterImage, response: OffsetFetchResponse) -> None:
@@ -279,7 +279,7 @@ def offset_delete(request: Request[OffsetDeleteRequest], cluster: ClusterImage, 
             _add_unknown(response, unknown)
         return response
 
-    return groups.ask_one(body.group_id, replace(body, topics=known), request, finish)
+    return groups.request(body.group_id, replace(body, topics=known), request, finish)
 
 
 def _add_unknown(response: OffsetDeleteResponse, unknown: list[tuple[str, int]]) -> None:

@@ -79,7 +79,7 @@ def _given(
                 response.error_code = INVALID_PRODUCER_EPOCH
             return response
 
-        return coordinators.ask_one(body.transactional_id, body, request, finish, blocking=True)
+        return coordinators.request(body.transactional_id, body, request, finish, blocking=True)
     error_code = _error(body)
     if error_code:
         return init_refused(error_code)

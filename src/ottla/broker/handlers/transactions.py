@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ottla.broker.coordination.coordinators import Coordinators
-from ottla.broker.coordination.markers import MarkerAppender, kept
+from ottla.broker.coordination.markers import MarkerAppender, wait_replicated
 from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.security.rights import Rights
@@ -130,7 +130,7 @@ def _added_to_one(
     if not part.verify_only and len(request.body.transactions) == 1:
         added = yield from transactions.add(part, request)
     else:
-        added = yield from transactions.coordinators.asked(part.transactional_id, part, request)
+        added = yield from transactions.coordinators.request_steps(part.transactional_id, part, request)
     results = _results(transaction.topics, lambda place: added.error_of(place, TRANSACTION_ABORTABLE))
     return TransactionResult(transactional_id=transaction.transactional_id, topic_results=results)
 
@@ -197,7 +197,7 @@ def end_txn(request: Request[EndTxnRequest], coordinators: Coordinators[Transact
 
     version = VERSION_WITH_EPOCHS if request.version >= EPOCHS_FROM else 0
     part = EndTransaction(body.transactional_id, body.producer_id, body.producer_epoch, body.committed, version)
-    return coordinators.ask_one(body.transactional_id, part, request, finish, blocking=True)
+    return coordinators.request(body.transactional_id, part, request, finish, blocking=True)
 
 
 @serves(WriteTxnMarkersRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER, instead=Operation.ALTER), most=MOST_PARTITIONS)
@@ -229,7 +229,7 @@ def write_txn_markers(request: Request[WriteTxnMarkersRequest], markers: MarkerA
                 if partition is not None:
                     written.setdefault(partition, []).append(parts[-1])
                 yield None
-    for partition, error_code in (yield from kept(list(written))).items():
+    for partition, error_code in (yield from wait_replicated(list(written))).items():
         for part in written[partition]:
             part.error_code = error_code
     return response
@@ -253,7 +253,7 @@ def describe_transactions(
         return DescribeTransactionsResponse(transaction_states=states)
 
     parts = ((name, DescribeTransactionsRequest(transactional_ids=[name])) for name in request.body.transactional_ids)
-    return coordinators.ask_several(parts, request, combine)
+    return coordinators.request_several(parts, request, combine)
 
 
 @serves(ListTransactionsRequest, most=MOST_FILTERS)
@@ -270,7 +270,7 @@ def list_transactions(
     for _, shard in coordinators.present():
         part: ListSome | None = ListSome(request.body)
         while part is not None:
-            listed: ListedSome = yield from coordinators.asked_of(shard, part, request)
+            listed: ListedSome = yield from coordinators.requested_of(shard, part, request)
             if listed.response.error_code:
                 return listed.response
             found.transaction_states += [

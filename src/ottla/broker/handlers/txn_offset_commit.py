@@ -85,7 +85,7 @@ def txn_offset_commit(
         response.topics += unknown
         return response
 
-    return groups.ask_one(body.group_id, part, request, finish)
+    return groups.request(body.group_id, part, request, finish)
 
 
 def _admitted(request: Request[TxnOffsetCommitRequest], partition: Partition, guard: TransactionGuard) -> Steps[int]:
@@ -103,7 +103,7 @@ def _admitted(request: Request[TxnOffsetCommitRequest], partition: Partition, gu
         verify_only=not adds,
     )
     tokens = {partition: partition.log.producers.token(body.producer_id)}
-    added = yield from guard.asked(wanted, request, {place: partition}, tokens)
+    added = yield from guard.add(wanted, request, {place: partition}, tokens)
     error_code = _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version)
     return error_code or still_admitted(partition, body.producer_id, body.producer_epoch, tokens[partition])
 

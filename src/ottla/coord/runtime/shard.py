@@ -133,7 +133,7 @@ class Shard(Generic[M]):
         self._tokens = count()
         self._owed: dict[int, tuple[object, Callable[[Never], None]]] = {}
         self.gathered: list[Outcome[object]] = []
-        """The outcomes that are not appended yet; `settle` appends them."""
+        """The outcomes that are not appended yet; `append_gathered` appends them."""
         self._waits: dict[int, tuple[int, Sequence[Reply]]] = {}
         """The deadlines and replies of waiting outcomes, by a sequential number, in the order of their deadlines."""
         self._is_timed = False
@@ -158,7 +158,7 @@ class Shard(Generic[M]):
         for body, answer in owed.values():
             answer(self._refuse(body, NOT_COORDINATOR))  # type: ignore[arg-type]  # an input's refusal is a reply to it
 
-    def ask(
+    def request(
         self,
         body: object,
         answer: Callable[[Never], None],
@@ -170,7 +170,7 @@ class Shard(Generic[M]):
     ) -> None:
         """Pass a request, or a part of a request, to the machine for a decision.
 
-        Outcomes of independent requests are gathered until `settle`, or until the machine decides another input.
+        Outcomes of independent requests are gathered until `append_gathered`, or until the machine decides another input.
         """
         changes = self._changes
         made, changes.made = changes.made, True  # changes for earlier requests do not count as changes by this request
@@ -178,7 +178,7 @@ class Shard(Generic[M]):
             self._catch_up(now)
         gathers = self.machine.is_independent(body)
         if self.gathered and not gathers:
-            self.settle(now)
+            self.append_gathered(now)
         changes.made = made
         token = next(self._tokens)
         outcome = self.machine.decide(Asked(body, version, client_id, client_host, token, shown), now)
@@ -186,13 +186,13 @@ class Shard(Generic[M]):
         if gathers:
             self.gathered.append(outcome)
             if len(self.gathered) >= MOST_GATHERED:
-                self.settle(now)
+                self.append_gathered(now)
             return
-        error_code = self._carry_out((outcome,), now, at_once=self.machine.leaves_at_once(body))
+        error_code = self._append((outcome,), now, at_once=self.machine.leaves_at_once(body))
         if error_code:
             self._refuse_one(token, error_code)
 
-    def tell(self, body: Hashable, now: Now, answer: Callable[[Never], None] | None = None) -> None:
+    def submit(self, body: Hashable, now: Now, answer: Callable[[Never], None] | None = None) -> None:
         """Pass an input that no client sent to the machine, and repeat it until the log accepts the records."""
         if not self.is_present:
             if answer is not None:
@@ -204,13 +204,13 @@ class Shard(Generic[M]):
             self._owed[token] = body, answer
         self._go_on(body, partial(self.machine.decide, Asked(body, token=token)), now)
 
-    def settle(self, now: Now) -> None:
+    def append_gathered(self, now: Now) -> None:
         """Append the gathered outcomes as one batch. If the log refuses it, append each outcome alone, so only bad ones fail."""
         outcomes, self.gathered = self.gathered, []
-        if len(outcomes) > 1 and not self._carry_out(outcomes, now):
+        if len(outcomes) > 1 and not self._append(outcomes, now):
             return
         for outcome in outcomes:
-            error_code = self._carry_out((outcome,), now)
+            error_code = self._append((outcome,), now)
             if error_code:
                 for token, _ in outcome.replies:
                     self._refuse_one(token, error_code)
@@ -221,14 +221,14 @@ class Shard(Generic[M]):
             if self._catch_up is not None:
                 self._catch_up(now)
             if self.gathered:
-                self.settle(now)
+                self.append_gathered(now)
             self._insist(key, decide, now)
 
     def _insist(self, key: Hashable, decide: Callable[[Now], Outcome[object]], now: Now) -> None:
-        if self._carry_out((decide(now),), now):
+        if self._append((decide(now),), now):
             self._deadlines.at((self.name, key), now.mono_ms + RETRY_MS, partial(self._go_on, key, decide))
 
-    def _carry_out(self, outcomes: Sequence[Outcome[object]], now: Now, *, at_once: bool = False) -> int:
+    def _append(self, outcomes: Sequence[Outcome[object]], now: Now, *, at_once: bool = False) -> int:
         """Append and apply the outcomes' records, set their timers, and release their replies when the records are durable.
 
         Return an error code if nothing has changed, neither in the log nor in the machine. `at_once` releases replies directly.
@@ -261,7 +261,7 @@ class Shard(Generic[M]):
             self.log.when_durable(release if patience_ms is None else self._in_time(replies, release, now.mono_ms + patience_ms))
         orders = [order for outcome in outcomes for order in outcome.orders]
         if orders:
-            self.log.when_durable(partial(self._have_carried_out, orders))
+            self.log.when_durable(partial(self._execute_orders, orders))
         return NONE
 
     def _in_time(self, replies: Sequence[Reply], release: Callable[[int], None], until_ms: int) -> Callable[[int], None]:
@@ -304,7 +304,7 @@ class Shard(Generic[M]):
             if owed is not None:
                 owed[1](message)  # type: ignore[arg-type]  # the machine answers each input with the input's type of reply
 
-    def _have_carried_out(self, orders: Sequence[object], error_code: int) -> None:
+    def _execute_orders(self, orders: Sequence[object], error_code: int) -> None:
         if error_code not in (NONE, NOT_ENOUGH_REPLICAS_AFTER_APPEND):
             self.unload()
         assert self._order is not None, f"nobody carries out {orders}"
