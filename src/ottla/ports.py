@@ -418,10 +418,3 @@ class Links(Protocol):
 
         If `receive_buffer_bytes` is below 1, the operating system chooses the size of the connection's receive buffer.
         """
-
-
-class ClusterPorts(NamedTuple):
-    """The ports that a broker of a cluster has in addition to the ports of a lone broker."""
-
-    registry: SharedRegistry
-    links: Links

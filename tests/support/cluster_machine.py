@@ -8,11 +8,11 @@ from typing import Any
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.replication.replica import Replica
 from ottla.broker.replication.replica_manager import ReplicaManager
+from ottla.cluster.metadata import ClusterPorts
 from ottla.ports import (
     BrokerLink,
     Buffer,
     Change,
-    ClusterPorts,
     CommitSteps,
     Condition,
     Entry,

@@ -9,7 +9,8 @@ from ottla.broker.broker import BrokerMachine
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Peer
 from ottla.broker.settings import BrokerSettings
-from ottla.ports import ClusterPorts, Now
+from ottla.cluster.metadata import ClusterPorts
+from ottla.ports import Now
 from ottla.sim.disk import SimDisk
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.links import SimNetwork

@@ -17,9 +17,11 @@ from ottla.broker.serving.request import Close
 from ottla.broker.serving.routes import Route
 from ottla.broker.settings import Listener
 from ottla.cluster import layout
+from ottla.cluster.metadata import ClusterPorts
+from ottla.cluster.registry_entries import apply_entry
 from ottla.cluster.replicas.partition_state import Assigned
 from ottla.log.log import LogConfig
-from ottla.ports import BrokerLink, Buffer, ClusterPorts, Now
+from ottla.ports import BrokerLink, Buffer, Now
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.process import SimProcess
 from ottla.sim.shared_registry import SimSharedRegistry
@@ -69,7 +71,7 @@ class Street:
     def tell(self, path: str, value: bytes) -> None:
         """Let all images hold an entry."""
         for machine in self.machines.values():
-            machine.broker.image.apply(path, value)
+            apply_entry(machine.broker.image, path, value)
 
     def topic(self, name: str, leaders: Sequence[int]) -> None:
         """Make a topic whose partitions are led by these brokers."""

@@ -26,7 +26,6 @@ from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.loopback import Within
 from ottla.broker.long_checks import LongChecks
 from ottla.broker.membership.directory import DirectoryEpoch
-from ottla.broker.membership.effects import Effects
 from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.membership.notifications import Notifications
 from ottla.broker.partitions.log_cleaner import Cleaner
@@ -38,6 +37,9 @@ from ottla.broker.quotas.quota_changes import QuotaChanges
 from ottla.broker.quotas.request_throttle import Throttling
 from ottla.broker.releases import Dialect
 from ottla.broker.replication.follower_fetches import Followers
+from ottla.broker.replication.image_updates import ImageUpdates
+from ottla.broker.replication.metadata_publisher import MetadataPublisher
+from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.replication.replication import Replication
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.acls import AclAuthorizer
@@ -71,10 +73,11 @@ from ottla.broker.topics.registration import RegistryCheck
 from ottla.broker.topics.topics import Topics, new_topic_id
 from ottla.cluster.announcements import announced
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.metadata import ClusterPorts, MetadataSink, MetadataSource
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.transactions.machine import TransactionMachine
-from ottla.ports import Buffer, Clock, ClusterPorts, Disk, Links, Now, Registry, RegistryDamaged, Steps, StorageFailed, Workers
+from ottla.ports import Buffer, Clock, Disk, Links, Now, Registry, RegistryDamaged, Steps, StorageFailed, Workers
 from ottla.registry.embedded_registry import EmbeddedRegistry
 
 
@@ -133,7 +136,7 @@ class BrokerMachine:
         self.directories = PartitionDirectories(disk, random_bytes)
         self._known_entries: set[str] = set()
         self.commits = commits = self._commits()
-        self.features = Features(self._features_epoch, self.image, commits)
+        self.features = Features(self.image, commits)
         self.configs = DynamicConfigs(self.image, commits, self.settings_in_force, node_id, self.partitions.configure)
         self.quotas = ClientQuotas(self.image, self.settings_in_force, self.scheduler.now)
         self._quota_changes = QuotaChanges(self.image, commits, self.quotas.load)
@@ -142,13 +145,13 @@ class BrokerMachine:
         self._coordinate(assignors)
         self.fetch_sessions = FetchSessions(random_bytes, self.purgatory.wake, self.image.name_of)
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
-        self.notifications = self._notifications()
         self._describer = PartitionDescriber(self._identity, self.partitions, self.image)
         self.all_topics = AllTopics(self.image, self.partitions, self._describer)
         self.credentials = Credentials(self.image, commits, random_bytes)
         self.tokens = DelegationTokens(self.image, commits, self.settings_in_force, random_bytes, self._is_controller)
         self.logins = self._logins(proofs or NoProofs())
         self._manage_replicas()
+        self._learn(cluster.source)
         self._router = self._routed(routes)
         self.routers = self._routers(first_dialect)
         self.forget = self.purgatory.forget
@@ -167,10 +170,20 @@ class BrokerMachine:
         announce = alone if self.is_alone else announced
         return Commits(self.shared, self.image, self.changes, announce, self._known_entries)
 
-    def _notifications(self) -> Notifications:
-        settings_changed = self.controller.settings_changed
-        effects = Effects(self.configs, self.quotas, self.features, self.scheduler, settings_changed)
-        return Notifications(self.shared, self.image, self.scheduler, effects.take_effect, self._known_entries)
+    def _learn(self, source: Callable[[MetadataSink], MetadataSource] | None) -> None:
+        """Create the publisher of metadata, and its source."""
+        registry, image, scheduler, replicas = self.shared, self.image, self.scheduler, self.replication.manager
+        rooms = (image, replicas, self.configs, self.quotas, self.features, scheduler)
+        told = (
+            self.groups.topics_changed,
+            self.groups.topics_deleted,
+            self.metadata_waits.notify,
+            self.controller.settings_changed,
+        )
+        self.publisher = MetadataPublisher(*rooms, *told)
+        self.notifications = Notifications(registry, image, scheduler, self.publisher, self._known_entries)
+        self.source = self.notifications if source is None else source(self.publisher)
+        self.updates = ImageUpdates(registry, image, replicas, scheduler, self.publisher, self.notifications.read_again)
 
     def _registry_offsets(self) -> RegistryOffsets:
         return RegistryOffsets(self.shared, self.image, self.settings_in_force, self.changes, self.purgatory)
@@ -196,8 +209,7 @@ class BrokerMachine:
         return Replication(self.node_id, self.shared, self.channels, self.image, settings, self.scheduler, membership)
 
     def _manage_replicas(self) -> None:
-        told = self._topics_changed, self._topics_deleted, self.metadata_waits.notify, self.notifications.read_again
-        self.replication.manage(self.partitions, self.directories, self.disk, self.moves, *told)
+        self.replication.manage(self.partitions, self.directories, self.disk, self.moves, self.metadata_waits.notify)
 
     def _topics(self, commits: Commits) -> Topics:
         image, settings, random_bytes, metadata_waits = self.image, self.settings_in_force, self.random_bytes, self.metadata_waits
@@ -343,7 +355,9 @@ class BrokerMachine:
             Commits: self.commits,
             Controller: self.controller,
             Followers: self.replication.followers,
-            **self.replication.rooms(),
+            ReplicaManager: self.replication.manager,
+            MetadataPublisher: self.publisher,
+            ImageUpdates: self.updates,
             ProducerIdBlocks: self.producer_ids.blocks,
         }
 
@@ -415,12 +429,12 @@ class BrokerMachine:
             prepared(f"The registry of the cluster cannot be read ({failure}): start this broker again when it is available.")
 
         self.membership.prepare()
-        if not self.is_alone:
+        if not self.is_alone and self.source is self.notifications:
             self.membership.entered.append(self.notifications.load_again)
         self.scheduler.begin("settings of the cluster", self._prepared(), prepared, failed)
 
     def _prepared(self) -> Steps[str]:
-        fault = yield from self.notifications.load()
+        fault = yield from self.source.load()
         if not fault:
             yield from self.credentials.hide_unknown_users()
         return fault
@@ -467,21 +481,12 @@ class BrokerMachine:
     def _is_controller(self) -> bool:
         return self.controller.is_active
 
-    def _features_epoch(self) -> int:
-        return self.notifications.features_epoch
-
     def _changed(self, partition: Partition) -> None:
         if partition.offline is not None:
             self.all_topics.turned()
             self.moves.on_resignation(partition)
         self.purgatory.wake(partition.key)
         self.fetch_sessions.changed(partition.key)
-
-    def _topics_changed(self, names: list[str]) -> None:
-        self.groups.topics_changed(names)
-
-    def _topics_deleted(self, names: list[str], now: Now) -> None:
-        self.groups.topics_deleted(names, now)
 
     def _keep_house(self, now: Now) -> None:
         """Schedule retention and checkpoints at the intervals in the settings."""

@@ -106,6 +106,7 @@ def _gone(disk: RealDisk, noted: Mapping[str, Known]) -> Iterator[Finding]:
 def _held(disk: RealDisk) -> Mapping[str, bytes]:
     """Return the partitions of all topics, each with its topic's id; none if the registry is damaged."""
     from ottla.cluster.image import ClusterImage
+    from ottla.cluster.registry_entries import load
     from ottla.ports import RegistryDamaged
     from ottla.registry.generations import find
 
@@ -113,7 +114,7 @@ def _held(disk: RealDisk) -> Mapping[str, bytes]:
     try:
         found = find(disk)
         if found is not None:
-            image.load(found.best.tree)
+            load(image, found.best.tree)
     except RegistryDamaged:  # `ottla registry check` reports the damage
         return {}
     return {f"{topic.name}-{one.index}": topic.topic_id for topic in image.topics.values() for one in topic.partitions}

@@ -147,15 +147,9 @@ class Acls:
         if name != WILDCARD:
             yield from rules.get((resource, Pattern.LITERAL, WILDCARD), ())
 
-    def apply(self, kind: str, entry: str, value: bytes | None, *, is_prefixed: bool) -> None:
-        """Load the present value of an entry of the registry. A `value` of None means that the entry is deleted.
-
-        Raises `LookupError` or `ValueError` if the entry cannot be parsed.
-        """
-        pattern = Pattern.PREFIXED if is_prefixed else Pattern.LITERAL
-        resource, name = _RESOURCES[kind], layout.name_in(entry)
-        key = resource, pattern, name
-        rules = () if value is None else tuple(_rule(key, stored) for stored in layout.read(value)["acls"])
+    def apply(self, key: Key, rules: tuple[Acl, ...]) -> None:
+        """Replace all ACLs of a resource pattern."""
+        resource, pattern, name = key
         before = self.rules.get(key, ())
         if rules:
             self.rules[key] = rules
@@ -230,6 +224,12 @@ def told(member: IntEnum) -> str:
 _RESOURCES: Final = {told(resource): resource for resource in Resource}
 _OPERATIONS: Final = {told(operation): operation for operation in Operation}
 _PERMISSIONS: Final = {told(permission): permission for permission in Permission}
+
+
+def read(kind: str, entry: str, value: bytes | None, *, is_prefixed: bool) -> tuple[Key, tuple[Acl, ...]]:
+    """Parse an entry of the registry. Raises `LookupError` or `ValueError` if it is invalid."""
+    key = _RESOURCES[kind], Pattern.PREFIXED if is_prefixed else Pattern.LITERAL, layout.name_in(entry)
+    return key, () if value is None else tuple(_rule(key, stored) for stored in layout.read(value)["acls"])
 
 
 def _rule(key: Key, stored: dict[str, Any]) -> Acl:

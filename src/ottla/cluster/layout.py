@@ -242,6 +242,11 @@ def config_json(configs: Mapping[str, str]) -> bytes:
     return json_bytes({"version": 1, "config": dict(configs)})
 
 
+def configs_in(value: bytes | None) -> dict[str, str]:
+    """Return the configs in an entry. Raises an exception of `NOT_UNDERSTOOD` if it is invalid."""
+    return {str(name): str(text) for name, text in read(value)["config"].items()} if value else {}
+
+
 def acls_json(rules: Sequence[Mapping[str, str]]) -> bytes:
     """Encode the ACLs of one resource pattern. Each ACL has the keys principal, permissionType, operation and host."""
     return json_bytes({"version": 1, "acls": [dict(rule) for rule in rules]})

@@ -1,14 +1,24 @@
-"""Updates from the controller to every broker (UpdateMetadata), applied to this broker's image of the cluster.
-
-The module changes the image. Messages and their versions are elsewhere.
-"""
+"""Metadata events, applied to this broker's image of the cluster. Independent of the source of the events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ottla.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from ottla.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage, put
+from ottla.cluster.metadata import (
+    AclsChanged,
+    ConfigKind,
+    ConfigsChanged,
+    FeaturesChanged,
+    NewTopicConfigs,
+    QuotasChanged,
+    Setting,
+    TokenChanged,
+    TopicUpdate,
+    UnknownUsersChanged,
+    UserChanged,
+)
 from ottla.ports import Pauses
 
 LEADER_DURING_DELETE = -2
@@ -16,21 +26,6 @@ LEADER_DURING_DELETE = -2
 
 TAKEN_AT_ONCE = 200
 """The most partitions applied between two pauses."""
-
-
-class PartitionUpdate(NamedTuple):
-    """One partition in an UpdateMetadata request."""
-
-    image: PartitionImage
-    offline_replicas: tuple[int, ...] = ()
-
-
-class TopicUpdate(NamedTuple):
-    """A topic in an UpdateMetadata request, with some or all of its partitions."""
-
-    name: str
-    topic_id: bytes
-    partitions: Sequence[PartitionUpdate]
 
 
 class Noticed(NamedTuple):
@@ -57,6 +52,41 @@ def apply_brokers(image: ClusterImage, controller_id: int, brokers: Mapping[int,
     for node_id in image.brokers.keys() - brokers.keys():
         del image.brokers[node_id]
     image.brokers.update(brokers)
+
+
+def apply_setting(image: ClusterImage, event: Setting) -> None:
+    """Replace one value of the image."""
+    image.changes += 1
+    match event:
+        case ConfigsChanged():
+            _apply_configs(image, event)
+        case NewTopicConfigs(name, topic_id, configs):
+            image.know_configs(name, topic_id, configs)
+        case UserChanged(user, configs):
+            put(image.user_configs, user, configs)
+        case QuotasChanged(entity, quotas):
+            image.apply_quotas(entity, quotas)
+        case AclsChanged(key, acls):
+            image.acls.apply(key, acls)
+        case TokenChanged(token_id, token):
+            if token is None:
+                image.tokens.pop(token_id, None)
+            else:
+                image.tokens[token_id] = token
+        case FeaturesChanged(levels, epoch):
+            image.features, image.features_epoch = levels, epoch
+        case UnknownUsersChanged(unknown_users):
+            image.unknown_users = unknown_users
+
+
+def _apply_configs(image: ClusterImage, event: ConfigsChanged) -> None:
+    match event.kind:
+        case ConfigKind.TOPIC:
+            image.apply_configs(event.name, event.configs)
+        case ConfigKind.BROKER:
+            image.broker_configs[int(event.name) if event.name else None] = event.configs
+        case ConfigKind.GROUP:
+            image.group_configs[event.name] = event.configs
 
 
 def apply_topics(image: ClusterImage, topics: Iterable[TopicUpdate]) -> Pauses[Noticed]:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from ottla.cluster import announcements, layout
 from ottla.cluster.image import ClusterImage, PartitionImage, TopicImage
+from ottla.cluster.registry_entries import load
 from ottla.ports import Change, Entries
 
 ROOTS: Final = (
@@ -80,7 +81,7 @@ def for_one(carried: Iterable[Carried], entries: Entries, node_id: int) -> list[
     brokers, and `RegistryDamaged` if entries cannot be parsed.
     """
     image = ClusterImage()
-    image.load(entries)
+    load(image, entries)
     _check_finished(image, entries)
     _check_replicas(image, node_id)
     without = {layout.PRODUCER_ID_BLOCK, layout.BROKER_SEQUENCE, MOVES, PREFERENCES}

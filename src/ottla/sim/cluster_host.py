@@ -15,7 +15,8 @@ from ottla.broker.membership.membership import NotAMember
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Peer
 from ottla.broker.settings import BrokerSettings, Listener
-from ottla.ports import ClusterPorts, Now, SessionEvent, StorageFailed
+from ottla.cluster.metadata import ClusterPorts
+from ottla.ports import Now, SessionEvent, StorageFailed
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.host import Answered, Host, frame_of
 from ottla.sim.links import SimNetwork

@@ -17,8 +17,9 @@ from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Peer
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster import layout
+from ottla.cluster.metadata import ClusterPorts
 from ottla.log.names import CLEANED
-from ottla.ports import Change, ClusterPorts, CommitSteps, Condition, Entry, SessionEvent, Steps, Syncable
+from ottla.ports import Change, CommitSteps, Condition, Entry, SessionEvent, Steps, Syncable
 from ottla.sim.clock import SimClock
 from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES
 from ottla.sim.power import FaultyDisk, PowerCut

@@ -51,7 +51,7 @@ def add(found: Acls, *rules: Acl) -> None:
     for decision in acls.create(found, rules):
         for change in decision.changes:
             *_, kind, entry = change.path.split("/")
-            found.apply(kind, entry, change.value, is_prefixed=change.path.startswith(layout.ACLS[PREFIXED]))
+            found.apply(*acls.read(kind, entry, change.value, is_prefixed=change.path.startswith(layout.ACLS[PREFIXED])))
 
 
 def may(found: Acls, operation: Operation, name: str, peer: Peer = ALICE, **options: Any) -> bool:

@@ -13,6 +13,7 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import Route, serves
 from ottla.cluster.layout import CONTROLLER as CONTROLLER_PATH
 from ottla.cluster.layout import controller_json
+from ottla.cluster.registry_entries import apply_entry
 from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.records import OffsetForgotten, encode_record
 from ottla.records.batches.builder import build
@@ -311,7 +312,7 @@ def test_a_topic_that_is_gone_keeps_no_transaction_from_its_end(street: Street) 
     copier = Copier(street)
     assert [copier.add(), copier.write()] == [NONE, NONE]
     for machine in street.machines.values():
-        machine.broker.image.apply("/brokers/topics/t", None)
+        apply_entry(machine.broker.image, "/brokers/topics/t", None)
     assert copier.end() == NONE
     assert street.run(1_000, lambda: copier.known() == "CompleteCommit")
 
@@ -525,7 +526,7 @@ def test_a_groups_offsets_of_a_deleted_topic_are_forgotten_where_its_coordinator
     machine = street.machines[3]
     machine.ask(OFFSET_COMMIT, 8, commit_body(7))
     for each in street.machines.values():
-        each.broker.image.apply("/brokers/topics/t", None)
+        apply_entry(each.broker.image, "/brokers/topics/t", None)
         each.broker.groups.topics_deleted(["t"], street.world.clock.now())
         assert not each.broker.groups.is_forgetting("t") or each is machine
     machine.settle()

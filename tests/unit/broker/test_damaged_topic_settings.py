@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.cluster import layout
+from ottla.cluster.registry_entries import apply_entry
 from ottla.ports import Change
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.errors import NONE
@@ -47,7 +48,7 @@ def test_a_value_that_a_tool_writes_later_and_nobody_understands_stands_for_the_
     machine.shared.entries.commit([Change(path, b'{"version":1,"config":{"retention.ms":"4711"}}')])
     assert machine.tell_roles(ROLE, topic="good") == [NONE]
     machine.tell_topic(told(0, 1), topic="good", brokers=(1, 2, 3))
-    machine.broker.image.apply(path, b'{"version":1,"config":{"retention.ms":"many","segment.bytes":"2000000"}}')
+    apply_entry(machine.broker.image, path, b'{"version":1,"config":{"retention.ms":"many","segment.bytes":"2000000"}}')
     for _ in machine.broker.configs.changed_elsewhere(["good", "gone"], machine.clock.now(), of_brokers=False):
         """Each log is a step."""
     config = machine.replica("good").log.config

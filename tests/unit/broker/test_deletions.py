@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ottla.broker.broker import BrokerMachine
-from ottla.broker.coordination.groups import GroupCoordinators
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.log.log import Log
 from ottla.ports import Change, CommitSteps, Condition, StorageFailed, TryAgain
@@ -97,11 +96,11 @@ def begin_to_delete(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     class Ended(BaseException):
         pass
 
-    def end(self: GroupCoordinators, *arguments: object) -> None:
+    def end(*arguments: object) -> None:
         raise Ended
 
     with monkeypatch.context() as patch:
-        patch.setattr(GroupCoordinators, "topics_deleted", end)
+        patch.setattr(machine.broker.publisher, "_deleted", end)
         with pytest.raises(Ended):
             machine.ask(DELETE, 5, DeleteTopicsRequest(topic_names=["t"]))
     machine.kill()

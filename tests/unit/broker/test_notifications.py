@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from ottla.broker.membership.notifications import KEPT_MS, READ_AT_ONCE
 from ottla.cluster import layout
 from ottla.cluster.acls import Resource
+from ottla.cluster.metadata import MetadataEvent, UserChanged
 from ottla.cluster.quotas import QuotaEntity
 from ottla.cluster.scram import ScramUpsertion
 from ottla.ports import Change
@@ -167,16 +168,14 @@ def test_an_entry_made_here_while_its_removal_is_followed_stays_known(
     path = "/config/users/alice"
     ensemble.put(Change(path, QUOTA))
     one = PreparedBroker(ensemble, 1)
-    notifications = one.broker.notifications
-    assert notifications is not None
-    follow = notifications._follow
+    take = one.broker.publisher.take
 
-    def made_meanwhile(paths: Collection[str]) -> Any:
-        if path in paths:
+    def made_meanwhile(*events: MetadataEvent) -> Any:
+        if UserChanged("alice", {}) in one.broker.publisher._pending:
             one.broker._known_entries.add(path)  # as a commit of this broker does
-        return follow(paths)
+        return take(*events)
 
-    monkeypatch.setattr(notifications, "_follow", made_meanwhile)
+    monkeypatch.setattr(one.broker.publisher, "take", made_meanwhile)
     ensemble.put(Change(path, None), told("users/alice"))
     assert one.world.run(30_000, lambda: not one.broker.quotas.is_on)
     assert path in one.broker._known_entries

@@ -6,6 +6,7 @@ import pytest
 
 from ottla.broker.serving.request import Close
 from ottla.cluster import layout
+from ottla.cluster.registry_entries import apply_entry
 from ottla.ports import Change
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.errors import NONE
@@ -44,7 +45,7 @@ def test_settings_that_change_before_the_new_topic_is_told_are_those_that_hold(m
     machine.tell_topic(told(0, 2), topic_id=FORMER)
     assert machine.tell_roles(ROLE, topic_id=LATTER) == [NONE]
     machine.shared.entries.commit([Change(PATH, COMPACT)])
-    machine.broker.image.apply(PATH, COMPACT)
+    apply_entry(machine.broker.image, PATH, COMPACT)
     assert machine.broker.image.configs_ahead == {"t": {"cleanup.policy": "compact"}}
     machine.tell_topic(told(0, 1), topic_id=LATTER)
     assert machine.broker.image.topics["t"].configs == {"cleanup.policy": "compact"}

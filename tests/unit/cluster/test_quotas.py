@@ -19,6 +19,7 @@ from ottla.cluster.quotas import (
     decide,
     entity_of,
 )
+from ottla.cluster.registry_entries import apply_entry, load
 from ottla.sim.registry import MemoryRegistry
 
 ALICE = QuotaEntity(user="alice")
@@ -28,7 +29,7 @@ def take(image: ClusterImage, registry: MemoryRegistry, entity: QuotaEntity, **q
     """Set quotas as a broker does; returns where they stand."""
     (change,) = decide(entity, quotas, image.user_configs).changes
     registry.commit([change])
-    image.apply(change.path, change.value)
+    apply_entry(image, change.path, change.value)
     return change.path
 
 
@@ -50,7 +51,7 @@ def test_quotas_stand_where_zookeeper_had_them_and_are_read_again(entity: QuotaE
     quotas = {CONNECTION_CREATION_RATE: 5.0} if entity.ip else {PRODUCER_BYTE_RATE: 1024.0, REQUEST_PERCENTAGE: 12.5}
     assert take(image, registry, entity, **quotas) == path
     again = ClusterImage()
-    again.load(registry)
+    load(again, registry)
     assert again.quotas == image.quotas == {entity: quotas}
 
 
@@ -62,7 +63,7 @@ def test_whole_numbers_are_written_as_such() -> None:
 
 def test_what_else_is_set_for_a_user_is_kept() -> None:
     image, registry = ClusterImage(), MemoryRegistry()
-    image.apply("/config/users/alice", b'{"version":1,"config":{"SCRAM-SHA-256":"salt=x","producer_byte_rate":"7"}}')
+    apply_entry(image, "/config/users/alice", b'{"version":1,"config":{"SCRAM-SHA-256":"salt=x","producer_byte_rate":"7"}}')
     take(image, registry, ALICE, **{CONSUMER_BYTE_RATE: 9.0})
     assert image.user_configs["alice"] == {"SCRAM-SHA-256": "salt=x", CONSUMER_BYTE_RATE: "9"}
     assert image.quotas == {ALICE: {CONSUMER_BYTE_RATE: 9.0}}
@@ -121,5 +122,5 @@ def test_a_quota_in_the_registry_that_is_no_number_is_not_taken() -> None:
     """Nothing can be reckoned with it: each request of its client was refused as a mistake."""
     image = ClusterImage()
     with pytest.raises(ValueError, match=r"producer_byte_rate is no number"):
-        image.apply("/config/clients/c", b'{"version":1,"config":{"producer_byte_rate":"NaN"}}')
+        apply_entry(image, "/config/clients/c", b'{"version":1,"config":{"producer_byte_rate":"NaN"}}')
     assert not image.quotas

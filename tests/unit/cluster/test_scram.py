@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.registry_entries import apply_all
 from ottla.cluster.scram import ScramRemoval, ScramUpsertion, alter, credential_in, credentials_in, text_of
 from ottla.sasl.scram import SHA_256, SHA_512, credential_of
 from ottla.wire.errors import (
@@ -21,18 +22,18 @@ ALICE = ScramUpsertion("alice", 1, 4096, b"salt", bytes(32))
 def test_a_credential_stands_beside_what_else_is_set_for_its_user_and_goes_without_it() -> None:
     image = ClusterImage()
     (decision,) = alter({"alice": {"producer_byte_rate": "1024"}}, [], [ALICE])
-    image.apply_all(decision.changes)
+    apply_all(image, decision.changes)
     assert credential_in(image.user_configs["alice"], SHA_256) == credential_of(SHA_256, bytes(32), b"salt", 4096)
     assert image.user_configs["alice"]["producer_byte_rate"] == "1024"
     (decision,) = alter(image.user_configs, [ScramRemoval("alice", 1)], [])
-    image.apply_all(decision.changes)
+    apply_all(image, decision.changes)
     assert image.user_configs["alice"] == {"producer_byte_rate": "1024"}
 
 
 def test_a_user_has_one_credential_of_each_kind() -> None:
     image = ClusterImage()
     for upsertion in (ALICE, ScramUpsertion("alice", 2, 8192, b"pepper", bytes(64))):
-        image.apply_all(alter(image.user_configs, [], [upsertion])[0].changes)
+        apply_all(image, alter(image.user_configs, [], [upsertion])[0].changes)
     found = credentials_in(image.user_configs["alice"])
     assert {algorithm: credential.iterations for algorithm, credential in found.items()} == {SHA_256: 4096, SHA_512: 8192}
 
@@ -40,7 +41,7 @@ def test_a_user_has_one_credential_of_each_kind() -> None:
 @pytest.mark.parametrize("name", ["a/b", ".", "..", "名", "a b", "<default>", "%41", "CN=x,O=y", "a\n"])
 def test_any_name_can_have_one(name: str) -> None:
     image = ClusterImage()
-    image.apply_all(alter({}, [], [ALICE._replace(user=name)])[0].changes)
+    apply_all(image, alter({}, [], [ALICE._replace(user=name)])[0].changes)
     assert list(image.user_configs) == [name]
 
 

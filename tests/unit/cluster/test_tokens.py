@@ -8,6 +8,7 @@ import pytest
 
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.registry_entries import apply_all, load
 from ottla.cluster.tokens import DelegationToken, Lifetimes, create, expire, renew, sweep
 from ottla.sim.registry import MemoryRegistry
 from ottla.wire.errors import (
@@ -31,7 +32,7 @@ def made(max_lifetime_ms: int = -1, *renewers: str) -> ClusterImage:
 
 def applied(image: ClusterImage, decision: Decision) -> ClusterImage:
     assert decision.error_code == NONE, decision.message
-    image.apply_all(decision.changes)
+    apply_all(image, decision.changes)
     return image
 
 
@@ -108,5 +109,5 @@ def test_the_registry_keeps_a_token_as_zookeepers_brokers_do_and_without_its_sec
         "tokenId": "id",
     }
     image = ClusterImage()
-    image.load(registry)
+    load(image, registry)
     assert image.tokens["id"] == made(-1, EVE).tokens["id"]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ottla.cluster import layout, topics
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.registry_entries import apply_entry, load
 from ottla.cluster.topics import TopicSpec
 from ottla.ports import Change
 from ottla.sim.registry import MemoryRegistry
@@ -38,7 +39,7 @@ def no_bad_config(configs: Mapping[str, str | None]) -> str | None:
 
 def loaded(registry: MemoryRegistry) -> ClusterImage:
     image = ClusterImage()
-    image.load(registry)
+    load(image, registry)
     return image
 
 
@@ -65,7 +66,7 @@ class Cluster:
     def commit(self, changes: list[Change]) -> None:
         self.registry.commit(changes)
         for change in changes:
-            self.image.apply(change.path, change.value)
+            apply_entry(self.image, change.path, change.value)
 
     def create(self, *wanted: TopicSpec) -> list[Decision]:
         decisions = topics.create(self.image, wanted, lambda: next(self._ids).to_bytes(16, "big"), no_bad_config)

@@ -10,6 +10,7 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster import layout
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.registry_entries import apply_entry
 from ottla.kafka07.broker.registration import Registration07
 from ottla.ports import Change, Now
 from ottla.sim.ensemble import SimEnsemble
@@ -45,12 +46,12 @@ class Registered:
 
     def set_topic(self, name: str, replicas: Sequence[int], **configs: str) -> None:
         placed = {index: (replica,) for index, replica in enumerate(replicas)}
-        self.image.apply(layout.topic_path(name), layout.topic_json(name.encode().ljust(16, b"-")[-16:], placed))
+        apply_entry(self.image, layout.topic_path(name), layout.topic_json(name.encode().ljust(16, b"-")[-16:], placed))
         texts = {key.replace("_", "."): value for key, value in configs.items()}
-        self.image.apply(layout.topic_config_path(name), layout.config_json(texts))
+        apply_entry(self.image, layout.topic_config_path(name), layout.config_json(texts))
 
     def drop_topic(self, name: str) -> None:
-        self.image.apply(layout.topic_path(name), None)
+        apply_entry(self.image, layout.topic_path(name), None)
 
     @property
     def id(self) -> str | None:

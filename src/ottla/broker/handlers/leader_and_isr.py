@@ -7,12 +7,14 @@ leader's recovery state (KIP-704).
 from __future__ import annotations
 
 from ottla.broker.replication.controller_messages import read_roles
-from ottla.broker.replication.replica_manager import Errors, ReplicaManager
+from ottla.broker.replication.image_updates import ImageUpdates
+from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.parts import Parts, ResponseWriter
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.cluster.metadata import Errors
 from ottla.ports import Steps
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 
@@ -30,7 +32,7 @@ PARTS = Parts(
 
 
 @serves(LeaderAndIsrRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, parts=PARTS, to_the_end=True)
-def leader_and_isr(request: Request[LeaderAndIsrRequest], replicas: ReplicaManager) -> Steps[Reply]:
+def leader_and_isr(request: Request[LeaderAndIsrRequest], replicas: ReplicaManager, updates: ImageUpdates) -> Steps[Reply]:
     """Take all assigned roles, open the logs, and return an error code per partition."""
     body, version = request.body, request.version
     writer = ResponseWriter(request, BY_ID if version >= BY_TOPIC_ID_FROM else BY_NAME)
@@ -39,7 +41,7 @@ def leader_and_isr(request: Request[LeaderAndIsrRequest], replicas: ReplicaManag
         replicas.leader_addresses.update({each.broker_id: (each.host_name, each.port) for each in body.live_leaders})
         for part in request.parts():
             told = list(read_roles(part.body, version))
-            errors = yield from replicas.take_roles(told)
+            errors = yield from updates.take_roles(told)
             writer.add(_response(errors, {role.topic: role.topic_id for role in told}, version))
             yield None
 

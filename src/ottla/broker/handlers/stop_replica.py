@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from ottla.broker.coordination.groups import GroupCoordinators
 from ottla.broker.replication.controller_messages import read_stops
-from ottla.broker.replication.replica_manager import Errors, ReplicaManager
+from ottla.broker.replication.metadata_publisher import MetadataPublisher
+from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.parts import Parts, ResponseWriter
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.cluster.metadata import Errors, ReplicasStopped
 from ottla.ports import Steps
 from ottla.wire.api.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.errors import KAFKA_STORAGE_ERROR
@@ -35,13 +37,15 @@ PARTS = Parts(
 
 
 @serves(StopReplicaRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, parts=PARTS, to_the_end=True)
-def stop_replica(request: Request[StopReplicaRequest], replicas: ReplicaManager, groups: GroupCoordinators) -> Steps[Reply]:
+def stop_replica(
+    request: Request[StopReplicaRequest], replicas: ReplicaManager, publisher: MetadataPublisher, groups: GroupCoordinators
+) -> Steps[Reply]:
     """Stop all given replicas, and return an error per partition."""
     body, writer = request.body, ResponseWriter(request, ERRORS)
 
     def stopped() -> Steps[None]:
         for part in request.parts():
-            errors = yield from replicas.stop_replicas(read_stops(part.body))
+            errors = yield from publisher.take(ReplicasStopped(read_stops(part.body)))
             gone = {stop.topic for stop in read_stops(part.body) if stop.is_deleted}
             yield from groups.awaits_forgotten(gone)
             errors |= {one: KAFKA_STORAGE_ERROR for one in errors if one[0] in gone and groups.is_forgetting(one[0])}

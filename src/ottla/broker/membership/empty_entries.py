@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ottla.cluster import layout
-from ottla.cluster.image import configs_in
 from ottla.ports import NEW, Change, Condition, Entry, SharedRegistry, Steps
 
 PREFIX = f"{layout.USER_CONFIGS}/"
@@ -46,7 +45,7 @@ def _of_user(
     own = next((change for change in changes if change.path == user), None)
     pairs = [change for change in changes if change is not own]
     left = {f"{user}/clients/{name}" for name in names} - {pair.path for pair in pairs if pair.value is None}
-    is_set = own.value is not None if own is not None else entry is not None and bool(configs_in(entry.value))
+    is_set = own.value is not None if own is not None else entry is not None and bool(layout.configs_in(entry.value))
     if entry is not None and not is_set and not left and all(pair.value is None for pair in pairs):
         version = entry.version if own is None or own.version is None else own.version
         checked = [Condition(f"{user}/clients", NEW if clients is None else clients.version)]

@@ -1,13 +1,13 @@
 """Configs, quotas, credentials, ACLs, delegation tokens and feature levels from the cluster's registry.
 
 They are read at startup and at the beginning of each session. In between, brokers notify each other of changed entries
-(`ottla.cluster.announcements`). Independent of other components: `follow` receives the paths of changed entries in the image.
+(`ottla.cluster.announcements`). Topics, brokers and roles come from the controller.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
 from ottla.broker.failures import CONFLICTS
@@ -16,6 +16,8 @@ from ottla.broker.scheduler import Scheduler
 from ottla.cluster import announcements, layout
 from ottla.cluster.announcements import Announcements
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.metadata import MetadataSink
+from ottla.cluster.registry_entries import settings_in
 from ottla.ports import Change, Entry, Now, SharedRegistry, Steps, StorageFailed
 
 log = logging.getLogger("ottla.broker")
@@ -30,29 +32,30 @@ MOST_RETRY_MS: Final = 2_000
 WATCHED: Final = (layout.FEATURES, layout.UNKNOWN_USERS)
 """Entries that are watched directly, because no notification announces their changes."""
 
+REMOVED: Final = (None, 0)
+"""The value and version of an entry that does not exist."""
+
 Item = TypeVar("Item")
-Follow = Callable[[Collection[str]], Steps[None]]
 
 
 class Notifications:
-    """The updates of the image. One job at a time reads changed entries, and continues if notifications arrive meanwhile."""
+    """Implements `ottla.cluster.metadata.MetadataSource`.
+
+    One job at a time reads changed entries, and continues if notifications arrive meanwhile.
+    """
 
     def __init__(
-        self, registry: SharedRegistry, image: ClusterImage, scheduler: Scheduler, follow: Follow, known: set[str]
+        self, registry: SharedRegistry, image: ClusterImage, scheduler: Scheduler, sink: MetadataSink, known: set[str]
     ) -> None:
         """Create the updates. `known` are the paths of the image's entries. This broker's commits extend it too."""
         self._registry = registry
         self._image = image
         self._scheduler = scheduler
-        self._follow = follow
-        self.features_epoch = 0
-        """The version of the features entry, as Kafka returns it to clients."""
+        self._sink = sink
         self._seen: dict[str, int] = {}
         """When each notification was first seen, by path: monotonic ms."""
         self._told: dict[str, None] = {}
         """The entries named in notifications, until they are read and applied."""
-        self._unfollowed: dict[str, None] = {}
-        """The entries that have changed in the image and are not applied yet."""
         self._known = known
         self._is_due = False
         self._is_all_due = False
@@ -155,39 +158,29 @@ class Notifications:
             if watched:
                 entries = yield from self._registry.read(watched, changed=self._changed)
                 fault = self._take_in(watched, entries) or fault
-                self._note_epoch(dict(zip(watched, entries, strict=True)))
             others = [path for path in some if path not in watched]
             entries = yield from self._registry.read(others)
             fault = self._take_in(others, entries) or fault
             yield None
-        changed = list(self._unfollowed)
-        if changed:
-            yield from self._follow(changed)
-        for path in changed:
-            self._unfollowed.pop(path, None)
+        yield from self._sink.take()
         for path in wanted:
             self._told.pop(path, None)
         return fault
 
-    def _note_epoch(self, entries: Mapping[str, Entry | None]) -> None:
-        if layout.FEATURES in entries:
-            features = entries[layout.FEATURES]
-            self.features_epoch = 0 if features is None else features.version
-
     def _take_in(self, paths: Sequence[str], entries: Sequence[Entry | None]) -> str:
         fault = ""
         for path, entry in zip(paths, entries, strict=True):
-            if entry is None and path not in self._known and path not in self._unfollowed:
+            if entry is None and path not in self._known:
                 continue
             try:
-                self._image.apply(path, None if entry is None else entry.value)
+                settings = settings_in(path, *(entry or REMOVED)[:2])
             except layout.NOT_UNDERSTOOD as error:
                 why = layout.why(error)
                 fault = f"The registry's entry {path} cannot be parsed ({why}): repair it with ZooKeeper's own tools, or remove it."
                 log.error("%s", fault)
                 continue
+            self._sink.learn(settings)
             (self._known.discard if entry is None else self._known.add)(path)
-            self._unfollowed[path] = None
         return fault
 
     def _forget_old(self) -> Steps[None]:

@@ -6,10 +6,9 @@ Depends on the messages and their versions, and decides nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ottla.cluster.image import NO_TOPIC_ID, BrokerImage, PartitionImage
-from ottla.cluster.metadata_updates import PartitionUpdate, TopicUpdate
+from ottla.cluster.metadata import PartitionUpdate, ReplicaRole, ReplicaStop, TopicUpdate
 from ottla.cluster.replicas.partition_state import Assigned
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.api.stop_replica import StopReplicaRequest
@@ -32,26 +31,6 @@ class Nodes(dict[tuple[int, ...], tuple[int, ...]]):
     def __missing__(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
         self[nodes] = nodes
         return nodes
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaRole:
-    """This broker's role in one partition, as sent by the controller."""
-
-    topic: str
-    topic_id: bytes
-    index: int
-    assigned: Assigned
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaStop:
-    """A replica for this broker to stop, and to delete if `is_deleted`."""
-
-    topic: str
-    index: int
-    leader_epoch: int
-    is_deleted: bool
 
 
 def read_roles(request: LeaderAndIsrRequest, version: int) -> Iterator[ReplicaRole]:

@@ -1,7 +1,7 @@
-"""The controller's metadata, applied to the cluster image in order, with notifications of other components.
+"""The controller's requests, published in order. Topic configs, which the requests do not contain, are read from the registry.
 
-Depends on the cluster image and on the replica manager, which orders requests, and not on messages. `unheard_deletions` finds
-deletions that no controller has sent.
+Depends on the replica manager for the order of requests, and not on messages. `missed_deletions` finds deletions that no
+controller has sent.
 """
 
 from __future__ import annotations
@@ -9,20 +9,30 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ottla.broker.replication.metadata_publisher import MetadataPublisher
 from ottla.broker.replication.missed_deletions import MissedDeletions
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.replication.topic_configs import TopicConfigs
 from ottla.broker.scheduler import Scheduler
 from ottla.cluster import layout
 from ottla.cluster.image import BrokerImage, ClusterImage
-from ottla.cluster.metadata_updates import Noticed, TopicUpdate, apply_brokers, apply_topics, drop_topics
-from ottla.ports import Now, RegistryAway, SharedRegistry, Steps
+from ottla.cluster.metadata import (
+    BrokersChanged,
+    Errors,
+    ReplicaRole,
+    RolesAssigned,
+    TopicsRemoved,
+    TopicsUpdated,
+    TopicUpdate,
+    UpToDate,
+)
+from ottla.ports import RegistryAway, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")
 
 
 class ImageUpdates:
-    """Applies the controller's metadata. Callbacks: `changed` for new or larger topics, `deleted`, and `come` after each update.
+    """The part of a registry's metadata that the controller sends.
 
     `read_again` is called with paths of registry entries that could not be read, and loads them as soon as they can be read.
     """
@@ -31,23 +41,16 @@ class ImageUpdates:
         self,
         registry: SharedRegistry,
         image: ClusterImage,
-        configs: TopicConfigs,
         replicas: ReplicaManager,
         scheduler: Scheduler,
-        changed: Callable[[list[str]], None],
-        deleted: Callable[[list[str], Now], None],
-        come: Callable[[], None],
+        publisher: MetadataPublisher,
         read_again: Callable[[Iterable[str]], None],
     ) -> None:
         self._read_again = read_again
-        self._image = image
-        self._configs = configs
         self._replicas = replicas
-        self._scheduler = scheduler
-        self._changed = changed
-        self._deleted = deleted
-        self._come = come
-        self._unheard = MissedDeletions(registry, image, scheduler, self._remove)
+        self._publisher = publisher
+        self._configs = TopicConfigs(registry, image, publisher)
+        self._unheard = MissedDeletions(registry, image, scheduler, self._gone)
 
     def apply(
         self,
@@ -61,14 +64,11 @@ class ImageUpdates:
 
         def taken() -> Steps[None]:
             self._unheard.begin_epoch(controller_epoch, broker_epoch)
-            has_lost = not self._image.brokers.keys() <= brokers.keys()
-            apply_brokers(self._image, controller_id, brokers)
-            if has_lost:
-                yield from self._replicas.brokers_gone()
+            yield from self._publisher.take(BrokersChanged(controller_id, brokers))
             for some in topics:
                 yield from self._apply_topics(some)
                 yield None
-            self._come()
+            yield from self._publisher.take(UpToDate())
 
         return self._replicas.in_turn(controller_epoch, broker_epoch, taken)
 
@@ -82,16 +82,12 @@ class ImageUpdates:
             log.warning("the settings of new topics could not be read (%s): defaults apply until then", failure)
             owed = self._configs.owed(topic.name for topic in topics)
             self._read_again([layout.topic_config_path(name) for name in owed])
-        self._notify((yield from apply_topics(self._image, topics)))
-        yield from self._replicas.part_with(topics)
+        yield from self._publisher.take(TopicsUpdated(topics))
 
-    def _remove(self, names: Iterable[str]) -> None:
-        self._notify(drop_topics(self._image, names))
+    def take_roles(self, roles: Sequence[ReplicaRole]) -> Steps[Errors]:
+        """Apply roles, and return an error code per partition. Raise `RegistryAway`; the controller then sends the roles again."""
+        yield from self._configs.learn((role.topic, role.topic_id) for role in roles)
+        return (yield from self._publisher.take(RolesAssigned(roles)))
 
-    def _notify(self, noticed: Noticed) -> None:
-        if noticed.deleted:
-            self._configs.forget(noticed.deleted)
-        if noticed.changed or noticed.deleted:
-            self._changed([*noticed.changed, *noticed.deleted])
-        if noticed.deleted:  # coordinators remove the offsets of topics that are no longer in the image
-            self._deleted(noticed.deleted, self._scheduler.now())
+    def _gone(self, names: Iterable[str]) -> None:
+        self._publisher.soon(TopicsRemoved(names))

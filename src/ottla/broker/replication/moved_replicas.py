@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.replication.controller_messages import NO_EPOCH, ReplicaRole, ReplicaStop
+from ottla.broker.replication.controller_messages import NO_EPOCH
 from ottla.broker.replication.replica import Replica
 from ottla.cluster.image import NO_TOPIC_ID, ClusterImage, PartitionImage
-from ottla.cluster.metadata_updates import TAKEN_AT_ONCE, TopicUpdate, has_left
+from ottla.cluster.metadata import ReplicaRole, ReplicaStop, TopicUpdate
+from ottla.cluster.metadata_updates import TAKEN_AT_ONCE, has_left
 from ottla.ports import Steps
 
 

@@ -14,16 +14,15 @@ from functools import partial
 
 from ottla.broker.membership.membership import NOT_YET
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.replication.controller_messages import EPOCH_DURING_DELETE, NO_EPOCH, ReplicaRole, ReplicaStop
+from ottla.broker.replication.controller_messages import EPOCH_DURING_DELETE, NO_EPOCH
 from ottla.broker.replication.moved_replicas import MovedReplicas
 from ottla.broker.replication.replica import Replica, ReplicaPorts
-from ottla.broker.replication.topic_configs import TopicConfigs
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serial_jobs import InTurn
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.directories import PartitionDirectories
 from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
-from ottla.cluster.metadata_updates import TopicUpdate
+from ottla.cluster.metadata import Errors, ReplicaRole, ReplicaStop, TopicUpdate
 from ottla.cluster.replicas.follower import FollowerState
 from ottla.cluster.replicas.leader import LeaderState
 from ottla.ports import Disk, Now, Steps, StorageFailed, TryAgain
@@ -41,8 +40,6 @@ log = logging.getLogger("ottla.broker")
 
 AGAIN_MS = 5_000
 """Pause, in ms, before the controller is asked to assign roles again that failed for lack of file handles."""
-Errors = dict[tuple[str, int], int]
-"""An error code for each partition of a request."""
 
 
 class ReplicaManager:
@@ -60,7 +57,6 @@ class ReplicaManager:
         directories: PartitionDirectories,
         disk: Disk,
         image: ClusterImage,
-        configs: TopicConfigs,
         settings: SettingsInForce,
         scheduler: Scheduler,
         oldest_epoch: Callable[[], int],
@@ -80,7 +76,6 @@ class ReplicaManager:
         self._directories = directories
         self._disk = disk
         self._image = image
-        self._configs = configs
         self._settings = settings
         self._scheduler = scheduler
         self._oldest_epoch = oldest_epoch
@@ -188,13 +183,11 @@ class ReplicaManager:
         return (yield from self._turns.steps(taken()))
 
     def take_roles(self, told: Iterable[ReplicaRole]) -> Steps[Errors]:
-        """Apply roles, and return an error code per partition. Raise `RegistryAway`; the controller then sends the roles again."""
-        asked = list(told)
-        yield from self._configs.learn((role.topic, role.topic_id) for role in asked)
+        """Apply roles, and return an error code per partition. The image contains the configs of their topics."""
         errors: Errors = {}
         followers: list[Replica] = []
         opened = self._partitions.opens
-        for role in asked:
+        for role in told:
             self._image.name_topic(role.topic, role.topic_id)
             self._take_id(role, followers)
             error_code = errors[role.topic, role.index] = self._role_error(role)
@@ -274,7 +267,7 @@ class ReplicaManager:
     def _held(self, role: ReplicaRole, now: Now) -> Replica:
         held = self._partitions.get(role.topic, role.index)
         if held is None:
-            config = self._settings.value.log_config(self._configs.of(role.topic, role.topic_id))
+            config = self._settings.value.log_config(self._image.configs_of(role.topic, role.topic_id))
             held = self._partitions.open(role.topic, role.index, role.topic_id, config, now, clean=self._clean)
         assert isinstance(held, Replica), "a broker of a cluster holds nothing else"
         return held

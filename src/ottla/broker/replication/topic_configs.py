@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from ottla.broker.settings.values import refused_topic_values
 from ottla.cluster import layout
-from ottla.cluster.image import ClusterImage, configs_in
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.metadata import MetadataSink, NewTopicConfigs
 from ottla.ports import SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")
@@ -21,11 +22,11 @@ READ_AT_ONCE = 500
 class TopicConfigs:
     """Loads configs into the image. Configs that could not be read remain pending."""
 
-    def __init__(self, registry: SharedRegistry, image: ClusterImage) -> None:
+    def __init__(self, registry: SharedRegistry, image: ClusterImage, sink: MetadataSink) -> None:
         self._registry = registry
         self._image = image
+        self._sink = sink
         self._owed: set[str] = set()
-        image.keeps_configs_ahead = True
 
     def learn(self, topics: Iterable[tuple[str, bytes]]) -> Steps[None]:
         """Read the configs of topics (name, id) that are not in the image. Raise `RegistryAway`."""
@@ -37,21 +38,18 @@ class TopicConfigs:
             entries = yield from self._registry.read([layout.topic_config_path(name) for name in some])
             for name, entry in zip(some, entries, strict=True):
                 self._owed.discard(name)
-                self._image.know_configs(name, new[name], self._understood(name, None if entry is None else entry.value))
+                configs = self._understood(name, None if entry is None else entry.value)
+                self._sink.learn([NewTopicConfigs(name, new[name], configs)])
 
     def owed(self, names: Iterable[str]) -> list[str]:
         """Return the topics whose configs could not be read yet."""
         return [name for name in names if name in self._owed]
 
-    def forget(self, names: Iterable[str]) -> None:
-        """Remove deleted topics from the pending topics."""
-        self._owed.difference_update(names)
-
     def _understood(self, name: str, value: bytes | None) -> dict[str, str]:
         """Return the configs in a topic's registry entry. Log a damaged entry, and return no configs."""
         path = layout.topic_config_path(name)
         try:
-            configs = configs_in(value)
+            configs = layout.configs_in(value)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             log.error(
                 "The registry's entry %s cannot be parsed (%s): topic %s has the defaults until it is set.",
@@ -70,8 +68,3 @@ class TopicConfigs:
         if name in self._image.topics:
             return not self._image.is_known(name, topic_id)
         return name not in self._image.configs_ahead
-
-    def of(self, name: str, topic_id: bytes) -> dict[str, str]:
-        """Return the configs of a topic. A recreated topic may still be in the image under its former id."""
-        is_known = self._image.is_known(name, topic_id)
-        return self._image.topics[name].configs if is_known else self._image.configs_ahead.get(name, {})

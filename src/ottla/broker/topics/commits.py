@@ -13,9 +13,10 @@ from dataclasses import replace
 from ottla.broker.failures import CONFLICTS, MOST_RACES, Changes
 from ottla.broker.membership.empty_entries import without_empty_users
 from ottla.broker.serial_jobs import InTurn
-from ottla.cluster import layout
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.metadata_updates import apply_setting
+from ottla.cluster.registry_entries import settings_in
 from ottla.ports import NEW, Change, CommitSteps, Entry, RegistryAway, RegistryRefused, SharedRegistry, Steps, StorageFailed
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT, TOPIC_ALREADY_EXISTS, UNKNOWN_SERVER_ERROR
 
@@ -97,7 +98,7 @@ class Commits:
         expected = [change._replace(version=_version(entries[change.path])) for change in there]
         guarded = yield from without_empty_users(self._registry, expected)
         yield from self._changing(self._registry.commit([*guarded, *self._announce(changes)]))
-        self._apply((change.path, change.value) for change in changes)
+        self._apply((change.path, change.value, _version(entries[change.path]) + 1) for change in changes)
 
     def _changing(self, steps: CommitSteps) -> CommitSteps:
         """Run the steps of a commit. Mark each as a change, so that a bug in it is not treated as free of effects."""
@@ -111,12 +112,12 @@ class Commits:
 
     def _take_in(self, entries: Mapping[str, Entry | None]) -> None:
         """Load these entries into the image, because notifications of their changes may not have arrived yet."""
-        self._apply((path, None if entry is None else entry.value) for path, entry in entries.items())
+        self._apply((path, None if entry is None else entry.value, _version(entry)) for path, entry in entries.items())
 
-    def _apply(self, values: Iterable[tuple[str, bytes | None]]) -> None:
-        for path, value in values:
-            if not _is_told(path):
-                self._image.apply(path, value)
+    def _apply(self, values: Iterable[tuple[str, bytes | None, int]]) -> None:
+        for path, value, version in values:
+            for setting in settings_in(path, value, version):
+                apply_setting(self._image, setting)
                 if value is not None:
                     self._known.add(path)
 
@@ -124,11 +125,6 @@ class Commits:
 def alone(changes: Sequence[Change]) -> Sequence[Change]:
     """Return no notifications, because there is no other broker."""
     return ()
-
-
-def _is_told(path: str) -> bool:
-    """Return whether only the controller's metadata, and no notification, brings an entry into the image."""
-    return path.startswith(f"{layout.TOPICS}/")
 
 
 def _taken(decision: Decision, entries: Mapping[str, Entry | None]) -> Decision:

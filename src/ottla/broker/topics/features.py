@@ -21,10 +21,8 @@ log = logging.getLogger("ottla.broker")
 class Features:
     """Lookup and changes of feature levels. The callbacks in `told` are called after each change."""
 
-    def __init__(self, epoch: Callable[[], int], image: ClusterImage, commits: Commits) -> None:
-        """Create the lookup. `epoch` returns the number of changes, 0 before the first change."""
+    def __init__(self, image: ClusterImage, commits: Commits) -> None:
         self.told: list[Callable[[], None]] = []
-        self._epoch = epoch
         self._image = image
         self._commits = commits
 
@@ -35,7 +33,7 @@ class Features:
     @property
     def epoch(self) -> int:
         """Return the epoch, which increases with each change; 0 before the first change."""
-        return self._epoch()
+        return self._image.features_epoch
 
     def update(self, offered: Mapping[str, Feature], updates: Sequence[FeatureUpdate], *, validate_only: bool) -> Steps[Decision]:
         """Change the levels of the `offered` features, all of them or none. The steps must run to their end."""

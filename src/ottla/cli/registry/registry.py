@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ottla.cli.command.parser import Parser
     from ottla.cluster.image import ClusterImage
+    from ottla.cluster.registry_entries import load
     from ottla.net.disk.disk import RealDisk
     from ottla.ports import Entries
     from ottla.registry.journal import JournalRegistry
@@ -269,7 +270,7 @@ def _image(entries: Entries) -> ClusterImage:
     from ottla.cluster.image import ClusterImage
 
     image = ClusterImage()
-    image.load(entries)
+    load(image, entries)
     return image
 
 

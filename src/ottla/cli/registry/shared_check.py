@@ -62,9 +62,10 @@ def _strange(found: Tree, remedy: str) -> Iterator[tuple[str, str]]:
     """Yield entries that brokers cannot decode, and missing entries, each with a sentence."""
     from ottla.cluster import layout
     from ottla.cluster.image import ClusterImage
+    from ottla.cluster.registry_entries import load_all
 
     image = ClusterImage()
-    for path, error in image.load_all(found):
+    for path, error in load_all(image, found):
         yield path, f"it cannot be parsed ({error}): {remedy}."
     for name, topic in image.topics.items():
         for one in topic.partitions:

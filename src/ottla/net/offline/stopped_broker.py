@@ -18,6 +18,7 @@ from ottla.cluster import acls, scram
 from ottla.cluster.acls import Acl, AclFilter, Operation, Pattern, Permission, Resource
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.registry_entries import apply_all, load
 from ottla.cluster.scram import ScramRemoval, ScramUpsertion
 from ottla.net.disk.disk import RealDisk
 from ottla.net.startup.data_directory import META, DataDirectory, DataDirectoryError
@@ -32,7 +33,7 @@ class StoppedBroker:
         """Load the registry. Raises `RegistryDamaged`. Every method can raise `StorageFailed`."""
         self._registry = registry
         self._image = ClusterImage()
-        self._image.load(registry)
+        load(self._image, registry)
 
     def list_users(self, *names: str) -> Users:
         """Return the number of SCRAM iterations by user name and mechanism. Without `names`, return all users."""
@@ -84,7 +85,7 @@ class StoppedBroker:
         for decision in decisions:
             raise_for(decision.error_code, what, decision.message)
             self._registry.commit(decision.changes)
-            self._image.apply_all(decision.changes)
+            apply_all(self._image, decision.changes)
 
 
 @contextmanager

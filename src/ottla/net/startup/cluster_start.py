@@ -15,6 +15,7 @@ from ottla.broker.membership import place
 from ottla.broker.membership.membership import NotAMember
 from ottla.broker.settings import BrokerSettings, Listener, SettingError
 from ottla.cluster import layout
+from ottla.cluster.metadata import ClusterPorts
 from ottla.net.disk.disk import RealDisk
 from ottla.net.links import BrokerLinks
 from ottla.net.server.listeners import Listen
@@ -22,7 +23,7 @@ from ottla.net.sqlite.registry_factory import opened_on_host
 from ottla.net.startup.data_directory import DataDirectory, has_registry, known_of, new_id, node_id_in
 from ottla.net.startup.loop_calls import Posts
 from ottla.net.startup.registry_steps import completed
-from ottla.ports import ClusterPorts, Entry, RegistryDamaged, SharedRegistry, StorageFailed
+from ottla.ports import Entry, RegistryDamaged, SharedRegistry, StorageFailed
 from ottla.registry.generations import find
 
 ANYWHERE = ("0.0.0.0", "::")  # the wildcard addresses, which cannot be advertised

@@ -20,6 +20,7 @@ from ottla.broker.broker import BrokerMachine
 from ottla.broker.membership.membership import NO_EPOCH
 from ottla.broker.security.rights import Authorizer
 from ottla.broker.settings import BrokerSettings, SecurityProtocol, SettingError
+from ottla.cluster.metadata import ClusterPorts
 from ottla.coord.consumer.assign import Assignor
 from ottla.net.clock import RealClock
 from ottla.net.disk.disk import RealDisk
@@ -35,7 +36,7 @@ from ottla.net.startup.open_files import MOST_CONNECTIONS, Shares, shares
 from ottla.net.startup.plugins import assignors as named
 from ottla.net.startup.plugins import own_authorizer
 from ottla.net.startup.worker_threads import RealWorkers
-from ottla.ports import ClusterPorts, Registry, RegistryDamaged, StorageFailed
+from ottla.ports import Registry, RegistryDamaged, StorageFailed
 
 log = logging.getLogger("ottla.net")
 

@@ -19,6 +19,7 @@ from ottla.cluster.controller_rules.context import ReplicaAssignment
 from ottla.cluster.controller_rules.entries import DELETIONS, topic_value
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import BrokerImage, ClusterImage
+from ottla.cluster.registry_entries import apply_entry
 from ottla.cluster.topics import TopicSpec
 from ottla.ports import NEW, Change
 from ottla.sim.ensemble import SimEnsemble
@@ -74,9 +75,9 @@ class Room:
     def told(self, name: str, topic_id: bytes, *leaders: int) -> None:
         """As if the controller had told who leads a topic."""
         replicas = dict.fromkeys(range(len(leaders)), (1, 2, 3))
-        self.image.apply(layout.topic_path(name), layout.topic_json(topic_id, replicas))
+        apply_entry(self.image, layout.topic_path(name), layout.topic_json(topic_id, replicas))
         for index, leader in enumerate(leaders):
-            self.image.apply(layout.state_path(name, index), layout.state_json(1, leader, 0, (1, 2, 3)))
+            apply_entry(self.image, layout.state_path(name, index), layout.state_json(1, leader, 0, (1, 2, 3)))
         self.news.notify()
 
 
@@ -142,7 +143,7 @@ def entry_of(room: Room, name: str) -> Any:
 def test_a_topic_that_is_being_moved_gets_no_partitions_and_its_move_is_not_forgotten(room: Room) -> None:
     moving = topic_value(bytes(range(16)), {0: ReplicaAssignment((1, 2, 3, 4, 5, 6), (1, 2, 3), (4, 5, 6))})
     room.ensemble.put(Change(layout.topic_path("t"), moving))
-    room.image.apply(layout.topic_path("t"), moving)
+    apply_entry(room.image, layout.topic_path("t"), moving)
     for validate_only in (True, False):
         grown = room.do(room.topics.add_partitions("t", 2, None, validate_only=validate_only))
         assert grown.error_code == REASSIGNMENT_IN_PROGRESS

@@ -13,6 +13,7 @@ from ottla.cluster import layout, topics
 from ottla.cluster.controller_rules import entries, reassignments
 from ottla.cluster.controller_rules.context import RECOVERING, Endpoint, LeaderAndIsr, ReplicaAssignment
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.registry_entries import apply_entry
 from ottla.ports import Entry
 from tests.support.broker_entry import broker_json
 
@@ -62,8 +63,8 @@ def test_what_can_not_be_understood_is_a_value_error(value: bytes) -> None:
 
 def image_of(path: str, value: bytes) -> object:
     image = ClusterImage()
-    image.apply("/brokers/topics/t", layout.topic_json(TOPIC_ID, {0: (1, 2)}))
-    image.apply(path, value)
+    apply_entry(image, "/brokers/topics/t", layout.topic_json(TOPIC_ID, {0: (1, 2)}))
+    apply_entry(image, path, value)
     return image.topics, image.brokers, image.controller_id
 
 
