@@ -6,12 +6,15 @@ exception is a bug.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ottla.ports import DuplicateEntry, NoEntry, StorageFailed, VersionConflict
+from ottla.ports import Buffer, DuplicateEntry, NoEntry, StorageFailed, VersionConflict
 from ottla.wire import Malformed
+
+log = logging.getLogger("ottla.broker")
 
 CONFLICTS = (DuplicateEntry, NoEntry, VersionConflict)
 """Exceptions of the registry after another broker's write came first."""
@@ -21,6 +24,8 @@ MOST_RACES = 10
 
 EXPECTED = (StorageFailed, Malformed, *CONFLICTS)
 
+SHOWN_BYTES = 200
+MISTAKEN = "%s met a bug in Ottla and was refused; please report these lines. It begins with %s"
 
 Paused = TypeVar("Paused")
 Resumed = TypeVar("Resumed")
@@ -46,6 +51,11 @@ class Changes:
     def __init__(self) -> None:
         self.made = False
         self.mistakes = 0
+
+    def report(self, error: Exception, what: str, frame: Buffer) -> None:
+        """Log a bug that costs only a request or a part of it, with the first bytes that were sent, and count it."""
+        self.mistakes += 1
+        log.error(MISTAKEN, what, shown(frame), exc_info=error, extra={"cause": "mistake"})
 
     def attempted(self, work: Callable[[], Result]) -> Result | Mistake:
         """Return the result of `work`; return a `Mistake` if it raises an unexpected exception and has changed nothing."""
@@ -86,3 +96,8 @@ class Changes:
                 resumed = yield paused
         finally:
             steps.close()
+
+
+def shown(frame: Buffer) -> str:
+    """Return the first bytes of a request in hexadecimal, for the log."""
+    return bytes(frame[:SHOWN_BYTES]).hex()

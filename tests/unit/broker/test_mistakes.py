@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import pytest
 
 from ottla.broker.coordination.coordinators import Coordinators
-from ottla.broker.failures import Changes, Mistake
+from ottla.broker.failures import SHOWN_BYTES, Changes, Mistake
 from ottla.broker.handlers import describe_topic_partitions, fetch_reading, log_dirs, produce
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
@@ -105,11 +105,22 @@ REQUESTS: dict[str, Callable[[Machine, pytest.MonkeyPatch], list[int]]] = {
 
 @pytest.mark.expects_errors("met a bug in Ottla")
 @pytest.mark.parametrize("kind", REQUESTS)
-def test_a_mistake_in_a_later_slice_costs_the_request_alone(kind: str, slow: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = slow
+def test_a_mistake_in_a_later_slice_costs_the_request_alone(
+    kind: str, slow: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine, frames, frame_of = slow, list[bytes](), slow.frame_of
+
+    def noted(key: int, version: int, body: Any) -> memoryview:
+        frames.append(bytes(frame := frame_of(key, version, body)))
+        return frame
+
     with monkeypatch.context() as patch:
+        patch.setattr(machine, "frame_of", noted)
         assert REQUESTS[kind](machine, patch) == [UNKNOWN_SERVER_ERROR]
     assert machine.broker.changes.mistakes == 1
+    (entry,) = (record for record in caplog.records if record.exc_info is not None)
+    sent = frames[-1][:SHOWN_BYTES] if kind != "blocks" else frames[-1][:20]
+    assert f"It begins with {sent.hex()}" in entry.getMessage(), "blocks show which one met it"
     assert machine.ask(18, 0, ApiVersionsRequest()).error_code == NONE
     assert machine.ask(LIST_OFFSETS, 7, request(LIST_OFFSETS, 7, topics=[])).topics == []
 

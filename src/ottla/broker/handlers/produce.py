@@ -8,7 +8,6 @@ leader in errors (KIP-951), 12 implicit additions to transactions (KIP-890), 13 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -59,8 +58,6 @@ from ottla.wire.errors import (
 )
 from ottla.wire.framing import BOUNDED_BYTES
 
-log = logging.getLogger("ottla.broker")
-
 TOPIC_IDS_FROM = 13
 
 BY_PARTITION: Final = (("topic_data", "partition_data"), ("responses", "partition_responses"))
@@ -71,7 +68,6 @@ AT_ONCE_BYTES = PAUSE_BYTES
 
 PARTITION_BYTES = 8192
 PAUSE_PARTITIONS = 16
-MISTAKEN = "%s: a batch met a bug in Ottla and was refused; please report these lines"
 MISTAKE = "The batch was refused because of a bug in the broker: please report the exception in the broker's log."
 
 
@@ -284,8 +280,7 @@ class SlowProduce:
         """Check one partition's part without changing state, so that a bug fails this part alone."""
         looked = yield from self._purgatory.spared(self._look_at_any_size(name, data))
         if isinstance(looked, Mistake):
-            self._purgatory.changes.mistakes += 1
-            log.error(MISTAKEN, self._request.peer, exc_info=looked.error, extra={"cause": "mistake"})
+            self._purgatory.changes.report(looked.error, f"{self._request.peer}: a batch", data.records or b"")
             return failed(data.index, UNKNOWN_SERVER_ERROR, MISTAKE)
         return looked
 

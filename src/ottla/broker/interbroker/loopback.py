@@ -5,7 +5,6 @@ Depends on `Router.serve`, and on no API.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -15,14 +14,11 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.rights import ITSELF
 from ottla.broker.serving.request import Peer
 from ottla.ports import Now
+from ottla.wire.codec.messages import encode
 from ottla.wire.schema import Message
-
-log = logging.getLogger("ottla.broker")
 
 Answered = Callable[[Message | None], None]
 Serve = Callable[[Message, int, Peer, Now, Answered], None]
-
-MISTAKEN = "a request of this broker to itself met a bug in Ottla and was refused; please report these lines"
 
 
 class Within:
@@ -50,8 +46,8 @@ class Within:
         now, answered = self._scheduler.now(), partial(self._answered, lane)
         begun = self._changes.attempted(lambda: self._serve(message, version, ITSELF, now, answered))
         if isinstance(begun, Mistake):
-            self._changes.mistakes += 1
-            log.error(MISTAKEN, exc_info=begun.error, extra={"cause": "mistake"})
+            name = type(message).__name__
+            self._changes.report(begun.error, f"{name} of this broker to itself", encode(message, version))
             self._answered(lane, None)
 
     def _answered(self, lane: str, response: Message | None) -> None:

@@ -36,7 +36,7 @@ from ottla.wire import Malformed, Unencodable
 from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.codec.messages import decode, decode_first
 from ottla.wire.errors import ERRORS, KAFKA_STORAGE_ERROR, NOT_CONTROLLER, UNKNOWN_SERVER_ERROR
-from ottla.wire.framing import decode_body, decode_request_header, encode_response, frame_response
+from ottla.wire.framing import FrameHeader, decode_body, decode_request_header, encode_request, encode_response, frame_response
 from ottla.wire.schema import Message
 
 log = logging.getLogger("ottla.broker")
@@ -44,8 +44,6 @@ log = logging.getLogger("ottla.broker")
 _ROUTE = Struct(">hhi")
 _VERSION = Struct(">h")
 API_VERSIONS = ApiVersionsRequest.WIRE.key
-MISTAKEN = "%s: %s met a bug in Ottla and was refused; please report these lines"
-
 TOO_LARGE = "it has {} bytes, and can have no more than {}: name less at a time"
 
 Encode = Callable[[Request[Message], Answerable], Answer]
@@ -290,8 +288,7 @@ class Router:
 
     def _mistaken(self, request: Request[Message], mistake: Mistake) -> Message | Close:
         """Log a bug, and return the response to the request, or part of a request, in which the bug occurred."""
-        self._changes.mistakes += 1
-        log.error(MISTAKEN, request.peer, request.api.name, exc_info=mistake.error, extra={"cause": "mistake"})
+        self._changes.report(mistake.error, f"{request.peer}: {request.api.name}", _sent(request))
         return _refusal(request, UNKNOWN_SERVER_ERROR, ERRORS[UNKNOWN_SERVER_ERROR].sentence)
 
 
@@ -325,6 +322,15 @@ def handed_over(request: Request[Message], reply: Answerable) -> Message | None:
         parts = (part.read() if isinstance(part, FileSlice) else part for part in reply.parts)
         return decode(request.api.response, request.version, b"".join(parts))
     return as_decoded(reply, request.version) if isinstance(reply, Message) else None
+
+
+def _sent(request: Request[Message]) -> bytes:
+    """Return the request as it was sent, for the log: its frame may be overwritten by now."""
+    header = FrameHeader(request.api.key, request.version, request.correlation_id, request.client_id)
+    try:
+        return b"".join(encode_request(header, request.body))[4:]
+    except (Unencodable, TypeError):  # the handler has changed it
+        return b""
 
 
 def _with_last(request: Request[Message], close: Close, last: Message) -> Close:

@@ -5,7 +5,6 @@ Only fetches have error codes: any other request that cannot be served ends its 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -14,7 +13,6 @@ from ottla.broker.failures import Changes, Mistake
 from ottla.broker.quotas.client_quotas import Client, ClientQuotas
 from ottla.broker.serving.purgatory import DelayedReply, Reply
 from ottla.broker.serving.request import Answer, Close, Encoded, Peer, Ready, Throttled
-from ottla.broker.serving.router import MISTAKEN
 from ottla.cluster.quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
 from ottla.kafka07.broker.context import Asked07, Context07
 from ottla.kafka07.broker.fetch import CODE_BYTES, HEAD, fetch, multi_fetch
@@ -33,8 +31,6 @@ from ottla.kafka07.wire import (
 from ottla.ports import Buffer, FileSlice, Now, Steps
 from ottla.wire.errors import ERRORS, UNKNOWN_SERVER_ERROR
 from ottla.wire.faults import Malformed
-
-log = logging.getLogger("ottla.broker")
 
 SERVED: Final[dict[type[Request], Callable[[Context07, Asked07], Steps[Ready]]]] = {
     ProduceRequest07: produce,
@@ -80,8 +76,7 @@ class Router07:
     def _told(self, asked: Asked07, reply: Ready) -> Answer:
         """Encode a completed reply, or return the close of the connection."""
         if isinstance(reply, Mistake):
-            self._changes.mistakes += 1
-            log.error(MISTAKEN, asked.peer, asked, exc_info=reply.error, extra={"cause": "mistake"})
+            self._changes.report(reply.error, f"{asked.peer}: {asked}", asked.frame)
             self._at_hand = asked.kind
             return self.refuse(UNKNOWN_SERVER_ERROR, ERRORS[UNKNOWN_SERVER_ERROR].sentence)
         if isinstance(reply, Close):

@@ -13,7 +13,7 @@ from functools import partial
 from types import TracebackType
 
 from ottla.broker.broker import BrokerMachine
-from ottla.broker.failures import Mistake
+from ottla.broker.failures import Mistake, shown
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Answer, Close, Peer
 from ottla.ports import Buffer, Now
@@ -21,8 +21,6 @@ from ottla.wire.errors import UNKNOWN_SERVER_ERROR
 
 log = logging.getLogger("ottla.net")
 
-SHOWN_BYTES = 200
-REFUSED = "%s: a request met a bug in Ottla and was refused; please report these lines. It begins with %s"
 ENDED = (
     "the broker stops, because %s met a bug in Ottla, and continuing could lose data; acknowledged records are on disk. "
     "Start it again, and please report these lines"
@@ -63,10 +61,9 @@ class Door:
             return self._routers[peer.release.dialect].receive(frame, peer, now, owned)
         except Exception as error:
             if self._broker.changes.made:
-                self.fail(error, f"a request of {peer} that had changed something (it begins with {_shown(frame)})")
+                self.fail(error, f"a request of {peer} that had changed something (it begins with {shown(frame)})")
                 return None
-            self._broker.changes.mistakes += 1
-            log.error(REFUSED, peer, _shown(frame), exc_info=error, extra={"cause": "mistake"})
+            self._broker.changes.report(error, f"a request of {peer}", frame)
             refuse = partial(self._routers[peer.release.dialect].refuse, UNKNOWN_SERVER_ERROR, SENTENCE)
             refused = self._broker.changes.attempted(refuse)
             return Close(SENTENCE) if isinstance(refused, Mistake) else refused  # the bug may be in the encoding of answers
@@ -86,7 +83,3 @@ class Door:
             return False
         self.fail(error, "its work between requests")
         return True
-
-
-def _shown(frame: Buffer) -> str:
-    return bytes(frame[:SHOWN_BYTES]).hex()
