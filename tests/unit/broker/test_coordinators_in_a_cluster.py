@@ -474,7 +474,7 @@ def test_a_controller_that_does_not_reach_the_registry_has_a_block_asked_for_aga
 def creating(street: Street) -> Route:
     """CreateTopics as a controller serves it that has each topic led by its last broker, a moment later."""
 
-    @serves(CreateTopicsRequest, controller_only=True)
+    @serves(CreateTopicsRequest, controller_only=True, most=10)
     def create(request: Request[CreateTopicsRequest]) -> Reply:
         for topic in request.body.topics:
             if topic.replication_factor == 1:

@@ -20,7 +20,7 @@ from tests.support.producing import create
 LIST_TRANSACTIONS, API_VERSIONS = 66, 18
 
 
-@serves(ListTransactionsRequest, newest=1)
+@serves(ListTransactionsRequest, newest=1, most=10)
 def list_transactions(request: Request[ListTransactionsRequest], cluster: ClusterImage) -> Reply:
     """A toy: it lists the topics."""
     State = ListTransactionsResponse.TransactionState
@@ -56,7 +56,7 @@ def test_two_handlers_of_one_api_are_refused_at_the_start() -> None:
 
 
 def test_a_room_that_there_is_not_is_named_at_the_start() -> None:
-    @serves(ListTransactionsRequest)
+    @serves(ListTransactionsRequest, most=10)
     def lost(request: Request[ListTransactionsRequest], attic: bytes) -> Reply:
         return ListTransactionsResponse()
 
@@ -66,13 +66,18 @@ def test_a_room_that_there_is_not_is_named_at_the_start() -> None:
 
 @pytest.mark.expects_errors("disk refused it")
 def test_a_failure_of_the_disk_in_a_later_step_is_answered_as_one_at_once() -> None:
-    @serves(ListTransactionsRequest)
+    @serves(ListTransactionsRequest, most=10)
     def failing(request: Request[ListTransactionsRequest]) -> Steps[Reply]:
         yield None
         raise StorageFailed("t-0", "No space left on device")
 
     machine = OpenMachine(routes=[failing])
     assert machine.ask(LIST_TRANSACTIONS, 1, ListTransactionsRequest()).error_code == KAFKA_STORAGE_ERROR
+
+
+def test_an_api_with_a_list_that_is_neither_divided_nor_limited_is_refused_when_it_is_declared() -> None:
+    with pytest.raises(TypeError, match="ListTransactionsRequest has arrays: declare the `parts`"):
+        serves(ListTransactionsRequest)
 
 
 @pytest.mark.parametrize("path", ["group", "group_id.name", "member.id"])

@@ -20,6 +20,8 @@ from ottla.wire.errors import INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, UNKNOWN_
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 ConfigResource = ListConfigResourcesResponse.ConfigResource
+MOST_TYPES = 1000
+"""Upper limit of resource types in ListConfigResources."""
 KINDS = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
@@ -67,7 +69,7 @@ def named_broker(identity: BrokerIdentity, name: str, what: str = "Broker id", o
     return identity.node_id
 
 
-@serves(ListConfigResourcesRequest, Need(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER))
+@serves(ListConfigResourcesRequest, Need(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER), most=MOST_TYPES)
 def list_config_resources(request: Request[ListConfigResourcesRequest], identity: BrokerIdentity, cluster: ClusterImage) -> Reply:
     """List the resources of the requested types, or of all types if none is requested. A group is listed if it ever had configs."""
     wanted = (CLIENT_METRICS,) if request.version == 0 else tuple(dict.fromkeys(request.body.resource_types)) or KINDS

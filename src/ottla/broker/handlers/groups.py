@@ -67,6 +67,9 @@ MOST_MEMBERS = 10_000
 MOST_GROUP_BYTES = 2 * MOST_OF_ONE
 """Upper limit of a classic member's metadata, in bytes. A smaller member that is too large for its group gets an error code."""
 
+MOST_FILTERS = 1000
+"""Upper limit of states and types in ListGroups."""
+
 MOST_TOPICS = 50_000
 MOST_NAMED_BYTES = 16 << 20
 """Upper limits of topics and bytes in a ConsumerGroupHeartbeat, which has the subscription and the owned partitions."""
@@ -258,7 +261,7 @@ def _unchanged(message: Message) -> Message:
     return message
 
 
-@serves(ListGroupsRequest)
+@serves(ListGroupsRequest, most=MOST_FILTERS)
 def list_groups(
     request: Request[ListGroupsRequest], groups: Coordinators[GroupMachine], purgatory: Purgatory, rights: Rights
 ) -> Steps[Reply]:

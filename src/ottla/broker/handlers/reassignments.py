@@ -67,14 +67,11 @@ def _refused(code: int, sentence: str = "") -> AlterPartitionReassignmentsRespon
     return AlterPartitionReassignmentsResponse(error_code=code, error_message=sentence or ERRORS[code].sentence)
 
 
-@serves(ListPartitionReassignmentsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER), controller_only=True)
-def list_partition_reassignments(request: Request[ListPartitionReassignmentsRequest], controller: Controller) -> Reply:
+@serves(ListPartitionReassignmentsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER), controller_only=True, most=MOST_MOVES)
+def list_partition_reassignments(request: Request[ListPartitionReassignmentsRequest], controller: Controller) -> Steps[Reply]:
     """Return the ongoing reassignments."""
-    return _listed(request.body, controller)
-
-
-def _listed(body: ListPartitionReassignmentsRequest, controller: Controller) -> Steps[Reply]:
-    asked = None if body.topics is None else [(topic.name, index) for topic in body.topics for index in topic.partition_indexes]
+    topics_asked = request.body.topics
+    asked = None if topics_asked is None else [(topic.name, index) for topic in topics_asked for index in topic.partition_indexes]
     found = yield from controller.reassignments(asked)
     if found is None:
         return ListPartitionReassignmentsResponse(error_code=NOT_CONTROLLER, error_message=ERRORS[NOT_CONTROLLER].sentence)

@@ -22,7 +22,7 @@ from ottla.broker.serving.parts import NEVER, Parts
 from ottla.broker.serving.purgatory import Reply, Result
 from ottla.broker.serving.request import Request
 from ottla.wire.apis import API, Api
-from ottla.wire.schema import Message
+from ottla.wire.schema import Message, Struct
 
 MOST_BYTES: Final = 8 << 20
 """Upper limit in bytes of a request that can't be divided: decoding and answering it takes up to 50 ms."""
@@ -103,8 +103,11 @@ def serves(
 ) -> Callable[[Callable[Concatenate[Request[B], P], Reply]], Route]:
     """Register a handler for the API of a request class: for all declared versions, or up to `newest`.
 
-    If the broker's setting `switch` is true, versions above `newest` are served too.
+    If the broker's setting `switch` is true, versions above `newest` are served too. A request with arrays needs `parts` or `most`.
+    Otherwise one request could occupy the broker for long.
     """
+    if not parts and not most and _has_arrays(message):
+        raise TypeError(f"{message.__name__} has arrays: declare the `parts` in which they are served, or the `most` items of them")
     for need in needs:
         need.check_declared(message)
     valid = message.WIRE.valid
@@ -127,6 +130,10 @@ def serves(
         )
 
     return register
+
+
+def _has_arrays(kind: type[Struct]) -> bool:
+    return any(field.array or (field.kind == "struct" and _has_arrays(field.struct)) for field in kind.WIRE.fields)
 
 
 class Served:
