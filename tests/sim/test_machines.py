@@ -78,7 +78,7 @@ class Roles:
 
     def _while_leading(self, replica: Replica, now: Now) -> None:
         if role_of(replica) == "Leading":
-            replica.rest()
+            replica.suspend()
         elif role_of(replica) == "Resting":
             replica.resume(now)
 

@@ -157,8 +157,8 @@ class BrokerMachine:
         self.forget = self.purgatory.forget
 
     def _partitions(self, first_dialect: FirstDialect | None) -> Partitions:
-        rooms = (self.disk, self.clock, self.scheduler, self.changes, self._changed)
-        partitions = Partitions(*rooms, self.replication.kind, self.image.has_partition)
+        shared = (self.disk, self.clock, self.scheduler, self.changes, self._changed)
+        partitions = Partitions(*shared, self.replication.kind, self.image.has_partition)
         partitions.sidecars = None if first_dialect is None else first_dialect.sidecars
         partitions.producers.most = lambda: self.settings_in_force.value.ottla_max_producer_ids_per_broker
         return partitions
@@ -287,11 +287,11 @@ class BrokerMachine:
         self._addresses = Addresses(self._identity, self.settings_in_force, self.image)
         leaders = CurrentLeaders(self.partitions, self.image, self._addresses)
         self.quotas.told.append(self._throttle)
-        rooms, more = self._rooms(), (self.changes, self.purgatory, self._is_controller, self.logins, leaders, guard)
+        contexts, more = self._contexts(), (self.changes, self.purgatory, self._is_controller, self.logins, leaders, guard)
         within = Served(all_routes(for_brokers=True), routes, self._is_on)
-        self._within = Router(within, rooms | {Served: within}, *more)
+        self._within = Router(within, contexts | {Served: within}, *more)
         shown = Served(all_routes(for_brokers=not self.is_alone), routes, self._is_on)
-        return Router(shown, rooms | {Served: shown}, *more)
+        return Router(shown, contexts | {Served: shown}, *more)
 
     def _is_on(self, switch: str) -> bool:
         return bool(getattr(self.settings, switch))
@@ -318,7 +318,7 @@ class BrokerMachine:
             routers[Dialect.FIRST] = first_dialect.router(parts)
         return routers
 
-    def _rooms(self) -> dict[object, object]:
+    def _contexts(self) -> dict[object, object]:
         """Return the objects that handlers can take as parameters, by type."""
         identity = self._identity
         return {

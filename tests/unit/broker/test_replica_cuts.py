@@ -102,7 +102,7 @@ def compacted(machine: ClusterMachine) -> Replica:
     replica = following(machine, **COMPACT)
     copy(machine, *range(40))
     synced(machine)
-    replica.take_high_watermark(40)
+    replica.set_high_watermark(40)
     for _ in range(40):
         machine.pass_time(50)
     assert machine.broker.cleaner.cleaned_offset(replica) > 10
@@ -123,7 +123,7 @@ def test_what_follows_a_cut_is_compacted_again(then: str) -> None:
         machine.kill()
         replica = following(machine, 6, **COMPACT)
     copy(machine, *range(end, 60), leader_epoch=6)
-    replica.take_high_watermark(60)
+    replica.set_high_watermark(60)
     machine.broker.partitions.syncs.want(replica)
     for _ in range(60):
         machine.pass_time(50)
@@ -136,7 +136,7 @@ def test_a_compaction_that_is_overtaken_by_a_cut_begins_again() -> None:
     replica = following(machine, **COMPACT)
     copy(machine, *range(400))
     synced(machine)
-    replica.take_high_watermark(400)
+    replica.set_high_watermark(400)
     for _ in range(100):
         machine.broker.run_timers(machine.clock.advance(10))
         if any(name.endswith(".cleaned") for name in machine.disk.list("t-0")):
@@ -145,7 +145,7 @@ def test_a_compaction_that_is_overtaken_by_a_cut_begins_again() -> None:
     pass_turns(machine)
     assert over == ["done"]
     copy(machine, *range(replica.log.log_end_offset, 300), leader_epoch=6)
-    replica.take_high_watermark(300)
+    replica.set_high_watermark(300)
     machine.broker.partitions.syncs.want(replica)
     for _ in range(100):
         machine.pass_time(50)
@@ -160,7 +160,7 @@ def test_readers_never_see_beyond_a_cut_that_the_disk_refused(after: int) -> Non
     replica = following(machine, segment_bytes=200)
     copy(machine, *range(12))
     synced(machine)
-    replica.take_high_watermark(12)
+    replica.set_high_watermark(12)
     machine.disk.fail(after)
     over = cut(machine, 3)
     pass_turns(machine)

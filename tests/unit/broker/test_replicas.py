@@ -427,7 +427,7 @@ def test_a_stranger_is_asked_to_come_again() -> None:
 
 def test_nothing_is_led_while_the_session_may_be_over() -> None:
     machine = leading((1,))
-    machine.manager.fall_silent()
+    machine.manager.suspend_leaders()
     assert produce(machine, b"1").error_code == NOT_LEADER_OR_FOLLOWER
     machine.manager.wake_up(machine.clock.now())
     assert produce(machine, b"1").error_code == NONE
@@ -435,7 +435,7 @@ def test_nothing_is_led_while_the_session_may_be_over() -> None:
 
 def test_a_session_that_is_over_ends_all_roles_and_the_controller_gives_them_anew() -> None:
     machine = leading((1,))
-    machine.manager.left()
+    machine.manager.drop_roles()
     machine.manager.entered(200, machine.clock.now())
     assert produce(machine, b"1").error_code == NOT_LEADER_OR_FOLLOWER
     assert machine.tell_roles(role(1, 5, isr=(1,)), broker_epoch=200) == [NONE]
@@ -453,7 +453,7 @@ def test_a_follower_has_what_its_leader_wrote() -> None:
     replica.append_as_follower(memoryview(records), machine.clock.now())
     assert replica.log.epochs.entries == [(3, 0), (5, 2)]
     assert replica.high_watermark == 0
-    replica.take_high_watermark(2)
+    replica.set_high_watermark(2)
     assert replica.high_watermark == 2
     whole = replica.log.read(0, 1 << 20, until_offset=3)
     assert whole is not None
@@ -580,7 +580,7 @@ def test_a_follower_deletes_no_old_segment_beyond_what_its_leader_says_that_all_
     machine.pass_time(300_000)
     machine.pass_time(1000)
     assert replica.log.log_start_offset == 0
-    replica.take_high_watermark(1)
+    replica.set_high_watermark(1)
     machine.pass_time(300_000)
     machine.pass_time(1000)
     assert replica.log.log_start_offset == 1

@@ -45,7 +45,7 @@ def leader_and_isr(request: Request[LeaderAndIsrRequest], replicas: ReplicaManag
             writer.add(_response(errors, {role.topic: role.topic_id for role in told}, version))
             yield None
 
-    error_code = yield from replicas.in_turn(body.controller_epoch, body.broker_epoch, taken)
+    error_code = yield from replicas.run_in_order(body.controller_epoch, body.broker_epoch, taken)
     return LeaderAndIsrResponse(error_code=error_code) if error_code else writer.reply()
 
 

@@ -52,7 +52,7 @@ def stop_replica(
             writer.add(_response(errors))
             yield None
 
-    error_code = yield from replicas.in_turn(body.controller_epoch, body.broker_epoch, stopped)
+    error_code = yield from replicas.run_in_order(body.controller_epoch, body.broker_epoch, stopped)
     return StopReplicaResponse(error_code=error_code) if error_code else writer.reply()
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.releases.interbroker_versions import Switch
-from ottla.broker.replication.replica import AskedIsrs, Replica
+from ottla.broker.replication.replica import IsrUpdates, Replica
 from ottla.broker.retries import Repeats
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
@@ -134,7 +134,7 @@ class IsrsByController:
         self._wanted = _Wanted()
         self._is_under_way = False
 
-    def ask(self, replica: Replica, change: IsrChange) -> None:
+    def request(self, replica: Replica, change: IsrChange) -> None:
         """Request a change."""
         self._wanted.add(replica, change)
         self._send()
@@ -220,16 +220,16 @@ class IsrsByController:
             self._repeats.tell(log, logging.WARNING, sentence, replica, error_name(part.error_code))
             return False
         else:
-            self._ask_late(replica, change)
+            self._request_overdue(replica, change)
         return True
 
-    def _ask_late(self, replica: Replica, change: IsrChange) -> None:
+    def _request_overdue(self, replica: Replica, change: IsrChange) -> None:
         """Retry a change later if no newer state arrives. Until then, the leader's high watermark can't advance."""
         if not self._out_of_date:
-            self._scheduler.at(self._late, self._scheduler.now().mono_ms + self._late.pause_ms(), self._ask_out_of_date)
+            self._scheduler.at(self._late, self._scheduler.now().mono_ms + self._late.pause_ms(), self._retry_outdated)
         self._out_of_date[replica] = change
 
-    def _ask_out_of_date(self, now: Now) -> None:
+    def _retry_outdated(self, now: Now) -> None:
         changes, self._out_of_date = self._out_of_date, {}
         left = {replica: change for replica, change in changes.items() if is_pending(replica, change)}
         for replica, change in left.items():
@@ -257,7 +257,7 @@ class IsrsByRegistry:
         self._written: dict[tuple[str, int], None] = {}
         self._written_ms = self._told_ms = 0
 
-    def ask(self, replica: Replica, change: IsrChange) -> None:
+    def request(self, replica: Replica, change: IsrChange) -> None:
         """Request a change."""
         self._wanted.add(replica, change)
         self._begin()
@@ -299,7 +299,7 @@ class IsrsByRegistry:
     def _note(self, replica: Replica, now: Now) -> None:
         if not self._written:
             self._told_ms = now.mono_ms
-            self._scheduler.at(self._written_key, now.mono_ms + LOOK_MS, self._look)
+            self._scheduler.at(self._written_key, now.mono_ms + LOOK_MS, self._notify_if_due)
         self._written[replica.topic, replica.index] = None
         self._written_ms = now.mono_ms
 
@@ -307,13 +307,13 @@ class IsrsByRegistry:
     def _written_key(self) -> tuple[str, int]:
         return "written in-sync sets", id(self)
 
-    def _look(self, now: Now) -> None:
+    def _notify_if_due(self, now: Now) -> None:
         """Notify the controller of the written changes, if a notification is due."""
         is_due = self._written_ms + LINGER_MS < now.mono_ms or self._told_ms + MOST_DELAY_MS < now.mono_ms
         if is_due:
             self._scheduler.begin(self._written_key, self._notify())
         else:
-            self._scheduler.at(self._written_key, now.mono_ms + LOOK_MS, self._look)
+            self._scheduler.at(self._written_key, now.mono_ms + LOOK_MS, self._notify_if_due)
 
     def _notify(self) -> Steps[None]:
         written, self._written = self._written, {}
@@ -323,10 +323,10 @@ class IsrsByRegistry:
             yield from self._registry.commit([change])
         except RegistryAway:
             self._written = written | self._written
-            self._scheduler.at(self._written_key, self._scheduler.now().mono_ms + LOOK_MS, self._look)
+            self._scheduler.at(self._written_key, self._scheduler.now().mono_ms + LOOK_MS, self._notify_if_due)
 
 
-def asked_isrs(
+def isr_updates(
     node_id: int,
     terms: LeaderTerms,
     image: ClusterImage,
@@ -335,7 +335,7 @@ def asked_isrs(
     channels: Channels,
     registry: SharedRegistry,
     stale: Callable[[], None],
-) -> AskedIsrs:
+) -> IsrUpdates:
     """Return the implementation of ISR changes for brokers of this protocol version."""
     if settings.value.inter_broker_protocol_version.has(Switch.ALTER_PARTITION):
         return IsrsByController(node_id, terms, image, settings, scheduler, channels, stale)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-from ottla.broker.replication.fetch_responses import Taking
+from ottla.broker.replication.fetch_responses import ResponseProcessor
 from ottla.broker.replication.fetched_replica import FetchedReplica
 from ottla.broker.replication.fetcher_context import Copier
 from ottla.cluster.replicas.truncation import EpochEnd
@@ -24,7 +24,7 @@ NO_EPOCH = -1
 class EpochQuestions:
     """Truncates partitions of one fetcher that can diverge from their leader, before their first fetch."""
 
-    def __init__(self, fetcher: Copier, taking: Taking) -> None:
+    def __init__(self, fetcher: Copier, taking: ResponseProcessor) -> None:
         self._fetcher = fetcher
         self._taking = taking
 
@@ -50,7 +50,7 @@ class EpochQuestions:
             )
             topics[replica.topic].partitions.append(part)
         request.topics = list(topics.values())
-        answer = yield from self._fetcher.asked(request, version)
+        answer = yield from self._fetcher.request(request, version)
         left = dict(asked)
         for topic in () if answer is None else answer.topics:
             for told in topic.partitions:
@@ -58,14 +58,14 @@ class EpochQuestions:
                 if found is None or not self._fetcher.is_followed(found):
                     continue
                 if told.error_code == FENCED_LEADER_EPOCH:
-                    self._fetcher.give_up(found)
+                    self._fetcher.abandon(found)
                 elif told.error_code:
-                    self._fetcher.rest(found)
+                    self._fetcher.pause(found)
                 else:
                     yield from self._cut(found, EpochEnd(told.leader_epoch, told.end_offset))
                 yield None
         for followed in left.values():
-            self._fetcher.rest(followed)
+            self._fetcher.pause(followed)
 
     def _cut(self, followed: FetchedReplica, told: EpochEnd) -> Steps[None]:
         try:
@@ -74,7 +74,7 @@ class EpochQuestions:
             followed.replica.fail(failure)
         except StorageFailed as failure:
             log.error("%s could not be cut as its leader's log is: %s; it is tried again", followed, failure)
-            self._fetcher.rest(followed)
+            self._fetcher.pause(followed)
         else:
             followed.is_truncating = not is_final
             self._fetcher.name_again(followed)

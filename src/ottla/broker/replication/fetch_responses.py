@@ -44,7 +44,7 @@ PASSING = (
 PartitionData = FetchResponse.PartitionData
 
 
-class Taking:
+class ResponseProcessor:
     """Processes the fetch responses of one leader."""
 
     def __init__(self, fetcher: Copier) -> None:
@@ -64,7 +64,7 @@ class Taking:
                 elif data.error_code:
                     self._refused(followed, data.error_code)
                 else:
-                    yield from self._take(followed, data)
+                    yield from self._process(followed, data)
                 yield None
         if astray:
             yield from self._find(astray)
@@ -72,7 +72,7 @@ class Taking:
     def _is_expected(self, followed: FetchedReplica) -> bool:
         """Return whether a partition's response may be used: the log still ends where the fetch began."""
         if not followed.is_current:
-            self._fetcher.give_up(followed)
+            self._fetcher.abandon(followed)
             return False
         return (
             self._fetcher.is_followed(followed)
@@ -85,13 +85,13 @@ class Taking:
             log.info(
                 "%s: its leader has a newer epoch than %d; waiting for the controller's update", followed, followed.leader_epoch
             )
-            self._fetcher.give_up(followed)
+            self._fetcher.abandon(followed)
             return
         level = logging.DEBUG if error_code in PASSING else logging.WARNING
         log.log(level, "%s is not fetched from broker %d: %s", followed, self._fetcher.leader, ERRORS[error_code].sentence)
-        self._fetcher.rest(followed)
+        self._fetcher.pause(followed)
 
-    def _take(self, followed: FetchedReplica, data: PartitionData) -> Steps[None]:
+    def _process(self, followed: FetchedReplica, data: PartitionData) -> Steps[None]:
         try:
             if data.diverging_epoch is None:
                 before = followed.replica.log.log_end_offset
@@ -107,10 +107,10 @@ class Taking:
             followed.replica.fail(failure)
         except BadBatch as bad:
             log.warning("%s: broker %d sent an invalid batch: %s It is fetched again", followed, self._fetcher.leader, bad)
-            self._fetcher.rest(followed)
+            self._fetcher.pause(followed)
         except StorageFailed as failure:
             log.error("%s: the disk refused what its leader has: %s; it is tried again", followed, failure)
-            self._fetcher.rest(followed)
+            self._fetcher.pause(followed)
 
     def _append(self, followed: FetchedReplica, data: PartitionData, before: int) -> None:
         """Append the records of a response to a fetch that began at the log end `before`.
@@ -124,7 +124,7 @@ class Taking:
             replica.append_as_follower(memoryview(records), now)
             if context.quota.covers(replica.config.follower_replication_throttled_replicas, replica.index):
                 context.quota.use(size, now.mono_ms)
-        replica.take_high_watermark(data.high_watermark)
+        replica.set_high_watermark(data.high_watermark)
         end_offset = replica.log.log_end_offset
         followed.lag = max(0, data.high_watermark - end_offset)
         if replica.log.log_start_offset < data.log_start_offset <= replica.high_watermark:
@@ -132,7 +132,7 @@ class Taking:
         if end_offset != before:
             self._fetcher.name_again(followed)
         elif size:
-            self._fetcher.rest(followed)  # otherwise a partition without progress would be fetched endlessly
+            self._fetcher.pause(followed)  # otherwise a partition without progress would be fetched endlessly
 
     def cut_back(self, followed: FetchedReplica, told: EpochEnd) -> Steps[bool]:
         """Truncate records that the leader does not have, and return whether both logs agree afterwards. Raise `StorageFailed`."""
@@ -145,7 +145,7 @@ class Taking:
             return kept.is_final
         if (replica.log.log_end_offset, replica.log.leader_epoch) == before:
             log.warning("%s: the log of broker %d differs, and this log cannot be truncated", followed, self._fetcher.leader)
-            self._fetcher.rest(followed)
+            self._fetcher.pause(followed)
         else:
             self._fetcher.name_again(followed)
         return kept.is_final
@@ -171,7 +171,7 @@ class Taking:
             elif followed in earliest:
                 yield from self._moved(followed, earliest[followed], starts=True)
             else:
-                self._fetcher.rest(followed)
+                self._fetcher.pause(followed)
             yield None
 
     def _moved(self, followed: FetchedReplica, offset: int, *, starts: bool) -> Steps[None]:
@@ -187,7 +187,7 @@ class Taking:
             replica.fail(failure)
         except StorageFailed as failure:
             log.error("%s could not be brought to offset %d: %s; it is tried again", followed, offset, failure)
-            self._fetcher.rest(followed)
+            self._fetcher.pause(followed)
             return
         self._fetcher.name_again(followed)
 
@@ -208,7 +208,7 @@ class Taking:
             topics[replica.topic].partitions.append(part)
             asked[replica.topic, replica.index] = one
         request.topics = list(topics.values())
-        answer = yield from self._fetcher.asked(request, protocol.version(ListOffsetsRequest))
+        answer = yield from self._fetcher.request(request, protocol.version(ListOffsetsRequest))
         found: dict[FetchedReplica, int] = {}
         for topic in () if answer is None else answer.topics:
             for told in topic.partitions:

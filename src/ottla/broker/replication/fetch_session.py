@@ -48,7 +48,7 @@ class FollowerSession:
         else:
             self.epoch = 1 if self.epoch in (NO_EPOCH, LAST_EPOCH) else self.epoch + 1
 
-    def forget(self, followed: FetchedReplica) -> None:
+    def remove(self, followed: FetchedReplica) -> None:
         """Remove a partition from the leader's session."""
         identity = self.identity(followed)
         if self.held.get(identity) is followed:
@@ -58,7 +58,7 @@ class FollowerSession:
     def identity(self, followed: FetchedReplica) -> Identity:
         return (followed.topic_id if self.uses_ids else followed.replica.topic), followed.replica.index
 
-    def name(self, named: Iterable[FetchedReplica], request: FetchRequest, max_bytes: int, *, by_epoch: bool) -> None:
+    def fill_request(self, named: Iterable[FetchedReplica], request: FetchRequest, max_bytes: int, *, by_epoch: bool) -> None:
         """Set the session in a request, its partitions `named` to add or update, and the partitions to remove."""
         request.session_id, request.session_epoch = self.id, self.epoch
         if self.is_full:

@@ -46,11 +46,11 @@ class Copier(Protocol):
     def name_again(self, followed: FetchedReplica) -> None:
         """Name a partition in the next request, because its log end or start has changed."""
 
-    def rest(self, followed: FetchedReplica, ms: int | None = None) -> None:
+    def pause(self, followed: FetchedReplica, ms: int | None = None) -> None:
         """Pause a partition for `ms`, or for replica.fetch.backoff.ms if None."""
 
-    def give_up(self, followed: FetchedReplica) -> None:
+    def abandon(self, followed: FetchedReplica) -> None:
         """Stop copying a partition until the controller's next update."""
 
-    def asked(self, message: Message, version: int) -> Steps[Any]:
+    def request(self, message: Message, version: int) -> Steps[Any]:
         """Return the leader's response to a request; None if no response arrived."""

@@ -14,7 +14,7 @@ from ottla.broker.replication.fetched_replica import FetchedReplica
 from ottla.ports import Done, Steps
 
 
-class Flushed:
+class FlushWaits:
     """The syncs of copied records that one fetcher waits for."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Flushed:
             if self._owing:
                 yield self._wait
 
-    def forget(self, followed: FetchedReplica) -> None:
+    def remove(self, followed: FetchedReplica) -> None:
         """End the wait for a partition that is no longer copied, because its log can be truncated before the sync."""
         self._is_over(followed, 0)
 

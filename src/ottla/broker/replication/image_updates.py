@@ -70,23 +70,23 @@ class ImageUpdates:
                 yield None
             yield from self._publisher.take(UpToDate())
 
-        return self._replicas.in_turn(controller_epoch, broker_epoch, taken)
+        return self._replicas.run_in_order(controller_epoch, broker_epoch, taken)
 
     def _apply_topics(self, topics: Sequence[TopicUpdate]) -> Steps[None]:
         if not topics:
             return
         self._unheard.record_topics(topic.name for topic in topics)
         try:
-            yield from self._configs.learn((topic.name, topic.topic_id) for topic in topics)
+            yield from self._configs.load((topic.name, topic.topic_id) for topic in topics)
         except RegistryAway as failure:
             log.warning("the settings of new topics could not be read (%s): defaults apply until then", failure)
-            owed = self._configs.owed(topic.name for topic in topics)
+            owed = self._configs.pending(topic.name for topic in topics)
             self._read_again([layout.topic_config_path(name) for name in owed])
         yield from self._publisher.take(TopicsUpdated(topics))
 
     def take_roles(self, roles: Sequence[ReplicaRole]) -> Steps[Errors]:
         """Apply roles, and return an error code per partition. Raise `RegistryAway`; the controller then sends the roles again."""
-        yield from self._configs.learn((role.topic, role.topic_id) for role in roles)
+        yield from self._configs.load((role.topic, role.topic_id) for role in roles)
         return (yield from self._publisher.take(RolesAssigned(roles)))
 
     def _gone(self, names: Iterable[str]) -> None:

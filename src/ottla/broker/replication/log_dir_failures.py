@@ -28,7 +28,7 @@ class LogDirFailures:
         self._is_due = False
         self._repeats = Repeats(AGAIN_MS, MOST_AGAIN_MS)
 
-    def happened(self, in_ms: int = 0) -> None:
+    def notify(self, in_ms: int = 0) -> None:
         """Notify that a replica went offline or came back, now or in `in_ms` milliseconds."""
         if not self._is_due or not in_ms:
             self._is_due = True

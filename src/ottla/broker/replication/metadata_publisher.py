@@ -96,7 +96,7 @@ class MetadataPublisher:
                 case TopicsRemoved(names):
                     self._tell(drop_topics(self._image, names))
                 case RolesAssigned(roles):
-                    errors |= yield from self._replicas.take_roles(roles)
+                    errors |= yield from self._replicas.apply_roles(roles)
                 case ReplicasStopped(replicas):
                     errors |= yield from self._replicas.stop_replicas(replicas)
                 case UpToDate():
@@ -111,7 +111,7 @@ class MetadataPublisher:
         has_lost = not self._image.brokers.keys() <= brokers.keys()
         apply_brokers(self._image, controller_id, brokers)
         if has_lost:
-            yield from self._replicas.brokers_gone()
+            yield from self._replicas.remove_followers()
 
     def _take_topics(self, topics: Sequence[TopicUpdate]) -> Steps[None]:
         self._tell((yield from apply_topics(self._image, topics)))

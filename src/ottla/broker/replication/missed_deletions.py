@@ -53,13 +53,13 @@ class MissedDeletions:
         self._untold.difference_update(topics)
 
     def _begin(self, now: Now) -> None:
-        if self._untold and not self._scheduler.begin(self, self._look(self._life), failed=self._failed):
-            self._look_again()
+        if self._untold and not self._scheduler.begin(self, self._search(self._life), failed=self._failed):
+            self._retry()
 
-    def _look_again(self) -> None:
+    def _retry(self) -> None:
         self._scheduler.at(self, max(self._from_ms, self._scheduler.now().mono_ms + self._repeats.pause_ms()), self._begin)
 
-    def _look(self, life: tuple[int, int]) -> Steps[None]:
+    def _search(self, life: tuple[int, int]) -> Steps[None]:
         (names,) = yield from self._registry.list([layout.TOPICS])
         if life != self._life:  # another controller sends all topics
             return
@@ -72,4 +72,4 @@ class MissedDeletions:
     def _failed(self, failure: Exception) -> None:
         sentence = "the existence of %d topics is unknown (%s); it is checked again"
         self._repeats.tell(log, logging.INFO, sentence, len(self._untold), failure)
-        self._look_again()
+        self._retry()

@@ -26,7 +26,7 @@ class MovedReplicas:
         self._partitions = partitions
         self._image = image
 
-    def left(self, told: Iterable[TopicUpdate]) -> Steps[list[ReplicaStop]]:
+    def find_moved(self, told: Iterable[TopicUpdate]) -> Steps[list[ReplicaStop]]:
         """Return the replicas with a role here that have moved, by the metadata of these topics."""
         found: list[ReplicaStop] = []
         for topic in told:
@@ -44,7 +44,7 @@ class MovedReplicas:
         is_the_same = topic.topic_id == replica.topic_id != NO_TOPIC_ID
         return is_the_same and has_left(self._node_id, replica.leader_epoch, told)
 
-    def knows_better(self, role: ReplicaRole) -> bool:
+    def is_outdated(self, role: ReplicaRole) -> bool:
         """Return whether a role is outdated, because the metadata shows that the replica has moved to other brokers."""
         topic = self._image.topics.get(role.topic)
         if topic is None or topic.topic_id != role.topic_id or role.topic_id == NO_TOPIC_ID or role.index >= len(topic.partitions):

@@ -43,10 +43,10 @@ EACH = 1
 """The value of flush.messages that makes each record readable only once it is on stable storage."""
 
 
-class AskedIsrs(Protocol):
+class IsrUpdates(Protocol):
     """The interface for ISR changes by leaders."""
 
-    def ask(self, replica: Replica, change: IsrChange) -> None:
+    def request(self, replica: Replica, change: IsrChange) -> None:
         """Request a change. `replica` receives the result, unless it has newer state by then."""
 
 
@@ -64,7 +64,7 @@ class ReplicaPorts:
         self.terms = terms
         self.may_lead = False
         self.moved: dict[Replica, None] = {}
-        self.isrs: AskedIsrs
+        self.isrs: IsrUpdates
         self.failures: LogDirFailures
         self.partitions: Partitions
 
@@ -83,7 +83,7 @@ class Replica(Partition):
         """Whether this broker leads the only replica: `replicas` is then None."""
 
     @property
-    def leads(self) -> bool:
+    def has_leader_role(self) -> bool:
         """Return whether the controller assigned the leader's role, even if this broker may not lead at the moment."""
         return self.is_sole or isinstance(self.replicas, LeaderState)
 
@@ -133,7 +133,7 @@ class Replica(Partition):
         else:
             self.changed()
 
-    def rest(self) -> None:
+    def suspend(self) -> None:
         """Stop leading until `resume`, because other brokers can lead. Keep the state of followers."""
         self.role = FOLLOWER
         self._abandon(self.replicas, NOT_LEADER_OR_FOLLOWER)
@@ -168,12 +168,12 @@ class Replica(Partition):
         self._ports.moved.pop(self, None)
         self._abandon(self.replicas, NOT_LEADER_OR_FOLLOWER)
         if self.has_role:
-            self._ports.failures.happened()
+            self._ports.failures.notify()
 
     def came_online(self) -> None:
         """Notify the controller that the log is open after a delay, so that it assigns the role again."""
         super().came_online()
-        self._ports.failures.happened()
+        self._ports.failures.notify()
 
     def _abandon(self, role: LeaderState | FollowerState | None, error_code: int) -> None:
         if isinstance(role, LeaderState):
@@ -219,7 +219,7 @@ class Replica(Partition):
         """Record a sync, and advance the high watermark if each record must be flushed before it is readable."""
         super().synced(upto, now)
         if self.role is LEADER and self.offline is None and self.config.flush_messages <= EACH:
-            self._see(now)
+            self._advance(now)
 
     def acks_error(self) -> int:
         """Return the error code for acks=all before an append: NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER or NONE."""
@@ -285,9 +285,9 @@ class Replica(Partition):
         if change is not None:
             if not leader.is_repeated(change):
                 log.info("%s: replica %d is in sync again with all below offset %d", self, node_id, offset)
-            self._ports.isrs.ask(self, change)
+            self._ports.isrs.request(self, change)
         if known != offset:
-            self._see(now)
+            self._advance(now)
         if log_start_offset > known_start >= 0:
             self.changed()  # a delayed reply may wait for the deletion of records everywhere
 
@@ -302,14 +302,14 @@ class Replica(Partition):
             # Apache Kafka's controller removes a replica before it removes it from the ISR.
             ends = (f"{node_id} " + (f"at offset {one.log_end_offset}" if one else "is not a replica") for node_id, one in gone)
             log.info("%s: no more in sync with offset %d: %s", self, self.log.log_end_offset, ", ".join(ends))
-            self._ports.isrs.ask(self, change)
+            self._ports.isrs.request(self, change)
 
     def isr_changed(self, change: IsrChange, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, now: Now) -> None:
         """Apply the controller's response to a change."""
         leader = self.replicas
         if isinstance(leader, LeaderState) and leader.changed(change, isr, leader_epoch, partition_epoch):
             log.info("%s: in sync are %s (partition epoch %d)", self, list(isr), partition_epoch)
-            self._see(now)
+            self._advance(now)
 
     def isr_refused(self, change: IsrChange, error_code: int, now: Now) -> None:
         """Apply the controller's refusal of a change. A follower that was to join the ISR no longer counts.
@@ -323,14 +323,14 @@ class Replica(Partition):
             sentence = "%s: the controller refused the in-sync set %s (%s); it is retried from time to time"
             log.info(sentence, self, list(change.isr), error_name(error_code))
         leader.refused(change, now.mono_ms)
-        self._see(now)
+        self._advance(now)
 
-    def brokers_gone(self, now: Now) -> None:
+    def remove_followers(self, now: Now) -> None:
         """Check the in-sync replicas again after brokers have died, because a leader does not wait for dead brokers."""
         if self.offline is None and isinstance(self.replicas, LeaderState):
-            self._see(now)
+            self._advance(now)
 
-    def _see(self, now: Now) -> None:
+    def _advance(self, now: Now) -> None:
         """Advance the high watermark if possible, and then notify readers."""
         before = self.high_watermark
         self._raise_high_watermark(now)
@@ -386,7 +386,7 @@ class Replica(Partition):
             and self.is_flush_due
         )
 
-    def take_high_watermark(self, told: int) -> None:
+    def set_high_watermark(self, told: int) -> None:
         """Set the high watermark sent by the leader, limited to the local log."""
         log = self.log
         offset = FollowerState.high_watermark(told, self.high_watermark, log.log_start_offset, log.log_end_offset)
@@ -438,7 +438,7 @@ class Replica(Partition):
             return
         first = next((header for _, header in batches(records)), None)
         if first is not None and first.base_offset < offset < first.next_offset:
-            yield from self._begin_anew(first.base_offset, lambda: self.log.log_start_offset == self.log.log_end_offset == offset)
+            yield from self._restart(first.base_offset, lambda: self.log.log_start_offset == self.log.log_end_offset == offset)
 
     def note_gaps(self, records: memoryview) -> Steps[None]:
         """Record the gaps between offsets that these batches reveal. Raise `StorageFailed`."""
@@ -447,9 +447,9 @@ class Replica(Partition):
 
     def restart_at(self, offset: int) -> Steps[None]:
         """Drop all records and restart at `offset`, because the leader has no records before it. Raise `StorageFailed`."""
-        yield from self._begin_anew(offset, lambda: offset > self.log.log_end_offset)
+        yield from self._restart(offset, lambda: offset > self.log.log_end_offset)
 
-    def _begin_anew(self, offset: int, is_due: Callable[[], bool]) -> Steps[None]:
+    def _restart(self, offset: int, is_due: Callable[[], bool]) -> Steps[None]:
         epoch = self.leader_epoch
         yield from self._ports.partitions.before_cut(self, min(offset, self.log.segments[0].base_offset), offset)
         if self._still_follows(epoch) and is_due():

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ottla.broker.replication.epoch_questions import EpochQuestions
-from ottla.broker.replication.fetch_responses import Taking
+from ottla.broker.replication.fetch_responses import ResponseProcessor
 from ottla.broker.replication.fetch_session import TOPIC_IDS_FROM, FollowerSession
 from ottla.broker.replication.fetched_replica import FetchedReplica
 from ottla.broker.replication.fetcher_context import FetcherContext
-from ottla.broker.replication.flush_before_fetch import Flushed
+from ottla.broker.replication.flush_before_fetch import FlushWaits
 from ottla.cluster.image import NO_TOPIC_ID
 from ottla.ports import Done, Now, Steps
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
@@ -52,7 +52,7 @@ class ReplicaFetcher:
         self._rests = 0
         self._uncertain: dict[FetchedReplica, None] = {}
         """Partitions whose log can diverge from the leader's. The leader is asked about them before a fetch."""
-        self._flushed = Flushed()
+        self._flushed = FlushWaits()
         self._nameless = 0
         """The number of partitions whose topic id is unknown."""
         self._waiting: Done | None = None
@@ -82,8 +82,8 @@ class ReplicaFetcher:
             self._nameless -= followed.topic_id == NO_TOPIC_ID
             self._due.pop(followed, None)
             self._uncertain.pop(followed, None)
-            self._session.forget(followed)
-            self._flushed.forget(followed)
+            self._session.remove(followed)
+            self._flushed.remove(followed)
             if not self._followed:
                 self._wake()
 
@@ -96,7 +96,7 @@ class ReplicaFetcher:
         if self.is_followed(followed) and not followed.rests_until_ms:
             (self._uncertain if followed.is_truncating else self._due)[followed] = None
 
-    def rest(self, followed: FetchedReplica, ms: int | None = None) -> None:
+    def pause(self, followed: FetchedReplica, ms: int | None = None) -> None:
         """Pause a partition for `ms`, or for replica.fetch.backoff.ms if None."""
         if not self.is_followed(followed):
             return
@@ -104,11 +104,11 @@ class ReplicaFetcher:
         followed.rests_until_ms = self.now().mono_ms + wait_ms
         self._due.pop(followed, None)
         self._uncertain.pop(followed, None)
-        self._session.forget(followed)
+        self._session.remove(followed)
         self._rests += 1
         heapq.heappush(self._resting, (followed.rests_until_ms, self._rests, followed))
 
-    def give_up(self, followed: FetchedReplica) -> None:
+    def abandon(self, followed: FetchedReplica) -> None:
         """Stop copying a partition until the controller's next update."""
         if self._followed.get((followed.replica.topic, followed.replica.index)) is followed:
             self.remove(followed.replica.topic, followed.replica.index)
@@ -120,7 +120,7 @@ class ReplicaFetcher:
 
         Local variables must not keep partitions alive afterwards, because these would keep deleted files open.
         """
-        taking = Taking(self)
+        taking = ResponseProcessor(self)
         questions = EpochQuestions(self, taking)
         while self._followed:
             self._wake_up()
@@ -133,9 +133,9 @@ class ReplicaFetcher:
                 yield self._wait
                 continue
             # The response has no variable, which would keep its buffer while the next response arrives.
-            yield from self._heard((yield from self.asked(request, self._version())), taking)
+            yield from self._process((yield from self.request(request, self._version())), taking)
 
-    def _heard(self, answer: FetchResponse | None, taking: Taking) -> Steps[None]:
+    def _process(self, answer: FetchResponse | None, taking: ResponseProcessor) -> Steps[None]:
         session = self._session
         if answer is None or answer.error_code:
             was_known = not session.is_full and answer is not None and answer.error_code in SESSION_OVER
@@ -157,12 +157,12 @@ class ReplicaFetcher:
         log.log(level, "%d partitions are not fetched from broker %d: %s", len(self._followed), self.leader, why)
         self._was_reached = False
         for followed in list(self._ready()):
-            self.rest(followed)
+            self.pause(followed)
 
     def now(self) -> Now:
         return self.context.scheduler.now()
 
-    def asked(self, message: Message, version: int) -> Steps[Any]:
+    def request(self, message: Message, version: int) -> Steps[Any]:
         """Return the leader's response to a request; None if no response arrived."""
         context, heard = self.context, list[Any]()
 
@@ -241,7 +241,7 @@ class ReplicaFetcher:
         else:
             request.replica_id = context.node_id
         named, self._due = self._due, {}
-        self._session.name(named, request, settings.replica_fetch_max_bytes, by_epoch=version >= EPOCHS_FROM)
+        self._session.fill_request(named, request, settings.replica_fetch_max_bytes, by_epoch=version >= EPOCHS_FROM)
         return request
 
     def _leave_out_throttled(self) -> None:
@@ -251,4 +251,4 @@ class ReplicaFetcher:
             for followed in list(self._ready()):
                 replica = followed.replica
                 if followed.lag != 0 and quota.covers(replica.config.follower_replication_throttled_replicas, replica.index):
-                    self.rest(followed, THROTTLED_MS)
+                    self.pause(followed, THROTTLED_MS)

@@ -91,7 +91,7 @@ class ReplicaManager:
         self._clean = clean
         self._partitions.checkpoints.load()
         self._directories.clear((), (), ())
-        self._keep_house(now)
+        self._schedule_checks(now)
 
     @property
     def are_all_checked(self) -> bool:
@@ -104,42 +104,42 @@ class ReplicaManager:
 
     def entered(self, broker_epoch: int, now: Now) -> None:
         """Begin a new registration: drop earlier roles, and lead partitions that the controller assigned to it already."""
-        self._begin_life(broker_epoch)
+        self._begin_session(broker_epoch)
         self.wake_up(now)
 
-    def _begin_life(self, broker_epoch: int) -> None:
+    def _begin_session(self, broker_epoch: int) -> None:
         """Drop the roles of an earlier registration. The controller can know of the new one before this broker does."""
         if broker_epoch != self._ports.terms.broker_epoch:
             self._stop_all()
             self._ports.terms.broker_epoch = broker_epoch
 
-    def left(self) -> None:
+    def drop_roles(self) -> None:
         """Drop all roles, because the session with the registry has ended."""
         self._ports.may_lead = False
         self._stop_all()
 
-    def fall_silent(self) -> None:
+    def suspend_leaders(self) -> None:
         """Suspend all leaders, because the session may have expired and other brokers may lead."""
         self._ports.may_lead = False
         for replica in self._replicas():
-            if replica.leads:
-                replica.rest()
-                self._tell_led(replica)
+            if replica.has_leader_role:
+                replica.suspend()
+                self._notify_leader(replica)
 
     def wake_up(self, now: Now) -> None:
         """Resume all leaders, because the session is still alive."""
         self._ports.may_lead = True
         for replica in self._replicas():
-            if replica.leads:
+            if replica.has_leader_role:
                 replica.resume(now)
-                self._tell_leading(replica)
+                self._notify_leading(replica)
 
     def _stop_all(self) -> None:
         held = [replica for replica in self._replicas() if replica.has_role]
-        self._tell_stopping(held)
+        self._notify_stopping(held)
         for replica in held:
             replica.stop()
-            self._tell_led(replica)
+            self._notify_leader(replica)
 
     def _replica(self, topic: str, index: int) -> Replica | None:
         found = self._partitions.get(topic, index)
@@ -162,7 +162,7 @@ class ReplicaManager:
             return STALE_BROKER_EPOCH
         return STALE_CONTROLLER_EPOCH if controller_epoch < self.controller_epoch else NONE
 
-    def in_turn(self, controller_epoch: int, broker_epoch: int, steps: Callable[[], Steps[None]]) -> Steps[int]:
+    def run_in_order(self, controller_epoch: int, broker_epoch: int, steps: Callable[[], Steps[None]]) -> Steps[int]:
         """Run the steps of a request after all earlier requests; return an error code if the request is outdated by then."""
 
         def taken() -> Steps[int]:
@@ -176,23 +176,23 @@ class ReplicaManager:
                 return error_code
             self.controller_epoch = controller_epoch
             if broker_epoch > self._ports.terms.broker_epoch:
-                self._begin_life(broker_epoch)
+                self._begin_session(broker_epoch)
             yield from steps()
             return NONE
 
         return (yield from self._turns.steps(taken()))
 
-    def take_roles(self, told: Iterable[ReplicaRole]) -> Steps[Errors]:
+    def apply_roles(self, told: Iterable[ReplicaRole]) -> Steps[Errors]:
         """Apply roles, and return an error code per partition. The image contains the configs of their topics."""
         errors: Errors = {}
         followers: list[Replica] = []
         opened = self._partitions.opens
         for role in told:
             self._image.name_topic(role.topic, role.topic_id)
-            self._take_id(role, followers)
+            self._set_topic_id(role, followers)
             error_code = errors[role.topic, role.index] = self._role_error(role)
             if not error_code:
-                errors[role.topic, role.index] = self._take_role(role, followers)
+                errors[role.topic, role.index] = self._apply_role(role, followers)
             yield None
         if self._partitions.opens > opened:
             self._directories.sync_soon()
@@ -202,7 +202,7 @@ class ReplicaManager:
                 tell(current)
         return errors
 
-    def _take_id(self, role: ReplicaRole, followers: list[Replica]) -> None:
+    def _set_topic_id(self, role: ReplicaRole, followers: list[Replica]) -> None:
         """Apply a topic id that arrives without a new role, from the first controller of version 2.8 or later.
 
         A later controller of an older version sends no ids. This broker then fetches from its leaders by topic name.
@@ -217,7 +217,7 @@ class ReplicaManager:
             replica.topic_id = role.topic_id
         state = replica.replicas
         if replica.is_following and isinstance(state, FollowerState) and state.topic_id != role.topic_id:
-            self._tell_stopping([replica])
+            self._notify_stopping([replica])
             state.topic_id = role.topic_id
             if role.assigned.leader_epoch == replica.leader_epoch and state.leader != NO_LEADER:
                 followers.append(replica)
@@ -226,7 +226,7 @@ class ReplicaManager:
         """Return the error code for a role; NONE if it can be applied."""
         replica = self._replica(role.topic, role.index)
         if replica is None:
-            if self._moved.knows_better(role):
+            if self._moved.is_outdated(role):
                 return STALE_CONTROLLER_EPOCH
             is_ours = self._ports.node_id in role.assigned.replicas
             return NONE if is_ours else UNKNOWN_TOPIC_OR_PARTITION
@@ -240,26 +240,26 @@ class ReplicaManager:
             return STALE_CONTROLLER_EPOCH
         return NONE if self._ports.node_id in role.assigned.replicas else UNKNOWN_TOPIC_OR_PARTITION
 
-    def _take_role(self, role: ReplicaRole, followers: list[Replica]) -> int:
+    def _apply_role(self, role: ReplicaRole, followers: list[Replica]) -> int:
         now = self._scheduler.now()
         replica = self._held(role, now)
         if replica.offline is not None:
             return KAFKA_STORAGE_ERROR
         if replica.has_role:
-            self._tell_stopping([replica])
+            self._notify_stopping([replica])
         if role.assigned.leader == self._ports.node_id:
             try:
                 replica.lead(role.assigned, now)
             except StorageFailed as failure:
                 log.error("%s cannot be led by this broker: %s", replica, failure)
                 if isinstance(failure, TryAgain):
-                    self._ports.failures.happened(AGAIN_MS)
+                    self._ports.failures.notify(AGAIN_MS)
                 return KAFKA_STORAGE_ERROR
             if self._ports.may_lead:
-                self._tell_leading(replica)
+                self._notify_leading(replica)
         else:
             replica.follow(role.assigned, role.topic_id)
-            self._tell_led(replica)
+            self._notify_leader(replica)
             if role.assigned.leader != NO_LEADER:
                 followers.append(replica)
         return NONE
@@ -293,7 +293,7 @@ class ReplicaManager:
 
     def part_with(self, told: Iterable[TopicUpdate]) -> Steps[None]:
         """Delete replicas that have moved to other brokers, by the metadata of these topics."""
-        left = yield from self._moved.left(told)
+        left = yield from self._moved.find_moved(told)
         if left:
             yield from self.stop_replicas(left)
 
@@ -304,9 +304,9 @@ class ReplicaManager:
         assert isinstance(replica, Replica), "a broker of a cluster holds nothing else"
         if stop.leader_epoch not in (NO_EPOCH, EPOCH_DURING_DELETE) and stop.leader_epoch < replica.leader_epoch:
             return FENCED_LEADER_EPOCH
-        self._tell_stopping([replica])
+        self._notify_stopping([replica])
         replica.stop()
-        self._tell_led(replica)
+        self._notify_leader(replica)
         if not stop.is_deleted:
             return KAFKA_STORAGE_ERROR if replica.offline is not None else NONE
         log.info("%s is deleted by the controller", replica)
@@ -328,21 +328,21 @@ class ReplicaManager:
 
     # Notifications
 
-    def _tell_stopping(self, replicas: Sequence[Replica]) -> None:
+    def _notify_stopping(self, replicas: Sequence[Replica]) -> None:
         for tell in self.stopping:
             tell(replicas)
 
-    def _tell_leading(self, replica: Replica) -> None:
+    def _notify_leading(self, replica: Replica) -> None:
         for tell in self.leading:
             tell(replica)
 
-    def _tell_led(self, replica: Replica) -> None:
+    def _notify_leader(self, replica: Replica) -> None:
         for tell in self.led:
             tell(replica)
 
     # Periodic work
 
-    def _keep_house(self, now: Now) -> None:
+    def _schedule_checks(self, now: Now) -> None:
         """Schedule the check for lagging followers, and the checkpoint of high watermarks."""
 
         def shrink(now: Now) -> None:
@@ -356,10 +356,10 @@ class ReplicaManager:
         every("in-sync sets", lambda: settings.value.replica_lag_time_max_ms // 2, shrink, now)
         every("high watermarks", lambda: settings.value.replica_high_watermark_checkpoint_interval_ms, note, now)
 
-    def brokers_gone(self) -> Steps[None]:
+    def remove_followers(self) -> Steps[None]:
         """Check the in-sync replicas again after brokers have died. Records that waited for dead brokers can be acknowledged."""
         for replica in self._replicas():
-            replica.brokers_gone(self._scheduler.now())
+            replica.remove_followers(self._scheduler.now())
             yield None
 
     def _shrink(self) -> Steps[None]:

@@ -9,7 +9,7 @@ from ottla.broker.coordination.coordinators import CoordinatorMoves
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.replication.alter_partition import asked_isrs
+from ottla.broker.replication.alter_partition import isr_updates
 from ottla.broker.replication.fetcher_manager import ReplicaFetchers
 from ottla.broker.replication.follower_fetches import Followers
 from ottla.broker.replication.log_dir_failures import LogDirFailures
@@ -58,7 +58,7 @@ class Replication:
         ports = self._ports
         ports.partitions = partitions
         membership = self._membership
-        ports.isrs = asked_isrs(ports.node_id, ports.terms, image, settings, scheduler, self._channels, registry, membership.look)
+        ports.isrs = isr_updates(ports.node_id, ports.terms, image, settings, scheduler, self._channels, registry, membership.look)
         ports.failures = LogDirFailures(ports.node_id, registry, scheduler)
         self.manager = ReplicaManager(
             ports, partitions, directories, disk, image, settings, scheduler, lambda: membership.oldest_epoch
@@ -80,6 +80,6 @@ class Replication:
         self.manager.leading.append(moves.on_election)
         self.manager.led.append(moves.on_resignation)
         membership.entered.append(lambda now: manager.entered(membership.broker_epoch, now))
-        membership.left.append(lambda now: manager.left())
-        membership.silenced.append(lambda now: manager.fall_silent())
+        membership.left.append(lambda now: manager.drop_roles())
+        membership.silenced.append(lambda now: manager.suspend_leaders())
         membership.woken.append(manager.wake_up)

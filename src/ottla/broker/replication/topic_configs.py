@@ -28,7 +28,7 @@ class TopicConfigs:
         self._sink = sink
         self._owed: set[str] = set()
 
-    def learn(self, topics: Iterable[tuple[str, bytes]]) -> Steps[None]:
+    def load(self, topics: Iterable[tuple[str, bytes]]) -> Steps[None]:
         """Read the configs of topics (name, id) that are not in the image. Raise `RegistryAway`."""
         new = {name: topic_id for name, topic_id in topics if self._is_new(name, topic_id)}
         self._owed.update(new)
@@ -38,14 +38,14 @@ class TopicConfigs:
             entries = yield from self._registry.read([layout.topic_config_path(name) for name in some])
             for name, entry in zip(some, entries, strict=True):
                 self._owed.discard(name)
-                configs = self._understood(name, None if entry is None else entry.value)
+                configs = self._parse(name, None if entry is None else entry.value)
                 self._sink.learn([NewTopicConfigs(name, new[name], configs)])
 
-    def owed(self, names: Iterable[str]) -> list[str]:
+    def pending(self, names: Iterable[str]) -> list[str]:
         """Return the topics whose configs could not be read yet."""
         return [name for name in names if name in self._owed]
 
-    def _understood(self, name: str, value: bytes | None) -> dict[str, str]:
+    def _parse(self, name: str, value: bytes | None) -> dict[str, str]:
         """Return the configs in a topic's registry entry. Log a damaged entry, and return no configs."""
         path = layout.topic_config_path(name)
         try:

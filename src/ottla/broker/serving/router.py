@@ -53,14 +53,14 @@ Encode = Callable[[Request[Message], Answerable], Answer]
 class Router:
     """Serves requests one at a time: bytes of a request in, parts of its response or a delayed reply out.
 
-    `rooms` has the parameters of handlers, by type. Without a `guard`, everything is permitted. `is_controller` returns whether
+    `contexts` has the parameters of handlers, by type. Without a `guard`, everything is permitted. `is_controller` returns whether
     this broker is the active controller.
     """
 
     def __init__(
         self,
         served: Served,
-        rooms: Mapping[object, object],
+        contexts: Mapping[object, object],
         changes: Changes,
         purgatory: Purgatory,
         is_controller: Callable[[], bool],
@@ -78,7 +78,7 @@ class Router:
         self._encode: Encode = self.encoded
         self._handlers: dict[tuple[int, int], tuple[Handler, Route, int]] = {}
         for key, route in served.routes.items():
-            handler = route.bind(rooms)
+            handler = route.bind(contexts)
             self._handlers |= {(key, version): (handler, route, route.whole_bytes(version)) for version in route.versions}
         self._at_hand: Request[Message] | None = None
 

@@ -74,16 +74,16 @@ class Route:
             return self.most or self.most_bytes
         return NEVER if self.parts.paths_of(self.api.request, version) is None else self.parts.whole_bytes
 
-    def bind(self, rooms: Mapping[object, object]) -> Handler:
+    def bind(self, contexts: Mapping[object, object]) -> Handler:
         """Return the handler with its parameters bound. Raise `TypeError` if this broker has no object of a required type."""
         taken = {name: hint for name, hint in _parameters(self.handler).items() if get_origin(hint) is not Request}
-        return cast("Handler", partial(self.handler, **{name: self._room(name, hint, rooms) for name, hint in taken.items()}))
+        return cast("Handler", partial(self.handler, **{name: self._context(name, hint, contexts) for name, hint in taken.items()}))
 
-    def _room(self, name: str, hint: object, rooms: Mapping[object, object]) -> object:
-        if hint in rooms:
-            return rooms[hint]
+    def _context(self, name: str, hint: object, contexts: Mapping[object, object]) -> object:
+        if hint in contexts:
+            return contexts[hint]
         if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields"):
-            fields: dict[str, object] = {field: self._room(field, inner, rooms) for field, inner in _hints(hint).items()}
+            fields: dict[str, object] = {field: self._context(field, inner, contexts) for field, inner in _hints(hint).items()}
             grouped: object = hint(**fields)
             return grouped
         raise TypeError(f"{self.handler.__qualname__} takes a room that this broker has not: {name}: {hint}")
