@@ -128,7 +128,7 @@ class Acls:
     def __init__(self) -> None:
         self.rules: dict[Key, tuple[Acl, ...]] = {}
         self.changes = 0
-        """The number of changes so far, with which callers check whether their cached results are current."""
+        """The number of changes so far, by which callers detect outdated cached results."""
         self.lengths: dict[Resource, tuple[int, ...]] = {}
         """The lengths of the prefixes that have ACLs, in characters."""
         self._prefixes: dict[Resource, Counter[int]] = {}
@@ -217,7 +217,7 @@ def paths(registry: Entries) -> Iterator[str]:
 
 @lru_cache(maxsize=None, typed=True)  # untyped, Resource.TOPIC and Operation.ALL would share an entry: both are 2
 def told(member: IntEnum) -> str:
-    """Return the name that Kafka's tools write for a number: TransactionalId for `TRANSACTIONAL_ID`."""
+    """Return the name of an enum member as Kafka's tools write it: TransactionalId for `TRANSACTIONAL_ID`."""
     return "".join(word.capitalize() for word in member.name.split("_"))
 
 

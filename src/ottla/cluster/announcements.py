@@ -88,7 +88,7 @@ def _other_path(value: bytes) -> str:
 
 
 def _kind(written: str) -> str:
-    """Return the resource type as in entries' paths. Notifications spell it TRANSACTIONAL_ID or TransactionalId."""
+    """Return the resource type as paths spell it. Notifications spell it TRANSACTIONAL_ID or TransactionalId."""
     plain = written.replace("_", "").lower()
     return {kind.lower(): kind for kind in _KINDS}[plain]
 

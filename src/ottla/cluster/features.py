@@ -23,7 +23,7 @@ class Feature(NamedTuple):
 
 
 class FeatureUpdate(NamedTuple):
-    """A request to set the feature of this name to this level. `upgrade_type` is Kafka's number."""
+    """A request to set a feature to a level. `upgrade_type` is Kafka's number."""
 
     name: str
     level: int
@@ -36,14 +36,17 @@ TRANSACTION_VERSION: Final = Feature("transaction.version", OFF, 2)
 """1: states are stored in a format that can grow. 2: each transaction has an epoch of its own (KIP-890)."""
 OFFERED: Final = {feature.name: feature for feature in (GROUP_VERSION, TRANSACTION_VERSION)}
 NEWEST: Final = {feature.name: feature.highest for feature in OFFERED.values()}
-"""The levels of a cluster in which no feature was ever updated."""
+"""The feature levels of a new cluster."""
 
 ENABLED: Final = 1
 """The status of an entry whose levels are in force."""
 
 
 def levels_in(value: bytes) -> dict[str, int]:
-    """Return the finalized levels in the registry's entry. Raises ValueError, LookupError, TypeError or AttributeError."""
+    """Parse the registry's entry of features, and return the finalized levels by name.
+
+    Raises ValueError, LookupError, TypeError or AttributeError if the entry is invalid.
+    """
     stored = layout.read(value)
     if stored.get("status", ENABLED) != ENABLED:
         return {}
@@ -65,7 +68,7 @@ def unserved(levels: Mapping[str, int], offered: Mapping[str, Feature]) -> dict[
 
 
 def served_by_all(offered: Mapping[str, Feature], brokers: Iterable[Mapping[str, Feature]]) -> dict[str, Feature]:
-    """Return the features, limited to the levels that every broker supports. A feature that one broker does not support is off."""
+    """Return the features `offered`, limited to the levels that every broker supports. A feature that a broker lacks is off."""
     highest = [{name: feature.highest for name, feature in each.items()} for each in brokers]
     return {
         name: one._replace(highest=min([one.highest, *(each.get(name, OFF) for each in highest)])) for name, one in offered.items()

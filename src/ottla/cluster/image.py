@@ -60,9 +60,9 @@ class ClusterImage:
         self.topics: dict[str, TopicImage] = {}
         self.brokers: dict[int, BrokerImage] = {}
         self.configs_ahead: dict[str, dict[str, str]] = {}
-        """The settings of new topics before the image contains them. A former topic of the same name can still be in the image."""
+        """The settings of topics that the image lacks, or has only under an older id."""
         self.offline_replicas: dict[tuple[str, int], tuple[int, ...]] = {}
-        """The replicas of a partition that are on a stopped broker or a failed disk, by the controller's last update."""
+        """The replicas of each partition that are offline, by the controller's last update."""
         self.broker_configs: dict[int | None, dict[str, str]] = {}
         self.group_configs: dict[str, dict[str, str]] = {}
         self.user_configs: dict[str, dict[str, str]] = {}
@@ -78,14 +78,14 @@ class ClusterImage:
         self.controller_id = -1
         self.controller_epoch = 0
         self.changes = 0
-        """The number of changes so far, with which callers check whether results derived from the image are current."""
+        """The number of changes so far, by which callers detect outdated results."""
         self._names: dict[bytes, str] = {}
         self._alike: dict[str, str] = {}
         self._clients: Counter[str] = Counter()
         """The number of client ids with quotas, by user."""
 
     def may_go(self, user: str) -> bool:
-        """Return whether a user's entry can be removed: in this image it has no children, which are quotas by client id."""
+        """Return whether a user's entry may be removed, because the user has no quotas by client id."""
         return user not in self._clients
 
     def clients_of(self, user: str) -> int:
@@ -104,7 +104,7 @@ class ClusterImage:
         return None if name is None else self.topics.get(name)
 
     def colliding(self, name: str) -> str | None:
-        """Return another topic, whose name differs from `name` only in '.' and '_'; None if there is no such topic."""
+        """Return another topic whose name differs from `name` only in '.' and '_'; None if there is no such topic."""
         found = self._alike.get(collision_key(name))
         return None if found == name else found
 
@@ -113,9 +113,9 @@ class ClusterImage:
         return {f"{topic.name}-{one.index}" for topic in self.topics.values() for one in topic.partitions}
 
     def put_topic(self, name: str, topic_id: bytes) -> TopicImage:
-        """Return the topic of this name and id; create it if it is missing. Drop a topic of the same name with another id.
+        """Return the topic of this name and id, created if it is missing. Drop a topic of the same name with another id.
 
-        A topic from before 2.8 has no id until an upgrade; the first id that arrives is set then.
+        A topic from before 2.8 has no id until an upgrade, and then takes the first id that arrives.
         """
         known = self.topics.get(name)
         if known is not None and NO_TOPIC_ID in (known.topic_id, topic_id):
@@ -130,7 +130,7 @@ class ClusterImage:
         return known
 
     def name_topic(self, name: str, topic_id: bytes) -> None:
-        """Map a topic id to its name. The image need not contain the topic yet."""
+        """Map a topic id to its name, even if the image lacks the topic."""
         if topic_id != NO_TOPIC_ID:
             self._names[topic_id] = name
 
@@ -140,7 +140,7 @@ class ClusterImage:
         return known is not None and (known.topic_id == topic_id or NO_TOPIC_ID in (known.topic_id, topic_id))
 
     def know_configs(self, name: str, topic_id: bytes, configs: dict[str, str]) -> None:
-        """Set the settings of a topic. If the image has no topic of this name and id yet, keep the settings for `put_topic`."""
+        """Set the settings of a topic. If the image lacks the topic of this name and id, keep the settings for `put_topic`."""
         if self.is_known(name, topic_id):
             self.topics[name].configs = configs
         else:

@@ -37,7 +37,7 @@ BROKER_EPOCHS = "/ottla/broker_epochs"
 SEEN_BROKERS = "/ottla/seen_brokers"
 """The epochs of the brokers whose registrations the last controller that runs Ottla has processed."""
 ACCEPTED_LOSSES = "/ottla/accepted_losses"
-"""The parent of one entry per broker for which an operator has accepted that its data directory is lost."""
+"""The parent of one entry for each broker whose data directory an operator has accepted as lost."""
 UNKNOWN_USERS = "/ottla/unknown_users"
 """The secret from which brokers derive the SCRAM salts of users that do not exist."""
 PERSISTENT = (
@@ -137,7 +137,7 @@ def is_too_long(*names: str) -> bool:
 
 
 def _written(name: str, escaped: re.Pattern[bytes] = _ESCAPED) -> str:
-    """Escape a text for the name of an entry: the bytes that match `escaped`, and a leading dot, become %XX."""
+    """Return a text escaped as the name of an entry: bytes that match `escaped`, and a leading dot, become %XX."""
     written = escaped.sub(_hexadecimal, name.encode()).decode()
     return "%2E" + written[1:] if written.startswith(".") else written
 
@@ -192,8 +192,8 @@ def member_json(
 
     `endpoints` are (listener, host, port, security protocol). `features` are the highest feature levels that the broker supports.
 
-    Old clients read only the fields `host` and `port`, and connect without security. Therefore both fields are from the first
-    PLAINTEXT listener; without a PLAINTEXT listener they are null and -1.
+    Old clients read only the fields `host` and `port`, and connect without security. The fields contain the first PLAINTEXT
+    listener, or null and -1 without one.
     """
     plain = ((host, port) for _, host, port, security in endpoints if security == "PLAINTEXT")
     host, port = next(plain, (None, -1))
@@ -289,7 +289,7 @@ def delegation_token_json(people: tuple[str, str, Sequence[str]], times_ms: tupl
 def read(value: bytes) -> dict[str, Any]:
     """Parse the JSON object of an entry. Raises `ValueError` for anything else, and for text or numbers that no request can carry.
 
-    Tools and people also write entries. Therefore every invalid value raises an exception that the caller handles.
+    Tools and people write entries too, so callers handle the exceptions of invalid values.
     """
     try:
         found = _DECODER.decode(value.decode())
@@ -348,7 +348,7 @@ _DECODER = JSONDecoder(parse_float=_finite, parse_constant=_no_number)
 
 
 def size_in_json(text: str) -> int:
-    """Return the most bytes that a text takes in JSON. All characters except printable ASCII are escaped, with up to 12 bytes."""
+    """Return the most bytes that a text takes in JSON. All except printable ASCII is escaped, with up to 12 bytes per character."""
     is_plain = text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
     return len(text) if is_plain else 3 * len(text.encode("utf-16-le"))
 

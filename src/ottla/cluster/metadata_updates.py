@@ -29,17 +29,16 @@ TAKEN_AT_ONCE = 200
 
 
 class Noticed(NamedTuple):
-    """The topics that other parts of the broker must process: `changed` are new or have new partitions, `deleted` are gone."""
+    """The topics of an update that other components must process: `changed` are new or larger, `deleted` are gone."""
 
     changed: list[str]
     deleted: list[str]
 
 
 def has_left(node_id: int, leader_epoch: int, told: PartitionImage) -> bool:
-    """Return whether the controller's update `told` removes a replica, whose broker has state of an older leader epoch.
+    """Return whether the update `told` removes this broker's replica, whose state is of an older leader epoch.
 
-    The caller checks that both have the same topic id. An in-sync replica is never removed, because other replicas can lack
-    records.
+    The caller checks that the topic ids are equal. An in-sync replica is never removed, because other replicas can lack records.
     """
     is_later = told.leader_epoch > leader_epoch or told.leader == LEADER_DURING_DELETE
     return is_later and bool(told.replicas) and node_id not in told.replicas and node_id not in told.isr
@@ -112,7 +111,6 @@ def apply_topics(image: ClusterImage, topics: Iterable[TopicUpdate]) -> Pauses[N
 
 
 def drop_topics(image: ClusterImage, names: Iterable[str]) -> Noticed:
-    """Remove these topics from the image."""
     noticed = Noticed([], [])
     image.changes += 1
     for name in names:
@@ -129,7 +127,7 @@ def _forget(image: ClusterImage, name: str, noticed: Noticed) -> None:
 
 
 def _put(image: ClusterImage, topic: TopicImage, partition: PartitionImage, offline: tuple[int, ...]) -> None:
-    """Set one partition. Partitions of lower indexes that are still missing are added without a leader."""
+    """Set one partition. Missing partitions with lower indexes are added without a leader."""
     for index in range(len(topic.partitions), partition.index + 1):
         topic.partitions.append(PartitionImage(index))
     topic.partitions[partition.index] = partition

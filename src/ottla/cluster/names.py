@@ -13,7 +13,7 @@ INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 """The topics in which brokers store offsets and transactions."""
 
 ADMIN_CLIENT = "__admin_client"
-"""The client id of tools that are allowed to write to internal topics, as in Apache Kafka."""
+"""The client id of tools that may write to internal topics, as in Apache Kafka."""
 
 PROHIBITED = frozenset({"__cluster_metadata"})
 

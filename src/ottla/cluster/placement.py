@@ -14,8 +14,8 @@ Replicas = tuple[tuple[int, ...], ...]
 def spread(brokers: Sequence[int], partitions: int, replication_factor: int, first: int = 0) -> Replicas:
     """Place replicas on `replication_factor` different brokers, with leaders spread evenly from the `first`-th broker on.
 
-    After every `len(brokers)` partitions the second replica is shifted by one more broker. So the followers of one leader are not
-    all on the next broker.
+    After every `len(brokers)` partitions, followers are shifted by one more broker. The followers of one leader are thus on
+    different brokers.
     """
     count = len(brokers)
     if replication_factor == 1:  # a fast path, because one request can create ten thousand partitions
@@ -32,7 +32,7 @@ def spread(brokers: Sequence[int], partitions: int, replication_factor: int, fir
 def spread_over_racks(racks: Mapping[int, str | None], partitions: int, replication_factor: int, first: int = 0) -> Replicas:
     """Place replicas evenly as `spread` does, but the replicas of each partition on as many racks as possible.
 
-    Racks are ignored if one broker has none.
+    Racks are ignored if a broker has none.
     """
     if None in racks.values():
         return spread(sorted(racks), partitions, replication_factor, first)

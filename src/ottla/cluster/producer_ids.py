@@ -29,7 +29,7 @@ def end_of(value: bytes) -> int:
 def take_block(present: Entry | None, node_id: int, size: int = BLOCK_SIZE) -> tuple[Change, range]:
     """Return the change that reserves the next block, and the block's ids. Use the ids only after a commit without conflict.
 
-    Kafka's brokers with ZooKeeper create the entry without a value at their start. Raises `StorageFailed` if the entry is invalid.
+    Kafka's brokers create the entry without a value at startup. Raises `StorageFailed` if the entry is invalid.
     """
     first = 0 if present is None or not present.value else end_of(present.value) + 1
     block = range(first, first + size)

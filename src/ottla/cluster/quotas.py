@@ -30,7 +30,7 @@ OF_ADDRESSES: Final = (CONNECTION_CREATION_RATE,)
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 TYPES: Final = (USER, CLIENT_ID, IP)
 DEFAULT: Final = ""
-"""The name in place of a user, client id or address that means the default for entities without quotas of their own."""
+"""The name that stands for all users, client ids or addresses without quotas of their own."""
 
 
 class QuotaEntity(NamedTuple):
@@ -81,7 +81,7 @@ def entity_of(named: list[tuple[str, str | None]]) -> QuotaEntity:
 def altered(
     entity: QuotaEntity, present: Mapping[QuotaEntity, Mapping[str, float]], ops: list[tuple[str, float | None]]
 ) -> dict[str, float]:
-    """Return the quotas of an entity after `ops`: (quota, value) sets a quota, (quota, None) removes it. Raises `RefusedQuota`."""
+    """Return an entity's quotas after `ops`: (quota, value) sets a quota, (quota, None) removes it. Raises `RefusedQuota`."""
     after = dict(present.get(entity, {}))
     keys = [key for key, _ in ops]
     for key, value in ops:
@@ -116,9 +116,9 @@ def decide(
     user_configs: Mapping[str, Mapping[str, str]],
     may_go: Callable[[str], bool] = lambda user: False,
 ) -> Decision:
-    """Replace all quotas of an entity. `user_configs` are the settings of each user; settings that are not quotas are kept.
+    """Replace all quotas of an entity. `user_configs` are each user's settings, of which those that are no quotas are kept.
 
-    An entry that becomes empty is removed. A user's entry is removed only if `may_go` returns True for the user.
+    An entry without settings is removed. A user's entry is removed only if `may_go` returns True for the user.
     """
     texts = {key: _text(key, value) for key, value in quotas.items()}
     if entity.user is not None and entity.client_id is None:

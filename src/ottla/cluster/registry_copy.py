@@ -21,7 +21,7 @@ DELETIONS: Final = "/admin/delete_topics"
 MOVES: Final = "/admin/reassign_partitions"
 PREFERENCES: Final = "/admin/preferred_replica_election"
 NOTES: Final = ("/isr_change_notification", "/log_dir_event_notification", *(each.path for each in announcements.ALL))
-"""The directories of notifications, which only running brokers need."""
+"""The directories of notifications, which are not copied, because only running brokers need them."""
 
 
 class NotCarried(Exception):
@@ -55,7 +55,7 @@ def check_at_rest(members: Iterable[str], where: str) -> None:
 
 
 def check_free(topics: Iterable[str], carried: Sequence[Carried], where: str) -> None:
-    """Raise `NotCarried` if the target has topics that are not in the copy. After an interruption a copy can be repeated."""
+    """Raise `NotCarried` if the target has topics that the copy lacks. A copy can be repeated after an interruption."""
     known = {each.path for each in carried}
     others = sorted(name for name in topics if layout.topic_path(name) not in known)
     if others:
@@ -70,7 +70,7 @@ def for_cluster(carried: Iterable[Carried]) -> Iterator[Change]:
 
 
 def numbers_given(carried: Iterable[Carried]) -> int:
-    """Return the number of broker ids that the registry has assigned: the version of its sequence, which the copy must reach."""
+    """Return how many broker ids the registry has assigned. It is the version of an entry, which the copy must reach too."""
     return sum(each.version for each in carried if each.path == layout.BROKER_SEQUENCE)
 
 
@@ -124,13 +124,13 @@ def _is_led(one: PartitionImage, node_id: int) -> bool:
 
 
 def _led(controller_epoch: int, topic: TopicImage, one: PartitionImage, node_id: int) -> Change:
-    """Return the change that makes `node_id` the leader. A partition has no leader if the controller was not the last to stop."""
+    """Return the change that makes `node_id` the leader and the only in-sync replica of a partition, in a new leader epoch."""
     return Change(
         layout.state_path(topic.name, one.index), layout.state_json(controller_epoch, node_id, one.leader_epoch + 1, [node_id])
     )
 
 
 def _named(what: str, names: Sequence[str]) -> str:
-    """Return text for a message: `what`, the first name, and the number of further names."""
+    """Return text for a message: `what`, the first name, and the number of the other names."""
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"{what.capitalize()} {names[0]}{more}"

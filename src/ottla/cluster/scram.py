@@ -107,7 +107,7 @@ def _decide(present: UserConfigs, wanted: ScramRemoval | ScramUpsertion, may_go:
 
 
 def _refusal(wanted: ScramUpsertion) -> str | None:
-    """Return why a credential is refused; None if it is valid. As in Kafka, a salted password of a wrong size is not refused."""
+    """Return why a credential is refused; None if it is valid. As in Kafka, the size of a salted password is not checked."""
     if not LEAST_ITERATIONS <= wanted.iterations <= MOST_ITERATIONS:
         few = "few" if wanted.iterations < LEAST_ITERATIONS else "many"
         return f"Too {few} iterations: choose {LEAST_ITERATIONS} to {MOST_ITERATIONS}."

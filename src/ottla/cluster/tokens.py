@@ -71,7 +71,7 @@ def create(
     """Create a token at `wanted.issue_ms`, and decide its maximum and expiry times.
 
     A `max_lifetime_ms` of 0 or less requests the longest lifetime. Return INVALID_REQUEST if the token is too large, and
-    POLICY_VIOLATION if it exceeds the limits of memory together with the `present` tokens.
+    POLICY_VIOLATION if it and the `present` tokens exceed the memory limits.
     """
     if not all(principal.startswith(USER) for principal in wanted.renewers):
         return _refused(wanted.token_id, INVALID_PRINCIPAL_TYPE)
@@ -133,7 +133,7 @@ def read(token_id: str, value: bytes) -> DelegationToken:
 
 
 def _refusal(token: DelegationToken | None, principal: str, now_ms: int, *, owner_first: bool = False) -> Decision | None:
-    """Return the refusal to change a token, or None. An expired token is reported before a wrong owner, unless `owner_first`."""
+    """Return the refusal of a change, or None. Expiry is reported before a wrong owner, unless `owner_first`."""
     if token is None:
         return _refused("", DELEGATION_TOKEN_NOT_FOUND)
     faults = [

@@ -45,7 +45,7 @@ Fault = tuple[int, str | None]
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic to create. With `assignments` (replicas by partition index) the partition count and replication factor are -1."""
+    """A topic to create. With `assignments`, (partition, replicas) pairs, partition count and replication factor are -1."""
 
     name: str
     partitions: int = 1
@@ -120,7 +120,7 @@ def _name_fault(image: ClusterImage, name: str, claimed: Mapping[str, str]) -> F
 
 
 def _placed(image: ClusterImage, topic: TopicSpec, room: int) -> Replicas | Decision:
-    """Return the replicas of each partition, or the refusal. More than `room` partitions are refused first."""
+    """Return the replicas of each partition, or a refusal. `room` is the most partitions, and is checked first."""
     if len(topic.assignments) > MOST_PARTITIONS:
         return Decision(topic.name, POLICY_VIOLATION, _TOO_MANY)
     brokers = sorted(image.brokers)
@@ -237,7 +237,6 @@ def _growth_fault(topic: TopicImage, count: int, assignments: Sequence[Sequence[
 
 
 def set_configs(topic: TopicImage, configs: Mapping[str, str | None], config_error: ConfigError) -> Decision:
-    """Replace all settings of a topic."""
     sentence = config_error(configs)
     if sentence is not None:
         return Decision(topic.name, INVALID_CONFIG, sentence)

@@ -42,7 +42,7 @@ def read(value: bytes) -> UnknownUsers:
 def keep(
     present: UnknownUsers | None, first: Callable[[Algorithm], Credential | None], random_bytes: Callable[[int], bytes]
 ) -> tuple[Change, ...]:
-    """Return the change that creates the entry, or adds mechanisms for which `first` returns a credential; () if none is needed."""
+    """Return the change that creates the entry, or adds mechanisms for which `first` returns a credential; () without a change."""
     missing = [one for one in ALGORITHMS.values() if present is None or one.name not in present.likenesses]
     found = {algorithm.name: first(algorithm) for algorithm in missing}
     new = {name: likeness_of(credential) for name, credential in found.items() if credential is not None}

@@ -13,12 +13,12 @@ _LANE: Final = 1 << _BITS
 
 
 def _every(lane_bits: int, bits: int) -> int:
-    """Return an integer of `bits` bits, with ones in the low half of each lane of `lane_bits`."""
+    """Return an integer of `bits` bits, divided into lanes of `lane_bits`, with ones in the low half of each lane."""
     return int.from_bytes((((1 << lane_bits // 2) - 1).to_bytes(lane_bits // 8, "big")) * (bits // lane_bits), "big")
 
 
 def _halvings() -> list[tuple[int, int, int]]:
-    """Return the steps that reduce all lanes to one, as (bits of the lower half, mask of its lanes, weight of the upper half)."""
+    """Return the steps that reduce all lanes to one: (bits of the lower half, mask of its lanes, weight of the upper half)."""
     halves = [UNITS_AT_ONCE // 2 >> level for level in range((UNITS_AT_ONCE // 4).bit_length() - 1)]
     return [(units * 16, _every(64, units * 16), pow(31, units, _LANE)) for units in halves]
 
@@ -30,7 +30,7 @@ _WEIGHT: Final = pow(31, UNITS_AT_ONCE, _LANE)
 
 
 def _hash_together(raw: bytes) -> int:
-    """Return the 32-bit hash of at most `UNITS_AT_ONCE` units. Missing units at the front count as zeros, and do not matter."""
+    """Return the 32-bit hash of at most `UNITS_AT_ONCE` UTF-16 units. Missing units at the front count as zeros."""
     units = int.from_bytes(raw, "big")
     pairs = 31 * (units >> 16 & _UNITS_OF_TWO) + (units & _UNITS_OF_TWO)
     hashed = 31 * 31 * (pairs >> 32 & _PAIRS_OF_TWO) + (pairs & _PAIRS_OF_TWO)  # at most 31 bits in each lane of 64

@@ -1,6 +1,6 @@
 """The expiry of committed offsets, and of groups with them (KIP-211). The module only reads state and returns tombstones.
 
-Groups can have a million offsets. Therefore the search runs in steps with pauses between them ("slices").
+Groups can have a million offsets. Therefore the search is divided into slices, with pauses between them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ottla.coord.outcome import ExpiryKey, TopicsKey
 from ottla.coord.records import NO_TIMESTAMP, OffsetForgotten, Stored
 
 MOST_LOOKED_AT = 2_000
-"""The groups and offsets to check in one slice, in one to three milliseconds. A slice ends only between two topics of a group."""
+"""The groups and offsets that one slice checks, in one to three milliseconds. It ends only between two topics of a group."""
 
 TOMBSTONE = 5
-"""The cost of storing and applying one tombstone, as a number of checked offsets."""
+"""The cost of storing and applying one tombstone, counted in checks of an offset."""
 
 MOST_FORGOTTEN = MOST_LOOKED_AT // TOMBSTONE
-"""The number of tombstones that costs as much as all checks of a slice."""
+"""The most tombstones of one slice, which cost as much as all its checks."""
 
 PAUSE_MS = 2
 """The pause between two slices, in milliseconds, in which other work runs."""
@@ -37,7 +37,7 @@ class ExpiryRules(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """The tombstones from one slice, and the key of the next slice; None after the last slice."""
+    """The result of one slice: its tombstones, and the key of the next slice, or None after the last one."""
 
     records: list[Stored]
     following: ExpiryKey | None
@@ -64,7 +64,7 @@ def look(groups: Mapping[str, Group], offsets: Offsets, rules: ExpiryRules, key:
 
 
 class _Part:
-    """One group's part of a slice: its tombstones, and the work done, as a number of checked offsets."""
+    """The check of one group within a slice. `looked_at` is the work done, counted in checks of an offset."""
 
     def __init__(self, group: Group, offsets: Offsets, rules: ExpiryRules) -> None:
         self.records: list[Stored] = []
@@ -74,10 +74,10 @@ class _Part:
         self._rules = rules
 
     def look(self, skip: int, most: int) -> int | None:
-        """Check the group's topics after the first `skip`, up to a work of `most`.
+        """Check the group's topics after the first `skip`, until the work exceeds `most`.
 
-        Return the number of topics that the next slice must skip; None if the group is complete. A topic that loses all its
-        offsets does not exist in the next slice, and is not counted.
+        Return the number of topics that the next slice must skip; None if the group is complete. Topics that lose all their offsets
+        are not counted, because they do not exist in the next slice.
         """
         topics = self._offsets.of(self._group.group_id)
         since_ms = self._group.expires_from_ms()
@@ -116,7 +116,7 @@ class _Part:
 def forget_topics(offsets: Offsets, key: TopicsKey, topics: KnownTopics) -> tuple[list[OffsetForgotten], TopicsKey | None]:
     """Run one slice: return tombstones of deleted topics' offsets, starting at `key`, and the key of the next slice, or None.
 
-    Offsets of new topics with the same names stay, because they have the new topics' ids.
+    New topics of the same names keep their offsets, which have other topic ids.
     """
     present = {name: topic.topic_id for name in key.names if (topic := topics.named(name)) is not None}
     records: list[OffsetForgotten] = []

@@ -56,7 +56,7 @@ K = TypeVar("K", bound=GroupKind)
 
 
 def no_settings_of_its_own(group_id: str) -> Mapping[str, int]:
-    """Return an empty mapping: no group has settings of its own."""
+    """Return an empty mapping, for a broker without settings of single groups."""
     return {}
 
 
@@ -92,12 +92,10 @@ class GroupMachine:
         """The memory in bytes of the members of all groups, without topic names, which consumer groups share."""
 
     def configure(self, settings: GroupSettings) -> None:
-        """Replace the settings. They apply to all later decisions."""
         self.context.settings = settings
 
     @property
     def count(self) -> int:
-        """Return the number of groups."""
         return sum(map(len, self.context.tables))
 
     def encode(self, record: GroupRecord) -> KeyAndValue | None:
@@ -109,7 +107,7 @@ class GroupMachine:
         return encode_record(record) if type(record) in STORED else None  # type: ignore[arg-type]  # a stored record
 
     def leaves_at_once(self, body: object) -> bool:
-        """Return whether the request is a classic heartbeat, whose reply depends on nothing that could be lost."""
+        """Return whether the request is a classic heartbeat, whose reply shows no state that could be lost."""
         return type(body) is HeartbeatRequest
 
     def dissolve(self) -> Pauses[None]:
@@ -119,7 +117,7 @@ class GroupMachine:
             yield from dissolved(groups)
 
     def is_independent(self, body: object) -> bool:
-        """Return True for an OffsetCommit to an existing group: no other commit's decision depends on its outcome."""
+        """Return True for an OffsetCommit to an existing group, because no other commit depends on its outcome."""
         return type(body) is OffsetCommitRequest and self.context.find(body.group_id) is not None
 
     def decide(self, asked: Asked[object], now: Now) -> GroupOutcome:
@@ -130,7 +128,7 @@ class GroupMachine:
         return self._decide_by_kind(asked.body, asked, now) if decision is None else decision(self, asked, now)  # type: ignore[arg-type]  # of the body's type
 
     def _decide_by_kind(self, target: object, asked: Asked[Any], now: Now) -> GroupOutcome:
-        """Pass a request, or the key of a timer, to the kind of the group if the group `serves` it, else to the API's own kind."""
+        """Pass a request or timer to the kind that decides it: its group's kind if that `serves` it, else the API's own kind."""
         what, group_id = type(target), getattr(target, "group_id", None)
         kind = self._homes[what]
         if group_id not in kind.groups:
@@ -141,7 +139,6 @@ class GroupMachine:
         return kind.decisions[what](kind, asked, now)
 
     def apply(self, record: GroupRecord) -> None:
-        """Apply one record or event."""
         if isinstance(record, OffsetCommitted):
             if self.context.find(record.group_id) is None:
                 self.classic.found(record.group_id)
@@ -162,7 +159,7 @@ class GroupMachine:
             self._note(record)  # type: ignore[arg-type]  # the record belongs to no kind, and is no offset
 
     def _make_room(self, kind: GroupKind, group_id: str) -> None:
-        """Remove the group with this id from all other kinds, because a group of this kind replaces it."""
+        """Remove the group of this id from all kinds except `kind`, whose new group replaces it."""
         for other in self.kinds:
             if other is not kind:
                 self.weight += drop(other.groups, group_id)
@@ -179,7 +176,7 @@ class GroupMachine:
             self._deleting.discard(event.group_id)
 
     def recall(self, now: Now) -> GroupOutcome:
-        """Return the outcome that sets the timers of all groups and continues their rebalances, after the records were loaded."""
+        """Return the outcome that sets all timers and continues all rebalances, after the records were loaded."""
         deadline_ms = now.mono_ms + self.context.settings.offsets_retention_check_interval_ms
         outcomes: list[GroupOutcome] = [Outcome(timers=(Timer(ExpiryKey(), deadline_ms),))]
         for kind in self.kinds:
@@ -333,7 +330,7 @@ def _joined(outcomes: list[GroupOutcome]) -> GroupOutcome:
 
 
 def _group_of(body: object) -> str | None:
-    """Return the group id of a request; None for a request about several groups, or for an input that no client sent."""
+    """Return the group id of a request; None if it concerns several groups or is not from a client."""
     if type(body) is offsets.StableFetch:
         return body.wanted.group_id
     return getattr(body, "group_id", None)

@@ -49,11 +49,11 @@ class OffsetRules(Protocol):
         ...
 
     def offset_delete_error(self) -> int:
-        """Return the error code of an OffsetDelete; NONE if only topics with `is_subscribed` are refused."""
+        """Return the error code of an OffsetDelete; NONE if it is refused only for topics with `is_subscribed`."""
         ...
 
     def session_restarted_by_commit(self, member_id: str, /) -> int | None:
-        """Return the member's session timeout in ms; None if a commit does not restart the session."""
+        """Return a member's session timeout in ms if a commit restarts its session, else None."""
         ...
 
 
@@ -84,24 +84,24 @@ class Group(OffsetRules, Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the group can be deleted, or replaced by a group of another kind."""
+        """Return whether the group has no members, so that it can be deleted or replaced by a group of another kind."""
         ...
 
     @property
     def is_deserted(self) -> bool:
-        """Return whether the group can be deleted together with its last offset."""
+        """Return whether the group may be deleted together with its last offset."""
         ...
 
     def is_subscribed(self, topic: str, /) -> bool:
-        """Return whether a member can be reading this topic."""
+        """Return whether a member possibly reads this topic."""
         ...
 
     def serves(self, request: type, /) -> bool:
-        """Return whether the group's kind decides requests of this type, although the API belongs to another kind."""
+        """Return whether this group decides requests of this type, even for an API of another kind of groups."""
         ...
 
     def expires_from_ms(self) -> int | None:
-        """Return the wall time in ms when the retention of offsets begins; -1 for each offset's commit; None if none expires."""
+        """Return the wall time in ms from which offsets are retained; -1 for the time of each commit; None if none expires."""
         ...
 
     def tombstones(self) -> Sequence[Stored]:
@@ -110,7 +110,7 @@ class Group(OffsetRules, Protocol):
 
 
 class MissingGroup:
-    """The rules for a group that does not exist. Offsets can be committed from outside the group, but there are none to delete."""
+    """The rules for a group that does not exist. Offsets can be committed without members, but none can be deleted."""
 
     def commit_error(self, body: OffsetCommitRequest, version: int) -> int:
         if body.generation_id_or_member_epoch < 0:
@@ -137,7 +137,7 @@ MISSING: Final[OffsetRules] = MissingGroup()
 class Context:
     """The data that decisions about all groups of one coordinator share.
 
-    The first assignor is for groups that do not name an assignor. `tables` are the groups of each kind, by id.
+    The first assignor is the default. `tables` are the groups of each kind, by id.
     """
 
     settings: GroupSettings
@@ -161,11 +161,11 @@ class GroupKind(Protocol):
 
     group_type: ClassVar[str]
     decisions: ClassVar[Mapping[type, Decision]]
-    """The method for each type of request or timer key. Requests of another kind's API come only for groups that serve them."""
+    """The method that decides each type of request or timer. Requests of another kind's API come only if `serves` is true."""
     records: ClassVar[frozenset[type]]
     """The types of the records and events that `apply` takes."""
     founding: ClassVar[frozenset[type]]
-    """The types of the records that create a group. They replace a group of another kind with the same id."""
+    """The types of the records that create a group, which replaces a group of the same id of another kind."""
     refusals: ClassVar[Mapping[type, Callable[[Any, int], object]]]
     """For each request type, the function that returns a reply with the error code in every error field."""
 
@@ -185,7 +185,7 @@ class GroupKind(Protocol):
         ...
 
     def see(self, event: TopicsSeen, /) -> None:
-        """Process a change of topics. `Context.topics` has the new topics already."""
+        """Process a change of topics. `Context.topics` already has the new topics."""
         ...
 
 

@@ -9,4 +9,4 @@ from ottla.coord.consumer.groups import ConsumerGroups
 from ottla.coord.groups import GroupKind
 
 KINDS: Final[tuple[type[GroupKind], ...]] = (ClassicGroups, ConsumerGroups)
-"""The kinds, in order. If several kinds serve an API, the first of them decides requests to groups that do not exist."""
+"""The kinds, in order. Of several kinds that serve an API, the first decides requests to groups that do not exist."""

@@ -18,9 +18,9 @@ MOST_OF_ONE: Final = 16 << 20
 
 
 class GroupMemory:
-    """The memory in bytes of the members of all groups of a broker, over all its coordinators.
+    """The memory of all group members of a broker, in bytes, over all its coordinators.
 
-    `names` are the topics to which members subscribe. `of_machines` returns the other memory of the loaded machines.
+    `names` are the topic names to which members subscribe. `of_machines` returns the other memory of the loaded machines.
     """
 
     __slots__ = ("_of_machines", "names")
@@ -30,7 +30,7 @@ class GroupMemory:
         self._of_machines = of_machines
 
     def lacks(self, growth_bytes: int, most_bytes: int, group_id: str, of_group_bytes: int = 0) -> bool:
-        """Return whether memory cannot grow by `growth_bytes`, and log a warning if so. A growth of 0 or less always fits.
+        """Return whether the members' memory cannot grow by `growth_bytes`, and log a warning then. A growth up to 0 always fits.
 
         `of_group_bytes` is the memory of a classic group's members after the change.
         """

@@ -52,9 +52,9 @@ ByTopic = dict[str, ByPartition]
 
 
 class OffsetsCommitted(OffsetCommitted):
-    """Offsets of one group and topic that are loaded together. The inherited fields are the first offset; `filed` has all offsets.
+    """Offsets of one group and topic that are loaded together. The inherited fields are the first offset; `filed` has all.
 
-    The coordinator keeps the dictionary `filed`, so the caller must not use it afterwards.
+    The coordinator takes over the dictionary `filed`, so the caller must not use it afterwards.
     """
 
     filed: ByPartition
@@ -189,7 +189,7 @@ def _record(
 
 
 def commit_refused(body: OffsetCommitRequest, error_code: int) -> OffsetCommitResponse:
-    """Return a response with the error in every partition, because the response has no error field."""
+    """Return a response with the error in every partition, because the response has no top-level error code."""
     return OffsetCommitResponse(
         topics=[
             _committed_topic(topic, [_committed(wanted.partition_index, error_code) for wanted in topic.partitions])
@@ -257,7 +257,7 @@ def _pending_response(body: TxnOffsetCommitRequest, error_of: Callable[[TxnOffse
 
 
 def names_nobody(body: TxnOffsetCommitRequest) -> bool:
-    """Return whether the commit contains no member id, as by clients from before KIP-447. Membership is not checked then."""
+    """Return whether the commit has no generation, member id or instance id, as before KIP-447. Membership is then not checked."""
     return body.generation_id_or_member_epoch == NO_GENERATION and not body.member_id and body.group_instance_id is None
 
 
@@ -332,7 +332,7 @@ def _fetched(index: int, committed: Committed | None, topic_id: bytes) -> Fetche
 
 
 def _is_of_another_topic(committed: Committed, topic_id: bytes) -> bool:
-    """Return whether the offset was committed for a former topic of the same name."""
+    """Return whether the offset was committed for a former topic of the same name, which had another id."""
     return NO_TOPIC_ID not in (committed.topic_id, topic_id) and committed.topic_id != topic_id
 
 

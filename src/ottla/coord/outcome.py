@@ -84,9 +84,9 @@ class MemberSyncGroupKey:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryKey:
-    """The next search for expired offsets and groups.
+    """The timer of the search for expired offsets and groups.
 
-    If the search is in progress, it continues with group number `at` of `groups`, after the first `kept` topics of this group.
+    A search in progress continues with group number `at` of `groups`, after the first `kept` topics of this group.
     """
 
     groups: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -96,7 +96,7 @@ class ExpiryKey:
 
 @dataclass(frozen=True, slots=True)
 class TopicsKey:
-    """The next step of deleting the offsets of deleted topics: it begins with group number `at` of `groups`.
+    """The timer of a step that deletes offsets of deleted topics, beginning with group number `at` of `groups`.
 
     `token` is the token of the `TopicsDeleted` that started the deletion.
     """
@@ -109,7 +109,7 @@ class TopicsKey:
 
 @dataclass(frozen=True, slots=True)
 class DeletionKey:
-    """The next step of deleting `groups`. `is_begun` says whether the first of them is already partly deleted.
+    """The timer of a step that deletes `groups`. `is_begun`: the first group is partly deleted already.
 
     `token` is the token of the DeleteGroups request. `results` are the finished groups and their error codes.
     """
@@ -122,10 +122,10 @@ class DeletionKey:
 
 @dataclass(frozen=True, slots=True)
 class PatternsKey:
-    """The next step of matching a group's regular expressions: the first of `patterns`, from topic name number `at` on.
+    """The timer of a step that matches regular expressions: the first of `patterns`, from topic name number `at` on.
 
-    `matched` are the topics of this pattern so far, `found` the topics of each finished pattern. `shown` removes the topics
-    that the sender must not see.
+    `matched` are the topics of this pattern so far, `found` the topics of each finished pattern. `shown` removes the topics that
+    the sender must not see.
     """
 
     group_id: str
@@ -145,9 +145,9 @@ class ChangedTarget(NamedTuple):
 
 
 class AwaitedTarget(NamedTuple):
-    """A heartbeat that waits for a new target assignment, with the member's state at the time of the heartbeat.
+    """A heartbeat that waits for a new target assignment, with its member's `assigned` partitions at that time.
 
-    `assigned` was the assignment of the member. `changed` says whether the heartbeat changed the subscription.
+    `changed`: the heartbeat changed the subscription.
     """
 
     asked: Asked[ConsumerGroupHeartbeatRequest]
@@ -158,9 +158,9 @@ class AwaitedTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentKey:
-    """The next step of a large group's assignment: a step of `work`, or storing the targets in `found` from number `at` on.
+    """The timer of a step of a large group's assignment: a part of `work`, or storing the targets in `found` from `at` on.
 
-    `token` is the token of the input that started the assignment, `epoch` the group epoch at that time.
+    `token` is the token of the request that started the assignment, `epoch` the group epoch at that time.
     """
 
     group_id: str
@@ -189,7 +189,7 @@ TimerKey = (
 
 
 class TopicsDeleted(NamedTuple):
-    """An input: these topics were deleted, so their offsets must be deleted. New topics can already have the same names."""
+    """An input: these topics were deleted, so their offsets must be deleted. New topics can have the same names."""
 
     names: frozenset[str]
 
@@ -202,7 +202,7 @@ class TopicsForgotten(NamedTuple):
 
 
 class TopicsChanged(NamedTuple):
-    """An input: the present topics. `names` have changed since the previous input; `new` says whether any of them are new."""
+    """An input: the present topics. `names` have changed since the previous input. `new`: some of them are new."""
 
     topics: KnownTopics
     names: frozenset[str]

@@ -17,7 +17,7 @@ class OffsetKey(NamedTuple):
 
 
 class PendingOffsets:
-    """The offsets of all open transactions. Of each partition only the newest record can become valid; older ones are None."""
+    """The offsets of all open transactions. Of several offsets of one partition, only the newest can become valid."""
 
     __slots__ = ("_by_group", "_by_place", "_by_producer")
 
@@ -47,7 +47,7 @@ class PendingOffsets:
         holders[record.producer_id] = None
 
     def end(self, ended: TransactionEnded) -> list[OffsetCommitted]:
-        """Remove the pending offsets of an ended transaction. If it was committed, return the offsets that become valid."""
+        """Remove a producer's pending offsets. If its transaction was committed, return the offsets that become valid."""
         counting = []
         for place, offset in self._by_producer.pop(ended.producer_id, {}).items():
             if ended.committed:
@@ -58,9 +58,9 @@ class PendingOffsets:
         return counting
 
     def supersede(self, place: tuple[str, str, int], producer_id: int | None = None) -> None:
-        """Invalidate the pending records for `place` that are older than a new record.
+        """Invalidate the pending offsets of `place` that are older than a new one.
 
-        The new record is a plain commit, or the pending record of `producer_id`.
+        The new offset is a plain commit, or the pending one of `producer_id`.
         """
         for holder in self._by_place.get(OffsetKey(*place), ()):
             if holder == producer_id:
@@ -68,7 +68,7 @@ class PendingOffsets:
             self._by_producer[holder][OffsetKey(*place)] = None
 
     def forget(self, place: tuple[str, str, int]) -> None:
-        """Remove all pending records for `place`, because a tombstone deletes the offset."""
+        """Remove all pending offsets of `place`, because a tombstone deletes the offset."""
         key = OffsetKey(*place)
         for holder in self._by_place.get(key, ()):
             del self._by_producer[holder][key]
@@ -81,7 +81,7 @@ class PendingOffsets:
             self._leave(place)
 
     def _leave(self, place: OffsetKey) -> None:
-        """Remove the key of an offset that has no pending records any more."""
+        """Remove an offset's key from the indexes, because no transaction has a pending offset for it."""
         if self._by_place.pop(place, None) is None:
             return
         of_group = self._by_group[place.group_id]

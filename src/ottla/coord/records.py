@@ -139,7 +139,7 @@ def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
 
 @lru_cache(maxsize=10_000)
 def _place(group_id: str, topic: str) -> bytes:
-    """Return an offset's key without the partition at its end. It is cached: groups commit repeatedly for the same topics."""
+    """Return an offset's key without the partition at its end. The key is cached, because groups commit repeatedly."""
     return _SHORT.pack(OFFSET_KIND) + encode(OffsetCommitKey(group=group_id, topic=topic), 0)[: -_INT.size]
 
 

@@ -20,7 +20,7 @@ FetchGroup = OffsetFetchRequest.OffsetFetchRequestGroup
 
 
 def refused(body: object, error_code: int) -> object:
-    """Return the reply to an input (a request, or a part of a request) with `error_code` in every error field."""
+    """Return the reply to a request, or to part of one, with `error_code` in every error field."""
     return _REFUSED[type(body)](body, error_code)  # type: ignore[arg-type]  # the table's keys are the bodies' types
 
 

@@ -30,4 +30,4 @@ class GroupSettings:
 
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * MINUTE_MS
-"""The longest wait of a new member's join. The session timeout does not apply yet, because the member sends no heartbeats."""
+"""The longest wait of a new member's join, in ms. It replaces the session timeout, because the member sends no heartbeats."""

@@ -1,8 +1,8 @@
-"""The count of a registry's commits, in a file beside its two directories: it reveals that both journals lost commits.
+"""The count of a registry's commits, in a file beside its two directories. It reveals that both journals lost commits.
 
-A journal that ends at a lower commit than the count is incomplete. The count is written when its commit is on stable storage, and
-synced together with the copy. After a power cut the count can be too low, but never too high. This module uses the disk port and
-the format of journal lines, and reads no journals.
+A journal that ends before this commit is incomplete. The count is written when its commit is on stable storage, and synced together
+with the copy. After a power cut it can be too low, but never too high. This module uses the disk port and the format of journal
+lines, and reads no journals.
 """
 
 from __future__ import annotations

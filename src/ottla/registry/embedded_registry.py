@@ -1,6 +1,6 @@
 """A lone broker's registry behind the port of shared registries: one session, which lives as long as the process.
 
-The store makes the reads and commits; this module keeps the watches. The meaning of entries is unknown here.
+The store makes the reads and commits, and this module adds the watches. It does not depend on the meaning of entries.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Changed = Callable[[str], None]
 
 DATA: Final = "data"
 CHILDREN: Final = "children"
-"""The kinds of watches."""
+"""The kind of watches on an entry's children. The other kind watches an entry itself."""
 
 DIGITS: Final = 10
 FOREVER_MS: Final = 1 << 62
@@ -34,7 +34,7 @@ class EmbeddedRegistry:
     timeout_ms = TIMEOUT_MS
 
     def __init__(self, store: Registry, later: Callable[[Callable[[], None]], None]) -> None:
-        """Create the registry. `later` schedules its argument to be called after the current work."""
+        """Create the registry. `later(call)` runs a call after the current work."""
         self.store = store
         self._later = later
         self._watches: dict[str, dict[Changed, set[str]]] = {DATA: {}, CHILDREN: {}}

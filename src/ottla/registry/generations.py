@@ -1,7 +1,7 @@
-"""The two directories of a registry: which of their journals is the newest, and which commits the two files together prove.
+"""The two directories of a registry: which of their journals is the newest, and which commits are certain.
 
 A commit is acknowledged after it is on stable storage in the first directory and then written in the other one. If the copy ends
-before the last commit of the first journal, this commit may be torn, and was never acknowledged. Any other fault is damage. It is
+before the last commit of the first journal, this commit can be torn, and was never acknowledged. Any other fault is damage. It is
 repaired from the other directory if the journal there is whole. The count of commits reveals commits that both journals have lost.
 The module uses the disk port and `lines`.
 """
@@ -34,10 +34,7 @@ REMEDY = "run `ottla registry check` for the details, and `ottla registry restor
 
 
 def journal_name(commits: int) -> str:
-    """Return the file name of the journal that begins with the state after `commits` commits:
-
-    `00000000000000000042.journal` for 42.
-    """
+    """Return the file name of the journal that begins after `commits` commits: `00000000000000000042.journal` for 42."""
     return f"{commits:0{DIGITS}d}{JOURNAL}"
 
 
@@ -64,7 +61,7 @@ def read_journal(disk: Disk, path: str) -> JournalReading:
 
 @dataclass(slots=True)
 class Found:
-    """The newest journal: `best` is the reading to use, `others` are the readings that differ from it and must be repaired."""
+    """The newest journal. `best` is the reading to use, and `others` are the different readings, to be repaired."""
 
     number: int
     best: JournalReading
@@ -95,7 +92,7 @@ def find(disk: Disk) -> Found | None:
 
 
 def _newest(reading: JournalReading, count: int) -> JournalReading:
-    """Return the reading. Raises `RegistryDamaged` if a newer journal follows it, or if it has fewer commits than `count`."""
+    """Return the reading. Raises `RegistryDamaged` if it has fewer commits than `count`, or names a newer journal."""
     if reading.continued:
         raise RegistryDamaged(f"{reading.path} is not the newest journal of the registry, and the newest is missing: {REMEDY}")
     if reading.commits < count:
@@ -104,7 +101,7 @@ def _newest(reading: JournalReading, count: int) -> JournalReading:
 
 
 def choose(first: JournalReading, copy: JournalReading) -> JournalReading:
-    """Return the reading that has every acknowledged commit. Raises `RegistryDamaged` if this can be proved for neither reading."""
+    """Return the reading that has every acknowledged commit. Raises `RegistryDamaged` if neither certainly has."""
     for one in (first, copy):
         if one.newer_format:
             sentence = f"{one.path} has format {one.newer_format}, newer than {lines.FORMAT}: start the newer version that wrote it"
@@ -131,7 +128,7 @@ def _faults(*readings: JournalReading) -> str:
 
 
 def fault(reading: JournalReading) -> str:
-    """Return a description of a journal's fault: words that follow its path in a message."""
+    """Return a description of a journal's fault, to follow its path in a message."""
     if not reading.is_there:
         return "is missing"
     if reading.fault == len(reading.data):
@@ -159,7 +156,7 @@ def mend(disk: Disk, found: Found) -> None:
 
 
 def _write_on(disk: Disk, one: JournalReading, best: JournalReading) -> None:
-    """Write the missing lines after the last whole line, without a change to the bytes before them."""
+    """Append the lines that a journal lacks, without a change to its whole lines."""
     file = disk.open(one.path)
     rest = best.data[one.end : best.end]
     file.write(one.end, rest + bytes(max(ROOM_BYTES, file.size - one.end - len(rest))))

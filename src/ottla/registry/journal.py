@@ -41,8 +41,8 @@ KEPT = 2
 class JournalRegistry:
     """Implements `ottla.ports.Registry` on a disk. Every change is durable when its call returns.
 
-    One process owns the disk, because it holds the lock of the data directory, and this process is the only session. Ephemeral
-    entries are removed when the registry is closed. If the process was killed, they are removed when the registry is opened.
+    One process owns the disk by the lock of the data directory, and is the only session. Ephemeral entries are removed when the
+    registry is closed, or opened after a kill.
 
     If a sync failed and could not be undone, the durable state is unknown. Every commit then raises `StorageFailed` until the next
     start, but reading still works.
@@ -120,10 +120,7 @@ class JournalRegistry:
         self.commit(removals(self._tree.ephemeral()))
 
     def _write(self, changes: Sequence[Change]) -> _Written:
-        """Apply the changes in memory, and write them to the first journal without a sync.
-
-        A commit in progress is finished first.
-        """
+        """Finish a commit in progress. Then apply the changes in memory, and write them to the first journal without a sync."""
         self._finish_first()
         number = self._commits + 1
         undo = self._tree.commit(changes)
@@ -136,10 +133,7 @@ class JournalRegistry:
         return _Written(number, chain, changes, line, undo)
 
     def _finish_first(self) -> None:
-        """Finish a commit in progress on the caller's thread.
-
-        `commit_slowly`, which began the commit, raises the commit's failure.
-        """
+        """Finish a commit in progress on the caller's thread. A failure is raised by its own `commit_slowly`."""
         written, self._under_way = self._under_way, None
         if written is not None:
             with suppress(StorageFailed):
@@ -159,7 +153,7 @@ class JournalRegistry:
             self._change_over(ready)
 
     def _change_over(self, new: NewJournal) -> None:
-        """Make the new journal the current one, unless the disk refuses to publish the new one."""
+        """Make the new journal the current one, unless the disk refuses to publish it."""
         try:
             new.publish(self._disk)
             pair = _Pair(self._disk, new.number, new.end, self._count)
@@ -188,7 +182,7 @@ class _Written:
 
 
 def _spare_for(changes: Sequence[Change]) -> int:
-    """Return how much of the spare room a commit may use: all to remove entries or begin a session, half if it only asks to."""
+    """Return how many spare bytes a commit may use: all to remove entries or begin a session, half for `may_use_spare`."""
     if any(change.value is None or change.ephemeral for change in changes):
         return SPARE_BYTES
     return SPARE_BYTES // 2 if any(change.may_use_spare for change in changes) else 0
@@ -219,9 +213,9 @@ class _Pair:
         self._is_closed = False
 
     def count_up_to(self, commits: int) -> None:
-        """Raise the count to number `commits`, the last commit in the journals.
+        """Raise the count to number `commits`, the last commit in the journals. Raises `StorageFailed`.
 
-        A killed process can have left commits unsynced, so the first journal is synced before. Raises `StorageFailed`.
+        A killed process can have left commits unsynced, so the first journal is synced before.
         """
         if not self._count.says(commits):
             self.first.sync()
@@ -230,7 +224,7 @@ class _Pair:
     def write(self, line: bytes, *, may_use_spare: int) -> None:
         """Write a commit to the first journal, without the sync that must precede `finish`.
 
-        Raises `StorageFailed` if the commit is in neither journal.
+        Raises `StorageFailed`; then neither journal has the commit.
         """
         if self._failure is not None:
             sentence = f"a change failed before ({self._failure.reason}), and what is on the disk is unknown: restart the broker"
@@ -245,7 +239,7 @@ class _Pair:
     def finish(self, line: bytes, number: int, failure: StorageFailed | None) -> None:
         """Write commit `number` to the copy and to the count, after the sync of the first journal.
 
-        `failure` is the failure of that sync, or None. Raises `StorageFailed` if the commit is in neither journal.
+        `failure` is the failure of that sync, or None. Raises `StorageFailed`; then neither journal has the commit.
         """
         try:
             if failure is not None:
@@ -287,10 +281,7 @@ class _Pair:
         self._copy.close()
 
     def make_room_slowly(self, size: int) -> CommitSteps:
-        """Extend the files before the room is needed.
-
-        A refusal of the disk is ignored here, because `write` raises it when the room is needed.
-        """
+        """Extend the files before a commit needs the room. Ignore a refusal of the disk, because `write` raises it later."""
         if self._room < self._end + size + SPARE_BYTES:
             with suppress(StorageFailed):
                 sizes = self._extend(size)
@@ -331,7 +322,7 @@ class _Pair:
             self._failure = failure
 
     def _behind(self) -> list[File]:
-        """Return the files that are synced in the background after a commit."""
+        """Return the files that the background syncs after a commit."""
         return [self._copy] if self._count.file is None else [self._copy, self._count.file]
 
     def _sync_copy(self) -> None:

@@ -91,10 +91,9 @@ class JournalReading:
         return self.fault < 0
 
     def reaches_beyond(self, best: JournalReading) -> bool:
-        """Return whether this journal contains more than one unknown line after the end of `best`.
+        """Return whether this journal has more than one line after the end of `best` that is not in `best`.
 
-        A line that occurs in `best` is known. A commit is written after the previous commit is on stable storage, so a crash leaves
-        at most one torn line.
+        A commit is written after the previous commit is on stable storage, so a crash leaves at most one torn line.
         """
         rest = self.data[best.end :].strip(b"\0")
         return b"\n" in rest[:-1] and rest not in best.data[: best.end]
@@ -111,10 +110,7 @@ def read(path: str, data: bytes) -> JournalReading:
 
 
 def _read_lines(reading: JournalReading) -> None:
-    """Read the lines into `reading`.
-
-    Raises `ValueError`, or another exception of an invalid value, if the line at `reading.end` is not whole.
-    """
+    """Read the lines into `reading`. Raises `ValueError`, or another exception, if the line at `reading.end` is not whole."""
     header = _read_header(reading)
     for _ in range(header["entries"]):
         text, chain = _next(reading)
@@ -135,7 +131,7 @@ def _read_lines(reading: JournalReading) -> None:
 
 
 def _is_room(data: bytes, position: int) -> bool:
-    """Return whether only zeros follow, and at least one. A journal without zeros was truncated."""
+    """Return whether only zeros follow `position`, and at least one. A journal without zeros was truncated."""
     return data[position : position + 1] == b"\0" and data.count(b"\0", position) == len(data) - position
 
 

@@ -1,9 +1,9 @@
 """The rewriting of a journal that consists mostly of outdated commits, in small steps. It uses the disk port and `lines`.
 
 During a rewriting, each commit to the current journal is followed by one step. The new journal is written to files beside the
-current ones, whose names end with `.tmp`. It begins with the entries at the time when the rewriting began. The commits made after
-that time follow. When all but the last few of these commits are on stable storage, the files get their final names: first the file
-in the first directory.
+current ones, with names that end with `.tmp`. It contains the entries at the beginning of the rewriting, and then the commits made
+since. When all but the last few of these are on stable storage, the files get their final names: first the file in the first
+directory.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ STEP_COMMITS = 4
 """The number of commits that one step writes to the new journal, after all entries are written."""
 
 STEP_BYTES = 64 << 10
-"""The approximate size of one step, in bytes. After a commit of more than half this size, a step is twice as large as the commit.
+"""The approximate size of one step, in bytes, because entries can be large.
 
-The limit exists because entries can be large.
+After a commit of more than half this size, a step is twice as large as the commit.
 """
 
 
@@ -123,7 +123,7 @@ class NewJournal:
 class Renewal:
     """The decision when to rewrite a journal, and the progress of the rewriting.
 
-    The current journal has `end` bytes; the first line and the entries take `base` bytes of them.
+    The current journal has `end` bytes, of which its first line and entries take `base`.
     """
 
     def __init__(self, disk: Disk, tree: Tree, base: int, end: int) -> None:
@@ -138,8 +138,7 @@ class Renewal:
     def go_on(self, number: int, changes: Sequence[Change], size: int) -> NewJournal | None:
         """Write a step of a new journal after commit `number`, which has `size` bytes.
 
-        Return the new journal when it is ready to be published, otherwise None. The caller then makes the new journal the current
-        one.
+        Return the new journal once it is ready to be published, for the caller to make it the current one; else return None.
         """
         self._end += size
         try:
@@ -149,7 +148,7 @@ class Renewal:
             return None
 
     def gave_up(self, failure: StorageFailed) -> None:
-        """Discard the new journal. The next attempt begins when the current journal has grown by another `LEAST_BYTES`."""
+        """Discard the new journal. The next attempt begins after the current journal has grown by `LEAST_BYTES`."""
         log.warning("the registry's journal could not be rewritten: %s; it grows until the next attempt", failure)
         self._limit = self._end + LEAST_BYTES
         self.stop()

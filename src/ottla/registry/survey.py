@@ -30,7 +30,7 @@ def best_of(readings: list[JournalReading]) -> JournalReading | None:
 
 
 def finish(disk: Disk) -> bool:
-    """Complete a `put_back` that was interrupted between its renames. Return whether there was one. Raises `StorageFailed`."""
+    """Complete a `put_back` that was interrupted between its renames. Return whether one was. Raises `StorageFailed`."""
     new = FIRST + NEW
     if disk.exists(FIRST) or not disk.exists(new):
         return False

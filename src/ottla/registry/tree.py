@@ -1,6 +1,6 @@
 """The entries of a registry in memory, and the effect of a commit on them. The module opens no files.
 
-An entry holds its direct children, so that removing an entry with ten thousand children is one step. Two trees can share entries.
+An entry contains its direct children, so that its removal is one step even with ten thousand children. Two trees can share entries.
 Each tree changes only the entries that it owns, and copies a shared entry before a change.
 """
 
@@ -22,17 +22,17 @@ class StoredEntry(NamedTuple):
 
 FREED_AT_ONCE = 500
 BETWEEN = StoredEntry(b"", 0, False)
-"""The state of a parent that a commit created because it was missing."""
+"""The state of a missing parent that a commit creates."""
 
 
 class _Owner:
-    """The identity of a tree until the tree is forked. An entry with this owner can be changed in place."""
+    """A token that identifies the tree that may change an entry in place. A fork gives the tree a new token."""
 
     __slots__ = ()
 
 
 class _Branch:
-    """An entry with its descendants. `size` is their number, including the entry itself."""
+    """An entry with its descendants. `size` is the number of entries in the branch."""
 
     __slots__ = ("below", "entry", "owner", "size")
 
@@ -69,10 +69,7 @@ Undo = list[_Step]
 
 
 class Tree:
-    """Entries by path. A commit makes all its changes or none.
-
-    Its cost does not grow with the number of entries that it removes.
-    """
+    """Entries by path. A commit makes all its changes or none. Its cost is independent of the number of removed entries."""
 
     def __init__(self) -> None:
         self._owner = _Owner()
@@ -140,7 +137,7 @@ class Tree:
             _link(step.way, step.name, step.before)
 
     def let_go(self, done: Undo) -> Iterator[None]:
-        """Free the entries that a commit removed, when `undo` is no longer possible. Yield after every `FREED_AT_ONCE` entries."""
+        """Free the entries that a commit removed, after which `undo` is impossible. Yield after every `FREED_AT_ONCE` entries."""
         removed = [step.before for step in done if step.is_removal and step.before is not None]
         done.clear()
         count = 0
@@ -164,9 +161,9 @@ class Tree:
         return branch
 
     def _way(self, path: str, undo: Undo) -> tuple[list[_Branch], str]:
-        """Return (the branches from the root to the parent of a path, the last name of the path).
+        """Return the branches from the root to the parent of a path, all owned by this tree, and the last name of the path.
 
-        Missing parents are created. Every returned branch is owned by this tree.
+        Missing parents are created.
         """
         *above, name = path.split("/")[1:]
         self._root = self._root.own(self._owner)
@@ -211,7 +208,7 @@ class Tree:
 
 
 def _link(way: list[_Branch], name: str, branch: _Branch | None) -> None:
-    """Bind a name below the last branch of `way` to `branch`, or remove the name if `branch` is None. Adjust all sizes."""
+    """Set the child `name` of the last branch of `way` to `branch`, or remove it if `branch` is None. Adjust all sizes."""
     last = way[-1]
     if last.below is None:
         last.below = {}

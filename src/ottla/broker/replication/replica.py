@@ -4,9 +4,16 @@ Depends on its log and the machines of `ottla.cluster.replicas`, and not on the 
 leader without leadership, because this broker's session with the registry can be over. `Offline` is a replica whose log is not open
 yet, or whose sync failed. A failed sync keeps it `Offline` until the broker restarts.
 
-| state | event | next state | |---|---|---| | Idle, Leading, Resting | follow | Following | | Idle, Following, Resting | lead |
-Leading | | Idle, Following | lead without a session | Resting | | Leading | rest | Resting | | Resting | resume | Leading | |
-Following, Leading, Resting | stop | Idle | | Idle, Following, Leading, Resting | go offline | Offline | | Offline | opened | Idle |
+| state | event | next state |
+|---|---|---|
+| Idle, Leading, Resting | follow | Following |
+| Idle, Following, Resting | lead | Leading |
+| Idle, Following | lead without a session | Resting |
+| Leading | rest | Resting |
+| Resting | resume | Leading |
+| Following, Leading, Resting | stop | Idle |
+| Idle, Following, Leading, Resting | go offline | Offline |
+| Offline | opened | Idle |
 """
 
 from __future__ import annotations

@@ -6,10 +6,18 @@ steps such as `Revoke` require.
 A member that is OUT joins. PLANNING assigns partitions to all members, if this one is the group's leader. SYNC requests this
 member's assignment. ADOPT revokes old partitions and begins to read new ones. STABLE reads and sends heartbeats.
 
-| state | event | next state | |---|---|---| | OUT | joined | SYNC | | OUT | joined as leader | PLANNING | | PLANNING | shared out |
-SYNC | | SYNC | synced | ADOPT | | ADOPT | assigned | STABLE | | STABLE | rejoin | OUT | | SYNC, STABLE | rebalance, member gone |
-OUT | | SYNC | connection broken | OUT | | STABLE, ADOPT | commit fenced | OUT | | PLANNING, SYNC, ADOPT, STABLE | step failed,
-leave | OUT |
+| state | event | next state |
+|---|---|---|
+| OUT | joined | SYNC |
+| OUT | joined as leader | PLANNING |
+| PLANNING | shared out | SYNC |
+| SYNC | synced | ADOPT |
+| ADOPT | assigned | STABLE |
+| STABLE | rejoin | OUT |
+| SYNC, STABLE | rebalance, member gone | OUT |
+| SYNC | connection broken | OUT |
+| STABLE, ADOPT | commit fenced | OUT |
+| PLANNING, SYNC, ADOPT, STABLE | step failed, leave | OUT |
 """
 
 from __future__ import annotations

@@ -23,14 +23,14 @@ EPOCHS_FROM, INELIGIBLE_FROM = 3, 2
 
 
 def asked(partition: AlterPartitionRequest.PartitionData, leader: int, version: int) -> LeaderAndIsr:
-    """Return the state that a leader requests."""
+    """Return the partition state that a leader requests."""
     isr = [one.broker_id for one in partition.new_isr_with_epochs] if version >= EPOCHS_FROM else partition.new_isr
     recovery, epoch = partition.leader_recovery_state, partition.partition_epoch
     return LeaderAndIsr(leader, partition.leader_epoch, tuple(isr), recovery, partition_epoch=epoch)
 
 
 def lives(partition: AlterPartitionRequest.PartitionData) -> dict[int, int]:
-    """Return the broker epoch of each replica's last fetch, by broker id; replicas with an unknown epoch are missing (KIP-903)."""
+    """Return the broker epoch of each replica's last fetch, by broker id. Omit replicas with an unknown epoch (KIP-903)."""
     return {one.broker_id: one.broker_epoch for one in partition.new_isr_with_epochs if one.broker_epoch != UNKNOWN}
 
 
@@ -39,8 +39,8 @@ def fault(
 ) -> int | None:
     """Return None if the state can be written; NONE if it is written already; else the error code of the refusal.
 
-    `epochs` are from `lives`. A replica that joins must still have the broker epoch of its last fetch. A broker that registered
-    again after its last fetch can have lost its disk.
+    `epochs` come from `lives`. A joining replica must still have the broker epoch of its last fetch, because a broker that
+    registered again can have lost its disk.
     """
     known = context.leaders.get(partition)
     if known is None:
@@ -73,7 +73,7 @@ def _is_there(known: LeaderAndIsr, wanted: LeaderAndIsr) -> bool:
 def _recovers(known: LeaderAndIsr, wanted: LeaderAndIsr) -> bool:
     """Return whether the requested recovery state is allowed.
 
-    A leader that recovers must be the only in-sync replica, and can begin to recover only by an election.
+    Only an election can make a leader RECOVERING, and it stays the only in-sync replica until it has recovered.
     """
     if wanted.leader_recovery_state == RECOVERING:
         return known.leader_recovery_state == RECOVERING and len(wanted.isr) == 1

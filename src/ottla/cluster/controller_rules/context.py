@@ -15,13 +15,13 @@ TopicPartition: TypeAlias = tuple[str, int]
 """A topic's name and the index of one of its partitions."""
 
 AT_ONCE = 200
-"""The most partitions that a function processes between two pauses, which takes less than a millisecond in every use."""
+"""The most partitions that a function processes between two pauses, in less than a millisecond."""
 
 RECOVERED, RECOVERING = 0, 1
 """A leader's recovery state (KIP-704): after an unclean election it is `RECOVERING` until the leader reports otherwise."""
 
 EPOCH_DURING_DELETE = LEADER_DURING_DELETE = -2
-"""The leader id and the leader epoch of a topic that is being deleted. This epoch overrides every other leader epoch."""
+"""The leader id and leader epoch of a partition whose topic is being deleted. This epoch overrides every other one."""
 
 NO_EPOCH = -1
 """The leader epoch of a partition that never had a leader."""
@@ -41,7 +41,7 @@ class LeaderAndIsr(NamedTuple):
     partition_epoch: int = 0
 
     def led(self, leader: int, isr: tuple[int, ...]) -> LeaderAndIsr:
-        """Return the next state, with this leader and in-sync set, in a new leader epoch as for every change by a controller."""
+        """Return the next state, with this leader, this in-sync set and a new leader epoch."""
         return self._replace(leader=leader, isr=isr, leader_epoch=self.leader_epoch + 1)
 
 
@@ -96,7 +96,7 @@ class ControllerContext:
 
     epoch: int = 0
     epoch_version: int = 0
-    """The version of the registry's entry of the controller epoch: another version means that another broker was elected."""
+    """The version of the registry's entry of the controller epoch. It changes when another broker is elected."""
     brokers: dict[int, LiveBroker] = field(default_factory=dict)
     """Registered brokers, including brokers in a controlled shutdown."""
     shutting_down: set[int] = field(default_factory=set)
@@ -110,7 +110,7 @@ class ControllerContext:
     failed: dict[int, set[TopicPartition]] = field(default_factory=dict)
     """The replicas that a live broker cannot use because their log directory failed."""
     begun_anew: set[int] = field(default_factory=set)
-    """Brokers that registered again before this controller was elected. They become leaders only if no other replica is in sync."""
+    """Brokers that registered again before this controller was elected, and can lack records. They lead only as a last resort."""
 
     def set_topic(self, name: str, topic_id: bytes | None, assignments: Mapping[int, ReplicaAssignment]) -> list[TopicPartition]:
         """Set a topic from its entry; return the partitions that are new."""
@@ -125,7 +125,6 @@ class ControllerContext:
         return new
 
     def assign(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        """Set the replicas of a partition."""
         name, index = partition
         self.topics.setdefault(name, {})[index] = assignment
         if assignment.is_being_reassigned:
@@ -134,7 +133,6 @@ class ControllerContext:
             self.reassigning.pop(partition, None)
 
     def remove_topic(self, name: str) -> None:
-        """Remove a deleted topic."""
         for partition in list(self.partitions([name])):
             self.remove_partition(partition)
         self.topics.pop(name, None)
@@ -195,7 +193,7 @@ class ControllerContext:
         return tuple(node for node in replicas if self.is_online(node, partition, is_stopping_counted=is_stopping_counted))
 
     def is_well(self, partition: TopicPartition) -> bool:
-        """Return whether no election is needed, at the first glance: the leader and all in-sync replicas are certainly online."""
+        """Return whether a partition certainly needs no election: its leader and all in-sync replicas are online."""
         state = self.leaders.get(partition)
         if state is None or self.begun_anew or any(self.failed.values()):
             return False

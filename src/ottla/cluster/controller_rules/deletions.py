@@ -1,7 +1,7 @@
-"""Topics that are being deleted: the replicas that brokers must delete next, and whether all are deleted. It uses only the context.
+"""Topics that are being deleted: the replicas that brokers must delete next, and whether all are deleted. Uses only the context.
 
-A deletion is halted when a broker is offline or has failed to delete a replica, until `resume`. It also waits for the end of the
-topic's reassignments.
+A deletion is halted when a broker is offline or fails to delete a replica, until `resume`. It also waits until the topic's
+reassignments are complete.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.ports import Pauses
 
 @dataclass(slots=True)
 class Deletion:
-    """The deletion of one topic, as (partition, broker) pairs: `asked` are in unanswered requests, `deleted` are deleted."""
+    """The deletion of one topic, by (partition, broker). `asked` are in unanswered requests, `deleted` are deleted."""
 
     asked: set[tuple[int, int]] = field(default_factory=set)
     deleted: set[tuple[int, int]] = field(default_factory=set)
@@ -35,7 +35,7 @@ class TopicDeletions:
 
     @property
     def forgotten(self) -> frozenset[str]:
-        """Return the topics that brokers must drop: all except topics that are being reassigned, which their leaders must keep."""
+        """Return the topics that brokers must drop: all topics in deletion except those that are being reassigned."""
         return self.topics.difference(name for name, _ in self._context.reassigning)
 
     def __contains__(self, topic: str) -> bool:
@@ -47,7 +47,7 @@ class TopicDeletions:
             self._deletions.setdefault(name, Deletion())
 
     def resume(self, topics: Iterable[str]) -> None:
-        """Continue halted deletions of these topics, after a broker came back."""
+        """Continue halted deletions of these topics, because a broker came back."""
         for name in topics:
             if name in self._deletions:
                 self._deletions[name].is_halted = False
@@ -62,11 +62,10 @@ class TopicDeletions:
         return not deletion.asked and not self._left(topic, deletion)
 
     def begin(self, topic: str) -> Pauses[dict[TopicPartition, list[int]]]:
-        """Return, with pauses, the brokers whose replicas are to be deleted now, by partition, and mark them as asked.
+        """Return the brokers whose replicas must be deleted now, by partition, and record them in `asked`. Pause in between.
 
-        A topic with a replica on an unregistered broker is halted, but its other replicas are deleted. A replica on a failed
-        log directory is deleted too. Nothing is deleted while a partition of the topic is reassigned, because replicas that
-        are being added would be created again.
+        An unregistered broker halts the topic's deletion, but other brokers still delete their replicas, even on a failed log
+        directory. While a partition is being reassigned, nothing is deleted, because added replicas would be created again.
         """
         beginning: dict[TopicPartition, list[int]] = {}
         deletion = self._deletions[topic]
@@ -95,7 +94,7 @@ class TopicDeletions:
                 deletion.deleted.add((index, node_id))
 
     def failed(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
-        """Halt the deletion of these partitions' topics, because a broker could not delete its replicas or is gone."""
+        """Halt the deletion of these partitions' topics, because a broker could not delete its replicas or is offline."""
         for name, index in partitions:
             deletion = self._deletions.get(name)
             if deletion is not None:

@@ -12,7 +12,7 @@ from ottla.cluster.image import NO_LEADER
 
 
 def first_leader(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
-    """Return the first state of a new partition: its first online replica leads, and all online replicas are in sync."""
+    """Return the first state of a new partition: all online replicas are in sync, and the first of them leads."""
     online = context.online(partition)
     return LeaderAndIsr(online[0], 0, online, controller_epoch=context.epoch) if online else None
 
@@ -20,10 +20,10 @@ def first_leader(context: ControllerContext, partition: TopicPartition) -> Leade
 def offline_leader(
     context: ControllerContext, partition: TopicPartition, *, is_unclean: bool, tells_recovery: bool
 ) -> LeaderAndIsr | None:
-    """Return the state with an online in-sync replica as leader: the present leader, else the first in the assignment.
+    """Return the state with an online in-sync replica as leader: the present leader, else the first one in the assignment.
 
     If no in-sync replica is online, `is_unclean` elects the first online replica, which can lack records. With `tells_recovery`
-    (from 3.2 on, KIP-704) the state of such a leader is `RECOVERING`.
+    (from 3.2 on, KIP-704), its state is `RECOVERING`.
     """
     state = context.leaders[partition]
     online = context.online(partition)
@@ -46,17 +46,17 @@ def preferred_leader(context: ControllerContext, partition: TopicPartition) -> L
 
 
 def leader_instead(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
-    """Return the state with a new leader, and without brokers that shut down in the in-sync set; None if no replica can lead."""
+    """Return the state with a new leader, and without brokers that shut down in the ISR; None if no replica can lead."""
     state = context.leaders[partition]
     leader = next((node for node in context.online(partition) if node in state.isr), None)
     return None if leader is None else state.led(leader, _others(state.isr, context.shutting_down))
 
 
 def without_offline(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
-    """Return the state without offline replicas in the in-sync set. If the leader is offline, the partition has no leader then.
+    """Return the state without offline replicas in the in-sync set. If the leader is offline, the partition loses its leader.
 
-    If all in-sync replicas are offline, the set stays: each has every acknowledged record and can lead when it is back. Apache
-    Kafka keeps only one of them. Both Kafka and Ottla refuse a broker that returns without its data directory.
+    If all in-sync replicas are offline, the set stays, because each has every acknowledged record and can lead when it is back.
+    Apache Kafka keeps only one of them. Both Kafka and Ottla refuse a broker that returns without its data directory.
     """
     state = context.leaders[partition]
     there = context.online(partition, is_stopping_counted=True)
@@ -66,14 +66,14 @@ def without_offline(context: ControllerContext, partition: TopicPartition) -> Le
 
 
 def without_follower(context: ControllerContext, partition: TopicPartition, node_id: int) -> LeaderAndIsr | None:
-    """Return the state without a stopping follower in the in-sync set; None if it is not in the set, or is the only member."""
+    """Return the state without a stopping follower in the in-sync set; None if the set lacks it or has no other member."""
     state = context.leaders[partition]
     isr = _others(state.isr, {node_id})
     return None if isr == state.isr or not isr else state.led(state.leader, isr)
 
 
 def _lasting(context: ControllerContext, isr: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the in-sync replicas without the brokers in `begun_anew`, which can lack records. Return all if no others are left."""
+    """Return the in-sync replicas without brokers in `begun_anew`, which can lack records. If none is left, return all."""
     return _others(isr, context.begun_anew) or isr
 
 

@@ -31,7 +31,7 @@ Fault = tuple[int, str]
 
 
 def reassigned(assignment: ReplicaAssignment, target: Sequence[int]) -> ReplicaAssignment:
-    """Return the assignment during a move to `target`. A move in progress is replaced; the origin stays the same."""
+    """Return the assignment during a reassignment to `target`. It replaces a reassignment in progress, but keeps its origin."""
     origin = assignment.origin
     both = tuple(dict.fromkeys((*target, *origin)))
     adding = tuple(node for node in both if node not in origin)
@@ -41,7 +41,7 @@ def reassigned(assignment: ReplicaAssignment, target: Sequence[int]) -> ReplicaA
 def wanted(
     context: ControllerContext, partition: TopicPartition, target: Sequence[int] | None, *, may_resize: bool = True
 ) -> ReplicaAssignment | Fault:
-    """Return the assignment during a move to `target`, or the refusal. A `target` of None cancels the move in progress.
+    """Return the assignment during a reassignment to `target`, or the refusal. A `target` of None cancels the reassignment.
 
     Without `may_resize` a target with another number of replicas is refused.
     """
@@ -85,7 +85,7 @@ def is_complete(context: ControllerContext, partition: TopicPartition) -> bool:
 
 
 def told_anew(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
-    """Return the state in a new leader epoch, after a change of the assignment; None if no replica can lead.
+    """Return the state in a new leader epoch after a change of the assignment; None if no replica can lead.
 
     The new epoch makes brokers apply the assignment. Replicas that are no longer assigned leave the in-sync set.
     """
@@ -95,7 +95,7 @@ def told_anew(context: ControllerContext, partition: TopicPartition) -> LeaderAn
 def settled(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
     """Return the state with only target replicas in the in-sync set; None if no target replica is both online and in sync.
 
-    The present leader stays if it is a target replica, online and in sync. Otherwise the first replica with these properties leads.
+    The present leader stays if it is such a replica. Otherwise the first such replica leads.
     """
     return _led_within(context, partition, context.assignment(partition).target)
 
@@ -140,7 +140,7 @@ def _partitions(value: bytes) -> dict[TopicPartition, Any]:
 def imbalanced(context: ControllerContext, partitions: Iterable[TopicPartition], percentage: int) -> Pauses[list[TopicPartition]]:
     """Return, with pauses, partitions that their preferred leader does not lead.
 
-    Only brokers count that do not lead more than `percentage` percent of the partitions for which they are preferred.
+    Omit preferred leaders that lack the leadership of at most `percentage` percent of their partitions.
     """
     mine: Counter[int] = Counter()
     missed: dict[int, list[TopicPartition]] = {}

@@ -40,7 +40,7 @@ _Stopped = StopReplicaRequest.StopReplicaPartitionState
 
 
 class _Lists(dict[tuple[int, ...], list[int]]):
-    """The lists of brokers in one request. Partitions with equal lists share one list, because requests are not changed later."""
+    """A cache of broker lists in one request. Partitions with equal lists share one list, because requests never change."""
 
     def __missing__(self, nodes: tuple[int, ...]) -> list[int]:
         listed = self[nodes] = list(nodes)
@@ -67,7 +67,7 @@ class ControlRequest(NamedTuple):
 
 
 class ControlRequests:
-    """The collected requests, by broker. `take` fills them from the context as it is then."""
+    """The collected requests, by broker. `take` builds them from the context at that time."""
 
     def __init__(self, context: ControllerContext, node_id: int, versions: ControlVersions) -> None:
         self._context = context
@@ -80,7 +80,7 @@ class ControlRequests:
         self._deleted_topics: frozenset[str] = frozenset()
 
     def lead(self, nodes: Iterable[int], partition: TopicPartition, *, is_new: bool = False, is_known: bool = False) -> None:
-        """Queue LeaderAndIsr for `nodes` with a partition's state; unless `is_known`, also UpdateMetadata for all brokers."""
+        """Queue LeaderAndIsr for `nodes` with a partition's state. Unless `is_known`, queue UpdateMetadata for all brokers too."""
         for node in nodes:
             roles = self._roles.setdefault(node, {})
             roles[partition] = is_new or roles.get(partition, False)
@@ -105,7 +105,7 @@ class ControlRequests:
     def take(self, deleting: frozenset[str]) -> Iterator[ControlRequest | None]:
         """Remove and yield all queued requests, in the order in which each broker must get them. `deleting` are topics in deletion.
 
-        Brokers that are not registered get no requests. A yielded None is a pause in which other work can run.
+        Requests for unregistered brokers are dropped. A yielded None is a pause in which other work can run.
         """
         roles, stopped = self._roles, self._stopped
         hearing, told = self._hearing & self._context.brokers.keys(), self._told
@@ -131,7 +131,7 @@ class ControlRequests:
                 yield ControlRequest(broker.node_id, message, self._versions.leader_and_isr, len(states))
 
     def _there(self, told: Mapping[int, S]) -> Iterator[tuple[LiveBroker, S]]:
-        """Return the registered brokers with their values."""
+        """Return pairs of a registered broker and its value in `told`."""
         return ((broker, what) for node, what in told.items() if (broker := self._context.brokers.get(node)) is not None)
 
     def _role(self, partition: TopicPartition, is_new: bool, listed: _Lists) -> _Led:

@@ -8,8 +8,8 @@ from ottla.cluster.replicas.partition_state import Assigned
 class FollowerState:
     """The state of a partition that this broker follows, over successive leader epochs.
 
-    `topic_id` is from the controller's last request, and the leader has the same id. Controllers from before 2.8 send zeros,
-    even for a topic that has an id.
+    `topic_id` is from the controller's last request, as for the leader. Controllers before 2.8 send zeros, even for a topic that
+    has an id.
     """
 
     __slots__ = ("adding_replicas", "leader", "leader_epoch", "partition_epoch", "removing_replicas", "replicas", "topic_id")
@@ -29,8 +29,8 @@ class FollowerState:
 
     @staticmethod
     def high_watermark(told: int, known: int, log_start_offset: int, log_end_offset: int) -> int:
-        """Return the high watermark of this replica, from the leader's high watermark `told` and the present one.
+        """Return the high watermark of this replica, from the leader's high watermark `told` and the present one, `known`.
 
-        The high watermark falls only with the log's end. It rises to the leader's when the log has reached that offset.
+        It is limited to the log, and never decreases unless the log is truncated.
         """
         return min(max(told, known, log_start_offset), log_end_offset)

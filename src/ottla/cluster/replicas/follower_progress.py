@@ -30,8 +30,8 @@ class Follower:
     def fetched(self, offset: int, log_start_offset: int, end_offset: int, now_ms: int, broker_epoch: int) -> None:
         """Record a fetch from `offset` while the leader's log ended at `end_offset`.
 
-        If `offset` has reached the log's end at the time of the previous fetch, the follower was caught up at that time. With many
-        small appends a follower is always a little behind, and is still in sync by this rule.
+        If `offset` is where the log ended at the previous fetch, the follower was caught up at the time of that fetch. By this
+        rule, many small appends do not make a follower fall out of sync.
         """
         if offset >= end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
@@ -46,7 +46,7 @@ class Follower:
             self.refused_ms = NEVER
 
     def begin_epoch(self, end_offset: int, now_ms: int, *, is_in_sync: bool) -> None:
-        """Begin a leader epoch. A follower in sync counts as caught up until now, any other as never caught up."""
+        """Begin a leader epoch. A follower in sync counts as caught up until now, any other one as never caught up."""
         self.fetch_end_offset = end_offset
         self.fetch_ms = self.caught_up_ms = now_ms if is_in_sync else NEVER
 

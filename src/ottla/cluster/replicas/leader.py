@@ -62,7 +62,7 @@ class LeaderState:
         self.lead(assigned, end_offset, now_ms)
 
     def lead(self, assigned: Assigned, end_offset: int, now_ms: int) -> None:
-        """Apply the controller's decision: the first one, a new leader epoch, or other replicas in the same epoch."""
+        """Apply the controller's decision: leadership, a new leader epoch, or other replicas in the same epoch."""
         is_new = assigned.leader_epoch > self.leader_epoch
         # Other brokers can have led between two epochs of this leader. Then followers can have truncated what they had fetched.
         known = {} if is_new else self.followers
@@ -99,8 +99,8 @@ class LeaderState:
     def high_watermark(self, end_offset: int, now_ms: int, min_insync_replicas: int) -> int:
         """Return the offset below which every in-sync replica has all records; -1 if too few replicas are in sync.
 
-        Followers that are caught up count too, although they are not in sync yet. Otherwise they could never reach the high
-        watermark of a lone leader. The caller keeps the former high watermark if this one is lower.
+        Followers that are caught up but not in sync yet count too, because otherwise they could never reach the high watermark of a
+        lone leader. The caller keeps the former high watermark if this one is lower.
         """
         if end_offset > self.end_offset:
             self._grown(end_offset, now_ms)
@@ -116,7 +116,7 @@ class LeaderState:
         return lowest
 
     def _grown(self, end_offset: int, now_ms: int) -> None:
-        """Set the new end of the log. Followers at the former end were caught up until now, however long no record came."""
+        """Set the log's new end. Followers at the former end were caught up until now."""
         for follower in self.followers.values():
             if follower.log_end_offset == self.end_offset:
                 follower.caught_up_ms = max(follower.caught_up_ms, now_ms)
@@ -130,10 +130,10 @@ class LeaderState:
     # In-sync replicas
 
     def expand(self, node_id: int, high_watermark: int, now_ms: int) -> IsrChange | None:
-        """Return the change to request if this follower can join the in-sync set, and store it as `pending`; else None.
+        """Return the change to request if this follower can join the in-sync set, and store it as `pending`; else return None.
 
-        The follower needs all records below the high watermark and below the start of this leader epoch. Otherwise it could
-        become leader without committed records. A refused follower is proposed again after a pause, or in a new broker epoch.
+        The follower needs all records below the high watermark and below the start of this leader epoch, to be able to lead without
+        loss. A refused follower is proposed again after a pause, or in a new broker epoch.
         """
         if self.pending is not None or node_id in self.isr or node_id not in self._terms.live_brokers:
             return None
@@ -147,7 +147,7 @@ class LeaderState:
         return change
 
     def shrink(self, end_offset: int, now_ms: int) -> IsrChange | None:
-        """Return the change to request if in-sync followers have been behind for too long, and store it as `pending`; else None."""
+        """Return the change to request if in-sync followers have lagged for too long, and store it as `pending`; else None."""
         if self.pending is not None:
             return None
         kept = tuple(node_id for node_id in self.isr if self._is_in_sync(node_id, end_offset, now_ms))
@@ -173,14 +173,14 @@ class LeaderState:
         return UNKNOWN if follower is None else follower.broker_epoch
 
     def changed(self, change: IsrChange, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int) -> bool:
-        """Apply the controller's answer to a change. Return False if the answer is older than the present state."""
+        """Apply the controller's answer to a change. Return False if the answer is outdated."""
         if self.pending is not change or leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
             return False
         self._commit(isr, partition_epoch)
         return True
 
     def refused(self, change: IsrChange, now_ms: int) -> None:
-        """Cancel a change that the controller has refused. Call this only if the controller has certainly not changed the set."""
+        """Cancel a change that the controller has certainly refused."""
         if self.pending is not change:
             return
         for node_id in set(change.isr).difference(self.isr):
@@ -189,14 +189,14 @@ class LeaderState:
         self._commit(self.isr, self.partition_epoch)
 
     def is_repeated(self, change: IsrChange) -> bool:
-        """Return whether the controller has already refused every replica that this change adds."""
+        """Return whether the controller has already refused each replica that this change adds."""
         added = [self.followers.get(node_id) for node_id in set(change.isr).difference(self.isr)]
         return bool(added) and all(one is not None and one.was_refused for one in added)
 
     # Callbacks that wait for replicas
 
     def when_high_watermark(self, offset: int, told: Told) -> None:
-        """Register the callback `told(error_code)` until the high watermark reaches `offset`, or this broker stops leading."""
+        """Call `told(error_code)` once the high watermark reaches `offset`, or this broker stops leading."""
         self.waiting.append((offset, told))
 
     def released(self, high_watermark: int) -> list[Told]:

@@ -15,7 +15,7 @@ class EpochEnd(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The offset at which a log is truncated. Unless it `is_final`, the logs can differ below it: then query the leader again."""
+    """The offset at which a log is truncated. Unless `is_final`, the logs can still differ, and the leader is queried again."""
 
     offset: int
     is_final: bool
@@ -24,9 +24,9 @@ class Cut(NamedTuple):
 def cut(leaders: EpochEnd, own: EpochEnd, log_end_offset: int, high_watermark: int) -> Cut:
     """Return where to truncate the follower's log, from the leader's answer `leaders` about the follower's last epoch.
 
-    `leaders` is the leader's largest epoch that is not above the follower's last one. `own` is the follower's largest epoch that
-    is not above `leaders.epoch`. If the leader has no epochs, the log is truncated to the high watermark. OffsetForLeaderEpoch 0
-    answers without an epoch: then its end offset belongs to the follower's last epoch.
+    `leaders` is the leader's largest epoch up to the follower's last one. `own` is the follower's largest epoch up to
+    `leaders.epoch`. If the leader has no epochs, the log is truncated to the high watermark. OffsetForLeaderEpoch 0 answers without
+    an epoch, and its end offset then belongs to the follower's last epoch.
     """
     if leaders.end_offset == UNKNOWN:
         return Cut(high_watermark, is_final=True)

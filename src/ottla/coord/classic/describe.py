@@ -36,7 +36,7 @@ def described(group: ClassicGroup) -> Described:
 
 
 def not_found(group_id: str, version: int, *, exists: bool = False) -> Described:
-    """Return the description of a group that is missing, or `exists` with another protocol: Dead, since KIP-1043 with an error."""
+    """Return the state Dead for a missing group, or for one that `exists` with another protocol. KIP-1043 added an error."""
     if version < NOT_FOUND_FROM:
         return Described(group_id=group_id, group_state=State.DEAD.value)
     message = f"Group {group_id} is not a classic group." if exists else f"Group {group_id} not found."

@@ -18,8 +18,8 @@ from ottla.wire.schema import Message
 class ClassicDraft:
     """The collected records, replies and timers of a decision.
 
-    `group` has all collected records applied. Until the first record it is the real group, which must not be changed; then it is
-    a copy. `token` is the token of the present input. `weight_before` is the weight of the real group.
+    `group` has all collected records applied. Until the first record it is the real group, which must not be changed; then it is a
+    copy. `token` identifies the request that is being decided. `weight_before` is the weight of the real group.
     """
 
     __slots__ = ("_private", "_records", "_replies", "_timers", "group", "now", "settings", "token", "weight_before")
@@ -43,11 +43,11 @@ class ClassicDraft:
         self._records.append(event)
 
     def answer(self, message: Message) -> None:
-        """Reply to the present input."""
+        """Reply to the request that is being decided."""
         self._replies.append(Reply(self.token, message))
 
     def answer_to(self, token: int | None, message: Message) -> None:
-        """Reply to the earlier input with this token; do nothing if the token is None."""
+        """Reply to an earlier request, identified by `token`. Do nothing if the token is None."""
         if token is not None:
             self._replies.append(Reply(token, message))
 

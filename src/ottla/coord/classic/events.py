@@ -31,14 +31,14 @@ class ClassicMember:
 
 
 class InitialDelay(NamedTuple):
-    """The delay of an empty group's first rebalance. While members join, it is repeated for at most `remaining_ms` more."""
+    """The delay of an empty group's first rebalance. Joins extend the delay by at most `remaining_ms` in total."""
 
     delay_ms: int
     remaining_ms: int
 
 
 class MemberIdGiven(NamedTuple):
-    """A client got a member id in an error response, and must join again with this id (KIP-394)."""
+    """A client without a member id got one in an error response, and must join again with this id (KIP-394)."""
 
     group_id: str
     member_id: str

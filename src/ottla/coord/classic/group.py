@@ -159,7 +159,7 @@ class ClassicGroup:
         return self.state is State.EMPTY and not self.invited
 
     def is_subscribed(self, topic: str) -> bool:
-        """Return whether a member can be reading this topic.
+        """Return whether a member possibly reads this topic.
 
         Return True for every topic if the subscriptions of a consumer group cannot be parsed.
         """
@@ -171,7 +171,7 @@ class ClassicGroup:
         return True
 
     def member_error(self, member_id: str, group_instance_id: str | None) -> int:
-        """Return NONE for a member, else an error code: FENCED_INSTANCE_ID if another member has the instance id now (KIP-345)."""
+        """Return NONE for a member, else an error code: FENCED_INSTANCE_ID if another member now has the instance id (KIP-345)."""
         if group_instance_id is not None:
             holder = self.static.get(group_instance_id)
             if holder is None:
@@ -188,7 +188,7 @@ class ClassicGroup:
         return error_code
 
     def commit_error(self, body: OffsetCommitRequest, version: int) -> int:
-        """Return the error of a commit. A commit without a generation comes from outside the group, which must be empty then."""
+        """Return the error code of a commit. A commit without a generation is allowed only while the group has no members."""
         generation = body.generation_id_or_member_epoch
         if generation < 0 and self.state is State.EMPTY:
             return NONE
@@ -212,7 +212,10 @@ class ClassicGroup:
         return NONE
 
     def offset_delete_error(self) -> int:
-        """Return NON_EMPTY_GROUP if members' subscriptions are unknown, as with all protocol types except `consumer`; else NONE."""
+        """Return NON_EMPTY_GROUP for a group with members of another protocol type than `consumer`, else NONE.
+
+        Only subscriptions of consumers can be parsed, so topics that other members use are unknown.
+        """
         return NONE if self.is_empty or self.protocol_type == PROTOCOL_TYPE else NON_EMPTY_GROUP
 
     def session_restarted_by_commit(self, member_id: str) -> int | None:
@@ -220,10 +223,10 @@ class ClassicGroup:
         return None if member is None else member.session_timeout_ms
 
     def expires_from_ms(self) -> int | None:
-        """Return when the retention of offsets begins: a wall time, -1 for the commit of each offset, or None if nothing expires.
+        """Return the wall time from which offsets are retained, -1 for the time of each commit, or None if nothing expires.
 
-        In an empty group the retention begins when the group became empty. It begins at the commit for topics that no member of
-        a stable group reads, and for offsets committed without members. Nothing expires during a rebalance.
+        It is the time when the group became empty. In a stable group, topics that no member reads expire by the time of each
+        commit, as do offsets committed without members. Nothing expires during a rebalance.
         """
         if self.protocol_type is None:
             return NO_TIMESTAMP
@@ -235,7 +238,7 @@ class ClassicGroup:
         return (GroupForgotten(self.group_id),)
 
     def at_rest(self, assignments: dict[str, bytes], wall_ms: int) -> GroupStored:
-        """Return the record that stores this group with `assignments`, by member id."""
+        """Return the record that stores this group, with `assignments` by member id."""
         members = tuple(
             StoredMember(
                 member.member_id,
@@ -256,7 +259,7 @@ class ClassicGroup:
         self.state_timestamp_ms = wall_ms
 
     def remember_topics(self) -> None:
-        """Parse the topics to which members subscribe; the offsets of these topics do not expire."""
+        """Parse the members' subscriptions. Offsets of subscribed topics do not expire."""
         self.weight -= self.topics_weight
         self.topics, self.topics_weight = None, 0
         if self.protocol_type == PROTOCOL_TYPE:
@@ -411,7 +414,7 @@ def _sync_seen(group: ClassicGroup, event: SyncGroupSeen) -> None:
 
 
 def _stored(group: ClassicGroup, event: GroupStored) -> None:
-    """Load a stored group. Present members keep their other protocols, which the record does not contain."""
+    """Load a stored group. Members that are present already keep protocols that the record does not contain."""
     group.generation = event.generation
     group.protocol_type = event.protocol_type or None
     group.protocol = event.protocol
@@ -435,7 +438,7 @@ def _stored(group: ClassicGroup, event: GroupStored) -> None:
 
 
 def _restored(stored: StoredMember, known: ClassicMember | None, protocol: str | None) -> ClassicMember:
-    """Return a stored member. It keeps the protocols of `known` only if the stored subscription is still the same."""
+    """Return a stored member. If its subscription equals that of `known`, it also keeps the other protocols of `known`."""
     protocols: Protocols = ((protocol or "", stored.subscription),)
     if known is not None and known.metadata(protocol) == stored.subscription:
         protocols = known.protocols

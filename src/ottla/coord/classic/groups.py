@@ -50,14 +50,14 @@ class ClassicGroups:
         return group.weight - before
 
     def found(self, group_id: str) -> ClassicGroup:
-        """Return the group; create it if it does not exist. Offsets that are committed without a group create an empty group."""
+        """Return the group, and create it if it does not exist. A commit of offsets can create an empty group."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = ClassicGroup(group_id)
         return group
 
     def recall(self, now: Now) -> list[GroupOutcome]:
-        """Restart all sessions, and continue the rebalances."""
+        """Return the outcomes that restart all sessions and continue the rebalances, after a coordinator has loaded its records."""
         outcomes: list[GroupOutcome] = []
         for group in self.groups.values():
             if group.members:
@@ -67,7 +67,7 @@ class ClassicGroups:
         return outcomes
 
     def see(self, event: TopicsSeen) -> None:
-        """Do nothing, because the leader of a classic group detects changes of topics itself."""
+        """Do nothing, because the leader of a classic group itself detects changes of topics."""
 
     def _draft(self, group_id: str, now: Now, token: int) -> ClassicDraft:
         return ClassicDraft(self.groups.get(group_id), group_id, self._context.settings, now, token)

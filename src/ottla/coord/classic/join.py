@@ -77,7 +77,7 @@ def _refuse(draft: ClassicDraft, error_code: int, member_id: str = "") -> None:
 
 
 def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
-    """Return whether this member fits into the group. During the join phase only members that have joined count."""
+    """Return whether the group has room for this member. During the join phase, only members that have joined count."""
     if group.state is State.EMPTY:
         return True
     if group.state is State.PREPARING_REBALANCE:
@@ -139,7 +139,7 @@ def _has_reason(group: ClassicGroup, ask: Ask, rejoin: Rejoin) -> bool:
 
 
 def _add(draft: ClassicDraft, ask: Ask, member_id: str) -> None:
-    """Add a new member. While its reply waits, it cannot send heartbeats. Therefore the wait has its own timeout."""
+    """Add a new member. Its wait for the reply has a timeout of its own, because it sends no heartbeats meanwhile."""
     body = ask.body
     member = ClassicMember(
         member_id,
@@ -189,10 +189,10 @@ def _replace(draft: ClassicDraft, ask: Ask, old_id: str, member_id: str) -> None
 
 
 def _take_seat(draft: ClassicDraft, ask: Ask, member_id: str, former_leader: str) -> None:
-    """Keep the assignments, and answer the new member without a rebalance.
+    """Store the group with a static member's new id and its unchanged assignments, and reply without a rebalance.
 
-    A leader that reads its own id in the reply makes a new assignment. Newer versions of the reply can say that the leader must
-    skip the assignment (KIP-814). In older versions the reply contains the leader's former member id instead.
+    A leader that reads its own id in the reply would make a new assignment. Newer replies tell the leader to skip it (KIP-814).
+    Older replies contain the leader's former member id instead.
     """
     group = draft.group
     assignments = {member.member_id: member.assignment for member in group.members.values()}
@@ -215,5 +215,5 @@ def rebalance_timeout_ms(ask: Ask) -> int:
 
 
 def _reason(ask: Ask, what: str) -> str:
-    """Return a reason for the log: `what` happened, and the client's own reason (KIP-800)."""
+    """Return the reason for a rebalance, for the log: what happened, and the client's own reason (KIP-800)."""
     return f"{what}; client reason: {ask.body.reason or 'not provided'}"

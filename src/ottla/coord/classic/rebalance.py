@@ -26,11 +26,11 @@ from ottla.wire.errors import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 log = logging.getLogger("ottla.coord")
 
 LEAST_AGAIN_MS = 1000
-"""The shortest extension of a join phase that no member has joined, in ms. Members can request timeouts of 0 or less."""
+"""The shortest extension, in ms, of a join phase in which no member joined. Members can request timeouts of 0 or less."""
 
 
 def begin_or_complete(draft: ClassicDraft, reason: str) -> None:
-    """Start a rebalance after a change of members. During the join phase, complete it if all members have joined."""
+    """Start a rebalance because members changed. If the join phase has begun already, end it once all members have joined."""
     if draft.group.state in REBALANCES_FROM:
         begin(draft, reason)
     else:
@@ -185,7 +185,7 @@ def session_timed_out(draft: ClassicDraft, member_id: str) -> None:
 
 
 def _is_owed(draft: ClassicDraft, member_id: str) -> bool:
-    """Return whether a known member waits for a reply. For a new member return False: only its timeout detects its death."""
+    """Return whether a member, other than a new one, waits for a reply. Only its timeout shows that a new member is gone."""
     group = draft.group
     return member_id not in group.new and (member_id in group.joining or member_id in group.syncing)
 

@@ -60,7 +60,7 @@ HEARTBEAT: dict[State, int] = {
 
 
 class Rejoin(Enum):
-    """What a JoinGroup by a present member does."""
+    """The effect of a JoinGroup by a present member."""
 
     REFUSE = auto()
     JOIN_ALWAYS = auto()
@@ -74,12 +74,15 @@ REJOIN: dict[State, Rejoin] = {
     State.COMPLETING_REBALANCE: Rejoin.JOIN_IF_CHANGED,
     State.STABLE: Rejoin.JOIN_IF_CHANGED_OR_LEADER,
 }
-"""What a JoinGroup by a present member does, by the group's state. A member that has not changed repeats a request whose reply was
-lost, and gets the reply again. The leader of a stable group joins to make a new assignment, for example for new partitions."""
+"""The effect of a JoinGroup by a present member, by the group's state.
+
+A member that has not changed repeats a request whose reply was lost, and gets the reply again. The leader of a stable group joins
+to make a new assignment, for example for new partitions.
+"""
 
 
 class SyncGroupAnswer(Enum):
-    """What a member's SyncGroup does."""
+    """The effect of a member's SyncGroup."""
 
     REBALANCE = auto()
     WAIT = auto()

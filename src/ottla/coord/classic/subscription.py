@@ -13,7 +13,7 @@ _LENGTH = Struct(">h")
 MOST_NAMES: Final = 8_000
 """The most distinct names that are read from all subscriptions of a group, because more would delay other work."""
 FEW: Final = 8
-"""The most topics in a set that is shared by all groups with an equal set."""
+"""The most topics in a set of which all groups share one object."""
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
@@ -40,7 +40,7 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
 
 @lru_cache(maxsize=256)
 def _shared(topics: frozenset[str]) -> frozenset[str]:
-    """Return the first set that was equal to this one, because many groups read the same few topics."""
+    """Return the cached set that is equal to `topics`, because many groups read the same few topics."""
     return topics
 
 

@@ -101,7 +101,7 @@ def _share_out(draft: ClassicDraft, body: SyncGroupRequest) -> None:
 
 
 def heartbeat(group: ClassicGroup | None, ask: Asked[HeartbeatRequest], now: Now) -> Outcome[Never]:
-    """Decide a Heartbeat without a draft, because it is the most frequent request. The group does not change."""
+    """Decide a Heartbeat, which does not change the group. It needs no draft, because heartbeats are the most frequent requests."""
     body = ask.body
     error_code = _heartbeat_error(group, body)
     if group is None or error_code:

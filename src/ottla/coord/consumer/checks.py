@@ -84,8 +84,7 @@ def room_error(group: ConsumerGroup, member_id: str, instance_id: str | None, ma
 def epoch_error(member: ConsumerMember, epoch: int, owned: Owned | None) -> Refusal | None:
     """Return a refusal unless a member sends its present epoch, or 0 to join again.
 
-    A member that sends its previous epoch can have missed the reply with the present one. It is accepted if it reports only
-    owned partitions that are assigned to it.
+    A member that missed the last reply can send its previous epoch, but may then own only partitions that are assigned to it.
     """
     if epoch in (JOINING_EPOCH, member.epoch):
         return None

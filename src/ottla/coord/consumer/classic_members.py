@@ -91,7 +91,7 @@ def _supports(group: ConsumerGroup, body: JoinGroupRequest) -> bool:
 
 
 def _joining_member(draft: ConsumerDraft, body: JoinGroupRequest) -> ConsumerMember | Refusal:
-    """Return the member that joins. An unknown member id is accepted, because only the coordinator creates member ids."""
+    """Return the joining member, present or new. An unknown member id is accepted, because coordinators created it."""
     group, instance_id = draft.group, body.group_instance_id
     if instance_id is None:
         member_id = body.member_id or draft.context.new_id()
@@ -126,7 +126,7 @@ def _reconcile(
     looked: Outlook,
     subscription: EmbeddedSubscription,
 ) -> Refusal | None:
-    """Reconcile the member; if no member of the consumer protocol is left, convert the group into a classic group instead."""
+    """Bring the joining member closer to its target. If only classic members are left, make the group a classic group."""
     group = draft.group
     holder = None if draft.replaced is None else group.members[draft.replaced]
     if holder is not None and holder.classic is None and _leaves_only_classic(draft, holder):
@@ -150,7 +150,7 @@ def _reconcile(
 
 
 def _leaves_only_classic(draft: ConsumerDraft, holder: ConsumerMember) -> bool:
-    """Return whether the group becomes a classic group when the joining member replaces `holder`."""
+    """Return whether the group can become a classic group when the joining member replaces `holder`."""
     alone = len(draft.group.members) == 1
     return may_be_classic(draft, 1) if alone else can_downgrade(draft, [holder])
 
@@ -198,7 +198,7 @@ def _differs(said: str | None, known: str) -> bool:
 
 
 def _known(draft: ConsumerDraft, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember | Refusal:
-    """Return the member of a request, or a refusal unless it uses the classic protocol and sends its present generation."""
+    """Return the member of a request that uses the classic protocol, or a refusal if it or its generation is unknown."""
     group = draft.group
     if instance_id is not None:
         refused = static_error(group, member_id, instance_id)
@@ -242,7 +242,7 @@ def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _await_rejoin(draft: ConsumerDraft, member: ConsumerMember) -> None:
-    """Start the deadline for a member to rejoin: its rebalance timeout, from the first reply that requests a rejoin."""
+    """Set a member's deadline to rejoin, unless it has one: its rebalance timeout, from the first request to rejoin."""
     if member.member_id not in draft.group.rejoining:
         draft.store(RejoinAwaited(draft.group_id, member.member_id))
         draft.after(RejoinKey(draft.group_id, member.member_id), member.rebalance_timeout_ms)

@@ -42,7 +42,7 @@ def commit_error(members: Members, body: OffsetCommitRequest, version: int) -> i
 
 
 def _had_all(member: ConsumerMember, epoch: int, places: Iterable[Place]) -> bool:
-    """Return whether a member already had all these partitions at `epoch`, which is older than its present epoch."""
+    """Return whether a member already had all partitions in `places` at `epoch`, an older one than its present epoch."""
     for topic_id, partition in places:
         given_at = member.given_at(topic_id, partition)
         if given_at is None or epoch < given_at:

@@ -25,7 +25,7 @@ ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 
 
 class Refusal(NamedTuple):
-    """The refusal of a request. The draft must be discarded then. `message` is one sentence for the client's log."""
+    """The refusal of a request, after which the draft must be discarded. `message` is one sentence for the client."""
 
     error_code: int
     message: str
@@ -34,8 +34,8 @@ class Refusal(NamedTuple):
 class ConsumerDraft:
     """The collected records, replies and timers of a decision.
 
-    `group` is the present group, which must not be changed. `replaced` is the id of the static member that is being replaced.
-    `unsettled` says whether the group needs a new assignment in any case. `shown` filters the topics that the sender can see.
+    `group` is the present group, which must not be changed. `replaced` is the id of a static member that is being replaced.
+    `unsettled`: the group needs a new assignment in any case. `shown` filters the topics that the sender is allowed to see.
     """
 
     __slots__ = (
@@ -73,18 +73,18 @@ class ConsumerDraft:
         self._records.append(record)
 
     def found(self, group: ConsumerGroup, records: Iterable[ConsumerStored]) -> None:
-        """Replace the group by a new group that begins with these records."""
+        """Apply `records` to the new `group`, collect them, and decide about this group from now on."""
         for record in records:
             apply(group, record)
             self._records.append(record)
         self.group = group
 
     def answer(self, message: Message, token: int | None = None) -> None:
-        """Reply to the present input, or to the input with this `token`."""
+        """Reply to the request that is being decided, or to an earlier one with this `token`."""
         self._replies.append(Reply(self.token if token is None else token, message))
 
     def take_over(self, outcome: Outcome[ClassicEvent | GroupStored]) -> None:
-        """Add the records, replies and timers of another decision to this draft."""
+        """Add the records, replies and timers of a decision about a classic group."""
         self._records += outcome.records
         self._replies += outcome.replies
         self._timers |= {timer.key: timer.deadline_ms for timer in outcome.timers}

@@ -26,7 +26,7 @@ class EmbeddedSubscription(NamedTuple):
 
 
 class UnreadableAssignment(ValueError):
-    """The coordinator cannot use an assignment of the classic protocol. The text says why, in one sentence."""
+    """The coordinator cannot use an encoded assignment of the classic protocol. The text says why, in one sentence."""
 
 
 def read_subscription(metadata: bytes, topics: KnownTopics) -> EmbeddedSubscription:

@@ -8,7 +8,7 @@ from ottla.coord.consumer.topics import KnownTopics
 
 
 class TopicsSeen(NamedTuple):
-    """The present topics. `names` were created, changed or deleted; `new` says whether any of them were created."""
+    """The present topics. `names` were created, changed or deleted. `new`: some of them were created."""
 
     topics: KnownTopics
     names: frozenset[str]
@@ -16,7 +16,7 @@ class TopicsSeen(NamedTuple):
 
 
 class MetadataRefreshed(NamedTuple):
-    """A group has used the present state of its subscribed topics."""
+    """A group has checked its subscribed topics for changes."""
 
     group_id: str
 

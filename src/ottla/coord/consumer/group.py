@@ -87,12 +87,11 @@ class Resolved(NamedTuple):
 class ConsumerGroup:
     """One consumer group.
 
-    Members and targets are immutable values. `subscriptions` counts the members with the same topic names, `patterns` the members
-    of each regular expression, `assignors` of each assignor, and `protocols` of each classic protocol. `owners` are the members
-    that have a partition or must still revoke it. `stale` and `stale_patterns` say that topics, or the set of topics, can have
-    changed since the group last used them. `seeking` says that patterns are being matched. `assigning` is the token of the input
-    that began the present long assignment. `rejoining` are classic members that must rejoin. `weight` is the estimated memory of
-    the members in bytes, without their topic names.
+    Members and targets are immutable values. `subscriptions` counts members by topic names, `patterns` by regular expression,
+    `assignors` by assignor, and `protocols` by classic protocol. `owners` are the members that have a partition or must still
+    revoke it. `stale`: topics have possibly changed since the group checked them; `stale_patterns`: so has the set of topics.
+    `seeking`: patterns are being matched. `assigning` is the token of the request that began a long assignment. `rejoining` are
+    classic members that must rejoin. `weight` is the estimated memory of the members in bytes, without their topic names.
     """
 
     group_type: ClassVar[str] = "consumer"
@@ -166,7 +165,7 @@ class ConsumerGroup:
         return not self.members
 
     def serves(self, request: type) -> bool:
-        """Return whether this group decides a classic request: all requests, except a JoinGroup while the group is empty."""
+        """Return whether this group decides a classic request. A JoinGroup to an empty group makes it a classic group instead."""
         return request is not JoinGroupRequest or bool(self.members)
 
     def commit_error(self, body: OffsetCommitRequest, version: int) -> int:
@@ -196,7 +195,7 @@ class ConsumerGroup:
         return NO_TIMESTAMP
 
     def tombstones(self, replaced: str | None = None, newcomer: str = "") -> Sequence[ConsumerStored]:
-        """Return the records that delete the group, with the member id `newcomer` in place of `replaced`."""
+        """Return the records that delete the group. If a static member was `replaced`, they contain the id `newcomer` instead."""
         group_id = self.group_id
         member_ids = [newcomer if member_id == replaced else member_id for member_id in self.members]
         records: list[ConsumerStored] = [CurrentForgotten(group_id, member_id) for member_id in member_ids]
@@ -217,7 +216,7 @@ class ConsumerGroup:
         return any(topic in names for names in self.subscribed())
 
     def subscribed(self) -> Iterator[frozenset[str]]:
-        """Yield the topic names of members, and the topics that each regular expression matches."""
+        """Yield the sets of topic names to which members subscribe, and those that regular expressions match."""
         yield from self.subscriptions
         for resolved in self.resolved.values():
             yield resolved.topics
@@ -284,7 +283,7 @@ def _own(group: ConsumerGroup, member_id: str, held: Epochs) -> None:
 
 
 def _disown(group: ConsumerGroup, member_id: str, held: Epochs) -> None:
-    """Remove a member as the owner of partitions, except partitions that another member owns already."""
+    """Remove a member's ownership of the partitions `held`. Partitions that another member already owns stay unchanged."""
     for topic_id, partitions in held.items():
         owners = group.owners.get(topic_id, {})
         for partition in partitions:
@@ -311,7 +310,7 @@ def _member_stored(group: ConsumerGroup, event: MemberStored) -> None:
 
 
 def described(member: ConsumerMember, stored: MemberStored) -> ConsumerMember:
-    """Return the member with the stored report in place of its own. Its assignment stays."""
+    """Return the member with the subscription and other data in `stored`. Its assignment stays."""
     return replace(
         member,
         instance_id=stored.instance_id,
@@ -429,7 +428,7 @@ def _rejoin_seen(group: ConsumerGroup, event: RejoinSeen) -> None:
 
 
 def _gone(group: ConsumerGroup, event: EpochForgotten) -> None:
-    """Change nothing, because the coordinator removes the group."""
+    """Do nothing, because the coordinator removes the group."""
 
 
 _APPLY: dict[type, Callable[[ConsumerGroup, Never], None]] = {
@@ -456,7 +455,7 @@ _APPLY: dict[type, Callable[[ConsumerGroup, Never], None]] = {
     RejoinSeen: _rejoin_seen,
 }
 FOUNDING = frozenset((EpochStored, MemberStored, TargetEpochStored, TargetStored, CurrentStored, PatternStored, OldMetadataStored))
-"""The types of the records that create a group. All others are tombstones."""
+"""The types of the records that create a group. All other records are tombstones."""
 
 EVENTS = frozenset((MetadataRefreshed, PatternsSought, PatternsFound, AssignmentBegun, AssignmentEnded, RejoinAwaited, RejoinSeen))
-"""The types of the events, which are not stored."""
+"""The types of the events, which are volatile."""

@@ -81,13 +81,13 @@ class ConsumerGroups:
         return group.weight - before
 
     def prepare(self, group_id: str, member_id: str, names: frozenset[str]) -> Pauses[None]:
-        """Compute in advance, with pauses, the data for the decision about a heartbeat with thousands of topic names."""
+        """Compute and cache the metadata hash for a heartbeat with thousands of topic names, with pauses."""
         group = self.groups.get(group_id) or ConsumerGroup(group_id)
         member = group.members.get(member_id) or ConsumerMember(member_id)
         yield from self._context.topics.hash_slowly(*subscribed_with(group, member, names, group.resolved))
 
     def recall(self, now: Now) -> list[GroupOutcome]:
-        """Restart all deadlines of sessions and revocations, after the stored records were loaded."""
+        """Return the outcomes that restart the deadlines of sessions and revocations, after the stored records were loaded."""
         outcomes: list[GroupOutcome] = []
         for group in self.groups.values():
             draft = self._draft(group, now)
@@ -99,7 +99,7 @@ class ConsumerGroups:
         return outcomes
 
     def see(self, event: TopicsSeen) -> None:
-        """Mark each group that subscribes to one of the changed topics as stale, so that its next heartbeat checks the topics."""
+        """Mark the groups that subscribe to changed topics as stale, so that their next heartbeat checks the topics."""
         for group in self.groups.values():
             group.stale_patterns = group.stale_patterns or event.new
             group.stale = group.stale or any(not names.isdisjoint(event.names) for names in group.subscribed())
@@ -119,7 +119,7 @@ class ConsumerGroups:
         return draft.outcome() if refused is None else _answered(asked, heartbeats.refusal(refused))
 
     def _begin(self, draft: ConsumerDraft, epoch: int, known: Group | None) -> Refusal | None:
-        """Create the group of a joining member. It replaces an empty classic group; a classic group with members is migrated."""
+        """Create a group for a joining member. An empty classic group is replaced, and one with members is migrated."""
         if epoch != JOINING_EPOCH:
             return Refusal(GROUP_ID_NOT_FOUND, f"Consumer group {draft.group_id} does not exist: join first.")
         if known is None:

@@ -62,7 +62,7 @@ def heartbeat(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
 
 
 def owned_of(body: ConsumerGroupHeartbeatRequest) -> Owned | None:
-    """Return the partitions that a member reports as owned; None if the request has no such report."""
+    """Return the partitions that a member reports as owned; None if the request omits them."""
     return None if body.topic_partitions is None else {bytes(held.topic_id): held.partitions for held in body.topic_partitions}
 
 
@@ -96,7 +96,7 @@ def _static_member(
 
 
 def replace_member(draft: ConsumerDraft, holder: ConsumerMember, member_id: str) -> ConsumerMember:
-    """Replace a static member by a member with a new member id, which takes over its target and partitions."""
+    """Replace a static member by one with a new member id, which takes over its target and partitions. Return the new member."""
     newcomer = replace(holder, member_id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
     remove_member(draft, holder)
     draft.store(member_record(draft.group_id, newcomer))
@@ -115,7 +115,7 @@ def remove_member(draft: ConsumerDraft, member: ConsumerMember) -> None:
 
 
 def reported(member: ConsumerMember, ask: Ask, names: SharedNames) -> ConsumerMember:
-    """Return the member with the values from this request; the same object if nothing changes."""
+    """Return the member with the values from this request, or the same object if nothing changes."""
     body = ask.body
     says: dict[str, object] = {
         "instance_id": body.instance_id,
@@ -138,7 +138,7 @@ def _differs(value: object, known: object) -> bool:
 
 
 def crowd_error(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Refusal | None:
-    """Return a refusal if the memory limit leaves no room for a member, or for its new subscription."""
+    """Return a refusal if a member, or its larger subscription, would exceed the memory limit."""
     is_new = member.member_id not in draft.group.members and draft.replaced is None
     growth = updated.weight + weight_of(updated.topics) - (0 if is_new else member.weight + weight_of(member.topics))
     if not draft.context.memory.lacks(growth, draft.context.settings.ottla_max_group_bytes, draft.group_id):
@@ -148,7 +148,7 @@ def crowd_error(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerM
 
 
 def _end_classic(draft: ConsumerDraft, member: ConsumerMember) -> None:
-    """Cancel the rejoin and SyncGroup deadlines of a classic member that switched to the consumer protocol."""
+    """Cancel the rejoin and SyncGroup deadlines of a classic member that has switched to the consumer protocol."""
     draft.cancel(RejoinKey(draft.group_id, member.member_id))
     draft.cancel(MemberSyncGroupKey(draft.group_id, member.member_id))
     if member.member_id in draft.group.rejoining:
@@ -158,7 +158,7 @@ def _end_classic(draft: ConsumerDraft, member: ConsumerMember) -> None:
 def lead(
     draft: ConsumerDraft, looked: Outlook, member: ConsumerMember, aim: Target, owned: Owned | None
 ) -> ConsumerMember | Refusal:
-    """Bring a member as close to its target as possible now. Set a timeout if it must revoke partitions."""
+    """Bring a member as close to its target as possible now, and return it. Set a timeout if it must revoke partitions."""
     if not looked.changed and member.is_reconciled_to(aim.epoch):
         return member
     wanted = looked.topics_of(member)
@@ -191,7 +191,7 @@ def _time_revocation(draft: ConsumerDraft, member: ConsumerMember, led: Consumer
 def response_to(
     draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, before: Epochs, settled: ConsumerMember
 ) -> ConsumerGroupHeartbeatResponse:
-    """Return the response. It contains the assignment after a join, after a full request, or if it differs from `before`."""
+    """Return the response. It has the assignment after a join or a full request, or if the assignment was `before` another one."""
     interval_ms = draft.context.settings.group_consumer_heartbeat_interval_ms
     subscribes = body.subscribed_topic_names is not None or body.subscribed_topic_regex is not None
     is_full = body.rebalance_timeout_ms != -1 and subscribes and body.topic_partitions is not None

@@ -51,7 +51,7 @@ def _leaving_error(group: ConsumerGroup, member_id: str, instance_id: str | None
 
 
 def _as_of_epoch_0(held: Epochs) -> Epochs:
-    """Return the partitions as assigned at epoch 0, so that commits of the static member are valid with every epoch."""
+    """Return the partitions as if assigned at epoch 0, so that the static member's commits are valid with every epoch."""
     nothing: Mapping[int, int]
     since = {}
     for topic_id, partitions in held.items():
@@ -61,7 +61,7 @@ def _as_of_epoch_0(held: Epochs) -> Epochs:
 
 
 def timed_out(draft: ConsumerDraft, key: SessionKey | RebalanceKey | RejoinKey | MemberSyncGroupKey) -> None:
-    """Remove a member whose deadline has passed. A revocation's deadline applies only while the member must revoke partitions."""
+    """Remove a member whose deadline has passed. Ignore a revocation deadline if the member has nothing left to revoke."""
     member = draft.group.members.get(key.member_id)
     if member is None:
         return

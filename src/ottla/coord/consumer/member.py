@@ -11,7 +11,7 @@ from ottla.coord.consumer.states import MemberState
 from ottla.wire.schema import Uuid
 
 Epochs = Mapping[Uuid, Mapping[int, int]]
-"""The epoch at which a member got each partition, by topic id and partition. Commits with older epochs are refused (KIP-1251)."""
+"""The epoch at which each partition was assigned, by topic id and partition. Older commits are refused (KIP-1251)."""
 
 MEMBER_BYTES: Final = 4_000
 """The memory in bytes of a member without texts and protocols, if it is alone in its group: values, tables and deadlines."""
@@ -23,7 +23,7 @@ JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH = 0, -1, -2
 
 
 class Classic(NamedTuple):
-    """The report of a member that uses the classic protocol. `protocols` are (name, metadata) in its order of preference."""
+    """The data that a member of the classic protocol reports. `protocols` are (name, metadata), the preferred one first."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -31,7 +31,7 @@ class Classic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """One member. It reads `assigned` and must revoke `revoking`. No other member can get these partitions meanwhile.
+    """One member. It reads `assigned` and must revoke `revoking`. Other members cannot get these partitions until then.
 
     `pattern` is a regular expression for topics, or empty. `classic` is None if the member uses the consumer protocol.
     """
@@ -65,7 +65,7 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     def given_at(self, topic_id: Uuid, partition: int) -> int | None:
-        """Return the epoch at which the member got a partition; None if the member does not have the partition."""
+        """Return the epoch at which the member got a partition; None if it does not have the partition."""
         for held in (self.assigned, self.revoking):
             epoch = held.get(topic_id, {}).get(partition)
             if epoch is not None:

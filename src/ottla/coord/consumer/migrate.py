@@ -50,7 +50,7 @@ UPGRADES, DOWNGRADES = ("bidirectional", "upgrade"), ("bidirectional", "downgrad
 def upgrade(draft: ConsumerDraft, classic: Group) -> Refusal | None:
     """Convert a classic group with members into a consumer group, whose members keep their partitions. Refuse any other group.
 
-    A rebalance in progress ends; the first assignment of the consumer group replaces it.
+    This ends a rebalance in progress, because the consumer group gets a new assignment.
     """
     if not isinstance(classic, ClassicGroup):
         return Refusal(GROUP_ID_NOT_FOUND, f"Group {classic.group_id} is not a consumer group.")
@@ -91,14 +91,14 @@ def _upgrade_error(draft: ConsumerDraft, classic: ClassicGroup) -> Refusal | Non
 
 
 def _not_a_consumer_group(classic: ClassicGroup, why: str) -> Refusal:
-    """Return a refusal of the migration. Kafka's own tests compare the beginning of its message."""
+    """Return the refusal of a migration. Kafka's tests compare the beginning of the message."""
     return Refusal(GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}.")
 
 
 def _taken_over(classic: ClassicGroup, topics: KnownTopics) -> list[ConsumerMember]:
-    """Return the members as members of a consumer group, with their assigned partitions and the partitions that they still own.
+    """Return the members as members of a consumer group, with the partitions that are assigned to them or that they still own.
 
-    In a rebalance there can be no assignments yet, while cooperative members still read. If two members report a partition, it
+    During a rebalance, there are no assignments yet, while cooperative members still read. If two members report a partition, it
     goes to the member with the later assignment. Raises `Malformed` or `UnreadableAssignment` if a member's bytes are invalid.
     """
     subscriptions = {member_id: _subscription(member, classic, topics) for member_id, member in classic.members.items()}
@@ -151,7 +151,7 @@ def _answer_waiting(draft: ConsumerDraft, classic: ClassicGroup) -> None:
 
 
 def _beginning(draft: ConsumerDraft, classic: ClassicGroup, members: Sequence[ConsumerMember]) -> list[ConsumerStored]:
-    """Return the first records of the consumer group that replaces a classic group."""
+    """Return the first records of the consumer group: its members, epoch, targets and assignments."""
     group_id, epoch = classic.group_id, classic.generation
     subscribed = {member.topics for member in members}
     records: list[ConsumerStored] = [member_record(group_id, member) for member in members]
@@ -165,14 +165,14 @@ def _beginning(draft: ConsumerDraft, classic: ClassicGroup, members: Sequence[Co
 
 
 def can_downgrade(draft: ConsumerDraft, leaving: Sequence[ConsumerMember]) -> bool:
-    """Return whether the group can become a classic group without `leaving`: it has only classic members then, and not too many."""
+    """Return whether the group can become a classic group without `leaving`: all others are classic, and not too many."""
     left = len(draft.group.members) - len(leaving)
     classic_left = draft.group.classic_count - sum(member.classic is not None for member in leaving)
     return 0 < left == classic_left and may_be_classic(draft, left)
 
 
 def may_be_classic(draft: ConsumerDraft, members: int) -> bool:
-    """Return whether settings allow that a consumer group of this number of members becomes a classic group."""
+    """Return whether settings allow a consumer group with this number of members to become a classic group."""
     settings = draft.context.settings
     return settings.group_consumer_migration_policy in DOWNGRADES and members <= settings.group_max_size
 
@@ -191,8 +191,8 @@ def downgrade(draft: ConsumerDraft, leaving: Sequence[ConsumerMember], reason: s
 def downgrade_with(draft: ConsumerDraft, joined: ConsumerMember, *, settled: bool) -> None:
     """Convert a consumer group into a classic group, because its last consumer member joined again with the classic protocol.
 
-    The draft already has the records that replace this member by `joined`. If the assignment is `settled`, no member must
-    rejoin. If not, a rebalance starts with `joined` as the first member, whose reply then has the next generation.
+    The draft already has the records that replace this member by `joined`. If the assignment is `settled`, no member must rejoin.
+    Otherwise a rebalance starts with `joined` as the first member, whose reply then has the next generation.
     """
     group = draft.group
     members = [joined if member_id == draft.replaced else member for member_id, member in group.members.items()]
@@ -214,8 +214,8 @@ def _begin_classic(
 ) -> None:
     """Store the classic group with its members' targets. With a `reason` to rebalance, store their present partitions instead.
 
-    Present partitions matter if the group becomes a consumer group again before all members have rejoined. A `joined` member is
-    the first member of the rebalance.
+    Present partitions are needed if the group becomes a consumer group again before all have rejoined. `joined` is the first member
+    of the rebalance.
     """
     if reason is not None:
         targets = {member.member_id: _held(member) for member in members}
@@ -232,7 +232,7 @@ def _begin_classic(
 
 
 def _rejoined(draft: ConsumerDraft, member: ConsumerMember) -> MemberRejoined:
-    """Return the event that makes the present input a waiting JoinGroup of this member."""
+    """Return the event by which the request that is being decided becomes a waiting JoinGroup of this member."""
     assert member.classic is not None, "it joined with the classic protocol"
     timeout_ms, session_timeout_ms = member.rebalance_timeout_ms, member.classic.session_timeout_ms
     return MemberRejoined(draft.group_id, member.member_id, member.classic.protocols, timeout_ms, session_timeout_ms, draft.token)
@@ -251,7 +251,7 @@ def _at_rest(
 ) -> GroupStored:
     """Return the record of the classic group, with the protocol that its members elect and their encoded assignments.
 
-    A group that is not settled is stored without a leader, so that a coordinator that loads it makes the members rejoin.
+    A group that is not settled has no leader in the record. A coordinator that loads the record makes the members rejoin.
     """
     twin = ClassicGroup(draft.group_id)
     for member in members:

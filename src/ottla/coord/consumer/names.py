@@ -64,7 +64,7 @@ class SharedNames:
         self._known: dict[ref[TopicNames], tuple[ref[TopicNames], int]] = {}
 
     def shared(self, names: Iterable[str]) -> TopicNames:
-        """Return the shared set that is equal to these names; create it if it is new."""
+        """Return the shared object that equals the set of `names`, and create it if there is none."""
         made = names if isinstance(names, TopicNames) else TopicNames(names)
         known = self._known.get(ref(made))
         found = None if known is None else known[0]()
@@ -85,7 +85,6 @@ class SharedNames:
 
 
 def in_order(names: frozenset[str]) -> list[str]:
-    """Return the names as a sorted list."""
     return list(names.ordered) if isinstance(names, TopicNames) else sorted(names)
 
 

@@ -29,9 +29,9 @@ class Target(NamedTuple):
 class Surroundings(NamedTuple):
     """The inputs of a member's reconciliation, except the member and its target.
 
-    `taken` returns the partitions of a topic that members have or must still revoke. `subscribes` returns whether the member
-    subscribes to a topic. `owned` are the partitions that the member reports, or None without a report. `changed` says whether
-    this request changes the member's subscription.
+    `taken` returns the partitions of a topic that any member has or must still revoke. `subscribes` returns whether the member
+    subscribes to a topic. `owned` are the partitions that the member reports, or None without a report. `changed`: this request
+    changes the member's subscription.
     """
 
     taken: Callable[[Uuid], AbstractSet[int]]
@@ -41,7 +41,7 @@ class Surroundings(NamedTuple):
 
 
 def must_begin_anew(member: ConsumerMember, around: Surroundings) -> bool:
-    """Return whether a member must rejoin, because its stored state is unknown and it owns or perhaps owns partitions."""
+    """Return whether a member with an unknown stored state must rejoin, because it possibly owns partitions."""
     return MOVES[member.state] is NextAssignment.WHEN_NOTHING_IS_OWNED and (around.owned is None or bool(around.owned))
 
 
@@ -56,14 +56,14 @@ def reconcile(member: ConsumerMember, target: Target, around: Surroundings) -> C
 
 
 def _still_owns(revoking: Epochs, owned: Owned | None) -> bool:
-    """Return whether a member still owns partitions of `revoking`; True if `owned` is unknown (None)."""
+    """Return whether a member still owns partitions of `revoking`. An unknown `owned` (None) counts as owning them."""
     if owned is None:
         return True
     return any(not revoking.get(topic_id, {}).keys().isdisjoint(partitions) for topic_id, partitions in owned.items())
 
 
 def _without_unwanted(member: ConsumerMember, around: Surroundings) -> ConsumerMember:
-    """Return the member without the topics to which it no longer subscribes. It must revoke them even without a new target."""
+    """Return the member without topics to which it no longer subscribes. It must revoke their partitions at once."""
     unwanted = {topic_id: held for topic_id, held in member.assigned.items() if not around.subscribes(topic_id)}
     if not unwanted:
         return member

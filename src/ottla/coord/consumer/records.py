@@ -248,7 +248,7 @@ def _read_target(value: data.ConsumerGroupTargetAssignmentMemberValue, group_id:
 
 
 def _read_current(value: data.ConsumerGroupCurrentMemberAssignmentValue, group_id: str, member_id: str) -> CurrentStored:
-    """Return a member's assignment.
+    """Return the record of a member's assignment.
 
     An unknown state becomes UNKNOWN. Before Kafka 4.3 partitions had no epochs, so the member's epoch is used.
     """

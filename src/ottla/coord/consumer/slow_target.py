@@ -1,7 +1,7 @@
 """A long assignment in steps with pauses between them: compute it, store the targets, and answer the heartbeat that began it.
 
-Even if the group has changed since the assignment began, the result is stored for members that are still present. This keeps the
-group working however often members change. The change has raised the group's epoch, so another assignment follows. Whatever the
+The result is stored even if the group has changed meanwhile, for members that are still present. Otherwise a group whose members
+change often would never get an assignment. The change has raised the group's epoch, so another assignment follows. Whatever the
 targets are, no member gets a partition that another member still has.
 """
 
@@ -26,7 +26,7 @@ STORED_AT_ONCE: Final = 100
 
 
 def go_on(draft: ConsumerDraft, key: AssignmentKey) -> None:
-    """Run the next step. If the group has been replaced, refuse the waiting heartbeat, so that the member joins again."""
+    """Run the next step. If the group was replaced, refuse the heartbeat that waits, so that its member joins again."""
     if draft.group.assigning != key.token:
         give_up(draft, key)
     elif key.found is None:
@@ -58,7 +58,7 @@ def _worked(key: AssignmentKey) -> AssignmentKey:
 
 
 def _holder(group: ConsumerGroup, changed: ChangedTarget) -> str | None:
-    """Return the id of the target's member, or of the static member that replaced it; None if both are gone."""
+    """Return the id of the member in `changed`, or of the static member that replaced it; None if neither is present."""
     member_id = changed.record.member_id
     if member_id in group.members or changed.instance_id is None:
         return member_id if member_id in group.members else None
@@ -73,7 +73,7 @@ def _end(draft: ConsumerDraft, key: AssignmentKey, found: tuple[ChangedTarget, .
 
 
 def _answer(draft: ConsumerDraft, key: AssignmentKey, found: tuple[ChangedTarget, ...], awaited: AwaitedTarget) -> None:
-    """Answer the heartbeat that began the assignment, as if the assignment had been computed at once."""
+    """Answer the heartbeat that began the assignment, with the result of the assignment."""
     member = draft.group.members.get(awaited.member_id)
     if member is None:
         give_up(draft, key)

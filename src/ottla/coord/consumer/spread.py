@@ -1,4 +1,4 @@
-"""An immutable mapping for a million entries: a changed version copies only a small part of the entries."""
+"""An immutable mapping for a million entries. A new version shares most of its memory with the previous one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 PARTS: Final = 1024
-"""The number of parts. With a million entries, a change of one entry copies a part of about a thousand."""
+"""The number of parts of a mapping. With a million entries, a part has about a thousand."""
 
 
 class Spread(Generic[K, V]):
-    """An immutable mapping, in parts by the keys' hashes. `changed` returns a new mapping that shares all unchanged parts."""
+    """An immutable mapping, divided into dictionaries by the hash of the key. New versions share unchanged dictionaries."""
 
     __slots__ = ("_parts", "_size")
 
@@ -31,7 +31,7 @@ class Spread(Generic[K, V]):
         self._size = sum(map(len, self._parts))
 
     def changed(self, news: Mapping[K, V], gone: Iterable[K] = ()) -> Spread[K, V]:
-        """Return a mapping without the keys in `gone`, and with the entries of `news` added or replaced."""
+        """Return a new mapping without the keys in `gone`, and with the entries of `news` added or replaced."""
         after: Spread[K, V] = Spread.__new__(Spread)
         after._parts, after._size = [*self._parts], self._size
         touched: defaultdict[int, list[K]] = defaultdict(list)
@@ -62,7 +62,7 @@ class Spread(Generic[K, V]):
         return self._parts[hash(key) % PARTS].get(key)
 
     def among(self, keys: AbstractSet[K]) -> list[V]:
-        """Return the values of the keys that exist here. Iterates over `keys` or over all entries, whichever are fewer."""
+        """Return the values of those `keys` that exist. Iterate over `keys` or over the mapping, whichever is smaller."""
         parts = self._parts
         if len(keys) < self._size:
             return [part[key] for key in keys if key in (part := parts[hash(key) % PARTS])]

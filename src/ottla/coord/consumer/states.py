@@ -1,7 +1,7 @@
 """The state machine of a consumer group's member as tables: its states, and the obstacles to its target (KIP-848).
 
-A member must revoke partitions that are not in its target, then wait for partitions that other members still have. A state that a
-newer coordinator has stored is UNKNOWN.
+A member must first revoke partitions that are not in its target, then wait for partitions that other members still have. UNKNOWN is
+a state that a newer coordinator has stored.
 
 | state | event | next state |
 |---|---|---|
@@ -52,7 +52,7 @@ MOVES: dict[MemberState, NextAssignment] = {
 
 
 class Hindrance(Enum):
-    """The obstacle to a member's target: partitions that it must revoke first, or partitions that other members still have."""
+    """The obstacle between a member and its target: partitions to revoke first, or partitions that others still have."""
 
     MUST_REVOKE = auto()
     MUST_WAIT = auto()
@@ -64,5 +64,8 @@ NEXT: dict[Hindrance, MemberState] = {
     Hindrance.MUST_WAIT: MemberState.UNRELEASED_PARTITIONS,
     Hindrance.NOTHING: MemberState.STABLE,
 }
-"""The next state, from any state. A member with partitions to revoke keeps its epoch. Any other member gets the epoch of its target
-at once, and the partitions of other members when these have revoked them."""
+"""The next state for each obstacle, from any state.
+
+A member with partitions to revoke keeps its epoch. Any other member gets its target's epoch at once, and the partitions of other
+members once these have revoked them.
+"""

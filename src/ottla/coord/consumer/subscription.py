@@ -35,7 +35,7 @@ SHORTEST_PATTERN_REFRESH_MS = 10_000
 
 
 class Outlook(NamedTuple):
-    """The group's epoch and regular expressions after the present decision, and whether it changes the member's subscription."""
+    """The group's epoch and resolved regular expressions after this decision. `changed`: the member's subscription changes."""
 
     epoch: int
     resolved: Mapping[str, Resolved]
@@ -47,7 +47,7 @@ class Outlook(NamedTuple):
 
 
 def look(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Outlook | Refusal:
-    """Return the group's outlook when `member` becomes `updated`. Raise the group's epoch if subscribed topics have changed."""
+    """Return the epoch and regular expressions after `member` becomes `updated`. Raise the epoch if subscribed topics changed."""
     resolved = _resolve(draft, member, updated)
     if isinstance(resolved, Refusal):
         return resolved
@@ -66,8 +66,8 @@ def _needs_new_epoch(
 ) -> bool:
     """Return whether the subscribed topics have changed, or the draft needs a new assignment in any case.
 
-    A new regular expression that matches no topic yet is no change. A change of the assignor is no change either, because the
-    new assignor is used for the next assignment, whenever it is computed.
+    A new regular expression that matches no topic yet is no change, nor is a change of the assignor, because the next assignment
+    uses the new assignor.
     """
     if draft.unsettled or member.topics != updated.topics:
         return True
@@ -100,7 +100,7 @@ def preferred(draft: ConsumerDraft, member: ConsumerMember | None = None, update
 
 
 def _resolve(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Mapping[str, Resolved] | Refusal:
-    """Return the group's regular expressions with their topics. If necessary, match them again or start to match them."""
+    """Return the group's regular expressions, each with its topics. Match new or outdated ones, or begin to match them."""
     group = draft.group
     resolved: Mapping[str, Resolved] = group.resolved
     if member.pattern != updated.pattern:
@@ -114,7 +114,7 @@ def _resolve(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMemb
 
 
 def _with_new(draft: ConsumerDraft, pattern: str, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved] | Refusal:
-    """Return the expressions with a new expression. If matching takes long, it starts now, and the new expression is missing."""
+    """Return `resolved` with the new `pattern`. If matching takes long, begin it, and return `resolved` unchanged."""
     try:
         matched, end = _seen(draft.shown, pattern, names := draft.context.topics.names, 0)
     except IllegalPattern as illegal:
@@ -133,10 +133,10 @@ def _found(draft: ConsumerDraft, pattern: str, matched: frozenset[str]) -> Resol
 
 
 def _is_due(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> bool:
-    """Return whether the expressions must be matched again: soon after new topics, and periodically, by the age of the first one.
+    """Return whether all expressions must be matched again: soon after topics were created, and periodically.
 
-    An expression that was never matched was waiting when the coordinator restarted. If a match has a time in the future, the
-    clock was set back after it.
+    The first expression's age counts. An expression without a match was waiting when the coordinator restarted. If a match has a
+    time in the future, the clock was set back.
     """
     if len(resolved) < len(draft.group.patterns) or not resolved:
         return any(pattern not in resolved for pattern in draft.group.patterns)
@@ -149,7 +149,7 @@ def _is_due(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> bool:
 
 
 def _refreshed(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved]:
-    """Match all expressions again: a single expression at once if this is quick, else in steps with pauses between them."""
+    """Match all expressions again and return them: a single one at once if it is quick. Otherwise begin and return `resolved`."""
     patterns, names = tuple(draft.group.patterns), draft.context.topics.names
     draft.store(PatternsSought(draft.group_id))
     matched, end = _part(draft, draft.shown, patterns[0], names, 0)
@@ -162,7 +162,7 @@ def _refreshed(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> Mappin
 
 
 def _part(draft: ConsumerDraft, shown: Shown, pattern: str, names: tuple[str, ...], at: int) -> tuple[frozenset[str], int]:
-    """Run one step of matching; return matching topics and the next position. An invalid expression matches no topics."""
+    """Match topic names from `at` on, for one step. Return matches and the next position. Invalid patterns match no topics."""
     try:
         return _seen(shown, pattern, names, at)
     except IllegalPattern as illegal:
@@ -171,7 +171,7 @@ def _part(draft: ConsumerDraft, shown: Shown, pattern: str, names: tuple[str, ..
 
 
 def _seen(shown: Shown, pattern: str, names: tuple[str, ...], at: int) -> tuple[frozenset[str], int]:
-    """Run one step of matching; return matching topics that the member can see, and the next position. Raises `IllegalPattern`.
+    """Match visible topic names from `at` on, for one step. Return matches and the next position. Raises `IllegalPattern`.
 
     As in Kafka, an expression has one set of topics for the whole group: the topics visible to the member that last matched it.
     """
@@ -193,7 +193,7 @@ def seek(draft: ConsumerDraft, key: PatternsKey) -> None:
 
 
 def _take(draft: ConsumerDraft, found: Mapping[str, frozenset[str]]) -> None:
-    """Store the topics of the regular expressions that still have members."""
+    """Store the topics of each regular expression that members still use."""
     group = draft.group
     draft.store(PatternsFound(group.group_id))
     taken = {pattern: _found(draft, pattern, topics) for pattern, topics in found.items() if pattern in group.patterns}
@@ -206,7 +206,7 @@ def _take(draft: ConsumerDraft, found: Mapping[str, frozenset[str]]) -> None:
 
 
 def _hash(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember, resolved: Mapping[str, Resolved]) -> int:
-    """Return the metadata hash. It is computed again only if the subscribed topics, or their metadata, can have changed."""
+    """Return the metadata hash. Compute it only if subscribed topics or their metadata can have changed."""
     group = draft.group
     if resolved is group.resolved and not group.stale and not _changes(group, member, updated):
         return group.metadata_hash
@@ -214,7 +214,7 @@ def _hash(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember,
 
 
 def _changes(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember) -> bool:
-    """Return whether the group's subscribed topics can change when `member` becomes `updated`."""
+    """Return whether the group's set of subscribed topics can change when `member` becomes `updated`."""
     if member.topics is updated.topics or member.topics == updated.topics:
         return False
     came = bool(updated.topics) and updated.topics not in group.subscriptions
@@ -224,7 +224,7 @@ def _changes(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMemb
 def subscribed_with(
     group: ConsumerGroup, member: ConsumerMember, topics: frozenset[str], resolved: Mapping[str, Resolved]
 ) -> Iterator[frozenset[str]]:
-    """Yield all topics to which the group subscribes, if `member` subscribes to `topics`."""
+    """Yield all sets of topics to which the group subscribes once `member` subscribes to `topics`."""
     for names, count in group.subscriptions.items():
         if count > 1 or names != member.topics:
             yield names

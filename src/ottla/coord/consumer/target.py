@@ -1,8 +1,8 @@
 """The target assignment of a group: computed once per group epoch, and stored only for members whose target changes.
 
-The decision that needs the assignment of a small group also computes it. The assignment of a large group only begins then, from a
-snapshot of the group; `ottla.coord.consumer.slow_target` continues it. The group keeps working meanwhile. If its epoch grows,
-another assignment follows.
+The decision that needs a small group's assignment also computes it. A large group's assignment only begins then, from a snapshot of
+the group, and `ottla.coord.consumer.slow_target` continues it. The group keeps working meanwhile, and a higher epoch leads to
+another assignment.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _new_subscriber: Final = tuple.__new__  # a NamedTuple's constructor is Python c
 
 
 def target(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated: ConsumerMember) -> Target:
-    """Return the member's target, from a new assignment if it is due, else from the present assignment.
+    """Return the member's target, from a new assignment if one is due, else from the present assignment.
 
-    If the new assignment takes long, only begin it, and return the target from the present assignment.
+    If a new assignment takes long, begin it, and return the target from the present assignment.
     """
     group = draft.group
     if _is_due(draft, look):
@@ -49,7 +49,7 @@ def target(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated:
 
 
 def is_long(draft: ConsumerDraft, look: Outlook, updated: ConsumerMember) -> bool:
-    """Return whether a new assignment is required and is so large that it must pause."""
+    """Return whether a new assignment is due and is so large that it must pause."""
     return _is_due(draft, look) and _is_large(draft, look, updated)
 
 
@@ -86,7 +86,7 @@ def _is_large(draft: ConsumerDraft, look: Outlook, updated: ConsumerMember) -> b
 
 
 def _is_time(draft: ConsumerDraft) -> bool:
-    """Return whether the last assignment is old enough. Members that join during the wait share one assignment (KIP-1263)."""
+    """Return whether the last assignment is old enough for another one. Members that join meanwhile share it (KIP-1263)."""
     made_ms = draft.group.assignment_wall_ms
     interval_ms = draft.setting(ASSIGNMENT_INTERVAL, draft.context.settings.group_consumer_assignment_interval_ms)
     # If the time of the last assignment is in the future, the clock was set back after it.
@@ -106,7 +106,7 @@ def _computed(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updat
 
 
 def _as_they_become(draft: ConsumerDraft, updated: ConsumerMember) -> tuple[dict[str, ConsumerMember], Mapping[str, Partitions]]:
-    """Return the members and their targets after the decision is applied.
+    """Return the members and their targets as they are after the decision.
 
     A static member that joins again can have the same member id as before.
     """
@@ -126,7 +126,7 @@ def _changes(
     members: Mapping[str, ConsumerMember],
     targets: Mapping[str, Partitions],
 ) -> Pauses[list[ChangedTarget]]:
-    """Compute the assignment, and return the targets that differ from `targets`."""
+    """Compute the assignment with pauses, and return the targets that differ from `targets`."""
     subscribers, shapes = yield from _subscribers(topics, look, members, targets)
     assigned = yield from _assigned(assignor, subscribers, shapes)
     changes = []
@@ -152,7 +152,7 @@ def _assigned(
 def _subscribers(
     topics: KnownTopics, look: Outlook, members: Mapping[str, ConsumerMember], targets: Mapping[str, Partitions]
 ) -> Pauses[tuple[dict[str, Subscriber], dict[Uuid, TopicShape]]]:
-    """Return the assignor's input, and the shapes of all subscribed topics.
+    """Return the input of the assignor: the subscribers by member id, and the shapes of all subscribed topics.
 
     Members with equal subscriptions share one set of topics.
     """

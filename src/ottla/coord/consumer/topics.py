@@ -33,7 +33,7 @@ class KnownTopic(NamedTuple):
 
 
 class KnownTopics:
-    """All topics, by name and by id. Immutable: `changed` returns a new value with a higher `version`."""
+    """All topics, by name and by id, as an immutable value. `changed` returns a new value with a higher `version`."""
 
     __slots__ = ("_by_id", "_by_name", "_hashes", "_metadata_hashes", "_names", "version")
 
@@ -42,7 +42,7 @@ class KnownTopics:
         self._by_name = Spread((topic.name, topic) for topic in topics)
         self._by_id = Spread((topic.topic_id, topic) for topic in self._by_name.values())
         self._hashes: dict[str, tuple[KnownTopic, int]] = {}
-        """The hash of each topic, with the topic from which it was computed. All versions share this table."""
+        """The hash of each topic, with the topic from which it was computed. All versions of the value share this dictionary."""
         self._metadata_hashes: dict[frozenset[ref[frozenset[str]]], int] = {}
         self._names: tuple[str, ...] | None = None
 
@@ -90,7 +90,7 @@ class KnownTopics:
         return finish(self.hash_slowly(*subscriptions)) if known is None else known
 
     def hash_slowly(self, *subscriptions: frozenset[str]) -> Pauses[int]:
-        """Return the value of `hash_of`, computed with pauses. It is cached as long as the subscriptions exist."""
+        """Return the value of `hash_of`, computed with pauses. It is cached while the subscriptions exist."""
         names: set[str] = set()
         ordered: list[str] = []
         for subscription in subscriptions:
@@ -115,7 +115,7 @@ class KnownTopics:
         return hashed
 
     def _perhaps_wanted(self, subscription: frozenset[str]) -> list[str]:
-        """Return the names of a subscription, or only its existing topics, whichever takes fewer comparisons."""
+        """Return the names in `subscription`, possibly without names of topics that do not exist."""
         if len(subscription) <= len(self._by_name):
             return in_order(subscription)
         return [name for name in self._by_name if name in subscription]

@@ -64,7 +64,7 @@ class Reply(NamedTuple):
 
 
 class Timer(NamedTuple):
-    """A new deadline for `key`, in milliseconds of the monotonic clock. It replaces the key's former deadline; None cancels it."""
+    """A new deadline for `key`, in ms of the monotonic clock. It replaces the key's former deadline; None cancels the key's."""
 
     key: Hashable
     deadline_ms: int | None
@@ -74,9 +74,9 @@ class Timer(NamedTuple):
 class Outcome(Generic[Decided]):
     """A decision: `records` to append and apply, in order, then `replies` to release, `timers` to set and `orders` to execute.
 
-    Records are stored records or volatile events, which are lost at a restart. If the reply to the present input is missing, a
-    later outcome contains it, with the same token. The shard's owner executes the orders when the records are durable; after a
-    restart `recall` repeats orders that were perhaps not executed. With a `producer`, the records are in its transaction.
+    Records are stored records or volatile events, which are lost at a restart. A missing reply comes in a later outcome, with the
+    same token. The shard's owner executes orders when the records are durable. After a restart, `recall` repeats orders that were
+    perhaps not executed. With a `producer`, the records are in its transaction.
     """
 
     records: tuple[Decided, ...] = ()
@@ -114,14 +114,14 @@ class Machine(Protocol[Record]):
         ...
 
     def is_independent(self, body: object, /) -> bool:
-        """Return whether this input is independent: no decision about another independent input depends on its outcome.
+        """Return whether no decision about another independent input depends on the outcome of this input.
 
         Outcomes of independent inputs can be appended together, in their order, if nothing else is decided between them.
         """
         ...
 
     def leaves_at_once(self, body: object, /) -> bool:
-        """Return whether the reply to this request can be sent before the records are durable, as it depends on no lost state."""
+        """Return whether the reply to this request may leave before its records are durable, because it shows no state at risk."""
         ...
 
     def dissolve(self) -> Pauses[None]:

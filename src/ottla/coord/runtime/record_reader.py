@@ -17,7 +17,7 @@ class UnreadableRecord(ValueError):
 
 
 class RecordRows(NamedTuple):
-    """Records as the positions and sizes of their keys and values in `data`. A size of -1 means null."""
+    """Records in `data`, as the positions and sizes of their keys and values. A size of -1 means null."""
 
     data: bytes
     keys_at: list[int]

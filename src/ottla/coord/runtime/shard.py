@@ -38,7 +38,7 @@ from ottla.wire.errors import (
 log = logging.getLogger("ottla.coord")
 
 M = TypeVar("M", bound=Machine[Any])
-"""A machine. Its shard applies only records that this machine decided or stored."""
+"""A machine's type. A shard applies only records that its own machine decided or stored."""
 
 Refuse = Callable[[object, int], object]
 """A function that returns the reply to an input, or to a part of a request, with this error code."""
@@ -60,7 +60,7 @@ class RecordLog(Protocol):
 
     @property
     def patience_ms(self) -> int | None:
-        """Return the most ms that a reply waits until records are durable; None without a limit. A late decision is not undone."""
+        """Return how long, in ms, a reply may wait for durable records; None without a limit. A late decision is not undone."""
         ...
 
     def append(self, records: Sequence[KeyAndValue], now: Now, producer: WrittenBy | None = None, /) -> int:
@@ -81,7 +81,7 @@ class Deadlines(Protocol):
 
 
 class ChangeMark(Protocol):
-    """`made` says whether the present request has changed anything. If not, an unexpected exception fails only this request."""
+    """The record of whether the present request has changed anything (`made`). If not, an exception fails only this request."""
 
     made: bool
 
@@ -119,7 +119,7 @@ class Shard(Generic[M]):
     ) -> None:
         """Create the shard. `catch_up(now)` is called before each decision, and can pass the machine newer inputs.
 
-        `order(shard, order)` executes an order of the machine when its records are durable; without it, there are no orders.
+        `order(shard, order)` executes the machine's orders once their records are durable. It is None for machines without orders.
         """
         self.name = name
         self.machine = machine
@@ -140,7 +140,7 @@ class Shard(Generic[M]):
 
     @property
     def is_present(self) -> bool:
-        """Return whether the shard still coordinates its partition, and the partition is usable."""
+        """Return whether the shard is loaded and its partition is usable."""
         return self.is_loaded and self.log.is_usable
 
     def load(self, records: Iterable[object], now: Now) -> None:
@@ -193,7 +193,7 @@ class Shard(Generic[M]):
             self._refuse_one(token, error_code)
 
     def submit(self, body: Hashable, now: Now, answer: Callable[[Never], None] | None = None) -> None:
-        """Pass an input that no client sent to the machine, and repeat it until the log accepts the records."""
+        """Pass an internal input to the machine, and repeat it until the log accepts the records."""
         if not self.is_present:
             if answer is not None:
                 answer(self._refuse(body, NOT_COORDINATOR))  # type: ignore[arg-type]  # an input's refusal is a reply to it
@@ -205,7 +205,7 @@ class Shard(Generic[M]):
         self._go_on(body, partial(self.machine.decide, Asked(body, token=token)), now)
 
     def append_gathered(self, now: Now) -> None:
-        """Append the gathered outcomes as one batch. If the log refuses it, append each outcome alone, so only bad ones fail."""
+        """Append the gathered outcomes as one batch. If the log refuses it, append each alone, so that only bad ones fail."""
         outcomes, self.gathered = self.gathered, []
         if len(outcomes) > 1 and not self._append(outcomes, now):
             return
@@ -216,7 +216,7 @@ class Shard(Generic[M]):
                     self._refuse_one(token, error_code)
 
     def _go_on(self, key: Hashable, decide: Callable[[Now], Outcome[object]], now: Now) -> None:
-        """Decide an input for which no client waits, unless this coordinator is unloaded."""
+        """Decide an internal input, unless this coordinator is unloaded or its partition unusable."""
         if self.is_present:
             if self._catch_up is not None:
                 self._catch_up(now)
@@ -231,7 +231,7 @@ class Shard(Generic[M]):
     def _append(self, outcomes: Sequence[Outcome[object]], now: Now, *, at_once: bool = False) -> int:
         """Append and apply the outcomes' records, set their timers, and release their replies when the records are durable.
 
-        Return an error code if nothing has changed, neither in the log nor in the machine. `at_once` releases replies directly.
+        Return an error code if nothing has changed, neither in the log nor in the machine. With `at_once`, release replies now.
         """
         if any(outcome.records or outcome.timers or outcome.orders for outcome in outcomes):
             self._changes.made = True
@@ -265,7 +265,7 @@ class Shard(Generic[M]):
         return NONE
 
     def _in_time(self, replies: Sequence[Reply], release: Callable[[int], None], until_ms: int) -> Callable[[int], None]:
-        """Wrap `release` with a deadline: replies that are not released before `until_ms` are refused."""
+        """Return `release` with a deadline: replies that are not released before `until_ms` are refused."""
         number = next(self._tokens)
         self._waits[number] = until_ms, replies
         if not self._is_timed:
@@ -291,7 +291,7 @@ class Shard(Generic[M]):
                 self._refuse_one(token, COORDINATOR_NOT_AVAILABLE)
 
     def _release(self, replies: Sequence[Reply], is_written: bool, error_code: int) -> None:
-        """Release replies. Refuse them if too few replicas have the records, which stay in the log. Other errors unload."""
+        """Release replies. Refuse them if too few replicas have the records, which stay in the log. Other errors end the shard."""
         if error_code and error_code != NOT_ENOUGH_REPLICAS_AFTER_APPEND:
             self.unload()
             return

@@ -17,7 +17,7 @@ from ottla.wire.errors import (
 
 
 class Verdict(NamedTuple):
-    """The result of a check: an error code, or NONE and whether the transaction has already ended as requested."""
+    """The result of a check: an error code, or NONE and whether the transaction has ended already as requested."""
 
     error_code: int
     is_done: bool = False
@@ -54,8 +54,8 @@ def _judge_without_epochs(known: Transaction, body: EndTransaction) -> Verdict:
 def _judge_with_epochs(known: Transaction, body: EndTransaction) -> Verdict:
     """Check an EndTxn that raises the epoch. A request with the previous epoch is a retry, with the present epoch a new end.
 
-    A new end without an open transaction must be an abort, by which a producer moves to its next epoch. While markers are
-    written, producer id and epoch are not checked, because the client's next EndTxn can already have the new ones.
+    Without an open transaction, a producer can only abort, to move to its next epoch. While markers are written, producer id and
+    epoch are not checked, because the client's next EndTxn can already have the new ones.
     """
     if known.status in PREPARED:
         return Verdict(CONCURRENT_TRANSACTIONS)
@@ -75,5 +75,5 @@ def _judge_with_epochs(known: Transaction, body: EndTransaction) -> Verdict:
 
 
 def _judge_again(known: Transaction, body: EndTransaction) -> Verdict:
-    """Check the retry of an EndTxn after the transaction has ended. A retry with the other result is invalid."""
+    """Check a repeated EndTxn after the transaction has ended. It is invalid if it requests the other result."""
     return DONE if body.committed == (known.status is Status.COMPLETE_COMMIT) else Verdict(INVALID_TXN_STATE)

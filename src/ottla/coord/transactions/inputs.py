@@ -21,14 +21,15 @@ class TransactionSettings:
     transactional_id_expiration_ms: int = 7 * DAY_MS
     ottla_max_transactional_id_bytes: int = 64 << 20
     transaction_version: int = 2
-    """The finalized level of the feature. It determines how the coordinator aborts transactions and stores states."""
+    """The finalized level of the feature. It determines how transactions are aborted and how states are stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
     """An input: add partitions to a producer's transaction. With `verify_only`, only return which partitions are missing.
 
-    The reply is an `Added`. With `leaves_early` the reply does not wait until the change is durable; the sender waits instead.
+    The reply is an `Added`. With `leaves_early`, the reply precedes the durability of the change, and the sender waits for it
+    instead.
     """
 
     transactional_id: str
@@ -41,7 +42,7 @@ class AddPartitions:
 
 
 class Added(NamedTuple):
-    """The reply to `AddPartitions`: an error for all partitions, or the partitions that are not in the transaction."""
+    """The reply to `AddPartitions`: an error for all partitions, or the partitions `absent` from the transaction."""
 
     error_code: int
     absent: Partitions = frozenset()
@@ -91,7 +92,7 @@ class WriteMarkers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListSome:
-    """An input: one step of listing ids, from number `at` of `names` on. Without `names` it is the first step, over all ids.
+    """An input: list ids in one step, from number `at` of `names` on. Without `names`, begin with all ids.
 
     The filters of `body` are already checked. The reply is a `ListedSome`.
     """
@@ -102,7 +103,7 @@ class ListSome:
 
 
 class ListedSome(NamedTuple):
-    """The ids of one step that match the filters, and the input of the next step; None after the last step."""
+    """The ids of one step that match the filters, and the next step's input; None after the last step."""
 
     response: ListTransactionsResponse
     following: ListSome | None = None
@@ -110,7 +111,7 @@ class ListedSome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimeoutsKey:
-    """The next check for transactions that exceed their timeout. A check in progress continues with number `at` of `names`."""
+    """The timer of the check for transactions that exceed their timeout. A check continues with number `at` of `names`."""
 
     names: tuple[str, ...] = field(default=(), compare=False, repr=False)
     at: int = field(default=0, compare=False)
@@ -118,10 +119,7 @@ class TimeoutsKey:
 
 @dataclass(frozen=True, slots=True)
 class IdExpiryKey:
-    """The next check for transactional ids that have expired.
-
-    A check in progress continues with number `at` of `names`.
-    """
+    """The timer of the check for expired transactional ids. A check continues with number `at` of `names`."""
 
     names: tuple[str, ...] = field(default=(), compare=False, repr=False)
     at: int = field(default=0, compare=False)

@@ -1,6 +1,7 @@
 """The transaction coordinator as a machine: the transactional ids of one partition of `__transaction_state`.
 
-The machine uses no log, and partitions are only names. `ottla.coord.runtime` runs the machine, and its owner executes the orders.
+The machine uses no log, and partitions are only names. `ottla.coord.runtime` runs the machine, and the shard's owner executes its
+orders.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ PAUSE_MS: Final = 2
 class TransactionMachine:
     """The machine of transaction coordinators. Inputs and orders are in `ottla.coord.transactions.inputs`.
 
-    `new_producer_id` returns an id that no producer ever had, or None if none is available now. `taken_bytes` returns the memory of
-    all transaction machines of the broker.
+    `new_producer_id` returns an unused producer id, or None if none is available now. `taken_bytes` returns the memory of all
+    transaction machines of the broker.
     """
 
     def __init__(
@@ -90,10 +91,9 @@ class TransactionMachine:
         """The ids with open transactions, which can exceed their timeout."""
         self._new_producer_id = new_producer_id
         self._told_overdue: dict[str, int] = {}
-        """The start time, by id, of transactions that were logged as overdue, so that repeated attempts to abort are not logged."""
+        """The start time, by id, of transactions that were logged as overdue, so that each is logged once."""
 
     def configure(self, settings: TransactionSettings) -> None:
-        """Replace the settings. They apply to all later decisions."""
         self.settings = settings
 
     def is_ending(self, transactional_id: str) -> bool:
@@ -102,7 +102,7 @@ class TransactionMachine:
         return known is not None and known.status in PREPARED
 
     def lacks(self, transactional_id: str, producer_id: int, producer_epoch: int, place: TopicPartition) -> bool:
-        """Return whether a partition is missing in this producer's transaction, and can be added."""
+        """Return whether a partition is missing in this producer's open transaction or can begin one."""
         known = self.by_id.get(transactional_id)
         if known is None or (known.producer_id, known.producer_epoch) != (producer_id, producer_epoch):
             return False
@@ -121,7 +121,7 @@ class TransactionMachine:
         return False
 
     def leaves_at_once(self, body: object) -> bool:
-        """Return the request's `leaves_early`. All other replies wait, because even a read can show state that is not durable."""
+        """Return the request's `leaves_early`. All other replies wait, because they can show state that is not durable."""
         return isinstance(body, AddPartitions) and body.leaves_early
 
     def dissolve(self) -> Pauses[None]:
@@ -129,7 +129,6 @@ class TransactionMachine:
         return dissolved(self.by_id)
 
     def apply(self, record: Stored) -> None:
-        """Apply one record."""
         transactional_id = record.transactional_id
         known = self.by_id.get(transactional_id)
         if known is not None:
@@ -193,8 +192,8 @@ class TransactionMachine:
     def _aborted(self, known: Transaction, now: Now, *replies: Reply) -> TransactionOutcome | None:
         """Fence the producer of an open transaction, and abort the transaction. Return None if no new producer id is available.
 
-        The epoch is raised once, for the fence, and not again for the end. If the producer can recover (KIP-890) and its epochs
-        are exhausted, it gets a new producer id.
+        One higher epoch serves both the fence and the end. If the producer can recover (KIP-890) and its epochs are exhausted, it
+        gets a new producer id.
         """
         version = self.settings.transaction_version
         next_producer_id = NO_PRODUCER_ID
@@ -226,7 +225,7 @@ class TransactionMachine:
         return Outcome((record,), (Reply(asked.token, Added(NONE)),))
 
     def _lacks_room(self, growth_bytes: int) -> bool:
-        """Return whether all ids together would exceed their memory limit with `growth_bytes` more."""
+        """Return whether all ids together would exceed their memory limit if they grew by `growth_bytes`."""
         most_bytes = self.settings.ottla_max_transactional_id_bytes
         taken_bytes = self._taken_bytes()
         if taken_bytes + growth_bytes <= most_bytes:
@@ -300,7 +299,7 @@ class TransactionMachine:
         return Outcome(tuple(records), timers=(timer,), orders=tuple(orders))
 
     def _tell_overdue(self, known: Transaction) -> None:
-        """Log, only once for a transaction, that it is aborted because of its timeout."""
+        """Log, once per transaction, that it is aborted because of its timeout."""
         if self._told_overdue.get(known.transactional_id) == known.started_ms:
             return
         if len(self._told_overdue) > 2 * len(self.ongoing):
@@ -332,10 +331,10 @@ class TransactionMachine:
 
 
 def _membership_error(known: Transaction | None, body: AddPartitions) -> int:
-    """Return the error that prevents adding or verifying partitions now; NONE if nothing prevents it.
+    """Return the error that prevents adding or verifying partitions now, else NONE.
 
-    While markers are written the error is CONCURRENT_TRANSACTIONS, as in Kafka. An addition checks this before the producer id
-    and epoch, because both can change with the end. A verification checks it afterwards, so that fenced producers get their own
+    While markers are written, the error is CONCURRENT_TRANSACTIONS, as in Kafka. An addition gets it before producer id and epoch
+    are checked, because both can change with the end. A verification gets it afterwards, so that fenced producers get their own
     error.
     """
     if not body.transactional_id:

@@ -20,7 +20,7 @@ def timeout_of(body: InitProducerIdRequest) -> int:
 
 
 def founded(body: InitProducerIdRequest, producer_id: int, now_ms: int) -> Transaction:
-    """Return the state of a new transactional id. It has no epoch yet."""
+    """Return the state of a new transactional id, which has no epoch yet."""
     return Transaction(
         body.transactional_id or "",
         producer_id=producer_id,
@@ -45,7 +45,7 @@ def expectation_error(known: Transaction, body: InitProducerIdRequest) -> int:
 def renewed(known: Transaction, body: InitProducerIdRequest, new_producer_id: NewProducerId, now_ms: int) -> Transaction | int:
     """Return the state with the next epoch, or with a new producer id if epochs are exhausted; or an error code.
 
-    A producer that sends its epoch gets the next epoch. If it repeats this request, it gets the same epoch again.
+    A producer that sends its epoch gets the next one. A repeated request gets the same epoch again.
     """
     expected = body.producer_epoch if body.producer_id != NO_PRODUCER_ID else None
     is_fenced_last = known.producer_epoch > LAST_EPOCH and expected == known.last_producer_epoch

@@ -37,7 +37,7 @@ _Partitions = TransactionLogValue.PartitionsSchema
 def encode_record(record: Stored, version: int) -> KeyAndValue:
     """Return a record's stored key and value; the value of a tombstone is None. Raises `Unencodable`.
 
-    The value has this `version`, or a later version if a producer has kept the transaction of an earlier producer.
+    The value has this `version`. It has a later version if a producer has kept the transaction of an earlier producer.
     """
     name = record.transactional_id
     key = _key(name.encode()) if name.isascii() else None
@@ -66,14 +66,14 @@ def encode_record(record: Stored, version: int) -> KeyAndValue:
 
 
 def _key(name: bytes) -> bytes | None:
-    """Return the key of an id, or None if it is too long. Then the caller encodes the declared message, which raises."""
+    """Return the key of an id; None if it is too long. Encoding the declared message then raises."""
     return _KEY.pack(KIND, len(name)) + name if len(name) <= LONGEST_NAME_BYTES else None
 
 
 def _packed(record: Transaction) -> bytes | None:
-    """Return the value in version 1, in a quarter of the declared message's time, because each transaction stores three values.
+    """Return the value in version 1, in a quarter of the usual time, because each transaction stores three values.
 
-    Return None for long names, and for the few states with other tags than the previous producer id and the version.
+    Return None for long names, and for the few states that have other tags than the previous producer id and the version.
     """
     if record.next_producer_id != NO_PRODUCER_ID or record.is_kept or record.previous_producer_id == NO_PRODUCER_ID:
         return None
@@ -110,7 +110,7 @@ def decode_record(key: bytes, value: bytes | None) -> Stored | None:
 
 
 class TransactionReader(RecordReader[Stored]):
-    """The reader of one partition of `__transaction_state`. Each record has the whole state of an id: only the last one counts."""
+    """The reader of one partition of `__transaction_state`. A record has the whole state of an id, so only the last one counts."""
 
     __slots__ = ()
 

@@ -75,13 +75,13 @@ IDLE: Final = frozenset((Status.EMPTY, Status.COMPLETE_COMMIT, Status.COMPLETE_A
 
 
 class Transaction(NamedTuple):
-    """The state of a transactional id, as `__transaction_state` stores it. Only `last_producer_epoch` is not stored.
+    """The state of a transactional id, as `__transaction_state` stores it, and `last_producer_epoch`, which is not stored.
 
-    A producer can still retry with `previous_producer_id` and `last_producer_epoch`, if it missed the reply with the new ones.
-    If epochs are exhausted, `next_producer_id` becomes the producer id when the transaction is complete.
+    A producer that missed a reply can retry with `previous_producer_id` and `last_producer_epoch`. If epochs are exhausted,
+    `next_producer_id` becomes the producer id when the transaction is complete.
 
-    If `next_producer_epoch` is set, a later producer has kept the transaction of an earlier producer (KIP-939). Records and
-    markers have `producer_id` and `producer_epoch`; the producer that ends the transaction has `next_producer_id` and
+    If `next_producer_epoch` is set, a later producer has kept the transaction of an earlier producer (KIP-939). Records and markers
+    have `producer_id` and `producer_epoch`; the producer that ends the transaction has `next_producer_id` and
     `next_producer_epoch`. Times are in milliseconds of the wall clock.
     """
 
@@ -105,7 +105,7 @@ class Transaction(NamedTuple):
         return self.next_producer_epoch != NO_EPOCH
 
     def as_held(self) -> Transaction:
-        """Return the state with the latest producer's id and epoch, which differ if this producer keeps an earlier transaction."""
+        """Return the state with the latest producer's id and epoch. This producer may have kept an earlier one's transaction."""
         if not self.is_kept:
             return self
         return self._replace(producer_id=self.next_producer_id, producer_epoch=self.next_producer_epoch)
@@ -140,7 +140,7 @@ class Transaction(NamedTuple):
         )
 
     def with_partitions(self, partitions: Partitions, transaction_version: int, now_ms: int) -> Transaction:
-        """Return the state with more partitions in the transaction. If no transaction is open, this opens one."""
+        """Return the state with more partitions, in the open transaction or in a new one."""
         return self._replace(
             status=Status.ONGOING,
             partitions=self.partitions | partitions,
@@ -151,7 +151,7 @@ class Transaction(NamedTuple):
         )
 
     def kept(self, held: Transaction, timeout_ms: int, now_ms: int) -> Transaction:
-        """Return the state after a later producer, with the id and epoch of `held`, has kept this open transaction."""
+        """Return the state after a later producer has kept this open transaction. `held` has that producer's id and epoch."""
         return self._replace(
             next_producer_id=held.producer_id,
             next_producer_epoch=held.producer_epoch,
@@ -174,7 +174,7 @@ class Transaction(NamedTuple):
         )
 
     def prepared(self, *, committed: bool, transaction_version: int, next_producer_id: int, now_ms: int) -> Transaction:
-        """Return the state with a decided end. `next_producer_id` is the producer's new id, or -1 if it keeps its id."""
+        """Return the state with a decided end. `next_producer_id` is the producer's new id, or -1 if the id stays."""
         with_epochs = transaction_version >= VERSION_WITH_EPOCHS
         held = self.as_held()
         record = self._replace(
@@ -211,7 +211,7 @@ class Transaction(NamedTuple):
 
 
 def raised(producer_epoch: int) -> int:
-    """Return the next epoch, at most `LARGEST_EPOCH`."""
+    """Return the epoch after `producer_epoch`, but at most `LARGEST_EPOCH`."""
     return min(producer_epoch + 1, LARGEST_EPOCH)
 
 

@@ -19,11 +19,11 @@ Opened = dict[tuple[int, int], Partitions]
 
 
 def with_opened(known: Transaction, opened: Opened, now_ms: int) -> Transaction:
-    """Add to a state the partitions in which its transaction is open. Return the same object if none is missing.
+    """Return a state with all partitions in which its transaction is open. Return the same object if none is missing.
 
     If each transaction has its own epoch, partitions accept records of the next epoch only after the previous transaction's markers
-    are durable. Therefore such records show that the previous transaction is complete. Its markers must not be written again then,
-    because they would end the next transaction.
+    are durable. Therefore records of the next epoch prove that the previous transaction is complete. Its markers must not be
+    written again then, because they would end the next transaction.
     """
     goes_on = known.completed(now_ms) if known.status in PREPARED and known.has_epochs else known
     if goes_on.is_kept or goes_on.status in PREPARED:

@@ -62,12 +62,12 @@ class Assignor(Protocol):
 
 @runtime_checkable
 class PatientAssignor(Assignor, Protocol):
-    """An assignor that can pause."""
+    """An assignor that can pause while it computes."""
 
     def assign_slowly(
         self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]
     ) -> Pauses[Mapping[str, Partitions]]:
-        """Return the target assignment like `assign`, with pauses."""
+        """Return the target assignment, as `assign` does, but pause between parts of the work."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""A wrapper that checks the results of a user's assignor: after a mistake members keep the partitions that they have."""
+"""A wrapper that checks the results of a user's assignor. After an error, members keep their partitions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ log = logging.getLogger("ottla.coord")
 
 
 class Checked:
-    """A wrapper that checks an assignor's results. If it raises, or its result is invalid, members keep their valid partitions.
+    """A wrapper that checks an assignor's results. If `assign` raises, or its result is invalid, members keep their partitions.
 
-    The other partitions are not read until the next change of the group, which calls the assignor again. Each fault is logged.
+    Partitions that no member had stay unassigned until the group changes again. Each fault is logged.
     """
 
     def __init__(self, assignor: Assignor) -> None:

@@ -20,8 +20,7 @@ class AssignablePartition(NamedTuple):
 class AssignmentDraft:
     """The partitions of each member, and the free partitions.
 
-    First `keep` assigns members their owned partitions, if the topic exists, the member subscribes to it, and no other member owns
-    the partition.
+    First, `keep` assigns each member's owned partitions to it, if it subscribes to their topic and no other member has them.
     """
 
     def __init__(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> None:
@@ -35,7 +34,7 @@ class AssignmentDraft:
         self._changed: dict[str, dict[Uuid, set[int]]] = {}
 
     def keep(self) -> Pauses[None]:
-        """Assign to members the partitions that they own. All other partitions are free then."""
+        """Assign the partitions that members own to them. All other partitions stay free."""
         wanted: set[Uuid] = set()
         for topic_ids in {subscriber.topic_ids for subscriber in self.subscribers.values()}:
             wanted |= topic_ids
@@ -50,7 +49,7 @@ class AssignmentDraft:
                 yield None
 
     def held(self, member_id: str) -> Mapping[Uuid, frozenset[int] | set[int]]:
-        """Return a member's present partitions; callers must not change them."""
+        """Return a member's current partitions in this draft. Callers must not change them."""
         changed = self._changed.get(member_id)
         return self._assigned[member_id] if changed is None else changed
 
@@ -88,7 +87,7 @@ class AssignmentDraft:
         return self._assigned
 
     def _kept(self, member_id: str, before: Partitions) -> Partitions:
-        """Return the owned partitions that a member keeps, and make them unfree. If it keeps all, return the object `before`."""
+        """Assign a member its owned partitions that are free, and return them. If these are all, return the object `before`."""
         topic_ids = self.subscribers[member_id].topic_ids
         kept: dict[Uuid, frozenset[int]] = {}
         whole = True
@@ -112,7 +111,7 @@ class AssignmentDraft:
 
 
 def spread(held: Mapping[Uuid, Collection[int]]) -> Iterator[AssignablePartition]:
-    """Yield partitions in an order that mixes the topics: every prefix has about equally many partitions of each topic."""
+    """Yield partitions in turn from all topics, so that every prefix has about equally many partitions of each topic."""
     topics = [(topic_id, sorted(numbers)) for topic_id, numbers in sorted(held.items())]
     rank = 0
     while topics := [(topic_id, numbers) for topic_id, numbers in topics if rank < len(numbers)]:

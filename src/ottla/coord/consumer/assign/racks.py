@@ -10,14 +10,14 @@ from ottla.coord.consumer.assign.draft import AssignablePartition, AssignmentDra
 from ottla.ports import Pauses
 
 MOST_LOOKS = 64
-"""The most partitions that are tried as partners for a swap with one partition, if members subscribe to different topics."""
+"""The most candidates that are tried for a swap with one partition, if members subscribe to different topics."""
 
 BETWEEN_EXCHANGES = 10
 """The number of partitions between two pauses. It is small, because each partition is compared with many others."""
 
 
 class RackPlace(NamedTuple):
-    """The key of a set of interchangeable partitions: the rack of their member, and the racks of their replicas."""
+    """The rack of a partition's member, and the racks of its replicas. Partitions with equal places are interchangeable."""
 
     rack: str
     replicas: frozenset[str]
@@ -31,7 +31,7 @@ Moved = tuple[str, AssignablePartition]
 
 
 def prefer_racks(draft: AssignmentDraft) -> Pauses[None]:
-    """Swap pairs of partitions that are new to their members, if afterwards more of both have a replica in their member's rack."""
+    """Swap pairs of partitions that are new to their members, if more of both then have a replica in their member's rack."""
     places: dict[RackPlace, list[Moved]] = {}
     for count, (member_id, partition, place) in enumerate(_moved(draft)):
         places.setdefault(place, []).append((member_id, partition))
@@ -68,7 +68,7 @@ def _moved(draft: AssignmentDraft) -> Iterator[tuple[str, AssignablePartition, R
 
 
 def _exchanged(draft: AssignmentDraft, places: dict[RackPlace, list[Moved]], place: RackPlace, moved: Moved) -> bool:
-    """Swap a partition with another, if this improves the match of racks. Return whether a swap took place."""
+    """Swap the partition in `moved` with another one if that improves the racks, and return whether it was swapped."""
     for other in sorted(places, key=_order):
         if other.rack not in place.replicas or (other.fits and place.rack not in other.replicas):
             continue
@@ -83,7 +83,7 @@ def _exchanged(draft: AssignmentDraft, places: dict[RackPlace, list[Moved]], pla
 
 
 def _partner(draft: AssignmentDraft, candidates: list[Moved], moved: Moved) -> int | None:
-    """Return the index of the last candidate that can be swapped with the partition; None if there is no such candidate."""
+    """Return the index of the last candidate that can be swapped with the partition in `moved`; None if there is none."""
     member_id, partition = moved
     for position in range(len(candidates) - 1, max(-1, len(candidates) - 1 - MOST_LOOKS), -1):
         other_id, other = candidates[position]

@@ -15,8 +15,6 @@ from ottla.wire.schema import Uuid
 
 
 class RangeAssignor:
-    """The assignor `range`."""
-
     name = "range"
 
     def assign(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> Mapping[str, Partitions]:
@@ -26,7 +24,7 @@ class RangeAssignor:
     def assign_slowly(
         self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]
     ) -> Pauses[Mapping[str, Partitions]]:
-        """Return the assignment, with pauses."""
+        """Return the result of `assign`, but pause between parts of the work."""
         ranks: dict[str, tuple[bool, bytes, bytes]] = {}
         for member_id, subscriber in subscribers.items():
             ranks[member_id] = _rank(member_id, subscriber)

@@ -1,8 +1,8 @@
 """The assignor `uniform` for members that subscribe to different topics: shares as even as the subscriptions allow.
 
-Each free partition goes to the subscriber with the fewest partitions. Then chains relieve the members with the most: each member
-of a chain passes one partition to the next member. The last member has at least two partitions fewer than the first. When no chain
-is left, no assignment is more even: it is an optimal semi-matching of partitions and members.
+Each free partition goes to the subscriber with the fewest partitions. Then chains relieve the members with the most: each member of
+a chain passes one partition to the next. The last member has at least two partitions fewer than the first. When no chain is left,
+the assignment is as even as possible: an optimal semi-matching of partitions and members.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BETWEEN_STEPS = 20
 class SubscriptionClass:
     """The members with equal subscriptions. `holders` are, for each topic, the members with partitions of it, in a stable order.
 
-    In a `closed` class no member can be relieved, or can accept a partition that relieves another member.
+    No chain through a `closed` class can make the assignment more even.
     """
 
     def __init__(self, number: int, topic_ids: list[Uuid]) -> None:
@@ -80,7 +80,7 @@ class SharedTopic:
 
 
 class Leveller:
-    """The algorithm on a draft, with an index that finds the next step quickly."""
+    """The algorithm that makes the shares of a draft even, with indexes of members and topics."""
 
     def __init__(self, draft: AssignmentDraft) -> None:
         self.draft = draft
@@ -147,7 +147,7 @@ class Leveller:
         return member_id
 
     def _chain(self, member_id: str) -> list[SharedTopic]:
-        """Return a chain from this member: the topic of the partition to pass on at each step; empty if there is no chain."""
+        """Return the topics of the partitions that a chain from this member passes on, step by step; empty if there is no chain."""
         sizes = self.draft.sizes
         enough = sizes[member_id] - 2
         begins = [self.topics[topic_id] for topic_id, indexes in sorted(self.draft.held(member_id).items()) if indexes]
@@ -177,7 +177,7 @@ class Leveller:
         return chain[::-1]
 
     def _pass_on(self, member_id: str, chain: list[SharedTopic]) -> str:
-        """Pass one partition at each step of the chain. Return the last member, which has one partition more."""
+        """Pass one partition on at each step of the chain, and return the last member, which gets one partition more."""
         giver = member_id
         for topic, following in pairwise(chain):
             partition = self._withdraw(giver, topic)
@@ -186,11 +186,11 @@ class Leveller:
         return self._give(chain[-1], self._withdraw(giver, chain[-1]))
 
     def _holder(self, topic: SharedTopic, following: SharedTopic) -> str:
-        """Return a subscriber of `topic` that has a partition of the topic `following`."""
+        """Return a subscriber of `topic` that has a partition of `following`, the next topic in a chain."""
         return next(member_id for each in topic.classes for member_id in each.holders.get(following.topic_id, ()))
 
     def _withdraw(self, member_id: str, topic: SharedTopic) -> AssignablePartition:
-        """Take a partition of a topic from a member, if possible a partition that the member did not own before."""
+        """Take a partition of a topic from a member, preferably one that the member did not own before the assignment."""
         held = self.draft.held(member_id)[topic.topic_id]
         owned: Iterable[int] = self.draft.subscribers[member_id].owned.get(topic.topic_id, frozenset())
         partition = AssignablePartition(topic.topic_id, max(held - frozenset(owned) or held))

@@ -17,18 +17,15 @@ from ottla.wire.schema import Uuid
 
 
 class UniformAssignor:
-    """The assignor `uniform`."""
-
     name = "uniform"
 
     def assign(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> Mapping[str, Partitions]:
-        """Return the assignment."""
         return finish(self.assign_slowly(subscribers, topics))
 
     def assign_slowly(
         self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]
     ) -> Pauses[Mapping[str, Partitions]]:
-        """Return the assignment, with pauses."""
+        """Return the result of `assign`, but pause between parts of the work."""
         if not subscribers:
             return {}
         draft = AssignmentDraft(subscribers, topics)
@@ -43,9 +40,9 @@ class UniformAssignor:
 
 
 def _claims(draft: AssignmentDraft) -> Pauses[dict[str, int]]:
-    """Free the excess partitions of members. Return how many more partitions each of the other members gets.
+    """Free the partitions that exceed members' fair shares. Return how many more partitions each other member gets.
 
-    If the division leaves a remainder, some members get one partition more, first members that already have one more.
+    If the division leaves a remainder, the members with the most partitions get one partition more.
     """
     least, extra = divmod(draft.total, len(draft.members))
     sizes = draft.sizes
@@ -66,7 +63,7 @@ def _claims(draft: AssignmentDraft) -> Pauses[dict[str, int]]:
 
 
 def _give_back(draft: AssignmentDraft, member_id: str, count: int) -> Pauses[None]:
-    """Free `count` of a member's partitions, from the topics of which the member has the most."""
+    """Free `count` of a member's partitions, so that the rest is spread evenly over topics."""
     if count:
         stays = draft.sizes[member_id] - count
         for position, partition in enumerate(spread(draft.held(member_id))):
