@@ -337,6 +337,10 @@ class RegistryRefused(StorageFailed):
     """The shared registry rejects a call permanently because of rights, sizes or its own quotas. Nothing was changed."""
 
 
+Post: TypeAlias = Callable[[Callable[[], None]], None]
+"""A function that schedules a call on the broker's thread. Any other thread may call it."""
+
+
 class SessionEvent(Enum):
     """A change in a broker's session with the shared registry."""
 

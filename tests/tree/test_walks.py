@@ -88,9 +88,9 @@ def shortest(broker: ottla.Broker, ask: Callable[[int], object]) -> Walk:
 
 def on_thread(broker: ottla.Broker, call: Callable[[], None]) -> None:
     done = Event()
-    assert broker._loop is not None
-    broker._loop.call_soon_threadsafe(call)
-    broker._loop.call_soon_threadsafe(done.set)
+    assert broker._background is not None
+    broker._background.call(call)
+    broker._background.call(done.set)
     assert done.wait(10)
 
 

@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Final
 
 from ottla.sasl import plain
 from ottla.sasl.mechanism import ClientMechanism, SaslFailed
 from ottla.sasl.plain import PlainClient
-from ottla.sasl.scram import ALGORITHMS, Algorithm, nonce
+from ottla.sasl.scram import ALGORITHMS, nonce
 from ottla.sasl.scram_client import ScramClient
 
 Random = Callable[[int], bytes]
-
-
-def _plain(username: str, password: str, random_bytes: Random, token: bool) -> ClientMechanism:
-    return PlainClient(username, password)
-
-
-def _scram(algorithm: Algorithm, username: str, password: str, random_bytes: Random, token: bool) -> ClientMechanism:
-    return ScramClient(algorithm, username, password, nonce(random_bytes), token=token)
-
-
-CLIENTS: Final[dict[str, Callable[[str, str, Random, bool], ClientMechanism]]] = {
-    plain.NAME: _plain,
-    **{name: partial(_scram, algorithm) for name, algorithm in ALGORITHMS.items()},
-}
 
 
 def client_mechanism(name: str, username: str, password: str, random_bytes: Random, *, token: bool = False) -> ClientMechanism:
@@ -35,7 +19,9 @@ def client_mechanism(name: str, username: str, password: str, random_bytes: Rand
     With `token`, username and password are the id and the HMAC of a delegation token (SCRAM only). Raises `SaslFailed` for a
     mechanism that uses no name and password, and for a name or password that the mechanism cannot send.
     """
-    if name not in CLIENTS:
-        *others, last = CLIENTS
-        raise SaslFailed(f"{name} is not a SASL mechanism with a password: choose {', '.join(others)} or {last}.")
-    return CLIENTS[name](username, password, random_bytes, token)
+    if name == plain.NAME:
+        return PlainClient(username, password)
+    if name in ALGORITHMS:
+        return ScramClient(ALGORITHMS[name], username, password, nonce(random_bytes), token=token)
+    *others, last = plain.NAME, *ALGORITHMS
+    raise SaslFailed(f"{name} is not a SASL mechanism with a password: choose {', '.join(others)} or {last}.")

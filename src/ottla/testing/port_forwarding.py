@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import re
 import struct
-import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, Protocol, Self
+from typing import Final, Protocol, Self
+
+from ottla.net.client.background import BackgroundLoop
 
 LOCALHOST: Final = "127.0.0.1"
 REGISTRY: Final = 0
@@ -78,21 +79,18 @@ class Wiring:
     """
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-wiring", daemon=True)
+        self._background: BackgroundLoop
         self._servers: list[asyncio.Server] = []
-        self._ways: set[asyncio.Task[None]] = set()
         self._open: dict[tuple[int, int], asyncio.Event] = {}
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._background = BackgroundLoop("ottla-wiring")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._run(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        for server in self._servers:
+            self._background.call(server.close)
+        self._background.stop()
 
     def host(self, node_id: int) -> str:
         """Return the loopback address, for every broker."""
@@ -107,19 +105,15 @@ class Wiring:
         `source` is the broker that connects to the port. Without `source`, the client id of a connection's first request names the
         broker.
         """
-        opened: int = self._run(self._listen(target, host, port, source))
-        return opened
+        return self._background.run(self._listen(target, host, port, source))
 
     def cut(self, source: int, target: int) -> None:
         """Stop all traffic from `source` to `target`. Traffic in the other direction continues."""
-        self._run(self._set((source, target), open_=False))
+        self._background.do(self._way((source, target)).clear)
 
     def mend(self, source: int, target: int) -> None:
         """Restore the traffic from `source` to `target`."""
-        self._run(self._set((source, target), open_=True))
-
-    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+        self._background.do(self._way((source, target)).set)
 
     def _way(self, direction: tuple[int, int]) -> asyncio.Event:
         if direction not in self._open:
@@ -127,19 +121,8 @@ class Wiring:
             self._open[direction].set()
         return self._open[direction]
 
-    async def _set(self, direction: tuple[int, int], *, open_: bool) -> None:
-        way = self._way(direction)
-        if open_:
-            way.set()
-        else:
-            way.clear()
-
     async def _listen(self, target: int, host: str, port: int, source: int | None) -> int:
         async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            self._ways.add(task)
-            task.add_done_callback(self._ways.discard)
             with suppress(OSError, asyncio.CancelledError):
                 await self._join(reader, writer, target, host, port, source)
             writer.close()
@@ -177,10 +160,3 @@ class Wiring:
             await self._way(direction).wait()
             writer.write(data)
             await writer.drain()
-
-    async def _close(self) -> None:
-        for server in self._servers:
-            server.close()
-        for way in list(self._ways):
-            way.cancel()
-        await asyncio.gather(*self._ways, return_exceptions=True)

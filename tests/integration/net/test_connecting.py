@@ -302,6 +302,6 @@ def on_its_thread(broker: ottla.Broker, call: Callable[[], None]) -> None:
         call()
         done.set()
 
-    assert broker._loop is not None
-    broker._loop.call_soon_threadsafe(called)
+    assert broker._background is not None
+    broker._background.call(called)
     assert done.wait(20)

@@ -112,8 +112,8 @@ def produce(_broker: ottla.Broker, client: Raw) -> None:
 
 
 def call(broker: ottla.Broker, _client: Raw) -> None:
-    assert broker._loop is not None
-    broker._loop.call_soon_threadsafe(mistaken)
+    assert broker._background is not None
+    broker._background.call(mistaken)
 
 
 def delete(_broker: ottla.Broker, client: Raw) -> None:

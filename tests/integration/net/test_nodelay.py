@@ -5,23 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 
+from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.net.server.acceptor import Acceptor, listening
-
-
-class Everybody:
-    """Takes in all."""
-
-    def enter(self, host: str) -> bool:
-        return bool(host)
-
-    def leave(self, host: str) -> None:
-        assert host
-
-    def wait_ms(self) -> int:
-        return 0
-
-    def held_ms(self, host: str) -> int:
-        return len(host) * 0
+from ottla.net.server.connection_limits import ConnectionLimits
 
 
 class Noted(asyncio.Protocol):
@@ -38,7 +24,8 @@ def test_a_connection_sends_small_parts_at_once() -> None:
     async def connected() -> int:
         loop = asyncio.get_running_loop()
         made: asyncio.Future[asyncio.BaseTransport] = loop.create_future()
-        acceptor = Acceptor(loop, listening(socket.AF_INET, ("127.0.0.1", 0)), lambda _: Noted(made), Everybody())
+        limits = ConnectionLimits(SettingsInForce(BrokerSettings({})), 10, lambda: False, {}, lambda: 0).of("PLAINTEXT")
+        acceptor = Acceptor(loop, listening(socket.AF_INET, ("127.0.0.1", 0)), lambda _: Noted(made), limits)
         with socket.create_connection(acceptor.address):
             transport = await made
             nodelay = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

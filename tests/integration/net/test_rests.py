@@ -140,8 +140,8 @@ def limited(broker: ottla.Broker) -> None:
         machine.image.quotas[QuotaEntity(client_id="raw")] = {"producer_byte_rate": 1000.0}
         machine.quotas.load()
 
-    assert broker._loop is not None
-    asyncio.run_coroutine_threadsafe(load(), broker._loop).result()
+    assert broker._background is not None
+    broker._background.run(load())
 
 
 def test_a_client_that_leaves_while_it_rests_is_let_go(broker: ottla.Broker, rests: Rests) -> None:

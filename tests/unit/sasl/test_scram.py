@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.sasl.clients import CLIENTS, client_mechanism
+from ottla.sasl.clients import client_mechanism
 from ottla.sasl.mechanism import Authenticated, Challenge, ClientMechanism, Computed, Rejected, SaslFailed, ServerMechanism, Step
 from ottla.sasl.scram import ALGORITHMS, SHA_256, SHA_512, Algorithm, credential_of, nonce, xor
 from ottla.sasl.scram_client import ScramClient
@@ -244,7 +244,7 @@ def test_a_server_only_refuses_what_it_can_not_read(messages: list[bytes]) -> No
             break
 
 
-@pytest.mark.parametrize("name", CLIENTS)
+@pytest.mark.parametrize("name", ["PLAIN", *ALGORITHMS])
 def test_a_mechanism_is_found_by_its_name(name: str) -> None:
     assert b"alice" in (client_mechanism(name, "alice", "secret", bytes).step(b"") or b"")
 

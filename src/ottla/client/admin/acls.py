@@ -127,15 +127,13 @@ def _rule(
     acl: DescribeAclsResponse.AclDescription | MatchingAcl, of: DescribeAclsResponse.DescribeAclsResource | MatchingAcl
 ) -> AclRule:
     """Return an ACL of an answer. `of` is its resource."""
-    return AclRule(
-        acl.principal,
-        _word(OPERATIONS, acl.operation),
-        _word(RESOURCES, of.resource_type),
-        of.resource_name,
-        _word(PATTERNS, of.pattern_type),
-        acl.host,
-        _word(PERMISSIONS, acl.permission_type),
-    )
+    return rule_of(acl.principal, acl.operation, of.resource_type, of.resource_name, of.pattern_type, acl.host, acl.permission_type)
+
+
+def rule_of(principal: str, operation: int, resource: int, name: str, pattern: int, host: str, permission: int) -> AclRule:
+    """Return an ACL whose words are given as Kafka's numbers."""
+    of = _word(RESOURCES, resource), name, _word(PATTERNS, pattern)
+    return AclRule(principal, _word(OPERATIONS, operation), *of, host, _word(PERMISSIONS, permission))
 
 
 def _numbered(rules: Iterable[AclRule]) -> Iterator[tuple[AclRule, int, int, int, int]]:

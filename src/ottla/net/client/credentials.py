@@ -50,14 +50,10 @@ def extensions_of(options: Mapping[str, str]) -> dict[str, str]:
 
 def context_of(settings: SecureSettings, host: str) -> SecurityContext:
     """Return the Kerberos context for a broker, from `sasl_jaas_config`'s keytab or the tickets of `kinit`. Raises `SaslFailed`."""
-    from ottla.net.security.kerberos import Keytab, check_installed, initiator
+    from ottla.net.security.kerberos import initiator, keytab_in
 
-    options = settings.options()
     try:
-        check_installed()
-        keytab = Keytab(options["keyTab"], options.get("principal")) if "keyTab" in options else None
-        if keytab is not None:
-            keytab.check("sasl_jaas_config")
+        keytab = keytab_in(settings.options(), "sasl_jaas_config")
     except SettingError as error:
         raise SaslFailed(str(error)) from None
     return initiator(settings.service(), host, keytab)

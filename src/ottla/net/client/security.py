@@ -13,6 +13,7 @@ from ottla.client.errors import AuthenticationFailed, SettingError
 from ottla.client.settings.security import GSSAPI, OAUTHBEARER, SecureSettings
 from ottla.net.client.credentials import context_of, extensions_of, source_of
 from ottla.net.security.key_stores import load_key, load_trust
+from ottla.net.security.tls_versions import NEWEST_SUITES, VERSIONS, openssl_name
 from ottla.sasl.clients import client_mechanism
 from ottla.sasl.gssapi import GssapiClient
 from ottla.sasl.mechanism import ClientMechanism, SaslFailed
@@ -63,7 +64,7 @@ def _context(settings: SecureSettings) -> ssl.SSLContext:
         raise SettingError(f"ssl_context must be an ssl.SSLContext, not a {type(settings.ssl_context).__name__}.")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = settings.ssl_endpoint_identification_algorithm == "https"
-    versions = [getattr(ssl.TLSVersion, word.replace(".", "_")) for word in settings.ssl_enabled_protocols]
+    versions = [VERSIONS[word] for word in settings.ssl_enabled_protocols]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     if settings.ssl_cipher_suites:
         _choose_ciphers(context, settings.ssl_cipher_suites)
@@ -77,14 +78,8 @@ def _context(settings: SecureSettings) -> ssl.SSLContext:
 def _choose_ciphers(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
     """Set the ciphers of TLS 1.2. All ciphers of TLS 1.3 are offered, because the standard library cannot choose among them."""
     try:
-        context.set_ciphers(":".join(_by_openssl(name) for name in names if not name.startswith(("TLS_AES", "TLS_CHACHA"))))
+        context.set_ciphers(":".join(openssl_name(name) for name in names if name not in NEWEST_SUITES))
     except ssl.SSLError:
         raise SettingError(
             f"ssl_cipher_suites={','.join(names)} has no cipher suite that this system supports: leave it out."
         ) from None
-
-
-def _by_openssl(name: str) -> str:
-    """Return OpenSSL's name of a cipher from Java's name, such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256."""
-    words = name.removeprefix("TLS_").replace("_WITH_", "_").replace("AES_", "AES").replace("_", "-")
-    return words.removeprefix("RSA-") if name.startswith("TLS_RSA_WITH") else words

@@ -19,11 +19,11 @@ from typing import TypeVar
 
 from ottla.net.disk.reserve import Reserve
 from ottla.net.disk.space_release import Janitor
-from ottla.net.disk.sync_workers import Post, SyncWorker
-from ottla.net.disk.system_calls import System, failed
+from ottla.net.disk.sync_workers import Pinned, SyncWorker
+from ottla.net.disk.system_calls import System, failed, named
 from ottla.net.disk.unsynced_names import Directories, RealDirectory, at_or_below, parent
 from ottla.net.kernel_sync import NAMELESS
-from ottla.ports import Buffer, Done, StorageFailed, Syncable, SyncFailed
+from ottla.ports import Buffer, Done, Post, StorageFailed, Syncable, SyncFailed
 from ottla.registry.generations import DIRECTORIES
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ LARGE_BYTES = 4 << 20
 """The size, in bytes, from which freeing a file takes so long that the janitor does it."""
 
 
-class RealFile:
+class RealFile(Pinned):
     """One file. Its handle can be closed while the file is not in use; the next use opens it again, unless the file was removed."""
 
     __slots__ = (
@@ -66,25 +66,22 @@ class RealFile:
         "_is_leaving",
         "_is_new",
         "_lock",
-        "_pins",
         "_size_synced",
         "_synced",
         "_syncing",
         "_system",
         "_written",
-        "path",
         "recent",
         "size",
     )
 
     def __init__(self, disk: RealDisk, path: str, fd: int, *, size: int, is_new: bool) -> None:
-        self.path = path
+        super().__init__(path)
         self.size = size
         self.recent = True
         self._disk = disk
         self._system = disk.system
         self._fd = fd
-        self._pins = 0
         self._closing = False
         self._is_gone = self._is_leaving = False
         self._is_new = is_new
@@ -171,28 +168,16 @@ class RealFile:
 
     def _set_length(self, size: int) -> None:
         fd = self.fileno()
-        try:
+        with named(self.path):
             self._system.ftruncate(fd, size)
-        except OSError as failure:
-            raise failed(self.path, failure) from failure
         self._written += 1
 
-    def sync(self) -> None:
+    def _sync(self) -> None:
         """Sync the contents, and the file's name if the name is possibly new.
 
         After a failed sync the durable state is unknown, so every later sync fails too, unless the sync failed before it began (no
         handle, or the file was removed).
         """
-        if self._pins:
-            self._sync()
-            return
-        self.pin()
-        try:
-            self._sync()
-        finally:
-            self.unpin()
-
-    def _sync(self) -> None:
         with self._lock:  # the kernel reports unwritable pages once, to only one of the concurrent callers
             self._sync_alone()
 
@@ -268,7 +253,6 @@ class RealFile:
         return self.is_open
 
     def pin(self) -> None:
-        """Keep all handles open that a sync by another thread needs. Raises `StorageFailed` if a handle cannot be opened."""
         if self._is_gone:
             raise StorageFailed(self.path, DELETED)
         self.fileno()
@@ -353,21 +337,15 @@ class RealDisk:
         return file
 
     def exists(self, path: str) -> bool:
-        try:
+        with named(path), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             self.system.stat(self._full(path))
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        except OSError as failure:
-            raise failed(path, failure) from failure
-        return True
+            return True
+        return False
 
     def list(self, path: str) -> list[str]:
-        try:
+        with named(path), contextlib.suppress(FileNotFoundError):
             return sorted(self.system.listdir(self._full(path)))
-        except FileNotFoundError:
-            return []
-        except OSError as failure:
-            raise failed(path, failure) from failure
+        return []
 
     def size(self, path: str) -> int:
         return self._stat(path).st_size
@@ -435,12 +413,8 @@ class RealDisk:
     def remove_tree(self, path: str) -> None:
         self._let_go(self._forget(path))
         self._directories.removed(path)
-        try:
+        with named(path), contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._full(path))
-        except FileNotFoundError:
-            return
-        except OSError as failure:
-            raise failed(path, failure) from failure
 
     def remove_tree_soon(self, path: str) -> None:
         held = self._let_go(self._forget(path))
@@ -451,12 +425,11 @@ class RealDisk:
     def read_file(self, path: str) -> bytes:
         fd = self.open_handle(path, os.O_RDONLY)
         try:
-            data = bytearray()
-            while piece := self.system.pread(fd, READ_BYTES, len(data)):
-                data += piece
-            return bytes(data)
-        except OSError as failure:
-            raise failed(path, failure) from failure
+            with named(path):
+                data = bytearray()
+                while piece := self.system.pread(fd, READ_BYTES, len(data)):
+                    data += piece
+                return bytes(data)
         finally:
             self.system.close(fd)
 
@@ -498,10 +471,8 @@ class RealDisk:
         self.directory(path).sync()
 
     def room(self) -> tuple[int, int]:
-        try:
+        with named(""):
             found = self.system.statvfs(self.root)
-        except OSError as failure:
-            raise failed("", failure) from failure
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
     def directory(self, path: str) -> RealDirectory:
@@ -581,18 +552,14 @@ class RealDisk:
         return f"{self.root}/{path}"
 
     def _stat(self, path: str) -> os.stat_result:
-        try:
+        with named(path):
             return self.system.stat(self._full(path))
-        except OSError as failure:
-            raise failed(path, failure) from failure
 
     def _rename(self, path: str, to: str) -> None:
         """Rename. If a file has the name `to` already, the file loses this name."""
         self._leaving(to)
-        try:
+        with named(path):
             self.system.replace(self._full(path), self._full(to))
-        except OSError as failure:
-            raise failed(path, failure) from failure
         self._let_go([self._by_path.pop(to, None)])
 
 

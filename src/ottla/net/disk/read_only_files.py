@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ottla.net.disk.system_calls import failed
+from ottla.net.disk.system_calls import named
 from ottla.ports import Readable
 
 
@@ -17,10 +17,8 @@ class SeenFile:
         self.fd = fd
 
     def read(self, position: int, size: int) -> bytes:
-        try:
+        with named(self.path):
             return os.pread(self.fd, size, position)
-        except OSError as failure:
-            raise failed(self.path, failure) from failure
 
     def close(self) -> None:
         if self.fd >= 0:
@@ -35,27 +33,18 @@ class SeenFiles:
         self._root = root
 
     def names(self, path: str) -> dict[str, int]:
-        try:
-            with os.scandir(os.path.join(self._root, path)) as entries:
-                return {entry.name: entry.inode() for entry in entries}
-        except OSError as failure:
-            raise failed(path, failure) from failure
+        with named(path), os.scandir(os.path.join(self._root, path)) as entries:
+            return {entry.name: entry.inode() for entry in entries}
 
     def open(self, path: str) -> SeenFile:
-        try:
+        with named(path):
             return SeenFile(path, os.open(os.path.join(self._root, path), os.O_RDONLY | os.O_CLOEXEC))
-        except OSError as failure:
-            raise failed(path, failure) from failure
 
     def size(self, file: Readable) -> int:
         assert isinstance(file, SeenFile)
-        try:
+        with named(file.path):
             return os.fstat(file.fd).st_size
-        except OSError as failure:
-            raise failed(file.path, failure) from failure
 
     def read_file(self, path: str) -> bytes:
-        try:
+        with named(path):
             return Path(self._root, path).read_bytes()
-        except OSError as failure:
-            raise failed(path, failure) from failure

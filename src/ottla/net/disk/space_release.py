@@ -13,11 +13,11 @@ import os
 import shutil
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
 
-from ottla.net.disk.sync_workers import Post, Worker
+from ottla.net.disk.sync_workers import QueueWorker
+from ottla.ports import Post
 
 log = logging.getLogger("ottla.net")
 
@@ -35,12 +35,11 @@ class Removal:
         self.name = name
 
 
-class Janitor(Worker):
+class Janitor(QueueWorker):
     """The thread that removes files and directories in the background, one by one."""
 
     def __init__(self, post: Post) -> None:
         super().__init__("ottla-janitor", post)
-        self._asked: deque[Callable[[], object]] = deque()
         self._removals: dict[str, list[Removal]] = {}
         self._names = threading.Lock()
         self._no_pauses = threading.Event()
@@ -75,22 +74,6 @@ class Janitor(Worker):
         """Remove a directory in the background, and log a failure. Files in `held` are not truncated, because they can be open."""
         self._ask(partial(self._remove_tree, path, held))
 
-    def _ask(self, call: Callable[[], object]) -> None:
-        with self._wake:
-            self._asked.append(call)
-            self._start()
-
-    def _run(self) -> None:
-        while True:
-            with self._wake:
-                while not (self._asked or self._stopping):
-                    self._wake.wait()
-                if not self._asked:
-                    return
-                call = self._asked.popleft()
-            with contextlib.suppress(OSError):
-                call()
-
     def _remove(self, removal: Removal) -> None:
         with self._names:
             removals = self._removals[removal.directory]
@@ -117,7 +100,7 @@ class Janitor(Worker):
             log.warning("not all files of the deleted %s could be removed; the next start tries again", path)
 
     def _free(self, fd: int) -> None:
-        try:
+        with contextlib.suppress(OSError):
             found = os.fstat(fd)
             size = found.st_size if not found.st_nlink else 0  # otherwise another hard link keeps the data
             while size > PIECE_BYTES:
@@ -125,7 +108,7 @@ class Janitor(Worker):
                 size -= PIECE_BYTES
                 os.ftruncate(fd, size)
                 self._no_pauses.wait(time.perf_counter() - began)
-        finally:
+        with contextlib.suppress(OSError):
             os.close(fd)
 
 

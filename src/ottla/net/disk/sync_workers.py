@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from ottla.net.kernel_sync import sync_each
-from ottla.ports import Done, StorageFailed, Syncable
+from ottla.ports import Done, Post, StorageFailed
 
 log = logging.getLogger("ottla.net")
 
@@ -34,31 +34,52 @@ TOLD_AT_ONCE = 100
 
 F = TypeVar("F")
 
-Post = Callable[[Callable[[], None]], None]
 
-
-class Pinned(Syncable, Protocol):
+class Pinned(ABC):
     """An object that another thread syncs. It must be pinned, and so open, until the sync is done."""
 
-    def pin(self) -> None: ...
+    __slots__ = ("_pins", "path")
 
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._pins = 0
+
+    @abstractmethod
+    def pin(self) -> None:
+        """Open all handles that a sync by another thread needs. Raises `StorageFailed` if a handle cannot be opened."""
+
+    @abstractmethod
     def unpin(self) -> None: ...
+
+    def sync(self) -> None:
+        """Sync the object, which is pinned meanwhile. Raises `StorageFailed`."""
+        if self._pins:
+            self._sync()
+            return
+        self.pin()
+        try:
+            self._sync()
+        finally:
+            self.unpin()
+
+    @abstractmethod
+    def _sync(self) -> None: ...
 
     @property
     def is_slow(self) -> bool:
         """Return whether the sync will take long."""
-        ...
+        return False
 
     def begin_sync(self) -> int:
         """Return the handle by which another function syncs the object; -1 if the caller must call `sync` instead.
 
         The outcome of the other function is passed to `end_sync`.
         """
-        ...
+        return -1
 
     def end_sync(self, outcome: int) -> None:
         """Process the outcome of `kernel_sync.sync_each` for the handle of `begin_sync`. Raises `SyncFailed` if the sync failed."""
-        ...
+        raise AssertionError(f"a sync of {self.path} ended that had not begun ({outcome})")
 
 
 class Handover:
@@ -114,6 +135,30 @@ class Worker(ABC):
     @abstractmethod
     def _run(self) -> None:
         """Process the requested work. Return when `stop` was called and no work is left."""
+
+
+class QueueWorker(Worker):
+    """A thread that makes calls one by one, in order."""
+
+    def __init__(self, name: str, post: Post) -> None:
+        super().__init__(name, post)
+        self._asked: deque[Callable[[], object]] = deque()
+
+    def _ask(self, call: Callable[[], object]) -> None:
+        with self._wake:
+            self._asked.append(call)
+            self._start()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not (self._asked or self._stopping):
+                    self._wake.wait()
+                if not self._asked:
+                    return
+                call = self._asked.popleft()
+            call()
+            del call  # it can hold much memory, and the next call may come late
 
 
 class SyncWorker(Worker):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from ottla.ports import Buffer, StorageFailed, TryAgain
@@ -45,6 +46,15 @@ class System(Protocol):
     def replace(self, src: str, dst: str) -> None: ...
 
     def unlink(self, path: str) -> None: ...
+
+
+@contextmanager
+def named(path: str) -> Iterator[None]:
+    """Turn an OSError inside this context manager into the exception for a system call on `path`."""
+    try:
+        yield
+    except OSError as failure:
+        raise failed(path, failure) from failure
 
 
 def failed(path: str, failure: OSError) -> StorageFailed:

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Iterable
 from itertools import count
 
+from ottla.net.disk.sync_workers import Pinned
 from ottla.net.disk.system_calls import System, failed
 from ottla.ports import SyncFailed
 
@@ -27,23 +28,24 @@ def at_or_below(names: Iterable[str], path: str) -> list[str]:
     return [name for name in names if name == path or name.startswith(path + "/")]
 
 
-class RealDirectory:
-    """The names in one directory, as an object to sync. A pinned directory can be renamed or removed during the sync."""
+class RealDirectory(Pinned):
+    """The names in one directory, as an object to sync. If the directory or a parent of it is new, its own name is synced, too.
 
-    __slots__ = ("__weakref__", "_covered", "_directories", "_held", "_lock", "_pins", "asked", "path")
+    While pinned, the names can be synced even if the directory is renamed or removed.
+    """
+
+    __slots__ = ("__weakref__", "_covered", "_directories", "_held", "_lock", "asked")
 
     def __init__(self, directories: Directories, path: str) -> None:
-        self.path = path
+        super().__init__(path)
         self._directories = directories
         self._held: list[tuple[str, int]] = []
-        self._pins = 0
         self.asked = 0
         """The number of pins so far. A sync that begins after a pin covers every name that existed at the pin."""
         self._covered = 0
         self._lock = threading.Lock()
 
     def pin(self) -> None:
-        """Open all handles that a sync by another thread needs. Raises `StorageFailed` if a handle cannot be opened."""
         if not self._pins:
             self._held = self._directories.hold(self.path)
         self._pins += 1
@@ -54,30 +56,6 @@ class RealDirectory:
         if not self._pins:
             held, self._held = self._held, []
             self._directories.let_go(held)
-
-    def sync(self) -> None:
-        """Sync the names in this directory. If the directory or a parent of it is new, sync its name, too."""
-        if self._pins:
-            self._sync()
-            return
-        self.pin()
-        try:
-            self._sync()
-        finally:
-            self.unpin()
-
-    @property
-    def is_slow(self) -> bool:
-        """Return False, because names are few and quickly synced."""
-        return False
-
-    def begin_sync(self) -> int:
-        """Return -1, because names are synced by `sync` alone."""
-        return -1
-
-    def end_sync(self, outcome: int) -> None:
-        """Raise AssertionError, because `begin_sync` never returns a handle for names."""
-        raise AssertionError(f"a sync of {self.path} ended that had not begun ({outcome})")
 
     def sync_for(self, asked: int) -> None:
         """Sync the names that existed at pin number `asked`, unless a sync has covered them."""

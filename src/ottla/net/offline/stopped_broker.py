@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from ottla.client.admin.acls import OPERATIONS, PATTERNS, PERMISSIONS, RESOURCES, AclRule, create_request
+from ottla.client.admin.acls import AclRule, create_request, rule_of
 from ottla.client.admin.users import DEFAULT_ITERATIONS, DEFAULT_MECHANISM, Users, algorithm_of, set_password_request
 from ottla.client.errors import raise_for
 from ottla.cluster import acls, scram
@@ -133,10 +133,4 @@ def _acls(rules: Iterable[AclRule]) -> list[Acl]:
 
 
 def _rule(acl: Acl) -> AclRule:
-    operation, resource = _word(OPERATIONS, acl.operation), _word(RESOURCES, acl.resource)
-    pattern, permission = _word(PATTERNS, acl.pattern), _word(PERMISSIONS, acl.permission)
-    return AclRule(acl.principal, operation, resource, acl.name, pattern, acl.host, permission)
-
-
-def _word(words: dict[str, int], number: int) -> str:
-    return next(word for word, known in words.items() if known == number)
+    return rule_of(acl.principal, acl.operation, acl.resource, acl.name, acl.pattern, acl.host, acl.permission)

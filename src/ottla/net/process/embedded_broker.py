@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import tempfile
@@ -16,6 +15,7 @@ from ottla.broker.settings import BrokerSettings
 from ottla.client.arguments import several, shown
 from ottla.coord.consumer.assign import Assignor
 from ottla.errors import SettingError
+from ottla.net.client.background import BackgroundLoop
 from ottla.net.process.embedded_security import Gatekeeper
 from ottla.net.server.listeners import PLAINTEXT, Listen
 from ottla.net.startup.start import Running, start
@@ -90,8 +90,7 @@ class Broker:
         self._data_dir = None if data_dir is None else os.path.abspath(data_dir)
         """An absolute path, so that the process can change its working directory while the broker runs."""
         self._temporary = data_dir is None
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._background: BackgroundLoop | None = None
         self._running: Running | None = None
         self._turn = threading.RLock()
         """Held while any thread starts or stops the broker."""
@@ -143,13 +142,10 @@ class Broker:
     def _begin(self) -> None:
         if self._data_dir is None:
             self._data_dir = tempfile.mkdtemp(prefix="ottla-")
-        loop = self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=loop.run_forever, name="ottla-broker", daemon=True)
-        self._thread.start()
+        self._background = BackgroundLoop("ottla-broker")
         try:
             settings = BrokerSettings.parse(self._given | self._guard.settings(self._listen.host))
-            starting = start(self._data_dir, [self._listen], settings, self._assignors)
-            self._running = asyncio.run_coroutine_threadsafe(starting, loop).result()
+            self._running = self._background.run(start(self._data_dir, [self._listen], settings, self._assignors))
         except BaseException:
             self.stop()
             raise
@@ -186,19 +182,14 @@ class Broker:
     def _halt(self) -> None:
         running, self._running = self._running, None
         try:
-            if running is not None and self._loop is not None:
-                asyncio.run_coroutine_threadsafe(running.stop(), self._loop).result()
+            if running is not None and self._background is not None:
+                self._background.run(running.stop())
         finally:
-            self._end_thread()
+            if self._background is not None:
+                self._background.stop()
+            self._background = None
         if running is not None:
             running.check()
-
-    def _end_thread(self) -> None:
-        if self._loop is not None and self._thread is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-        self._loop = self._thread = None
 
     def __enter__(self) -> Self:
         return self.start()

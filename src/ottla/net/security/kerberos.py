@@ -6,7 +6,7 @@ Tickets and keys come from a keytab. Clients can also use the ticket cache of `k
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -38,6 +38,16 @@ class Keytab:
         """Raise `SettingError` if the file is unreadable."""
         if not os.access(self.path, os.R_OK):
             raise SettingError(f"{setting}: the keytab {self.path} cannot be read: create it with ktutil or kadmin, for this user.")
+
+
+def keytab_in(options: Mapping[str, str], setting: str) -> Keytab | None:
+    """Return the keytab that the options of a login module name, or None for the tickets of `kinit`. Raises `SettingError`."""
+    check_installed()
+    if "keyTab" not in options:
+        return None
+    keytab = Keytab(options["keyTab"], options.get("principal"))
+    keytab.check(setting)
+    return keytab
 
 
 class GssContext:

@@ -10,7 +10,9 @@ import os
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
+
+from ottla.net.server.connection_limits import ListenerLimits
 
 log = logging.getLogger("ottla.net")
 
@@ -25,22 +27,6 @@ MOST_HELD = 256
 """The most refused connections that stay open for a time before they are closed. Each uses a file descriptor."""
 
 SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-
-
-class Limits(Protocol):
-    """The limits on connections."""
-
-    def enter(self, host: str) -> bool:
-        """Count one more connection of address `host`, and return True. Return False if a limit forbids the connection."""
-
-    def leave(self, host: str) -> None:
-        """Subtract a closed connection of address `host` from the count."""
-
-    def wait_ms(self) -> int:
-        """Return the time, in ms, for which no connection may be accepted, or 0 if one may be accepted now."""
-
-    def held_ms(self, host: str) -> int:
-        """Return the time, in ms, for which a refused connection of address `host` is kept open before it is closed."""
 
 
 def listening(family: int, address: tuple[object, ...]) -> socket.socket:
@@ -77,7 +63,7 @@ class Acceptor(Generic[P]):
         loop: asyncio.AbstractEventLoop,
         listener: socket.socket,
         protocol: Callable[[str], P],
-        limits: Limits,
+        limits: ListenerLimits,
         secure: Secure[P] | None = None,
     ) -> None:
         self.address: tuple[str, int] = listener.getsockname()[:2]

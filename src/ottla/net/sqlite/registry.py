@@ -10,10 +10,10 @@ from typing import Final, Self, TypeVar
 
 from ottla.net.sqlite.draft import CHILDREN, DATA
 from ottla.net.sqlite.member import Member, opening
-from ottla.net.sqlite.session import HostSession, Post, RegistryJob
+from ottla.net.sqlite.session import HostSession, RegistryJob
 from ottla.net.sqlite.store import Entries, Names, RegistryStore, Results
 from ottla.net.sqlite.watches import Changed
-from ottla.ports import Change, CommitSteps, Condition, RegistryDamaged, SessionEvent, Steps
+from ottla.ports import Change, CommitSteps, Condition, Post, RegistryDamaged, SessionEvent, Steps
 
 T = TypeVar("T")
 AT_ONCE: Final = 500

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from ottla.broker.membership.membership import NotAMember
 from ottla.net.sqlite.registry import HostRegistry
-from ottla.net.sqlite.session import Post
-from ottla.ports import RegistryAway, RegistryDamaged, SessionEvent
+from ottla.ports import Post, RegistryAway, RegistryDamaged, SessionEvent
 
 
 async def opened_on_host(directory: str, timeout_ms: int, post: Post) -> HostRegistry:

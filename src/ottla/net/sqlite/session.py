@@ -23,12 +23,9 @@ from ottla.net.sqlite.member import Member
 from ottla.net.sqlite.store import RegistryStore, SessionOver, SessionRow
 from ottla.net.sqlite.watches import Changed, WatchTable
 from ottla.net.sqlite.writer import StuckWriter
-from ottla.ports import Done, RegistryAway, SessionEvent, StorageFailed
+from ottla.ports import Done, Post, RegistryAway, SessionEvent, StorageFailed
 
 log = logging.getLogger("ottla.net")
-
-Post = Callable[[Callable[[], None]], None]
-"""A function that schedules a call on the broker's thread. Any other thread may call it."""
 
 
 HEARTBEATS: Final = 6

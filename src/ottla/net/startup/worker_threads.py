@@ -2,49 +2,35 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from ottla.net.disk.sync_workers import Post, Worker
-from ottla.ports import Done
+from ottla.net.disk.sync_workers import QueueWorker
+from ottla.ports import Done, Post
 
 
-class TurnWorker(Worker):
+class TurnWorker(QueueWorker):
     """A thread that does pieces of work in order.
 
     After `stop`, no work begins, and `done` of the current work is not called.
     """
 
-    def __init__(self, name: str, post: Post) -> None:
-        super().__init__(name, post)
-        self._turns: deque[tuple[Callable[[], None], Done]] = deque()
-
     def run(self, work: Callable[[], None], done: Done) -> None:
-        with self._wake:
-            self._turns.append((work, done))
-            self._start()
+        self._ask(partial(self._do, work, done))
 
     def stop(self) -> None:
         """Begin no more work, and do not wait for the current work, because a codec can take many seconds."""
         with self._wake:
-            self._turns.clear()
+            self._asked.clear()
             self._stopping = True
             self._wake.notify()
 
-    def _run(self) -> None:
-        while True:
-            with self._wake:
-                while not (self._turns or self._stopping):
-                    self._wake.wait()
-                if self._stopping:
-                    return
-                work, done = self._turns.popleft()
+    def _do(self, work: Callable[[], None], done: Done) -> None:
+        if not self._stopping:
             work()
-            with self._wake:
-                if not self._stopping:
-                    self._post(partial(done, None))
-            del work, done  # these references hold much memory, and the next work may come late
+        with self._wake:
+            if not self._stopping:
+                self._post(partial(done, None))
 
 
 class RealWorkers:

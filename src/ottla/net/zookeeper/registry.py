@@ -15,9 +15,9 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
     UnimplementedError,
 )
+from kazoo.protocol.serialization import Exists, GetChildren, GetData
 
 from ottla.net.zookeeper.failures import meaning
-from ottla.net.zookeeper.handler import ZooKeeperAnswer
 from ottla.net.zookeeper.many import PATHS_AT_ONCE
 from ottla.net.zookeeper.operations import Operated, There, above, operations, parents
 from ottla.net.zookeeper.session import Changed, ZooKeeperSession
@@ -71,14 +71,14 @@ class ZooKeeperRegistry:
 
     def read(self, paths: Sequence[str], *, changed: Changed | None = None) -> Steps[Entries]:
         if changed is None and len(paths) > 1 and self._session.reads_many:
-            return (yield from self._at_once(self._session.values, paths))
-        return (yield from self._one_by_one(self._session.get, _entry, paths, changed))
+            return (yield from self._at_once(GetData, paths))
+        return (yield from self._one_by_one(GetData, _entry, paths, changed))
 
     def list(self, paths: Sequence[str], *, changed: Changed | None = None) -> Steps[Names]:
         if changed is None and len(paths) > 1 and self._session.reads_many:
-            listed = yield from self._at_once(self._session.names, paths)
+            listed = yield from self._at_once(GetChildren, paths)
             return [names and sorted(names) for names in listed]
-        return (yield from self._one_by_one(self._session.children, sorted, paths, changed))
+        return (yield from self._one_by_one(GetChildren, sorted, paths, changed))
 
     def commit(self, changes: Sequence[Change | Condition]) -> CommitSteps:
         if not changes:
@@ -98,10 +98,10 @@ class ZooKeeperRegistry:
                 raise meaning(operation.of.path, error)
         raise RegistryRefused(changes[0].path, "it is changed concurrently: try again")
 
-    def _at_once(self, ask: Callable[[Sequence[str]], ZooKeeperAnswer], paths: Sequence[str]) -> Steps[Reads]:
+    def _at_once(self, kind: Any, paths: Sequence[str]) -> Steps[Reads]:
         """Return the results for these paths, without watches. Each request reads many paths."""
         pieces = [paths[first : first + PATHS_AT_ONCE] for first in range(0, len(paths), PATHS_AT_ONCE)]
-        answers = yield from self._session.asked([partial(ask, some) for some in pieces])
+        answers = yield from self._session.asked([partial(self._session.look_at_many, kind, some) for some in pieces])
         found: Reads = []
         for some, answer in zip(pieces, answers, strict=True):
             if isinstance(answer.error, UnimplementedError):  # after a reconnect, the request went to an older server
@@ -111,15 +111,9 @@ class ZooKeeperRegistry:
             found += [_there(path, one) for path, one in zip(some, answer.value, strict=True)]
         return found
 
-    def _one_by_one(
-        self,
-        ask: Callable[[str, Changed | None], ZooKeeperAnswer],
-        read: Callable[[Any], Any],
-        paths: Sequence[str],
-        changed: Changed | None,
-    ) -> Steps[Reads]:
+    def _one_by_one(self, kind: Any, read: Callable[[Any], Any], paths: Sequence[str], changed: Changed | None) -> Steps[Reads]:
         """Return the results of `read` for these paths, with watches if `changed` is given. Each request reads one path."""
-        answers = yield from self._session.asked([partial(ask, path, changed) for path in paths])
+        answers = yield from self._session.asked([partial(self._session.look, kind, path, changed) for path in paths])
         values = [_there(path, answer.error or answer.value) for path, answer in zip(paths, answers, strict=True)]
         found: Reads = [None if value is None else read(value) for value in values]
         if changed is not None:
@@ -127,11 +121,11 @@ class ZooKeeperRegistry:
             is_there = yield from self._are_there([paths[index] for index in missing], changed)
             for index, there in zip(missing, is_there, strict=True):
                 if there:  # the entry was created in between
-                    (found[index],) = yield from self._one_by_one(ask, read, [paths[index]], changed)
+                    (found[index],) = yield from self._one_by_one(kind, read, [paths[index]], changed)
         return found
 
     def _are_there(self, paths: Sequence[str], changed: Changed | None = None) -> Steps[Flags]:
-        answers = yield from self._session.asked([partial(self._session.exists, path, changed) for path in paths])
+        answers = yield from self._session.asked([partial(self._session.look, Exists, path, changed) for path in paths])
         for path, answer in zip(paths, answers, strict=True):
             if answer.error is not None:
                 raise meaning(path, answer.error)

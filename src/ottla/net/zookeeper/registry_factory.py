@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from ottla.broker.membership.membership import NotAMember
 from ottla.broker.settings import BrokerSettings, SettingError
 from ottla.broker.settings.broker_zookeeper import NETTY, NIO
-from ottla.net.security.kerberos import Keytab, check_installed, initiator
+from ottla.net.security.kerberos import initiator, keytab_in
 from ottla.net.security.key_stores import load_key, load_trust
 from ottla.net.security.tls_versions import VERSIONS, narrow
 from ottla.net.zookeeper.address import ZooKeeperAddress
@@ -17,9 +17,9 @@ from ottla.net.zookeeper.client import Access, ZooKeeperLogin
 from ottla.net.zookeeper.diagnosis import why
 from ottla.net.zookeeper.digest_md5 import DigestMd5
 from ottla.net.zookeeper.registry import ZooKeeperRegistry
-from ottla.net.zookeeper.session import Post, ZooKeeperSession
+from ottla.net.zookeeper.session import ZooKeeperSession
 from ottla.net.zookeeper.will import LastWill
-from ottla.ports import SessionEvent
+from ottla.ports import Post, SessionEvent
 from ottla.sasl import jaas
 from ottla.sasl.gssapi import GssapiClient
 
@@ -112,10 +112,7 @@ def _login(text: str | None) -> Callable[[str], ZooKeeperLogin] | None:
 
 def _by_kerberos(options: Mapping[str, str]) -> Callable[[str], ZooKeeperLogin]:
     """Return a factory of logins with a keytab, or with the tickets of `kinit` if no keytab is given. Raises `SettingError`."""
-    check_installed()
-    keytab = Keytab(options["keyTab"], options.get("principal")) if "keyTab" in options else None
-    if keytab is not None:
-        keytab.check(JAAS)
+    keytab = keytab_in(options, JAAS)
     service = options.get("serviceName", SERVICE)
     return lambda host: GssapiClient(initiator(service, host, keytab))
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kazoo.client import KazooState, TransactionRequest
 from kazoo.exceptions import KazooException
-from kazoo.protocol.serialization import Exists, GetChildren, GetData
+from kazoo.protocol.serialization import Exists
 from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
@@ -24,11 +24,9 @@ from ottla.net.zookeeper.handler import ZooKeeperAnswer
 from ottla.net.zookeeper.many import ReadMany
 from ottla.net.zookeeper.operations import Operated
 from ottla.net.zookeeper.will import LastWill
-from ottla.ports import Change, RegistryAway, SessionEvent, Steps
+from ottla.ports import Change, Post, RegistryAway, SessionEvent, Steps
 
 Changed = Callable[[str], None]
-Post = Callable[[Callable[[], None]], None]
-"""A function that schedules a call on the broker's thread. Any other thread may call it."""
 
 HEARTBEATS = 6
 """The number of heartbeats within a session's timeout."""
@@ -101,34 +99,23 @@ class ZooKeeperSession:
         self._is_closed.set()
         threading.Thread(target=self.close, name="ottla-zookeeper", daemon=True).start()
 
-    def get(self, path: str, changed: Changed | None) -> ZooKeeperAnswer:
-        return self.client.ask(GetData(self._at(path), self._watcher(path, changed)))
-
-    def children(self, path: str, changed: Changed | None) -> ZooKeeperAnswer:
-        return self.client.ask(GetChildren(self._at(path), self._watcher(path, changed)))
-
-    def exists(self, path: str, changed: Changed | None = None) -> ZooKeeperAnswer:
-        return self.client.ask(Exists(self._at(path), self._watcher(path, changed)))
+    def look(self, kind: Any, path: str, changed: Changed | None = None) -> ZooKeeperAnswer:
+        """Read an entry by a request of kazoo's class `kind`: GetData, GetChildren or Exists. With `changed`, set a watch."""
+        watcher = None if changed is None else Watcher(path, changed, self._hand_over)
+        return self.client.ask(kind(self._at(path), watcher))
 
     @property
     def reads_many(self) -> bool:
-        """Return whether the server supports `values` and `names`, as servers since 3.6 do."""
+        """Return whether the server supports `look_at_many`, as servers since 3.6 do."""
         return self.client.reads_many
 
-    def values(self, paths: Sequence[str]) -> ZooKeeperAnswer:
-        """Request the entries of up to `PATHS_AT_ONCE` paths."""
-        return self.client.ask(ReadMany(GetData.type, [self._at(path) for path in paths]))
-
-    def names(self, paths: Sequence[str]) -> ZooKeeperAnswer:
-        """Request the names of the children of up to `PATHS_AT_ONCE` paths."""
-        return self.client.ask(ReadMany(GetChildren.type, [self._at(path) for path in paths]))
+    def look_at_many(self, kind: Any, paths: Sequence[str]) -> ZooKeeperAnswer:
+        """Read up to `PATHS_AT_ONCE` entries as requests of kazoo's class `kind` do: GetData or GetChildren."""
+        return self.client.ask(ReadMany(kind.type, [self._at(path) for path in paths]))
 
     def _at(self, path: str) -> str:
         """Return the path of an entry on the server, which begins with the chroot."""
         return (self.root + path).rstrip("/") or "/"
-
-    def _watcher(self, path: str, changed: Changed | None) -> Watcher | None:
-        return None if changed is None else Watcher(path, changed, self._hand_over)
 
     def asked(self, asks: Sequence[Ask]) -> Steps[list[ZooKeeperAnswer]]:
         """Send requests, and return their answers. Raises `RegistryAway` if any request was not answered."""
@@ -235,7 +222,7 @@ class ZooKeeperSession:
         if not self._is_closed.is_set():
             if self._will is not None:
                 self._will.keep()
-            self.exists("").told = self._beaten
+            self.look(Exists, "").told = self._beaten
             self._next_beat = self._loop.call_later(self.timeout_ms / HEARTBEATS / 1000, self._beat)
 
     def _beaten(self, answer: ZooKeeperAnswer) -> None:
