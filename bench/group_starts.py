@@ -60,7 +60,7 @@ def group(number: int, at: Now) -> list[list[Stored]]:
 def fill(running: Running, groups: int) -> None:
     """Write what so many groups leave behind, in an order in which they take turns."""
     broker, at = running.broker, now()
-    broker.groups.coordinators.ensure(at)
+    broker.groups.coordinators.ensure()
     for first in range(0, groups, 1_000):
         lives = [group(number, at) for number in range(first, min(first + 1_000, groups))]
         for turn in zip(*lives, strict=True):

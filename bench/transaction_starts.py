@@ -41,7 +41,7 @@ def states(number: int, wall_ms: int) -> list[Transaction]:
 def fill(running: Running, ids: int) -> None:
     """Write what so many ids leave behind, in an order in which they take turns."""
     broker, at = running.broker, now()
-    broker.transactions.coordinators.ensure(at)
+    broker.transactions.coordinators.ensure()
     for first in range(0, ids, 1_000):
         for turn in zip(*(states(number, at.wall_ms) for number in range(first, min(first + 1_000, ids))), strict=True):
             for state in turn:

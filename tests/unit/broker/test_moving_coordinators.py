@@ -13,7 +13,6 @@ from ottla.cluster.decision import Decision
 from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.runtime.machine import KeyAndValue
 from ottla.coord.runtime.record_reader import RecordReader
-from ottla.ports import Now
 from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, LEADER_NOT_AVAILABLE, NONE, NOT_COORDINATOR
 from tests.support.counters import TOPIC, Add, Counted, Counters, Look, WaitFor, decode, refused
 from tests.support.machine import Machine
@@ -33,9 +32,9 @@ class Moving:
         self.counters = Coordinators(KIND, broker.image, self._create, broker.partitions, broker.scheduler, broker.changes)
         self.moves = CoordinatorMoves([self.counters])
 
-    def _create(self, names: Sequence[str], now: Now) -> Sequence[Decision]:
+    def _create(self, names: Sequence[str]) -> Sequence[Decision]:
         """Create the topic on this broker, which leads none of its partitions yet."""
-        decisions = self.machine.broker.by_name.begin(names, now)
+        decisions = self.machine.broker.by_name.begin(names)
         for partition in self.machine.broker.partitions:
             partition.role = Role.FOLLOWER
         return decisions
@@ -82,7 +81,7 @@ class Moving:
 
 def moving_with_a_leader() -> Moving:
     moving = Moving()
-    assert moving.counters.ensure(moving.machine.clock.now()) == NONE
+    assert moving.counters.ensure() == NONE
     moving.lead("a")
     moving.load()
     return moving
@@ -90,7 +89,7 @@ def moving_with_a_leader() -> Moving:
 
 def test_a_coordinator_comes_with_the_leadership_of_its_partition() -> None:
     moving = Moving()
-    moving.counters.ensure(moving.machine.clock.now())
+    moving.counters.ensure()
     assert moving.ask(Add("a", 1)) == [Counted(-1, NOT_COORDINATOR)]
     moving.lead("a")
     moving.load()
@@ -99,8 +98,8 @@ def test_a_coordinator_comes_with_the_leadership_of_its_partition() -> None:
 
 def test_clients_come_again_while_the_controller_creates_the_topic(caplog: pytest.LogCaptureFixture) -> None:
     moving = Moving()
-    moving.counters._create = lambda names, now: [Decision(name, LEADER_NOT_AVAILABLE) for name in names]
-    assert moving.counters.ensure(moving.machine.clock.now()) == COORDINATOR_NOT_AVAILABLE
+    moving.counters._create = lambda names: [Decision(name, LEADER_NOT_AVAILABLE) for name in names]
+    assert moving.counters.ensure() == COORDINATOR_NOT_AVAILABLE
     assert not caplog.records
 
 

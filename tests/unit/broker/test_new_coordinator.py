@@ -67,7 +67,7 @@ class Counting:
 @pytest.fixture
 def counting() -> Counting:
     counting = Counting()
-    assert counting.counters.ensure(counting.machine.clock.now()) == NONE
+    assert counting.counters.ensure() == NONE
     counting.machine.settle()
     return counting
 

@@ -48,7 +48,7 @@ APPLIED_AT_ONCE: Final = 50
 """Records applied between two pauses."""
 
 
-CreateTopics = Callable[[Sequence[str], Now], Sequence[Decision]]
+CreateTopics = Callable[[Sequence[str]], Sequence[Decision]]
 
 
 class PartitionLog:
@@ -125,7 +125,7 @@ class Coordinators(Generic[M]):
     """The coordinators of one kind on the partitions that this broker leads. A coordinator serves once its records are loaded.
 
     A coordinator's state is on all in-sync replicas before a reply reveals it, so that the next leader's coordinator has it too.
-    `create(names, now)` creates topics with the configs of internal topics.
+    `create(names)` creates topics with the configs of internal topics.
     """
 
     def __init__(
@@ -204,11 +204,11 @@ class Coordinators(Generic[M]):
         for index in list(self.indexes):
             self._drop(index)
 
-    def ensure(self, now: Now) -> int:
+    def ensure(self) -> int:
         """Create the topic if it does not exist. Return NONE if it exists now, else COORDINATOR_NOT_AVAILABLE."""
         if self.count:
             return NONE
-        (decision,) = self._create([self.topic], now)
+        (decision,) = self._create([self.topic])
         for _ in self.present():  # begins to load them
             pass
         if self.count:

@@ -151,7 +151,7 @@ def _no_coordinator(request: Request[FindCoordinatorRequest], kinds: Kinds) -> t
     if coordinators is None:
         return INVALID_REQUEST, ERRORS[INVALID_REQUEST].sentence
     takes_a_moment = request.release.is_late_with_groups and not coordinators.count
-    if coordinators.ensure(request.now) or takes_a_moment:
+    if coordinators.ensure() or takes_a_moment:
         return COORDINATOR_NOT_AVAILABLE, ERRORS[COORDINATOR_NOT_AVAILABLE].sentence
     return NONE, ""
 

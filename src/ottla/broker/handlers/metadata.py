@@ -143,7 +143,7 @@ def _with_new(
     refused = dict(denied)
     for start in range(0, len(missing), MADE_AT_ONCE):
         names = missing[start : start + MADE_AT_ONCE]
-        decisions = yield from context.by_name.made(names, request.now)
+        decisions = yield from context.by_name.made(names)
         refused |= {decision.name: decision.error_code for decision in decisions if not is_there(decision)}
         yield None
     return _named(request, context, refused)

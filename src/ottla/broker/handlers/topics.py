@@ -93,11 +93,11 @@ def create_topics(request: Request[CreateTopicsRequest], context: CreateContext)
     room = MOST_PARTITIONS if whole is None else MOST_PARTITIONS - whole.made
     throttled = list[Decision]()
     if context.quotas.is_on:
-        would = yield from context.topics.create(wanted, request.now, validate_only=True, room=room)
+        would = yield from context.topics.create(wanted, validate_only=True, room=room)
         throttled = [one for one in would if not _admitted(context.quotas, request, STRICT_CREATION_FROM, one, len(one.replicas))]
     beyond = {one.name for one in throttled}
     admitted = [topic for topic in wanted if topic.name not in beyond]
-    decided = yield from context.topics.create(admitted, request.now, validate_only=body.validate_only, room=room)
+    decided = yield from context.topics.create(admitted, validate_only=body.validate_only, room=room)
     decisions = {one.name: one for one in decided} | {one.name: _throttled(one.name) for one in throttled}
     if whole is not None:
         whole.made += sum(len(one.replicas) for one in decisions.values() if not one.error_code)

@@ -18,7 +18,7 @@ from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.defaults import default_topic, topic_on
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import NO_LEADER, ClusterImage
-from ottla.ports import Now, Steps
+from ottla.ports import Steps
 from ottla.wire.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.errors import LEADER_NOT_AVAILABLE, NONE, NOT_CONTROLLER, TOPIC_ALREADY_EXISTS, error_name
 
@@ -62,7 +62,7 @@ class TopicsByName:
         self._brokers = brokers
         self._hurrying = hurrying
 
-    def begin(self, names: Sequence[str], now: Now) -> list[Decision]:
+    def begin(self, names: Sequence[str]) -> list[Decision]:
         """Begin to create topics, unless that is in progress. Return LEADER_NOT_AVAILABLE for each topic without leaders."""
         refused: list[Decision] = []
 
@@ -75,11 +75,11 @@ class TopicsByName:
         known = {one.name: one for one in refused}
         return [Decision(name) if self._is_led(name) else known.get(name, Decision(name, LEADER_NOT_AVAILABLE)) for name in names]
 
-    def made(self, names: Sequence[str], now: Now) -> Steps[list[Decision]]:
+    def made(self, names: Sequence[str]) -> Steps[list[Decision]]:
         """Create topics and wait for their leaders. A topic that has no leaders in time has the error LEADER_NOT_AVAILABLE."""
         return (yield from self._led((yield from self._asked(list(map(self._topic, names))))))
 
-    def made_on(self, name: str, node_id: int, now: Now) -> Steps[Decision]:
+    def made_on(self, name: str, node_id: int) -> Steps[Decision]:
         """Create a topic with all partitions on broker `node_id`, and wait for their leaders."""
         spec = topic_on(name, self._settings.value, node_id)
         placed = [Placed(partition_index=index, broker_ids=list(replicas)) for index, replicas in spec.assignments]

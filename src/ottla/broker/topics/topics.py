@@ -69,7 +69,7 @@ class Topics:
         self._is_alone = is_alone
 
     def create(
-        self, wanted: Sequence[TopicSpec], now: Now, *, validate_only: bool = False, room: int = MOST_PARTITIONS
+        self, wanted: Sequence[TopicSpec], *, validate_only: bool = False, room: int = MOST_PARTITIONS
     ) -> Steps[list[Decision]]:
         """Create topics, and return a decision for each. With `validate_only`, nothing is created.
 

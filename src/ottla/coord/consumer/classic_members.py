@@ -72,7 +72,7 @@ def join(draft: ConsumerDraft, ask: Asked[JoinGroupRequest]) -> Refusal | None:
     looked = look(draft, member, updated)
     if isinstance(looked, Refusal):
         return looked
-    return _reconcile(draft, ask, member, updated, looked, subscription)
+    return _reconcile(draft, member, updated, looked, subscription)
 
 
 def _join_error(draft: ConsumerDraft, ask: Asked[JoinGroupRequest]) -> Refusal | None:
@@ -120,7 +120,6 @@ def _reported(member: ConsumerMember, ask: Asked[JoinGroupRequest], subscription
 
 def _reconcile(
     draft: ConsumerDraft,
-    ask: Asked[JoinGroupRequest],
     member: ConsumerMember,
     updated: ConsumerMember,
     looked: Outlook,

@@ -139,7 +139,7 @@ def _make(context: Context07, asked: Asked07, request: ProduceRequest07) -> Step
     may_create = rights.is_open or rights.may(asked.peer, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
     if not may_create and not context.may(asked, Operation.CREATE, topic):
         return f"{printable(asked.peer.principal)} may not create the topic {topic}, and Produce has no response"
-    decision = yield from context.parts.by_name.made_on(topic, context.parts.node_id, asked.now)
+    decision = yield from context.parts.by_name.made_on(topic, context.parts.node_id)
     if not is_there(decision):
         return f"the topic {topic} could not be created: {error_name(decision.error_code)}"
     until_ms = context.parts.purgatory.now().mono_ms + MOST_WAIT_MS

@@ -66,7 +66,7 @@ class Room:
 
     def create(self, *names: str) -> list[Decision]:
         wanted = [TopicSpec(name, 2, 3) for name in names]
-        decisions: list[Decision] = self.do(self.topics.create(wanted, self.world.clock.now()))
+        decisions: list[Decision] = self.do(self.topics.create(wanted))
         return decisions
 
     def do(self, steps: Any) -> Any:
