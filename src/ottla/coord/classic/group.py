@@ -6,7 +6,7 @@ Decisions about requests are elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from sys import getsizeof
 from typing import ClassVar, Final, Never
 
@@ -53,6 +53,7 @@ INVITATION_BYTES: Final = 1_000
 """The memory in bytes of a member id that has not joined yet, without its text: an entry and a deadline."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ClassicGroup:
     """One classic group.
 
@@ -64,52 +65,27 @@ class ClassicGroup:
 
     group_type: ClassVar[str] = "classic"
 
-    __slots__ = (
-        "delay",
-        "generation",
-        "group_id",
-        "invited",
-        "joining",
-        "leader",
-        "members",
-        "more_came",
-        "new",
-        "previous_state",
-        "protocol",
-        "protocol_type",
-        "state",
-        "state_timestamp_ms",
-        "static",
-        "supported",
-        "syncing",
-        "topics",
-        "topics_weight",
-        "unsynced",
-        "weight",
-    )
-
-    def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.state = State.EMPTY
-        self.previous_state = State.DEAD
-        self.generation = 0
-        self.protocol_type: str | None = None
-        self.protocol: str | None = None
-        self.leader: str | None = None
-        self.state_timestamp_ms = -1
-        self.members: dict[str, ClassicMember] = {}
-        self.static: dict[str, str] = {}
-        self.supported: dict[str, int] = {}
-        self.joining: dict[str, int] = {}
-        self.syncing: dict[str, int] = {}
-        self.invited: dict[str, None] = {}
-        self.unsynced: dict[str, None] = {}
-        self.new: dict[str, None] = {}
-        self.topics: frozenset[str] | None = None
-        self.delay: InitialDelay | None = None
-        self.more_came = False
-        self.weight = 0
-        self.topics_weight = 0
+    group_id: str
+    state: State = State.EMPTY
+    previous_state: State = State.DEAD
+    generation: int = 0
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str | None = None
+    state_timestamp_ms: int = -1
+    members: dict[str, ClassicMember] = field(default_factory=dict)
+    static: dict[str, str] = field(default_factory=dict)
+    supported: dict[str, int] = field(default_factory=dict)
+    joining: dict[str, int] = field(default_factory=dict)
+    syncing: dict[str, int] = field(default_factory=dict)
+    invited: dict[str, None] = field(default_factory=dict)
+    unsynced: dict[str, None] = field(default_factory=dict)
+    new: dict[str, None] = field(default_factory=dict)
+    topics: frozenset[str] | None = None
+    delay: InitialDelay | None = None
+    more_came: bool = False
+    weight: int = 0
+    topics_weight: int = 0
 
     def copy(self) -> ClassicGroup:
         """Return a copy that can be changed without changing this group."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, NamedTuple, Never, TypeVar
 
 from ottla.coord.consumer.assign import Partitions
@@ -84,6 +84,7 @@ class Resolved(NamedTuple):
     wall_ms: int
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ConsumerGroup:
     """One consumer group.
 
@@ -97,54 +98,28 @@ class ConsumerGroup:
     group_type: ClassVar[str] = "consumer"
     protocol_type: ClassVar[str] = PROTOCOL_TYPE
 
-    __slots__ = (
-        "assigning",
-        "assignment_epoch",
-        "assignment_wall_ms",
-        "assignors",
-        "classic_count",
-        "epoch",
-        "group_id",
-        "has_old_metadata",
-        "members",
-        "metadata_hash",
-        "owners",
-        "patterns",
-        "protocols",
-        "rejoining",
-        "resolved",
-        "seeking",
-        "stale",
-        "stale_patterns",
-        "static",
-        "subscriptions",
-        "targets",
-        "weight",
-    )
-
-    def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = FIRST_EPOCH
-        self.metadata_hash = 0
-        self.assignment_epoch = FIRST_EPOCH
-        self.assignment_wall_ms = 0
-        self.members: dict[str, ConsumerMember] = {}
-        self.static: dict[str, str] = {}
-        self.targets: dict[str, Partitions] = {}
-        self.owners: dict[Uuid, dict[int, str]] = {}
-        self.subscriptions: dict[frozenset[str], int] = {}
-        self.patterns: dict[str, int] = {}
-        self.resolved: dict[str, Resolved] = {}
-        self.assignors: dict[str, int] = {}
-        self.protocols: dict[str, int] = {}
-        self.classic_count = 0
-        self.has_old_metadata = False
-        self.stale = True
-        self.stale_patterns = True
-        self.seeking = False
-        self.assigning: int | None = None
-        self.rejoining: set[str] = set()
-        self.weight = 0
+    group_id: str
+    epoch: int = FIRST_EPOCH
+    metadata_hash: int = 0
+    assignment_epoch: int = FIRST_EPOCH
+    assignment_wall_ms: int = 0
+    members: dict[str, ConsumerMember] = field(default_factory=dict)
+    static: dict[str, str] = field(default_factory=dict)
+    targets: dict[str, Partitions] = field(default_factory=dict)
+    owners: dict[Uuid, dict[int, str]] = field(default_factory=dict)
+    subscriptions: dict[frozenset[str], int] = field(default_factory=dict)
+    patterns: dict[str, int] = field(default_factory=dict)
+    resolved: dict[str, Resolved] = field(default_factory=dict)
+    assignors: dict[str, int] = field(default_factory=dict)
+    protocols: dict[str, int] = field(default_factory=dict)
+    classic_count: int = 0
+    has_old_metadata: bool = False
+    stale: bool = True
+    stale_patterns: bool = True
+    seeking: bool = False
+    assigning: int | None = None
+    rejoining: set[str] = field(default_factory=set)
+    weight: int = 0
 
     @property
     def state(self) -> GroupState:
