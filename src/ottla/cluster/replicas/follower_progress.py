@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 UNKNOWN = -1
 NEVER = -(1 << 62)
 REFUSED_MS = 2_000
 """The milliseconds after a refusal by the controller in which a follower is not proposed again, though it fetches all the time."""
 
 
+@dataclass(slots=True, eq=False)
 class Follower:
     """The progress of a follower.
 
@@ -16,16 +19,13 @@ class Follower:
     the time at which the controller refused the broker with this epoch as in-sync replica.
     """
 
-    __slots__ = ("broker_epoch", "caught_up_ms", "fetch_end_offset", "fetch_ms", "log_end_offset", "log_start_offset", "refused_ms")
-
-    def __init__(self) -> None:
-        self.log_start_offset = UNKNOWN
-        self.log_end_offset = UNKNOWN
-        self.fetch_end_offset = 0
-        self.fetch_ms = NEVER
-        self.caught_up_ms = NEVER
-        self.broker_epoch = UNKNOWN
-        self.refused_ms = NEVER
+    log_start_offset: int = UNKNOWN
+    log_end_offset: int = UNKNOWN
+    fetch_end_offset: int = 0
+    fetch_ms: int = NEVER
+    caught_up_ms: int = NEVER
+    broker_epoch: int = UNKNOWN
+    refused_ms: int = NEVER
 
     def fetched(self, offset: int, log_start_offset: int, end_offset: int, now_ms: int, broker_epoch: int) -> None:
         """Record a fetch from `offset` while the leader's log ended at `end_offset`.

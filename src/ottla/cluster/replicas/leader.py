@@ -6,6 +6,7 @@ The module uses offsets, times and broker ids, but no logs, requests or registry
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from dataclasses import dataclass
 
 from ottla.cluster.replicas.follower_progress import NEVER, UNKNOWN, Follower
 from ottla.cluster.replicas.partition_state import Assigned, IsrChange
@@ -13,16 +14,16 @@ from ottla.cluster.replicas.partition_state import Assigned, IsrChange
 Told = Callable[[int], None]
 
 
+@dataclass(slots=True, eq=False)
 class LeaderTerms:
-    """The data that all leaders on a broker share: the live brokers, and `lag_time_max_ms` (replica.lag.time.max.ms)."""
+    """The data that all leaders on a broker share.
 
-    __slots__ = ("broker_epoch", "lag_time_max_ms", "live_brokers")
+    These are the live brokers, `lag_time_max_ms` (replica.lag.time.max.ms), and this broker's own epoch (KIP-903).
+    """
 
-    def __init__(self, live_brokers: Container[int], lag_time_max_ms: int, broker_epoch: int = UNKNOWN) -> None:
-        """Create the terms; `broker_epoch` is this broker's own, for KIP-903."""
-        self.live_brokers = live_brokers
-        self.lag_time_max_ms = lag_time_max_ms
-        self.broker_epoch = broker_epoch
+    live_brokers: Container[int]
+    lag_time_max_ms: int
+    broker_epoch: int = UNKNOWN
 
 
 class LeaderState:

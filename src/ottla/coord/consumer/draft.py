@@ -7,6 +7,7 @@ values and do not change the group.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.coord.classic.events import ClassicEvent
@@ -31,6 +32,7 @@ class Refusal(NamedTuple):
     message: str
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ConsumerDraft:
     """The collected records, replies and timers of a decision.
 
@@ -38,32 +40,17 @@ class ConsumerDraft:
     `unsettled`: the group needs a new assignment in any case. `shown` filters the topics that the sender is allowed to see.
     """
 
-    __slots__ = (
-        "_of_group",
-        "_records",
-        "_replies",
-        "_timers",
-        "context",
-        "group",
-        "now",
-        "replaced",
-        "shown",
-        "token",
-        "unsettled",
-    )
-
-    def __init__(self, group: ConsumerGroup, context: Context, now: Now, token: int = NOBODY, shown: Shown = everything) -> None:
-        self.group = group
-        self.context = context
-        self.now = now
-        self.token = token
-        self.shown = shown
-        self.replaced: str | None = None
-        self.unsettled = False
-        self._of_group: Mapping[str, int] | None = None
-        self._records: list[GroupRecord] = []
-        self._replies: list[Reply] = []
-        self._timers: dict[Hashable, int | None] = {}
+    group: ConsumerGroup
+    context: Context
+    now: Now
+    token: int = NOBODY
+    shown: Shown = everything
+    replaced: str | None = field(default=None, init=False)
+    unsettled: bool = field(default=False, init=False)
+    _of_group: Mapping[str, int] | None = field(default=None, init=False)
+    _records: list[GroupRecord] = field(default_factory=list, init=False)
+    _replies: list[Reply] = field(default_factory=list, init=False)
+    _timers: dict[Hashable, int | None] = field(default_factory=dict, init=False)
 
     @property
     def group_id(self) -> str:
