@@ -72,35 +72,6 @@ def total_bytes(sizes: cython.const[cython.int][::1]):
     return total, nulls
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _gather(
-    data: cython.const[cython.uchar][::1],
-    at: cython.const[cython.int][::1],
-    sizes: cython.const[cython.int][::1],
-    offsets: cython.int[::1],
-    row: cython.Py_ssize_t,
-    pos: cython.Py_ssize_t,
-    out: cython.uchar[::1],
-    validity: cython.uchar[::1],
-) -> cython.Py_ssize_t:
-    index: cython.Py_ssize_t
-    for index in range(len(at)):
-        offsets[row] = pos
-        if sizes[index] >= 0:
-            if sizes[index] > len(out) - pos or not inside(at[index], sizes[index], len(data)):
-                return -1
-            if sizes[index] > 0:
-                copy(out, pos, data, at[index], sizes[index])
-            pos += sizes[index]
-            if len(validity) > 0:
-                validity[row >> 3] = validity[row >> 3] | (1 << (row & 7))
-        row += 1
-    offsets[row] = pos
-    return pos
-
-
 def gather(
     data: cython.const[cython.uchar][::1],
     at: cython.const[cython.int][::1],
@@ -119,10 +90,24 @@ def gather(
         raise ValueError("gather: the columns differ in length")
     if len(validity) > 0 and len(validity) * 8 < row + len(at):
         raise ValueError("gather: the validity bits are too few")
+    index: cython.Py_ssize_t
+    is_inside: cython.bint = True
     with cython.nogil:
-        pos = _gather(data, at, sizes, offsets, row, pos, out, validity)
-    if pos < 0:
+        for index in range(len(at)):
+            offsets[row] = pos
+            if sizes[index] >= 0:
+                is_inside = sizes[index] <= len(out) - pos and inside(at[index], sizes[index], len(data))
+                if not is_inside:
+                    break
+                if sizes[index] > 0:
+                    copy(out, pos, data, at[index], sizes[index])
+                pos += sizes[index]
+                if len(validity) > 0:
+                    validity[row >> 3] = validity[row >> 3] | (1 << (row & 7))
+            row += 1
+    if not is_inside:
         raise ValueError("gather: a span is outside its data")
+    offsets[row] = pos
     return pos
 
 
@@ -168,27 +153,6 @@ def murmur2(key: cython.const[cython.uchar][::1]):
     return hashed - 0x100000000 if hashed > 0x7FFFFFFF else hashed
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _partitions(
-    data: cython.const[cython.uchar][::1],
-    at: cython.const[cython.int][::1],
-    sizes: cython.const[cython.int][::1],
-    partition_count: cython.uint,
-    out: cython.int[::1],
-) -> cython.bint:
-    index: cython.Py_ssize_t
-    for index in range(len(at)):
-        if sizes[index] < 0:
-            out[index] = -1
-        elif inside(at[index], sizes[index], len(data)):
-            out[index] = (_murmur2(data, at[index], sizes[index]) & 0x7FFFFFFF) % partition_count
-        else:
-            return False
-    return True
-
-
 def murmur2_partitions(
     data: cython.const[cython.uchar][::1],
     at: cython.const[cython.int][::1],
@@ -197,12 +161,20 @@ def murmur2_partitions(
     out: cython.int[::1],
 ):
     """Fill `out` with the partition of every key of a column; -1 for null keys, whose partition the caller chooses."""
-    sound: cython.bint
+    index: cython.Py_ssize_t
+    is_inside: cython.bint = True
     if len(sizes) < len(at) or len(out) < len(at) or partition_count < 1:
         raise ValueError("murmur2_partitions: the columns differ in length, or there are no partitions")
     with cython.nogil:
-        sound = _partitions(data, at, sizes, partition_count, out)
-    if not sound:
+        for index in range(len(at)):
+            if sizes[index] < 0:
+                out[index] = -1
+                continue
+            is_inside = inside(at[index], sizes[index], len(data))
+            if not is_inside:
+                break
+            out[index] = (_murmur2(data, at[index], sizes[index]) & 0x7FFFFFFF) % partition_count
+    if not is_inside:
         raise ValueError("murmur2_partitions: a span is outside its data")
 
 

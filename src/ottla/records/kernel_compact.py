@@ -145,43 +145,6 @@ def _slot(
     return slot * 3
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _remember(
-    data: cython.const[cython.uchar][::1],
-    at: cython.const[cython.int][::1],
-    sizes: cython.const[cython.int][::1],
-    offsets: cython.const[cython.longlong][::1],
-    row: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    table: cython.ulonglong[::1],
-    used: cython.Py_ssize_t,
-    most: cython.Py_ssize_t,
-    key_low: cython.ulonglong,
-    key_high: cython.ulonglong,
-) -> tuple[cython.Py_ssize_t, cython.Py_ssize_t]:
-    slots: cython.ulonglong = len(table) // 3
-    slot: cython.Py_ssize_t
-    low: cython.ulonglong
-    high: cython.ulonglong
-    while row < end:
-        if sizes[row] >= 0:
-            if not inside(at[row], sizes[row], len(data)):
-                return -1, used
-            low, high = _siphash(data, at[row], sizes[row], key_low, key_high)
-            slot = _slot(table, slots, low, high)
-            if table[slot + 2] == 0:
-                if used >= most:
-                    return row, used
-                used += 1
-                table[slot] = low
-                table[slot + 1] = high
-            table[slot + 2] = offsets[row] + 1
-        row += 1
-    return row, used
-
-
 def remember(
     data: cython.const[cython.uchar][::1],
     at: cython.const[cython.int][::1],
@@ -203,57 +166,31 @@ def remember(
         raise ValueError("remember: the rows are outside the columns")
     if not 0 <= used <= most or most >= len(table) // SLOT_WORDS:
         raise ValueError("remember: the table has too few slots")
-    with cython.nogil:
-        first, used = _remember(data, at, sizes, offsets, first, end, table, used, most, key_low, key_high)
-    if first < 0:
-        raise ValueError("remember: a key is outside its data")
-    return first, used
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _retain(
-    data: cython.const[cython.uchar][::1],
-    spans: cython.const[cython.int][::1],
-    offsets: cython.const[cython.longlong][::1],
-    timestamps: cython.const[cython.longlong][::1],
-    row: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    base_offset: cython.longlong,
-    table: cython.const[cython.ulonglong][::1],
-    with_tombstones: cython.bint,
-    rows: cython.int[::1],
-    deltas: cython.longlong[::1],
-    key_low: cython.ulonglong,
-    key_high: cython.ulonglong,
-) -> tuple[cython.Py_ssize_t, cython.Py_ssize_t, cython.longlong]:
-    capacity: cython.Py_ssize_t = len(offsets)
+    row: cython.Py_ssize_t = first
     slots: cython.ulonglong = len(table) // 3
     slot: cython.Py_ssize_t
-    newest_offset: cython.ulonglong
-    kept: cython.Py_ssize_t = 0
-    tombstones: cython.Py_ssize_t = 0
-    newest: cython.longlong = -1
     low: cython.ulonglong
     high: cython.ulonglong
-    while row < end:
-        if spans[capacity + row] >= 0 and (with_tombstones or spans[3 * capacity + row] >= 0):
-            if not inside(spans[row], spans[capacity + row], len(data)):
-                return -1, 0, 0
-            low, high = _siphash(data, spans[row], spans[capacity + row], key_low, key_high)
-            slot = _slot(table, slots, low, high)
-            newest_offset = offsets[row] + 1
-            if table[slot + 2] <= newest_offset:
-                rows[kept] = row
-                deltas[row] = offsets[row] - base_offset
-                kept += 1
-                if spans[3 * capacity + row] < 0:
-                    tombstones += 1
-                if timestamps[row] > newest:
-                    newest = timestamps[row]
-        row += 1
-    return kept, tombstones, newest
+    is_inside: cython.bint = True
+    with cython.nogil:
+        while row < end:
+            if sizes[row] >= 0:
+                is_inside = inside(at[row], sizes[row], len(data))
+                if not is_inside:
+                    break
+                low, high = _siphash(data, at[row], sizes[row], key_low, key_high)
+                slot = _slot(table, slots, low, high)
+                if table[slot + 2] == 0:
+                    if used >= most:
+                        break
+                    used += 1
+                    table[slot] = low
+                    table[slot + 1] = high
+                table[slot + 2] = offsets[row] + 1
+            row += 1
+    if not is_inside:
+        raise ValueError("remember: a key is outside its data")
+    return row, used
 
 
 def retain(
@@ -281,13 +218,34 @@ def retain(
         raise ValueError("retain: the rows are outside the columns")
     if len(rows) < end - first or len(deltas) < end or len(table) < SLOT_WORDS:
         raise ValueError("retain: there is too little room")
-    kept: cython.Py_ssize_t
-    tombstones: cython.Py_ssize_t
-    newest: cython.longlong
+    row: cython.Py_ssize_t
+    slots: cython.ulonglong = len(table) // 3
+    slot: cython.Py_ssize_t
+    newest_offset: cython.ulonglong
+    kept: cython.Py_ssize_t = 0
+    tombstones: cython.Py_ssize_t = 0
+    newest: cython.longlong = -1
+    low: cython.ulonglong
+    high: cython.ulonglong
+    is_inside: cython.bint = True
     with cython.nogil:
-        kept, tombstones, newest = _retain(
-            data, spans, offsets, timestamps, first, end, base_offset, table, with_tombstones, rows, deltas, key_low, key_high
-        )
-    if kept < 0:
+        for row in range(first, end):
+            if spans[capacity + row] < 0 or not (with_tombstones or spans[3 * capacity + row] >= 0):
+                continue
+            is_inside = inside(spans[row], spans[capacity + row], len(data))
+            if not is_inside:
+                break
+            low, high = _siphash(data, spans[row], spans[capacity + row], key_low, key_high)
+            slot = _slot(table, slots, low, high)
+            newest_offset = offsets[row] + 1
+            if table[slot + 2] <= newest_offset:
+                rows[kept] = row
+                deltas[row] = offsets[row] - base_offset
+                kept += 1
+                if spans[3 * capacity + row] < 0:
+                    tombstones += 1
+                if timestamps[row] > newest:
+                    newest = timestamps[row]
+    if not is_inside:
         raise ValueError("retain: a key is outside its data")
     return kept, tombstones, newest
