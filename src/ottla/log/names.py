@@ -18,6 +18,9 @@ COMPACTED_SEGMENTS = "compacted-segments-checkpoint"
 HOLED_SEGMENTS = "holed-segments-checkpoint"
 JOINED_SEGMENTS = "joined-segments-checkpoint"
 
+OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
+"""The suffixes of the files beside a segment's `.log`."""
+
 DIGITS = 20
 LONGEST_NAME = 255
 """The most bytes of a file's name on any file system."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ottla.log.log import Damaged, Log, LogConfig
-from ottla.log.recovery.sealed_note import note_joined, read_joined
+from ottla.log.recovery.gaps import note_joined, read_joined
 from ottla.log.segments import soundness
 from ottla.log.slice_reader import FirstPart
 from ottla.ports import File, FileSlice

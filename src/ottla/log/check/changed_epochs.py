@@ -41,7 +41,9 @@ def find_changed_epochs(
     `was_killed`: the broker's process ended, but the machine did not fail, so that the checkpoint is as new as the log. Raises
     `StorageFailed`.
     """
-    epochs = _trusted(disk, path)
+    name = f"{path}/{LEADER_EPOCHS}"
+    data = disk.read_file(name) if disk.exists(name) else b""
+    epochs = LeaderEpochs.decode(data) if is_sealed(data) else None
     if epochs is None:
         return []
     found: list[ChangedEpoch] = []
@@ -69,12 +71,6 @@ def write_noted_epochs(disk: Disk, path: str, segment_offset: int, found: Sequen
         file.write(each.position + EPOCH_FROM, each.noted_epoch.to_bytes(4, "big", signed=True))
     file.sync()
     file.close()
-
-
-def _trusted(disk: Disk, path: str) -> LeaderEpochs | None:
-    name = f"{path}/{LEADER_EPOCHS}"
-    data = disk.read_file(name) if disk.exists(name) else b""
-    return LeaderEpochs.decode(data) if is_sealed(data) else None
 
 
 def _batches(disk: Disk, path: str, segment_offset: int) -> Iterator[tuple[int, BatchHeader]]:

@@ -468,14 +468,11 @@ def _check_indexes(disk: Disk, path: str, base_offset: int, names: Sequence[str]
         entries = list(entry.iter_unpack(data[: len(data) // entry.size * entry.size]))
         while entries and entries[-1] == (0, 0):
             entries.pop()  # space preallocated by Apache Kafka
-        if len(data) % entry.size or not _grows(entries):
+        is_growing = all(before[0] < after[0] and before[1] <= after[1] for before, after in pairwise(entries))
+        if len(data) % entry.size or not is_growing:
             yield Finding(DERIVED, f"{path}/{name}", -1, "the index is incomplete; it can be rebuilt.")
         elif suffix == INDEX and not _points_at_batches(disk, log_name, base_offset, entries):
             yield Finding(DERIVED, f"{path}/{name}", -1, "the index does not point to batches; it can be rebuilt.")
-
-
-def _grows(entries: Sequence[tuple[int, ...]]) -> bool:
-    return all(before[0] < after[0] and before[1] <= after[1] for before, after in pairwise(entries))
 
 
 def _points_at_batches(disk: Disk, log_name: str, base_offset: int, entries: Sequence[tuple[int, ...]]) -> bool:

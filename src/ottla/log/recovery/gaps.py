@@ -1,39 +1,48 @@
-"""Known gaps between offsets: left by a repair, or by Apache Kafka's compaction before the directory was moved here.
+"""The lists of a partition's directory about missing offsets, one small file each.
 
-All other missing offsets are damage. A second file lists the segments in which a start found missing offsets, because a rebuilt
-index hides the damage from the next start. The module reads and writes these two small files of a partition's directory.
+Known gaps were left by a repair, or by Apache Kafka's compaction before the directory was moved here; all other missing offsets are
+damage. Holed segments are those in which a start found missing offsets, because a rebuilt index hides the damage from the next
+start. Joined segments are sealed and end where the next one begins, which saves a start from reading their ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from crc32c import crc32c
 
 from ottla.log.checkpoints import format_checkpoint, parse_checkpoint
-from ottla.log.names import HOLED_SEGMENTS, KNOWN_GAPS
+from ottla.log.names import HOLED_SEGMENTS, JOINED_SEGMENTS, KNOWN_GAPS
 from ottla.ports import Disk
 
 Gap = tuple[int, int]
 """(first missing offset, offset at which the log continues)"""
+Joined = tuple[int, int, int]
+"""(base offset, size in bytes, base offset of the next segment). It matches a segment of the same base offset and size."""
 
 
 def read_gaps(disk: Disk, path: str) -> set[Gap]:
     """Return the known gaps of the partition in `path`; lines with a wrong checksum are ignored."""
-    name = f"{path}/{KNOWN_GAPS}"
-    lines = parse_checkpoint(disk.read_file(name)) if disk.exists(name) else None
-    lines = [line for line in lines or () if len(line) == 3]
-    gaps = ((int(first), int(end), checksum) for first, end, checksum in lines if first.isdecimal())
-    return {(first, end) for first, end, checksum in gaps if checksum == str(_sum((first, end)))}
+    return _read(disk, f"{path}/{KNOWN_GAPS}", 2)
 
 
 def note_gaps(disk: Disk, path: str, gaps: Iterable[Gap]) -> None:
     """Add `gaps` to the file of known gaps; durable on return. Raises `StorageFailed`."""
     known = read_gaps(disk, path)
-    wanted = sorted(known.union(gaps))
+    wanted = known.union(gaps)
     if len(wanted) > len(known):
-        lines = [f"{first} {end} {_sum((first, end))}" for first, end in wanted]
-        disk.write_file(f"{path}/{KNOWN_GAPS}", format_checkpoint(lines))
+        disk.write_file(f"{path}/{KNOWN_GAPS}", _formatted(wanted))
+
+
+def read_joined(disk: Disk, path: str) -> set[Joined]:
+    """Return the joined segments of the partition in `path`; lines with a wrong checksum are ignored. Raises `StorageFailed`."""
+    return _read(disk, f"{path}/{JOINED_SEGMENTS}", 3)
+
+
+def note_joined(disk: Disk, path: str, joined: Iterable[Joined]) -> None:
+    """Write the list of joined segments, without a sync. Raises `StorageFailed`."""
+    disk.write_file(f"{path}/{JOINED_SEGMENTS}", _formatted(joined), sync=False)
 
 
 def read_holed(disk: Disk, path: str) -> set[int]:
@@ -48,5 +57,17 @@ def note_holed(disk: Disk, path: str, bases: Iterable[int]) -> None:
     disk.write_file(f"{path}/{HOLED_SEGMENTS}", format_checkpoint([f"{base} 1" for base in sorted(bases)]))
 
 
-def _sum(gap: Gap) -> int:
-    return int(crc32c(b"%d %d" % gap))
+def _read(disk: Disk, name: str, width: int) -> set[Any]:
+    """Return the entries of `width` numbers whose checksum, the last number of their line, is right."""
+    lines = parse_checkpoint(disk.read_file(name)) if disk.exists(name) else None
+    lines = [line for line in lines or () if len(line) == width + 1 and "".join(line).isdecimal()]
+    return {tuple(map(int, entry)) for *entry, checksum in lines if int(checksum) == _sum(" ".join(entry))}
+
+
+def _formatted(entries: Iterable[tuple[int, ...]]) -> bytes:
+    lines = (" ".join(map(str, entry)) for entry in sorted(entries))
+    return format_checkpoint([f"{line} {_sum(line)}" for line in lines])
+
+
+def _sum(line: str) -> int:
+    return int(crc32c(line.encode()))

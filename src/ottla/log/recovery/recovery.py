@@ -25,10 +25,10 @@ from ottla.log.names import (
     INDEX,
     LEADER_EPOCHS,
     LOG,
+    OF_A_SEGMENT,
     PARTITION_METADATA,
     SNAPSHOT,
     TIME_INDEX,
-    TRANSACTION_INDEX,
     file_name,
     parse_file_name,
 )
@@ -51,7 +51,6 @@ log = logging.getLogger("ottla.log")
 
 CHUNK_BYTES = 1 << 20
 NO_TOPIC_ID = bytes(16)
-OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 
 @dataclass(slots=True)
@@ -504,20 +503,14 @@ def good_batches(file: File, position: int, end: int, next_offset: int) -> Itera
             if not _is_plausible(header, next_offset) or position + at + size > end:
                 return
             if at + size > len(chunk):
-                break
+                if at:
+                    break
+                chunk = memoryview(file.read(position, size))
             if crc32c(chunk[at + CRC_FROM : at + size]) != header.crc:
                 return
             yield position + at, header
             next_offset = header.next_offset
             at += size
-        if not at:
-            header = read_header(chunk)
-            whole = memoryview(file.read(position, header.batch_length + LENGTH_FROM))
-            if crc32c(whole[CRC_FROM:]) != header.crc:
-                return
-            yield position, header
-            next_offset = header.next_offset
-            at = len(whole)
         position += at
 
 

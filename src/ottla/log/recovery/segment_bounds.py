@@ -13,8 +13,7 @@ from itertools import pairwise
 
 from ottla.log.errors import Damaged
 from ottla.log.names import LOG, file_name
-from ottla.log.recovery.gaps import note_gaps, note_holed, read_gaps
-from ottla.log.recovery.sealed_note import Joined, note_joined, read_joined
+from ottla.log.recovery.gaps import Joined, note_gaps, note_holed, note_joined, read_gaps, read_joined
 from ottla.log.segments.compacted_note import read_compacted
 from ottla.log.segments.scan import headers
 from ottla.log.segments.segment import Segment
@@ -25,7 +24,7 @@ from ottla.ports import Disk, File, StorageFailed
 log = logging.getLogger("ottla.log")
 
 FEW = 3
-"""The number of segments up to which no list of `sealed_note` is written, because checks are as fast."""
+"""The number of segments up to which no list of joined segments is written, because checks are as fast."""
 
 TAIL_BYTES = 4096 + 1024
 """Bytes read at once to find the end of a segment: one interval of the index and a little more."""

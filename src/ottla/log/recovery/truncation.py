@@ -11,14 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ottla.log.names import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
+from ottla.log.names import LOG, OF_A_SEGMENT
 from ottla.log.producer_state.producers import Producers
 from ottla.log.producer_state.snapshots import remove_snapshots
 from ottla.log.segments.compacted_note import note_copied
 from ottla.log.segments.segment import Segment
 from ottla.ports import Disk, StorageFailed
-
-OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 
 class PlannedCut(NamedTuple):

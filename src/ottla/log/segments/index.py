@@ -66,7 +66,7 @@ class SparseIndex:
         if firsts and firsts[0] <= first:
             at = bisect_right(firsts, first) - 1
             return firsts[at], self._seconds[at]
-        return self._stored_floor(0, first)
+        return self._search(0, first)[1]
 
     def floor_second(self, second: int) -> Pair | None:
         """Return the last entry whose second column is at most `second`."""
@@ -74,7 +74,7 @@ class SparseIndex:
         if seconds and seconds[0] <= second:
             at = bisect_right(seconds, second) - 1
             return self._firsts[at], seconds[at]
-        return self._stored_floor(1, second)
+        return self._search(1, second)[1]
 
     def flush(self, *, create: bool = False) -> File | None:
         """Move the entries in memory to the file, and return the file if it is open. `create`: create it even without entries.
@@ -137,7 +137,7 @@ class SparseIndex:
         """Drop every entry whose value in `column` (0 or 1) is `second` or more."""
         columns: tuple[array[int], array[int]] = (self._firsts, self._seconds)
         in_memory = bisect_right(columns[column], second - 1)
-        stored = self.stored if in_memory else self._stored_count(column, second - 1)
+        stored = self.stored if in_memory else self._search(column, second - 1)[0]
         self.cut(stored + in_memory)
 
     def retire(self) -> None:
@@ -166,13 +166,6 @@ class SparseIndex:
     def _stored_entry(self, number: int) -> Pair:
         first, second = self._entry.unpack(self._open().read(number * self._entry.size, self._entry.size))
         return first, second
-
-    def _stored_floor(self, column: int, value: int) -> Pair | None:
-        return self._search(column, value)[1]
-
-    def _stored_count(self, column: int, value: int) -> int:
-        """Count the stored entries whose value in `column` is at most `value`."""
-        return self._search(column, value)[0]
 
     def _search(self, column: int, value: int) -> tuple[int, Pair | None]:
         """Return (number of stored entries whose value in `column` is at most `value`, the last of them or None).

@@ -11,15 +11,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ottla.log.names import CLEANED, INDEX, LOG, SWAP, TIME_INDEX, TRANSACTION_INDEX, file_name, parse_file_name
+from ottla.log.names import CLEANED, INDEX, LOG, OF_A_SEGMENT, SWAP, TIME_INDEX, file_name, parse_file_name
 from ottla.log.segments import retention
 from ottla.log.segments.scan import headers
 from ottla.log.segments.segment import Segment
 from ottla.ports import Disk, File, StorageFailed
 
 log = logging.getLogger("ottla.log")
-
-OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 
 @dataclass(slots=True)

@@ -66,7 +66,9 @@ def read_marker(batch: Buffer) -> Marker | None:
     """
     if len(batch) == HEADER_BYTES + ORDINARY.size:
         begins, _, kind, value_bytes, _, coordinator_epoch, headers = ORDINARY.unpack_from(batch, HEADER_BYTES)
-        if (begins, value_bytes, headers) == ORDINARILY and kind in (ABORT, COMMIT) and is_single(batch):
+        header = read_header(batch)
+        is_single = header.magic == MAGIC and not header.codec and header.record_count == 1
+        if (begins, value_bytes, headers) == ORDINARILY and kind in (ABORT, COMMIT) and is_single:
             return Marker(kind, coordinator_epoch)
     try:
         record = next(iter(open_batches(batch, control=True).records()), None)
@@ -78,12 +80,6 @@ def read_marker(batch: Buffer) -> Marker | None:
         return Marker(kind, decode(EndTxnMarker, 0, (record.value or b"")[2:]).coordinator_epoch)
     except (ValueError, Malformed):
         return None
-
-
-def is_single(batch: Buffer) -> bool:
-    """Return whether the header describes one uncompressed record."""
-    header = read_header(batch)
-    return header.magic == MAGIC and not header.codec and header.record_count == 1
 
 
 class AbortedEntries(Sequence[Aborted]):
