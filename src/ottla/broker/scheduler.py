@@ -243,7 +243,7 @@ class Scheduler:
             job = turns.popleft()
             if self._jobs.get(job.name) is job and self._step(job):
                 turns.append(job)
-            if self._clock.now().mono_ms >= deadline_ms:
+            if not self._is_hurried and self._clock.now().mono_ms >= deadline_ms:
                 break
         return bool(turns)
 

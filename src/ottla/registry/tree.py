@@ -172,12 +172,12 @@ class Tree:
             below = way[-1].below
             found = None if below is None else below.get(step)
             if found is None:
-                self._set(way, step, BETWEEN, undo)
+                self._set(list(way), step, BETWEEN, undo)
             elif found.owner is not self._owner:
                 _link(way, step, found.own(self._owner))
             branch = way[-1].below
             assert branch is not None, "one was found or set in it"
-            way = [*way, branch[step]]
+            way.append(branch[step])
         return way, name
 
     def _apply(self, change: Change, undo: Undo) -> None:

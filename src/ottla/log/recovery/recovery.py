@@ -116,7 +116,10 @@ class Opening:
         """
         names: Sequence[str] = self.disk.list(self.path)
         if not names and not self.disk.exists(self.path):
-            return self._begin(topic_id, log_start_offset)
+            self.disk.make_dir(self.path)
+            return self._begin(names, topic_id, log_start_offset)
+        if not self.recovery_point and not log_start_offset and all(name == PARTITION_METADATA for name in names):
+            return self._begin(names, topic_id, log_start_offset)
         check_topic_id(self.disk, self.path, names, topic_id)
         names = recover_swaps(self.disk, self.path, names)
         found = self.found
@@ -158,10 +161,9 @@ class Opening:
         )
         return found
 
-    def _begin(self, topic_id: bytes, log_start_offset: int) -> Opened:
-        """Begin an empty log in a new directory, which has nothing to recover."""
-        self.disk.make_dir(self.path)
-        check_topic_id(self.disk, self.path, (), topic_id)
+    def _begin(self, names: Sequence[str], topic_id: bytes, log_start_offset: int) -> Opened:
+        """Begin an empty log in a directory without records, which has nothing to recover."""
+        check_topic_id(self.disk, self.path, names, topic_id)
         found = self.found
         found.is_new = True
         found.segments.append(begin_segment(self.disk, self.path, log_start_offset))
