@@ -19,9 +19,18 @@ DATA: Final = "data"
 CHILDREN: Final = "children"
 """The kind of watches on an entry's children. The other kind watches an entry itself."""
 
+MOST_NAMES: Final = 50
+"""The most names of existing entries that are kept for one callback and parent path."""
+
 DIGITS: Final = 10
 FOREVER_MS: Final = 1 << 62
 TIMEOUT_MS: Final = 6_000
+
+
+class WatchedNames(set[str]):
+    """Watched names below one path. With `is_all`, every existing entry stays watched, and the set has missing names only."""
+
+    is_all = False
 
 
 class EmbeddedRegistry:
@@ -37,8 +46,8 @@ class EmbeddedRegistry:
         """Create the registry. `later(call)` runs a call after the current work."""
         self.store = store
         self._later = later
-        self._watches: dict[str, dict[Changed, set[str]]] = {DATA: {}, CHILDREN: {}}
-        """The watched paths by kind and callback. A few callbacks watch many paths each."""
+        self._watches: dict[str, dict[str, dict[Changed, WatchedNames]]] = {DATA: {}, CHILDREN: {}}
+        """The watched names by kind, parent path and callback."""
         self._created: dict[str, int] = {}
         self.failure: StorageFailed | None = None
         """The failure of the last refused commit that was made inside `blocking`, or None."""
@@ -116,7 +125,14 @@ class EmbeddedRegistry:
         return change._replace(path=f"{change.path}{max(taken, default=-1) + 1:0{DIGITS}}", sequential=False)
 
     def _watch(self, kind: str, paths: Sequence[str], changed: Changed) -> None:
-        self._watches[kind].setdefault(changed, set()).update(paths)
+        for path in paths:
+            parent, _, name = path.rpartition("/")
+            names = self._watches[kind].setdefault(parent, {}).setdefault(changed, WatchedNames())
+            if not names.is_all or self.store.get(path) is None:
+                names.add(name)
+            if not names.is_all and len(names) > MOST_NAMES:
+                names.is_all = True
+                names.difference_update([each for each in names if self.store.get(f"{parent}/{each}") is not None])
 
     def _note(self, change: Change, removed: Sequence[str], *, is_known: bool) -> None:
         path, value, *_ = change
@@ -127,18 +143,22 @@ class EmbeddedRegistry:
                 self._fire(CHILDREN, below)
         if value is not None and change.ephemeral:
             self._created[path] = self.store.commits
-        self._fire(DATA, path)
+        self._fire(DATA, path, is_known=is_known)
         if value is None or not is_known:
-            self._fire(CHILDREN, path)
+            self._fire(CHILDREN, path, is_known=is_known)
             for parent in parents(path):
                 self._fire(CHILDREN, parent)
                 if value is None:
                     break
 
-    def _fire(self, kind: str, path: str) -> None:
-        watches = self._watches[kind]
-        for changed in [changed for changed, paths in watches.items() if path in paths]:
-            watches[changed].remove(path)
-            if not watches[changed]:
-                del watches[changed]
+    def _fire(self, kind: str, path: str, *, is_known: bool = True) -> None:
+        parent, _, name = path.rpartition("/")
+        watches = self._watches[kind].get(parent, {})
+        for changed, names in list(watches.items()):
+            if name in names:
+                names.remove(name)
+                if not names and not names.is_all:
+                    del watches[changed]
+            elif not (names.is_all and is_known):
+                continue
             self._later(partial(changed, path))

@@ -101,6 +101,7 @@ class ControllerContext:
     """Registered brokers, including brokers in a controlled shutdown."""
     shutting_down: set[int] = field(default_factory=set)
     topics: dict[str, dict[int, ReplicaAssignment]] = field(default_factory=dict)
+    """The replicas of each topic's partitions. Topics of one partition with equal replicas share one dict until it changes."""
     topic_ids: dict[str, bytes] = field(default_factory=dict)
     names: dict[bytes, str] = field(default_factory=dict)
     leaders: dict[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
@@ -111,6 +112,7 @@ class ControllerContext:
     """The replicas that a live broker cannot use because their log directory failed."""
     begun_anew: set[int] = field(default_factory=set)
     """Brokers that registered again before this controller was elected, and can lack records. They lead only as a last resort."""
+    _alike: dict[ReplicaAssignment, dict[int, ReplicaAssignment]] = field(default_factory=dict)
 
     def set_topic(self, name: str, topic_id: bytes | None, assignments: Mapping[int, ReplicaAssignment]) -> list[TopicPartition]:
         """Set a topic from its entry; return the partitions that are new."""
@@ -119,6 +121,10 @@ class ControllerContext:
             self.names[topic_id] = name
         known = self.topics.setdefault(name, {})
         new = [(name, index) for index in assignments if index not in known]
+        first = assignments.get(0, _NO_REPLICAS)
+        if not known and len(assignments) == 1 and first.replicas and not first.is_being_reassigned:
+            self.topics[name] = self._alike.setdefault(first, {0: first})
+            return new
         for index, assignment in assignments.items():
             if known.get(index) != assignment:
                 self.assign((name, index), assignment)
@@ -126,11 +132,18 @@ class ControllerContext:
 
     def assign(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         name, index = partition
-        self.topics.setdefault(name, {})[index] = assignment
+        self._changeable(name)[index] = assignment
         if assignment.is_being_reassigned:
             self.reassigning[partition] = None
         else:
             self.reassigning.pop(partition, None)
+
+    def _changeable(self, name: str) -> dict[int, ReplicaAssignment]:
+        """Return the assignments of a topic, which no other topic shares."""
+        known = self.topics.get(name, {})
+        if name not in self.topics or known is self._alike.get(known.get(0, _NO_REPLICAS)):
+            known = self.topics[name] = dict(known)
+        return known
 
     def remove_topic(self, name: str) -> None:
         for partition in list(self.partitions([name])):
@@ -142,7 +155,8 @@ class ControllerContext:
 
     def remove_partition(self, partition: TopicPartition) -> None:
         """Remove one partition of a deleted topic. Callers that pause between partitions call `remove_topic` last."""
-        self.topics.get(partition[0], {}).pop(partition[1], None)
+        if partition[0] in self.topics:
+            self._changeable(partition[0]).pop(partition[1], None)
         self.leaders.pop(partition, None)
         self.reassigning.pop(partition, None)
         for failed in self.failed.values():
