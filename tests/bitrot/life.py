@@ -122,7 +122,7 @@ class Life:
     def settle(self) -> None:
         """Let the disk finish what was asked of it, and the broker what hangs on it."""
         with self._running.server.door:
-            self.broker.settle(self.clock.now())
+            self.broker.finish_bundle(self.clock.now())
         self._turn()
         for _ in range(PATIENCE_TURNS):
             if not self._syncs:

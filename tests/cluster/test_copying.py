@@ -16,7 +16,7 @@ from ottla.broker.membership.membership import NotAMember
 from ottla.cli.main import main
 from ottla.client.admin.acls import AclRule
 from ottla.cluster import layout
-from ottla.net.startup.data_directory import known_of
+from ottla.net.startup.data_directory import read_properties
 from ottla.ports import NEW, Change
 from tests.support.shared_users import HostUser, SharedUser
 from tests.support.waiting import eventually
@@ -306,7 +306,7 @@ def test_numbers_that_a_registry_has_given_are_not_given_again_where_it_goes(tmp
     assert main(["registry", "copy", f"sqlite:{first}", f"sqlite:{second}"]) == 0
     with Broker(str(tmp_path / "b"), **at(second)):
         pass
-    assert [known_of(str(tmp_path / name))["broker.id"] for name in "ab"] == ["1001", "1002"]
+    assert [read_properties(str(tmp_path / name))["broker.id"] for name in "ab"] == ["1001", "1002"]
 
 
 def test_sessions_of_consumers_and_notifications_stay_behind(grown: tuple[Path, HostRegistryOf], tmp_path: Path) -> None:

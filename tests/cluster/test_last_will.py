@@ -89,19 +89,19 @@ def test_a_process_beside_a_broker_that_ends_is_started_again_and_does_its_work(
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(PATIENCE_S)
         will = LastWill(ZooKeeperAddress.parse(f"zookeeper://127.0.0.1:{server.getsockname()[1]}"), {})
-        will.keep()  # before the first session
+        will.restart()  # before the first session
         will.write((4711, b"secret"), HOUR_MS)
         first = will._executor
         assert first is not None
         for _ in range(2):
             ended = will._executor
             assert ended is not None
-            will.keep()
+            will.restart()
             assert will._executor is ended
             ended.kill()
             ended.wait(PATIENCE_S)
             will._begun_s -= LEAST_S
-            will.keep()
+            will.restart()
         last = will._executor
         assert last not in (None, first)
         assert last is not None

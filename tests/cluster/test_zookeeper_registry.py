@@ -82,7 +82,7 @@ def test_what_is_below_many_removed_entries_is_asked_for_at_once(
     user = users(LONG_MS)
     user.commit(*(Change(f"{path}/state/deep", b"", NEW) for path in MANY), Change("/many/bare", b"", NEW))
     asked: list[int] = []
-    ask = user.session.asked
+    ask = user.session.request
 
     def counted(asks: Sequence[Ask]) -> Steps[list[ZooKeeperAnswer]]:
         asked.append(len(asks))

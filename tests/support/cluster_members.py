@@ -56,7 +56,7 @@ class PreparedBroker:
         """Send one request and let time pass until it is answered."""
         frame = memoryview(bytearray(b"".join(encode_request(FrameHeader(key, version, 1, "test"), body))))[4:]
         answer: Any = self.broker.receive(frame, Peer(1, "127.0.0.1", 50000, "127.0.0.1", 9092), self.world.clock.now())
-        self.broker.settle(self.world.clock.now())
+        self.broker.finish_bundle(self.world.clock.now())
         if isinstance(answer, DelayedReply):
             pending = answer
             assert self.world.run(PATIENCE_MS, lambda: pending.done), "nobody answers"

@@ -135,9 +135,9 @@ class Machine:
 
     def settle(self) -> None:
         """Finish syncs and retries until nothing moves."""
-        self.broker.settle(self.clock.now())
+        self.broker.finish_bundle(self.clock.now())
         while self.disk.run_syncs():
-            self.broker.settle(self.clock.now())
+            self.broker.finish_bundle(self.clock.now())
 
     def _decoded(self, key: int, version: int, answer: Any) -> Outcome:
         self.rest_ms = answer.throttle_ms if isinstance(answer, Throttled) else 0

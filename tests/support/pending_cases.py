@@ -169,7 +169,7 @@ class Stalled(Machine):
 
     def settle(self) -> None:
         if self.is_held:
-            self.broker.settle(self.clock.now())
+            self.broker.finish_bundle(self.clock.now())
         else:
             super().settle()
 

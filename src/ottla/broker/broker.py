@@ -222,7 +222,7 @@ class BrokerMachine:
         self.asker = asker = BrokerAsker(self.channels, self.settings_in_force)
         image, settings, scheduler = self.image, self.settings_in_force, self.scheduler
         brokers = 1 if self.is_alone else MANY_BROKERS
-        self.by_name = TopicsByName(image, settings, asker, scheduler, self.metadata_waits, brokers, self._hurrying)
+        self.by_name = TopicsByName(image, settings, asker, scheduler, self.metadata_waits, brokers, self._without_pauses)
         self.producer_ids = self._producer_ids()
         self.groups = self._groups(assignors)
         self.markers = MarkerAppender(self.partitions, self.groups.transaction_ended)
@@ -389,8 +389,8 @@ class BrokerMachine:
         self.transactions.load()
         self.cleaner.start(now)
         self.tokens.keep_house(self.scheduler, now)
-        self._keep_house(now)
-        self.settle(now)
+        self._schedule_housekeeping(now)
+        self.finish_bundle(now)
 
     def _begin_alone(self, embedded: EmbeddedRegistry) -> None:
         """Register as the only member and controller of a cluster, with all logs open.
@@ -399,17 +399,17 @@ class BrokerMachine:
         that have directories.
         """
         faults: list[str] = []
-        with self._hurrying():
+        with self._without_pauses():
             self.prepare(faults.append)
         if any(faults):
             raise RegistryDamaged(faults[0])
-        with self._hurrying():
+        with self._without_pauses():
             self.membership.join(self.settings.advertised_listeners or (), lambda refusal: None)
         if not self.metadata_waits.has_metadata:
             raise embedded.failure or StorageFailed("the registry", "the broker could not register in it")
 
     @contextmanager
-    def _hurrying(self) -> Iterator[None]:
+    def _without_pauses(self) -> Iterator[None]:
         """Run all work begun in this context, and all timers due by then, before the context ends, if this is a single broker."""
         if self.embedded is None:
             yield
@@ -451,7 +451,7 @@ class BrokerMachine:
         """Return whether every log is open and verified. After a power failure, an unverified log can be damaged."""
         return self.replication.manager.are_all_checked and self.partitions.are_all_online
 
-    def hand_over(self, over: Callable[[], None]) -> None:
+    def transfer_leadership(self, over: Callable[[], None]) -> None:
         """Move leadership to other brokers before a shutdown, then call `over`."""
         membership, settings = self.membership, self.settings_in_force
         leave = HandOver(self.node_id, lambda: membership.broker_epoch, self.channels, self.image, settings, self.scheduler)
@@ -461,16 +461,16 @@ class BrokerMachine:
         """Serve one request frame (without its size) in the dialect of the peer's listener: see `Router.receive`."""
         return self.routers[peer.release.dialect].receive(frame, peer, now, owned)
 
-    def settle(self, now: Now) -> None:
+    def finish_bundle(self, now: Now) -> None:
         """Finish a batch of requests: start the syncs that they need, and evaluate the delayed operations that they woke."""
         if self.groups.coordinators.gathering:
             self.groups.coordinators.append_gathered(now)
-        self.purgatory.settle(now)
+        self.purgatory.evaluate_woken(now)
         self.partitions.syncs.start()
 
     def run_timers(self, now: Now) -> None:
         self.scheduler.run_due(now)
-        self.settle(now)
+        self.finish_bundle(now)
 
     def _throttle(self) -> None:
         """Record the use of client quotas if there are any."""
@@ -488,7 +488,7 @@ class BrokerMachine:
         self.purgatory.wake(partition.key)
         self.fetch_sessions.changed(partition.key)
 
-    def _keep_house(self, now: Now) -> None:
+    def _schedule_housekeeping(self, now: Now) -> None:
         """Schedule retention and checkpoints at the intervals in the settings."""
 
         def retain(now: Now) -> None:

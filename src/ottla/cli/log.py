@@ -45,12 +45,12 @@ def build(parser: Parser) -> None:
 
 def run_check(options: argparse.Namespace) -> int:
     from ottla.cli.command.exits import fail
-    from ottla.net.startup.data_directory import DataDirectoryError, hold, was_killed
+    from ottla.net.startup.data_directory import DataDirectoryError, lock, was_killed
     from ottla.ports import StorageFailed
 
     data_dir, wanted = _place(options.directory)
     try:
-        with hold(data_dir), _disk(data_dir) as disk:
+        with lock(data_dir), _disk(data_dir) as disk:
             return _check(disk, wanted, options, killed=was_killed(data_dir))
     except DataDirectoryError as error:
         return fail(str(error))

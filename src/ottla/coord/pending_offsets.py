@@ -52,7 +52,7 @@ class PendingOffsets:
         for place, offset in self._by_producer.pop(ended.producer_id, {}).items():
             if ended.committed:
                 self.supersede(place, ended.producer_id)
-            self._let_go(place, ended.producer_id)
+            self._release(place, ended.producer_id)
             if ended.committed and offset is not None:
                 counting.append(offset)
         return counting
@@ -74,7 +74,7 @@ class PendingOffsets:
             del self._by_producer[holder][key]
         self._leave(key)
 
-    def _let_go(self, place: OffsetKey, producer_id: int) -> None:
+    def _release(self, place: OffsetKey, producer_id: int) -> None:
         holders = self._by_place[place]
         del holders[producer_id]
         if not holders:

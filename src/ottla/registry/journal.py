@@ -105,7 +105,7 @@ class JournalRegistry:
             self._finish(written, failure)
         elif written.failure is not None:
             raise written.failure
-        yield from self._tree.let_go(written.undo)
+        yield from self._tree.free_removed(written.undo)
 
     def close(self) -> None:
         """End the session. No method may be called afterwards."""
@@ -233,7 +233,7 @@ class _Pair:
         try:
             self.first.write(self._end, line)
         except StorageFailed as failure:
-            self._take_back(len(line), failure)
+            self._undo_write(len(line), failure)
             raise
 
     def finish(self, line: bytes, number: int, failure: StorageFailed | None) -> None:
@@ -246,7 +246,7 @@ class _Pair:
                 raise failure
             self._copy.write(self._end, line)
         except StorageFailed as refused:
-            self._take_back(len(line), refused)
+            self._undo_write(len(line), refused)
             raise
         self._end += len(line)
         self._count.note(number)
@@ -262,7 +262,7 @@ class _Pair:
                 for file in self._behind():
                     file.sync()
         finally:
-            self._let_go()
+            self._close()
             self._count.close()
 
     def retire(self, line: bytes) -> None:
@@ -273,9 +273,9 @@ class _Pair:
                     file.write(self._end, line)
         except StorageFailed as failure:
             log.warning("an old journal of the registry could not be marked as such: %s", failure)
-        self._let_go()
+        self._close()
 
-    def _let_go(self) -> None:
+    def _close(self) -> None:
         self._is_closed = True
         self.first.close()
         self._copy.close()
@@ -313,7 +313,7 @@ class _Pair:
                 file.write(file.size, bytes(wanted - file.size))
         return min(self.first.size, self._copy.size)
 
-    def _take_back(self, size: int, failure: StorageFailed) -> None:
+    def _undo_write(self, size: int, failure: StorageFailed) -> None:
         try:
             for file in (self._copy, self.first):
                 file.write(self._end, bytes(size))

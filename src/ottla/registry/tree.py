@@ -136,7 +136,7 @@ class Tree:
         for step in reversed(undo):
             _link(step.way, step.name, step.before)
 
-    def let_go(self, done: Undo) -> Iterator[None]:
+    def free_removed(self, done: Undo) -> Iterator[None]:
         """Free the entries that a commit removed, after which `undo` is impossible. Yield after every `FREED_AT_ONCE` entries."""
         removed = [step.before for step in done if step.is_removal and step.before is not None]
         done.clear()

@@ -161,7 +161,7 @@ class ClusterHost(Host):
             if self.broker is not None and life == self.lives:
                 self.stop()
 
-        self._around(partial(self.broker.hand_over, lambda: self.world.after(0, stop)))
+        self._around(partial(self.broker.transfer_leadership, lambda: self.world.after(0, stop)))
 
     def _close_registry(self) -> None:
         self.session.close()

@@ -123,10 +123,10 @@ class SimEnsemble:
         """Begin a session."""
         self._begun += 1
         session = self.sessions[self._begun] = ServedSession(self._begun, 0)
-        self.hear(session)
+        self.extend_session(session)
         return session
 
-    def hear(self, session: ServedSession) -> None:
+    def extend_session(self, session: ServedSession) -> None:
         """Extend the lifetime of a session that has sent a message."""
         session.expires_ms = self.world.now_ms + self.timeout_ms
         self.world.after(self.timeout_ms, partial(self._look_at, session))
@@ -135,7 +135,7 @@ class SimEnsemble:
         """Restore the quorum. Every session's timeout starts anew, as after ZooKeeper's election of a leader."""
         self.is_down = False
         for session in self.sessions.values():
-            self.hear(session)
+            self.extend_session(session)
 
     def _look_at(self, session: ServedSession) -> None:
         if not self.is_down and session.number in self.sessions and self.world.now_ms >= session.expires_ms:
@@ -169,7 +169,7 @@ class SimEnsemble:
         missed, session.missed, session.seen = session.missed, deque(), None
         for each in missed:
             for watched in each.touched:
-                self._tell(session, watched)
+                self._notify(session, watched)
         self._forget_past()
 
     def _forget_past(self) -> None:
@@ -225,22 +225,22 @@ class SimEnsemble:
                 self._nodes[path] = node
         for session in lagging:
             session.missed.append(Missed(self.transactions, tuple(draft.touched)))
-        self._tell_all(draft.touched)
+        self._notify_all(draft.touched)
         for told in self.after_commit:
             told(draft.nodes)
 
-    def _tell_all(self, touched: Iterable[Watched]) -> None:
+    def _notify_all(self, touched: Iterable[Watched]) -> None:
         for watched in touched:
             for session in list(self.sessions.values()):
                 if session.seen is None:
-                    self._tell(session, watched)
+                    self._notify(session, watched)
 
     def _remember(self, path: str) -> None:
         node = self._nodes.get(path)
         was = (None, []) if node is None else (node.entry(), sorted(node.children))
         self._past.setdefault(path, []).append(PastNode(self.transactions, *was))
 
-    def _tell(self, session: ServedSession, watched: Watched) -> None:
+    def _notify(self, session: ServedSession, watched: Watched) -> None:
         if watched in session.watches:
             session.watches.discard(watched)
             session.told(watched)

@@ -202,7 +202,7 @@ class Host:
     def _settle(self) -> None:
         if self.broker is None or self._syncing:
             return
-        self.broker.settle(self.clock.now())
+        self.broker.finish_bundle(self.clock.now())
         if self.world.chance(self.slow_syncs):
             self._syncing = True
             life = self.lives
@@ -223,9 +223,9 @@ class Host:
 
     def _sync(self) -> None:
         if self.broker is not None:
-            self.broker.settle(self.clock.now())
+            self.broker.finish_bundle(self.clock.now())
         while self.broker is not None and self.disk.run_syncs():
-            self.broker.settle(self.clock.now())
+            self.broker.finish_bundle(self.clock.now())
 
 
 def frame_of(answer: Answer) -> memoryview | None:

@@ -149,7 +149,7 @@ class SimSharedRegistry:
             self._process.post(partial(asked.done, _away()))
         wire.asked.clear()
         if wire.is_up and self._session is not None:
-            self._process.post(partial(self._tell, SessionEvent.AWAY))
+            self._process.post(partial(self._notify, SessionEvent.AWAY))
 
     def expire(self) -> None:
         """End the session on the servers, as if it had expired."""
@@ -200,7 +200,7 @@ class SimSharedRegistry:
         """Serve a request on the server, unless its connection or session has ended."""
         if self.ensemble.is_down or session.number not in self.ensemble.sessions or session.connection is not wire:
             return
-        self.ensemble.hear(session)
+        self.ensemble.extend_session(session)
         result: Any
         try:
             result = asked.work(session)
@@ -214,13 +214,13 @@ class SimSharedRegistry:
     def _answered(self, wire: _Wire, session: ServedSession, asked: _RegistryRequest, result: Any) -> None:
         if wire is not self._wire:
             return
-        self._hear(session, asked.sent_ms)
+        self._extend_session(session, asked.sent_ms)
         for watched, changed in asked.watches.items():  # set only now: an older watch may be called while the request is pending
             self._watches.setdefault(watched, {})[changed] = None
         asked.result = result
         wire.asked.popleft().done(None)
 
-    def _hear(self, session: ServedSession, sent_ms: int) -> None:
+    def _extend_session(self, session: ServedSession, sent_ms: int) -> None:
         """Extend the session's known lifetime after an answer to a request sent at `sent_ms`.
 
         The session was alive then. The new end allows for the greatest drift of both clocks.
@@ -249,8 +249,8 @@ class SimSharedRegistry:
 
     def _pinged(self, wire: _Wire, session: ServedSession, sent_ms: int) -> None:
         if not self.ensemble.is_down and session.number in self.ensemble.sessions:
-            self.ensemble.hear(session)
-            wire.back.send(lambda: self._process.post(partial(self._hear, session, sent_ms)))
+            self.ensemble.extend_session(session)
+            wire.back.send(lambda: self._process.post(partial(self._extend_session, session, sent_ms)))
 
     def _connect(self) -> None:
         self._heard_ms = self._process.world.now_ms
@@ -270,7 +270,7 @@ class SimSharedRegistry:
             self._attach(begun, wire)
             wire.back.send(lambda: self._process.post(partial(self._begun, wire, begun, sent_ms)))
         elif session.number in self.ensemble.sessions:
-            self.ensemble.hear(session)
+            self.ensemble.extend_session(session)
             self._attach(session, wire)
             wire.back.send(lambda: self._process.post(partial(self._is_back, wire, session, sent_ms)))
         else:
@@ -285,21 +285,21 @@ class SimSharedRegistry:
     def _begun(self, wire: _Wire, session: ServedSession, sent_ms: int) -> None:
         if wire is self._wire:
             self._session, wire.is_up = session, True
-            self._hear(session, sent_ms)
-            self._tell(SessionEvent.BEGUN)
+            self._extend_session(session, sent_ms)
+            self._notify(SessionEvent.BEGUN)
 
     def _is_back(self, wire: _Wire, session: ServedSession, sent_ms: int) -> None:
         if wire is self._wire:
             wire.is_up = True
-            self._hear(session, sent_ms)
-            self._tell(SessionEvent.BACK)
+            self._extend_session(session, sent_ms)
+            self._notify(SessionEvent.BACK)
             self._call_all_watches()
 
     def _ended(self, wire: _Wire) -> None:
         if wire is self._wire:
             self._wire = self._session = None
             self._lives_until_ms = 0
-            self._tell(SessionEvent.ENDED)
+            self._notify(SessionEvent.ENDED)
             self._call_all_watches()
             self._connect()
 
@@ -321,7 +321,7 @@ class SimSharedRegistry:
             for changed in called:
                 changed(path)
 
-    def _tell(self, event: SessionEvent) -> None:
+    def _notify(self, event: SessionEvent) -> None:
         if not self._is_closed:
             for told in self._told:
                 told(event)

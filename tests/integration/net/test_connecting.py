@@ -18,7 +18,7 @@ from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.settings.kinds import LARGEST_INT
 from ottla.broker.settings.setting_sources import DEFAULT_CONFIG, described_broker
 from ottla.net.server import server as server_module
-from ottla.net.server.connection import Connection
+from ottla.net.server.connection import ServerConnection
 from ottla.net.server.connection_limits import ConnectionLimits
 from ottla.net.startup.open_files import FEWEST, MOST_CONNECTIONS, shared
 from ottla.testing import BrokerProcess
@@ -185,7 +185,7 @@ def test_a_reader_that_takes_its_reply_slowly_is_not_idle() -> None:
             reader.send(request(FETCH, 4, 7, fetch_v4("t", 0, 0, max_bytes=8 << 20)))
             (size,) = struct.unpack(">i", reader.read(4))
             for connection in connections_of(broker):
-                assert isinstance(connection, Connection)
+                assert isinstance(connection, ServerConnection)
                 connection.active_ms -= 60_000
                 if not connection.unsent:
                     connection.moved_ms -= 60_000
@@ -261,12 +261,12 @@ def test_what_the_system_allows_is_described_as_the_default() -> None:
 
 
 def test_what_looks_at_connections_each_second_looks_only_at_those_that_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at: list[Connection] = []
-    monkeypatch.setattr(Connection, "look", looked_at.append)
+    looked_at: list[ServerConnection] = []
+    monkeypatch.setattr(ServerConnection, "look", looked_at.append)
     with ottla.Broker() as broker, closing(connect(broker.address, 20)) as many:
         assert all(is_open(one) for one in many)
         server = server_of(broker)
-        on_its_thread(broker, server._look)
+        on_its_thread(broker, server._check_periodically)
         assert looked_at == []
         assert len(server._connections) == 20
 
@@ -276,7 +276,7 @@ def test_many_idle_connections_are_closed_some_at_a_time(monkeypatch: pytest.Mon
     left: list[int] = []
     close_some = server_module.Server._close_some_idle
 
-    def counted(server: server_module.Server, some: list[Connection]) -> None:
+    def counted(server: server_module.Server, some: list[ServerConnection]) -> None:
         left.append(len(some))
         close_some(server, some)
 

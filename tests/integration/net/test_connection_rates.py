@@ -11,7 +11,7 @@ import ottla
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster.quotas import CONNECTION_CREATION_RATE, QuotaEntity
 from ottla.net.server.acceptor import Acceptor
-from ottla.net.server.connection import Connection
+from ottla.net.server.connection import ServerConnection
 from ottla.net.server.connection_limits import MOST_ADDRESSES, ConnectionLimits, ConnectionRates, ListenerLimits
 from ottla.wire.api.alter_client_quotas import AlterClientQuotasRequest
 from tests.support.fetching import talk
@@ -111,13 +111,13 @@ def test_many_addresses_do_not_fill_the_memory() -> None:
 
 def test_whoever_is_turned_away_hears_nothing_and_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     turned_away: list[str] = []
-    turn_away = Acceptor._turn_away
+    turn_away = Acceptor._close_refused
 
-    def counted(acceptor: Acceptor[Connection], peer: socket.socket, host: str) -> None:
+    def counted(acceptor: Acceptor[ServerConnection], peer: socket.socket, host: str) -> None:
         turned_away.append(host)
         turn_away(acceptor, peer, host)
 
-    monkeypatch.setattr(Acceptor, "_turn_away", counted)
+    monkeypatch.setattr(Acceptor, "_close_refused", counted)
     with ottla.Broker(quota_window_num=2) as broker:
         made = AlterClientQuotasRequest
         entry = made.EntryData(

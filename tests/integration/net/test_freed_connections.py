@@ -12,8 +12,8 @@ import pytest
 
 import ottla
 from ottla.net.client.link import Link
-from ottla.net.server.connection import Connection
-from ottla.net.server.garbage_collector import let_go
+from ottla.net.server.connection import ServerConnection
+from ottla.net.server.garbage_collector import release
 from tests.support.waiting import eventually
 
 
@@ -27,7 +27,7 @@ def uncollected() -> Iterator[None]:
 
 def kept() -> Counter[str]:
     """How many of what connections consist of there are."""
-    kinds = (Connection, Link, asyncio.Transport)
+    kinds = (ServerConnection, Link, asyncio.Transport)
     return Counter(type(each).__name__ for each in gc.get_objects() if isinstance(each, kinds))
 
 
@@ -62,5 +62,5 @@ def test_a_link_to_a_broker_keeps_nothing_when_it_is_over() -> None:
 
 def test_a_transport_that_holds_nothing_of_itself_is_let_go_as_it_is() -> None:
     transport = asyncio.BaseTransport({"peername": "somebody"})
-    let_go(transport)
+    release(transport)
     assert transport.get_extra_info("peername") == "somebody"

@@ -223,7 +223,7 @@ def test_a_broker_that_fails_while_it_hands_over_stops_all_the_same(tmp_path: Pa
 
     async def live() -> None:
         running = await start(str(tmp_path / "data"), [Listen("127.0.0.1", 0)], BrokerSettings.parse(given))
-        monkeypatch.setattr(running.broker, "hand_over", lambda over: None)
+        monkeypatch.setattr(running.broker, "transfer_leadership", lambda over: None)
         stop = asyncio.create_task(running.stop())
         await asyncio.sleep(0)
         running.server.door.fail(RuntimeError("planted"), "a test")

@@ -204,13 +204,13 @@ class FollowerLife:
         self._run()
 
     def _run(self) -> None:
-        self.broker.settle(self.clock.now())
+        self.broker.finish_bundle(self.clock.now())
         if self._syncs_are_slow:
             self.disk.run_syncs(self._is_slow)
-            self.broker.settle(self.clock.now())
+            self.broker.finish_bundle(self.clock.now())
             return
         while self.disk.run_syncs():
-            self.broker.settle(self.clock.now())
+            self.broker.finish_bundle(self.clock.now())
 
     def _is_slow(self, files: Sequence[Syncable]) -> bool:
         """Whether a sync takes longer still: large ones do, as of what compaction wrote."""

@@ -47,7 +47,7 @@ class World:
     def turn(self) -> None:
         now = self.clock.advance(1)
         self.scheduler.run_due(now)
-        self.purgatory.settle(now)
+        self.purgatory.evaluate_woken(now)
 
 
 def test_a_short_computation_is_done_at_once() -> None:

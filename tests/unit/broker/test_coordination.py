@@ -152,7 +152,7 @@ def receive(machine: Machine, key: int, version: int, body: Any) -> Any:
 def test_a_commit_is_answered_once_it_is_on_the_disk(machine: Machine) -> None:
     pending = receive(machine, COMMIT, 8, commit_request("g", 5))
     assert isinstance(pending, DelayedReply)
-    machine.broker.settle(machine.clock.now())
+    machine.broker.finish_bundle(machine.clock.now())
     assert not pending.done
     machine.settle()
     assert pending.done
@@ -162,7 +162,7 @@ def test_nobody_reads_an_offset_that_could_still_be_lost(machine: Machine) -> No
     receive(machine, COMMIT, 8, commit_request("g", 5))
     pending = receive(machine, FETCH, 7, OffsetFetchRequest(group_id="g", topics=None))
     assert isinstance(pending, DelayedReply)
-    machine.broker.settle(machine.clock.now())
+    machine.broker.finish_bundle(machine.clock.now())
     assert not pending.done
     machine.settle()
     assert machine.finish(FETCH, 7, pending).topics[0].partitions[0].committed_offset == 5

@@ -217,7 +217,7 @@ def test_a_retry_that_the_disk_fails_closes_its_connection() -> None:
 
     purgatory.watch(DelayedOperation(("k",), None, retry), replies.append)
     purgatory.wake("k")
-    purgatory.settle(Now(0, 0))
+    purgatory.evaluate_woken(Now(0, 0))
     (closed,) = replies
     assert isinstance(closed, Close)
     assert "no room" in closed.reason
@@ -234,7 +234,7 @@ def test_a_retry_that_has_changed_something_is_never_taken_for_a_refusal() -> No
     purgatory.watch(DelayedOperation(("k",), None, retry), lambda ready: None)
     purgatory.wake("k")
     with pytest.raises(IndexError):
-        purgatory.settle(Now(0, 0))
+        purgatory.evaluate_woken(Now(0, 0))
 
 
 def steps_of(changes: Changes, *, changing: bool, error: Exception) -> Pauses[str]:

@@ -349,11 +349,11 @@ def test_very_many_replies_that_wait_on_one_key_are_retried_in_their_order_a_sli
     for number in range(100):
         purgatory.watch(DelayedOperation(("key",), None, partial(retry, number)), lambda reply: None)
     purgatory.wake("key")
-    purgatory.settle(clock.now())
+    purgatory.evaluate_woken(clock.now())
     assert 0 < len(told) < 100
     while len(told) < 100:
         before = len(told)
-        purgatory.settle(clock.now())
+        purgatory.evaluate_woken(clock.now())
         assert len(told) > before
     assert told == list(range(100))
 

@@ -33,7 +33,7 @@ def test_a_wake_is_noted_and_the_retry_happens_when_the_bundle_is_settled() -> N
     ready.append(True)
     purgatory.wake("k")
     assert replies == []
-    purgatory.settle(at(0))
+    purgatory.evaluate_woken(at(0))
     assert replies == [READY]
     assert len(purgatory) == 0
 
@@ -44,11 +44,11 @@ def test_a_reply_that_is_not_ready_yet_later_on() -> None:
     ready: list[bool] = []
     purgatory.watch(waiting_for(("k", "l"), ready), replies.append)
     purgatory.wake("k")
-    purgatory.settle(at(0))
+    purgatory.evaluate_woken(at(0))
     assert replies == []
     ready.append(True)
     purgatory.wake("l")
-    purgatory.settle(at(0))
+    purgatory.evaluate_woken(at(0))
     assert replies == [READY]
 
 
@@ -58,8 +58,8 @@ def test_a_reply_is_delivered_once_though_several_of_its_keys_are_woken() -> Non
     purgatory.watch(waiting_for(("k", "l"), [True]), replies.append)
     purgatory.wake("k")
     purgatory.wake("l")
-    purgatory.settle(at(0))
-    purgatory.settle(at(0))
+    purgatory.evaluate_woken(at(0))
+    purgatory.evaluate_woken(at(0))
     assert replies == [READY]
 
 
@@ -71,7 +71,7 @@ def test_when_its_time_is_over_a_reply_leaves_as_it_is() -> None:
     scheduler.run_due(at(5))
     assert replies == [EXPIRED]
     purgatory.wake("k")
-    purgatory.settle(at(6))
+    purgatory.evaluate_woken(at(6))
     assert replies == [EXPIRED]
 
 
@@ -85,7 +85,7 @@ def test_what_is_answered_when_the_time_is_over_may_take_slices() -> None:
     assert replies == []
     ready.append(True)
     purgatory.wake("slices")
-    purgatory.settle(at(6))
+    purgatory.evaluate_woken(at(6))
     assert replies == [READY]
 
 
@@ -105,7 +105,7 @@ def test_a_dropped_reply_is_never_delivered_and_leaves_no_timer() -> None:
     wait = purgatory.watch(waiting_for(("k",), [True], until_ms=5), replies.append)
     purgatory.forget(wait)
     purgatory.wake("k")
-    purgatory.settle(at(0))
+    purgatory.evaluate_woken(at(0))
     scheduler.run_due(at(9))
     assert replies == []
     assert scheduler.next_ms() is None
@@ -141,7 +141,7 @@ def test_a_promise_that_follows_a_waiting_is_delivered_in_its_place() -> None:
     second.expect()
     first = purgatory.watch(DelayedOperation(("k",), None, lambda now, expired: second.reply()), replies.append)
     purgatory.wake("k")
-    purgatory.settle(at(0))
+    purgatory.evaluate_woken(at(0))
     assert not first.done
     second.happened()
     assert first.done

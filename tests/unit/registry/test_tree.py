@@ -43,7 +43,7 @@ def test_a_fork_holds_what_it_held_and_a_commit_that_is_taken_back_leaves_no_tra
             tree.undo(undo)
             assert held(tree) == before
         else:
-            list(tree.let_go(undo))
+            list(tree.free_removed(undo))
         assert len(tree) == len(held(tree))
     assert all(held(fork) == then and len(fork) == len(then) for fork, then in forks)
 
@@ -68,14 +68,14 @@ def test_removing_ten_thousand_entries_is_one_step_and_they_are_freed_some_at_a_
     undo = tree.commit([Change("/t", None)])
     assert len(undo) == 1
     assert len(tree) == 0
-    assert sum(1 for _ in tree.let_go(undo)) == (2 * MANY + 2) // FREED_AT_ONCE
+    assert sum(1 for _ in tree.free_removed(undo)) == (2 * MANY + 2) // FREED_AT_ONCE
 
 
 def test_what_a_fork_still_holds_is_not_freed() -> None:
     tree = large()
     fork = tree.fork()
     tree.commit([Change("/t/partitions/1/state", b"new")])
-    list(tree.let_go(tree.commit([Change("/t", None)])))
+    list(tree.free_removed(tree.commit([Change("/t", None)])))
     assert len(held(fork)) == 2 * MANY + 2
     with pytest.raises(NoEntry):
         tree.commit([Change("/t", None)])

@@ -22,7 +22,7 @@ NOT_RETURNED: Final = "a reply is completed after its handler has returned it"
 
 
 SETTLED_MS: Final = 2
-"""Upper limit of the duration of one `settle`, in ms."""
+"""Upper limit of the duration of one `evaluate_woken`, in ms."""
 
 RETRIED_AT_ONCE: Final = 16
 """Operations re-evaluated between two reads of the clock."""
@@ -136,7 +136,7 @@ Result: TypeAlias = "Begun | GeneratorType[Pause, StorageFailed | None, Reply]"
 class Purgatory:
     """All delayed operations of a broker, by the keys that they watch, each with the delayed reply that it completes.
 
-    `wake` only records a key. Operations are evaluated in `settle`, outside of any handler, so that many changes cost one
+    `wake` only records a key. Operations are evaluated in `evaluate_woken`, outside of any handler, so that many changes cost one
     evaluation.
     """
 
@@ -224,7 +224,7 @@ class Purgatory:
         if key in self._by_key:
             self._woken[key] = None
 
-    def settle(self, now: Now) -> None:
+    def evaluate_woken(self, now: Now) -> None:
         """Evaluate the operations that watch a woken key. Operations left after `SETTLED_MS` follow, in order, in the next call."""
         if not self._woken and not self._due:
             return
@@ -299,7 +299,7 @@ def _closed(failure: Exception) -> Close:
 
 
 def _go_on(now: Now) -> None:
-    """Do nothing: the deadline only makes the network call `settle`."""
+    """Do nothing: the deadline only makes the network call `evaluate_woken`."""
 
 
 def _awaited(delayed: DelayedReply | None, found: list[Ready]) -> Steps[Ready]:

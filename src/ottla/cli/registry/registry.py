@@ -79,11 +79,11 @@ def run_restore(options: argparse.Namespace) -> int:
 
 def _on_disk(directory: str, work: Callable[[RealDisk, int], int]) -> int:
     from ottla.cli.command.exits import fail
-    from ottla.net.startup.data_directory import DataDirectoryError, hold
+    from ottla.net.startup.data_directory import DataDirectoryError, lock
     from ottla.ports import RegistryDamaged, StorageFailed
 
     try:
-        with hold(directory) as properties, _disk(directory) as disk:
+        with lock(directory) as properties, _disk(directory) as disk:
             return work(disk, int(properties.get("node.id") or properties["broker.id"]))
     except DataDirectoryError as error:
         return fail(str(error))

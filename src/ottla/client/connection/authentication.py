@@ -25,7 +25,7 @@ class SaslExchange:
     def handshake(self) -> SaslHandshakeRequest:
         return SaslHandshakeRequest(mechanism=self._name)
 
-    def heard_handshake(self, answer: SaslHandshakeResponse) -> None:
+    def receive_handshake(self, answer: SaslHandshakeResponse) -> None:
         """Check the answer to the handshake. Raises `AuthenticationFailed`, or another `KafkaError`."""
         if answer.error_code == UNSUPPORTED_SASL_MECHANISM:
             offered = ", ".join(answer.mechanisms) or "none"
@@ -51,7 +51,7 @@ class SaslExchange:
             raise AuthenticationFailed(f"Login at {self._where} failed: {error}", SASL_AUTHENTICATION_FAILED) from None
         return None if answer is None else SaslAuthenticateRequest(auth_bytes=answer)
 
-    def heard(self, answer: SaslAuthenticateResponse) -> bytes:
+    def receive_token(self, answer: SaslAuthenticateResponse) -> bytes:
         """Return the broker's token from `answer`, and store the session lifetime.
 
         Raises `AuthenticationFailed` if the broker refused the login, or another `KafkaError`.

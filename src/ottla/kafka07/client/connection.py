@@ -45,7 +45,7 @@ class Expected:
     asked: Translation | None
     heard: list[Any] = field(default_factory=list)
 
-    def hear(self, frame: Buffer) -> Answer | None:
+    def receive(self, frame: Buffer) -> Answer | None:
         """Process a frame; return the translated answer after the last one, else None. Raises `Malformed`."""
         if self.asked is None:
             return Answer(self.about.token, frame)
@@ -108,14 +108,14 @@ class Connection07(ClientConnection):
         self._expected.append(Expected(InFlight(0, PASSED_ON, 0, token), None))
 
     def filled(self, count: int) -> list[Answer]:
-        answers = (self._hear(frame) for frame in self._reader.filled(count))
+        answers = (self._receive(frame) for frame in self._reader.filled(count))
         return [answer for answer in answers if answer is not None]
 
-    def _hear(self, frame: Buffer) -> Answer | None:
+    def _receive(self, frame: Buffer) -> Answer | None:
         if not self._expected:
             raise ConnectionFailed("The broker sent a response without a request, so the connection is unusable.")
         try:
-            answer = self._expected[0].hear(frame)
+            answer = self._expected[0].receive(frame)
         except Malformed as error:
             raise ConnectionFailed(
                 f"The broker's response cannot be decoded ({error}): it does not seem to be Kafka 0.7, so leave out api_version."

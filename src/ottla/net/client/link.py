@@ -17,7 +17,7 @@ from ottla.client.settings.security import SecureSettings
 from ottla.net.client.bulk import BulkReceiver
 from ottla.net.client.failures import PERHAPS_SASL, ended_early, no_connection, not_secured, perhaps_old
 from ottla.net.client.session import Session
-from ottla.net.server.garbage_collector import let_go
+from ottla.net.server.garbage_collector import release
 from ottla.net.server.outbox import Outbox
 from ottla.ports import Buffer, Part
 from ottla.wire.apis import API
@@ -309,7 +309,7 @@ class Link(asyncio.BufferedProtocol):
         else:
             self._fail(exc)
         if self._transport is not None:
-            let_go(self._transport)
+            release(self._transport)
 
     def _fail(self, error: BaseException) -> None:
         if self.closed:

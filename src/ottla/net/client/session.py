@@ -57,10 +57,10 @@ class Session:
     async def begin(self) -> None:
         """Log in. Raises `AuthenticationFailed`, `ConnectionFailed`, `NotSupported`."""
         exchange = await asyncio.to_thread(self._security.exchange, self._host, self._where)
-        exchange.heard_handshake(await self._ask(exchange.handshake()))
+        exchange.receive_handshake(await self._ask(exchange.handshake()))
         request = await asyncio.to_thread(exchange.request)
         while request is not None:
-            token = exchange.heard(await self._ask(request))
+            token = exchange.receive_token(await self._ask(request))
             request = await asyncio.to_thread(exchange.request, token)
         if exchange.session_lifetime_ms:
             after_s = exchange.session_lifetime_ms / 1000 * (EARLY + SPREAD * random.random())

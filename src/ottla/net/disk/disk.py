@@ -387,7 +387,7 @@ class RealDisk:
         """Remove a file. If the file is large, the janitor frees its space in the background, once no reader has the file open."""
         file = self._leaving(path)
         self._remove(path, is_read=file is not None and file.is_open)
-        self._let_go([self._by_path.pop(path, None)])
+        self._mark_removed([self._by_path.pop(path, None)])
 
     def _remove(self, path: str, *, is_read: bool) -> None:
         full, fd = self._full(path), -1
@@ -408,16 +408,16 @@ class RealDisk:
             self._remove(path, is_read=True)
         else:
             self._janitor.remove(self._full(path))
-        self._let_go([self._by_path.pop(path, None)])
+        self._mark_removed([self._by_path.pop(path, None)])
 
     def remove_tree(self, path: str) -> None:
-        self._let_go(self._forget(path))
+        self._mark_removed(self._forget(path))
         self._directories.removed(path)
         with named(path), contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._full(path))
 
     def remove_tree_soon(self, path: str) -> None:
-        held = self._let_go(self._forget(path))
+        held = self._mark_removed(self._forget(path))
         self._directories.removed(path)
         if os.path.exists(self._full(path)):
             self._janitor.remove_tree(self._full(path), held)
@@ -544,7 +544,7 @@ class RealDisk:
         return [file for name in names if (file := self._by_path.pop(name, None)) is not None]  # None if it was collected
 
     @staticmethod
-    def _let_go(files: Iterable[RealFile | None]) -> frozenset[str]:
+    def _mark_removed(files: Iterable[RealFile | None]) -> frozenset[str]:
         """Record that the names of these files were removed. Return the names of the files that are still open."""
         return frozenset(file.path.rpartition("/")[2] for file in files if file is not None and file.is_removed())
 
@@ -560,7 +560,7 @@ class RealDisk:
         self._leaving(to)
         with named(path):
             self.system.replace(self._full(path), self._full(to))
-        self._let_go([self._by_path.pop(to, None)])
+        self._mark_removed([self._by_path.pop(to, None)])
 
 
 def _own(file: Syncable) -> RealFile | RealDirectory:

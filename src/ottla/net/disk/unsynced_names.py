@@ -55,7 +55,7 @@ class RealDirectory(Pinned):
         self._pins -= 1
         if not self._pins:
             held, self._held = self._held, []
-            self._directories.let_go(held)
+            self._directories.release(held)
 
     def sync_for(self, asked: int) -> None:
         """Sync the names that existed at pin number `asked`, unless a sync has covered them."""
@@ -134,10 +134,10 @@ class Directories:
                     return held
                 path = above
         except OSError as failure:
-            self.let_go(held)
+            self.release(held)
             raise failed(path, failure) from failure
 
-    def let_go(self, held: Iterable[tuple[str, int]]) -> None:
+    def release(self, held: Iterable[tuple[str, int]]) -> None:
         for _, fd in held:
             self._system.close(fd)
 

@@ -29,7 +29,7 @@ from ottla.cluster.registry_copy import (
 from ottla.net.disk.disk import RealDisk
 from ottla.net.sqlite.tables import FILE
 from ottla.net.startup.cluster_start import open_shared
-from ottla.net.startup.data_directory import give_back, has_registry, hold, node_id_in
+from ottla.net.startup.data_directory import give_back, has_registry, lock, node_id_in
 from ottla.net.startup.loop_calls import Posts
 from ottla.net.startup.old_registry import open_registry
 from ottla.net.startup.registry_steps import completed
@@ -78,7 +78,7 @@ def copy(source: str, target: str, given: Mapping[str, str]) -> int:
 
 def _of_one(directory: str) -> Iterator[Carried]:
     """Yield the entries of a lone broker's registry."""
-    with hold(directory) as known, _disk(directory) as disk:
+    with lock(directory) as known, _disk(directory) as disk:
         if known.get("version") == "0" or not has_registry(directory):
             raise NotCarried(
                 f"The data directory {directory} belongs to a broker of a cluster, whose registry is elsewhere: name the address "
@@ -167,7 +167,7 @@ async def opened(address: str, given: Mapping[str, str]) -> AsyncIterator[Shared
 
 def _give(carried: list[Carried], source: str, directory: str) -> None:
     """Convert the data directory of a cluster's broker into that of a lone broker with the entries `carried`."""
-    with hold(directory) as known, _disk(directory) as disk:
+    with lock(directory) as known, _disk(directory) as disk:
         finish(disk)
         if known.get("version", "0") != "0":
             raise NotCarried(

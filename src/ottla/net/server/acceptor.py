@@ -91,7 +91,7 @@ class Acceptor(Generic[P]):
         for task in tuple(self._entering):
             task.cancel()
         for peer in tuple(self._held):
-            self._let_go(peer)
+            self._close(peer)
 
     def _listen(self) -> None:
         self._retry = None
@@ -101,7 +101,7 @@ class Acceptor(Generic[P]):
         for _ in range(AT_ONCE):
             wait_ms = self._limits.wait_ms()
             if wait_ms:
-                self._rest(wait_ms / 1000)
+                self._pause(wait_ms / 1000)
                 return
             try:
                 peer, address = self._listener.accept()
@@ -112,7 +112,7 @@ class Acceptor(Generic[P]):
                 return
             peer.setblocking(False)
             if not self._limits.enter(address[0]):
-                self._turn_away(peer, address[0])
+                self._close_refused(peer, address[0])
             elif self._secure is not None:
                 self._secure(peer, address[0], partial(self._protocol, address[0]))
             else:
@@ -120,16 +120,16 @@ class Acceptor(Generic[P]):
                 self._entering[task] = peer
                 task.add_done_callback(self._entered)
 
-    def _turn_away(self, peer: socket.socket, host: str) -> None:
+    def _close_refused(self, peer: socket.socket, host: str) -> None:
         """Close a refused connection, at once or after `held_ms`."""
         held_ms = self._limits.held_ms(host)
         if not held_ms or len(self._held) >= MOST_HELD:
             peer.close()
         else:
             self._held.add(peer)
-            self._loop.call_later(held_ms / 1000, self._let_go, peer)
+            self._loop.call_later(held_ms / 1000, self._close, peer)
 
-    def _let_go(self, peer: socket.socket) -> None:
+    def _close(self, peer: socket.socket) -> None:
         self._held.discard(peer)
         peer.close()
 
@@ -146,7 +146,7 @@ class Acceptor(Generic[P]):
         if task.cancelled():
             peer.close()
 
-    def _rest(self, for_s: float) -> None:
+    def _pause(self, for_s: float) -> None:
         """Accept no connection for `for_s` seconds."""
         self._loop.remove_reader(self._listener)
         self._retry = self._loop.call_later(for_s, self._listen)
@@ -164,7 +164,7 @@ class Acceptor(Generic[P]):
                 self._listener.accept()[0].close()
             self._spare = _open_spare()
         else:
-            self._rest(RETRY_S)
+            self._pause(RETRY_S)
             self._spare = _open_spare() if self._spare is None else self._spare
 
 

@@ -23,7 +23,7 @@ from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Answer, Close, Peer, Throttled
 from ottla.net.server.buffer_pool import FramePool, Tally
 from ottla.net.server.exception_boundary import Door
-from ottla.net.server.garbage_collector import let_go
+from ottla.net.server.garbage_collector import release
 from ottla.net.server.listeners import Listen
 from ottla.net.server.outbox import SENT_BYTES, Outbox
 from ottla.net.server.turns import Turns
@@ -79,29 +79,29 @@ class Owner(Protocol):
     backlogs: Tally
     unsent: Tally
 
-    unheard: set[Connection]
+    unheard: set[ServerConnection]
     """The connections from which the server does not read at present."""
 
-    def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
+    def admit(self, connection: ServerConnection, transport: asyncio.Transport) -> Peer:
         """Register a new connection, and return its peer."""
 
-    def dismiss(self, connection: Connection, owed: Iterable[DelayedReply]) -> None:
+    def dismiss(self, connection: ServerConnection, owed: Iterable[DelayedReply]) -> None:
         """Remove a closed connection, and cancel its pending replies `owed`."""
 
-    def close_soon(self, connection: Connection) -> None:
+    def close_soon(self, connection: ServerConnection) -> None:
         """Schedule the close of a connection whose peer has left. Only a limited number is closed in one iteration of the loop."""
 
-    def settle_soon(self) -> None:
+    def finish_bundle_soon(self) -> None:
         """Schedule the end of the current batch of requests, after all connections with input were read."""
 
     def later(self, ms: int, call: Callable[[], None]) -> asyncio.TimerHandle:
         """Call a function after `ms` milliseconds."""
 
-    def resume_soon(self, connection: Connection) -> None:
+    def resume_soon(self, connection: ServerConnection) -> None:
         """Call `connection.resume()` after the current batch of requests has ended."""
 
 
-class Connection(asyncio.BufferedProtocol):
+class ServerConnection(asyncio.BufferedProtocol):
     """A connection that receives frames and sends replies. While an earlier reply is blocking, no request begins."""
 
     def __init__(self, owner: Owner, door: Door, clock: Clock, where: Listen, host: str) -> None:
@@ -158,7 +158,7 @@ class Connection(asyncio.BufferedProtocol):
         self._backlogs.bytes -= sum(self._copied.values())
         self._copied.clear()
         self._owner.dismiss(self, owed)
-        let_go(self._transport)
+        release(self._transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._frame is not None:
@@ -186,7 +186,7 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._backlog += self._scratch[:nbytes]
                 self._mind_reading()
-            self._owner.settle_soon()
+            self._owner.finish_bundle_soon()
 
     def eof_received(self) -> bool:
         """Serve complete requests, as in Kafka, although the peer sends no more data. It can still read."""
@@ -436,10 +436,10 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self._flush():
             self._turns.wait(self)
-            self._owner.settle_soon()
+            self._owner.finish_bundle_soon()
         if self._backlog or self._frame is not None:
             self._work(self._clock.now())
-            self._owner.settle_soon()
+            self._owner.finish_bundle_soon()
         if self._heard_all:
             self.close_if_done()
 
@@ -450,7 +450,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._blocked:
             self._work_off(self._clock.now())
             self._mind_reading()
-            self._owner.settle_soon()
+            self._owner.finish_bundle_soon()
         if self._flush() or self._may_go_on:
             self.waits = True
         if self._heard_all:

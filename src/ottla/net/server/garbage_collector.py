@@ -36,7 +36,7 @@ URGENT_BLOCKS = 2_000_000
 """The number of memory blocks allocated since the last full collection that justifies a collection even under load."""
 
 
-def let_go(transport: asyncio.BaseTransport) -> None:
+def release(transport: asyncio.BaseTransport) -> None:
     """Break the reference cycle of a closed connection, so that its memory is freed at once.
 
     asyncio transports refer to themselves by a bound method. The collector never frees a transport that it has frozen.

@@ -61,7 +61,7 @@ class Listen:
         return self.security or SecurityProtocol.PLAINTEXT
 
     @property
-    def told(self) -> str:
+    def advertised_host(self) -> str:
         """Return the host name that clients see and a certificate can name; "" if the host is an IP address."""
         try:
             ip_address(self.host.partition("%")[0])

@@ -21,7 +21,7 @@ from ottla.broker.serving.request import Peer
 from ottla.net.security.tls import ListenerTls, principal_of
 from ottla.net.server.acceptor import Acceptor, Secure, listening
 from ottla.net.server.buffer_pool import FramePool, Tally
-from ottla.net.server.connection import Connection
+from ottla.net.server.connection import ServerConnection
 from ottla.net.server.connection_limits import ConnectionLimits
 from ottla.net.server.exception_boundary import Door
 from ottla.net.server.handshakes import Handshakes
@@ -85,9 +85,9 @@ class Server:
         self.unsent = Tally(UNSENT_BYTES)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._loop = loop
-        self.unheard: set[Connection] = set()
-        self._connections: set[Connection] = set()
-        self._acceptors: list[Acceptor[Connection]] = []
+        self.unheard: set[ServerConnection] = set()
+        self._connections: set[ServerConnection] = set()
+        self._acceptors: list[Acceptor[ServerConnection]] = []
         self._tls: list[ListenerTls] = []
         self._handshakes = Handshakes(loop)
         self._limits = ConnectionLimits(
@@ -100,8 +100,8 @@ class Server:
         self._settling = False
         self._is_closed = False
         self._room_made_ms = 0
-        self._released: list[Connection] = []
-        self._left: deque[Connection] = deque()
+        self._released: list[ServerConnection] = []
+        self._left: deque[ServerConnection] = deque()
         self._sweep: asyncio.TimerHandle | None = None
         self._next_look: asyncio.TimerHandle | None = None
         broker.quotas.told.append(self._measure)
@@ -115,7 +115,7 @@ class Server:
         # Only after the start: a broker that fails to start leaves nothing on its loop, which may belong to a user.
         self._loop.set_exception_handler(self._unhandled)
         self._sweep = self._loop.call_later(SWEEP_S, self._close_idle)
-        self._next_look = self._loop.call_later(LOOK_S, self._look)
+        self._next_look = self._loop.call_later(LOOK_S, self._check_periodically)
         self._arm(self.broker.clock.now())
 
     async def listen(self, where: Listen) -> tuple[str, int]:
@@ -135,19 +135,19 @@ class Server:
                     raise
             else:
                 break
-        connection = partial(Connection, self, self.door, self.broker.clock, where)
+        connection = partial(ServerConnection, self, self.door, self.broker.clock, where)
         limits = self._limits.of(where.name)
         acceptors = [Acceptor(self._loop, listener, connection, limits, secure) for listener in listeners]
         self._acceptors += acceptors
         return acceptors[0].address
 
-    def _securely(self, where: Listen) -> Secure[Connection]:
+    def _securely(self, where: Listen) -> Secure[ServerConnection]:
         tls = ListenerTls(where.name, self.broker.settings_in_force)
         mapping = rules(self.broker.settings.of_listener(where.name).ssl_principal_mapping_rules)
         who = ANONYMOUS if where.spoken.has_sasl else None  # without SASL, the certificate determines the user
         self._tls.append(tls)
 
-        def begin(peer: socket.socket, host: str, protocol: Callable[[], Connection]) -> None:
+        def begin(peer: socket.socket, host: str, protocol: Callable[[], ServerConnection]) -> None:
             def secured(secure: ssl.SSLSocket) -> None:
                 TlsTransport(self._loop, secure, protocol(), who or principal_of(secure, mapping))
 
@@ -155,7 +155,7 @@ class Server:
 
         return begin
 
-    def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
+    def admit(self, connection: ServerConnection, transport: asyncio.Transport) -> Peer:
         """Register a new connection, and return its peer."""
         self._count += 1
         self._connections.add(connection)
@@ -164,24 +164,24 @@ class Server:
         local_host, local_port = (transport.get_extra_info("sockname") or NOWHERE)[:2]
         where = connection.where
         who = transport.get_extra_info("principal") or ANONYMOUS
-        local = where.told or local_host, local_port
+        local = where.advertised_host or local_host, local_port
         peer = Peer(self._count, host, port, *local, where.name, who, where.release, security_protocol=where.spoken)
         peer.authentication = self.broker.logins.begin(where.name)
         return peer
 
-    def dismiss(self, connection: Connection, owed: Iterable[DelayedReply]) -> None:
+    def dismiss(self, connection: ServerConnection, owed: Iterable[DelayedReply]) -> None:
         """Remove a closed connection, and cancel its pending replies `owed`."""
         for pending in owed:
             self.broker.forget(pending)
         self._connections.discard(connection)
         self.unheard.discard(connection)
         self._limits.leave(connection.host, connection.where.name)
-        self.settle_soon()  # other connections may have waited for its memory
+        self.finish_bundle_soon()  # other connections may have waited for its memory
 
-    def close_soon(self, connection: Connection) -> None:
+    def close_soon(self, connection: ServerConnection) -> None:
         """Schedule the close of a connection whose peer has left: at most `CLOSED_AT_ONCE` in one iteration of the loop."""
         self._left.append(connection)
-        self.settle_soon()
+        self.finish_bundle_soon()
 
     def later(self, ms: int, call: Callable[[], None]) -> asyncio.TimerHandle:
         """Call a function after `ms` milliseconds."""
@@ -192,42 +192,42 @@ class Server:
         self.turns.meter = self._count_time if self.broker.quotas.counts_time else None
 
     def _count_time(self, worker: TurnTaker, used_ns: int) -> None:
-        if isinstance(worker, Connection) and not worker.peer.is_broker:
+        if isinstance(worker, ServerConnection) and not worker.peer.is_broker:
             self.broker.quotas.use_time(Client(worker.peer.principal, worker.peer.client_id), used_ns)
 
-    def resume_soon(self, connection: Connection) -> None:
+    def resume_soon(self, connection: ServerConnection) -> None:
         """Resume a connection after the current batch of requests, because a reply that blocked it is ready."""
         self._released.append(connection)
-        self.settle_soon()
+        self.finish_bundle_soon()
 
-    def settle_soon(self) -> None:
+    def finish_bundle_soon(self) -> None:
         """Schedule the end of the current batch of requests, after all connections with input were read.
 
         The changes of the whole batch are then stored and synced together.
         """
         if not self._turn_is_due and not self._settling:
             self._turn_is_due = True
-            self._loop.call_soon(self._take_turn)
+            self._loop.call_soon(self._begin_turn)
 
-    def _take_turn(self) -> None:
+    def _begin_turn(self) -> None:
         """Begin an iteration of the loop: end the previous batch of requests, then run the queued connections."""
         self._turn_is_due = False
-        self._settle()
+        self._finish_bundle()
         if self.unsent.bytes > LARGEST_UNSENT_BYTES:
             self._relieve()
         if self._left:
             self._close_some()
         self.turns.used_ns = 0
         if self.turns.queue and not self._is_closed and self.door.failure is None and self.turns.take():
-            self.settle_soon()
+            self.finish_bundle_soon()
 
     def _close_some(self) -> None:
         for _ in range(min(len(self._left), CLOSED_AT_ONCE)):
             self._left.popleft().close_if_done()
         if self._left:
-            self.settle_soon()
+            self.finish_bundle_soon()
 
-    def _settle(self) -> None:
+    def _finish_bundle(self) -> None:
         """End a batch of requests: start syncs, evaluate and send woken replies, and arm the timer for the next deadline.
 
         Do nothing after the broker has ended or closed, when the disk can still report completions.
@@ -237,7 +237,7 @@ class Server:
         now = self.broker.clock.now()
         self._settling = True  # connections resumed during the call need no new batch
         try:
-            self.broker.settle(now)
+            self.broker.finish_bundle(now)
         finally:
             self._settling = False
         if self._released:
@@ -256,7 +256,7 @@ class Server:
         if self.door.failure is None:
             with self.door:
                 call()
-                self._settle()
+                self._finish_bundle()
 
     async def close(self) -> bool:
         """Stop listening, close every connection, then close the broker. Return whether its logs were closed cleanly.
@@ -276,7 +276,7 @@ class Server:
         """Sync the logs in parallel, for at most `WRITE_OUT_S` seconds, because closing them one by one takes far longer."""
         over = asyncio.Event()
         self.broker.scheduler.begin("write out", self.broker.partitions.write_out(), lambda _: over.set(), lambda _: over.set())
-        self._settle()
+        self._finish_bundle()
         for _ in range(WRITE_OUT_S):
             if over.is_set() or self.door.failure is not None:
                 return
@@ -324,7 +324,7 @@ class Server:
         self._sweep = self._loop.call_later(SWEEP_S, self._close_idle)
         self._close_some_idle(list(self._connections))
 
-    def _close_some_idle(self, left: list[Connection]) -> None:
+    def _close_some_idle(self, left: list[ServerConnection]) -> None:
         """Check some of these connections now, and the rest after a pause, because there can be ten thousand."""
         now_ms = self.broker.clock.now().mono_ms
         idle_since = now_ms - self.broker.settings.connections_max_idle_ms
@@ -358,9 +358,9 @@ class Server:
             connection.close()
         return bool(idle)
 
-    def _look(self) -> None:
+    def _check_periodically(self) -> None:
         """Check every second for lost connections, late handshakes, changed certificates and stalled requests."""
-        self._next_look = self._loop.call_later(LOOK_S, self._look)
+        self._next_look = self._loop.call_later(LOOK_S, self._check_periodically)
         with self.door:
             for connection in tuple(self.unheard):  # reading from a connection reveals a cut, too
                 connection.look()

@@ -58,7 +58,7 @@ class Member:
     def __init__(self, directory: Path) -> None:
         """Create this member's files, and remove the files of members whose processes have ended. Raises OSError."""
         self._folder = directory / MEMBERS
-        self._forget_the_dead()
+        self._remove_dead()
         self.name = secrets.token_hex(8)
         self._lock = os.open(self._path(self.name, LOCK), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
@@ -80,7 +80,7 @@ class Member:
         with suppress(BlockingIOError):  # the pipe is full, so a wake-up is pending
             os.write(self.bell, b"\0")
 
-    def hear(self) -> None:
+    def drain_wakeups(self) -> None:
         """Empty the pipe of wake-ups."""
         with suppress(BlockingIOError):
             os.read(self.bell, AT_ONCE)
@@ -105,7 +105,7 @@ class Member:
         finally:
             os.close(lock)
 
-    def _forget_the_dead(self) -> None:
+    def _remove_dead(self) -> None:
         """Remove the files of members whose processes have ended."""
         for name in {file.stem for file in self._folder.iterdir()}:
             if self.is_dead(name):

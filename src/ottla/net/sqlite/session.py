@@ -116,10 +116,10 @@ class HostSession:
         while not self._is_closing:
             wait_ms = min(self._next_look_ms, self._next_beat_ms) - _mono_ms()
             dead = [key.fd for key, _ in self._selector.select(max(wait_ms, 0) / 1000) if key.fd != self._member.bell]
-            self._member.hear()
+            self._member.drain_wakeups()
             while self._jobs:
                 self._do(self._jobs.popleft())
-            self._attempt(self._tell_changes)
+            self._attempt(self._notify_changes)
             now_ms = _mono_ms()
             if dead or now_ms >= min(self._next_look_ms, self._next_beat_ms):
                 self._forget(dead)
@@ -150,8 +150,8 @@ class HostSession:
         self._looked_ms = now_ms
         self._next_look_ms = now_ms + min(LOOK_MS, self.timeout_ms // HEARTBEATS)
         if not self._is_reached:
-            self._attempt(self._see_to_writer)
-        self._attempt(partial(self._see_to_sessions, now_ms))
+            self._attempt(self._check_writer)
+        self._attempt(partial(self._expire_sessions, now_ms))
 
     def _attempt(self, work: Callable[[], None]) -> None:
         """Do session work. Announce `AWAY` if the registry has become unavailable."""
@@ -162,9 +162,9 @@ class HostSession:
             if self._is_reached:
                 self._is_reached = False
                 log.warning("the registry is not available: %s", failure)
-                self._tell(SessionEvent.AWAY)
+                self._notify(SessionEvent.AWAY)
 
-    def _see_to_sessions(self, now_ms: int) -> None:
+    def _expire_sessions(self, now_ms: int) -> None:
         if self.number == NONE:
             until_ms = now_ms + self.timeout_ms
             self.number = self._store.begin_session(self._member.name, os.getpid(), until_ms)
@@ -178,10 +178,10 @@ class HostSession:
         others = [row for row in self._store.sessions() if row.number != self.number]
         if any(self._is_over(row) for row in others) and self._store.end_sessions(self._is_over):
             self.ring()
-            self._tell_changes()
+            self._notify_changes()
         self._follow(others)
 
-    def _see_to_writer(self) -> None:
+    def _check_writer(self) -> None:
         """End a suspended process that blocks all writes, because the other sessions would otherwise expire too."""
         self._stuck.look({row.pid for row in self._store.sessions()})
 
@@ -192,7 +192,7 @@ class HostSession:
         if event is not None:
             self._stuck.forget()
             self._awake_since_ms = _mono_ms()  # other processes could not extend their sessions either, and are about to
-            self._tell(event)
+            self._notify(event)
 
     def _lose(self) -> None:
         """Handle the end of the session by another process. The next session begins at once."""
@@ -201,7 +201,7 @@ class HostSession:
         self._is_reached = False
         self._next_look_ms = 0
         self._call(self.watches.all())
-        self._tell(SessionEvent.ENDED)
+        self._notify(SessionEvent.ENDED)
 
     def _is_over(self, row: SessionRow) -> bool:
         if row.number == self.number:
@@ -224,7 +224,7 @@ class HostSession:
             os.close(handle)
             self._processes = {pid: other for pid, other in self._processes.items() if other != handle}
 
-    def _tell_changes(self) -> None:
+    def _notify_changes(self) -> None:
         seen, changes = self._store.changes(self._seen)
         self._seen = seen
         self._call(self.watches.all() if changes is None else self.watches.touched(changes))
@@ -234,7 +234,7 @@ class HostSession:
         if called:
             self._post(partial(_each, called))
 
-    def _tell(self, event: SessionEvent) -> None:
+    def _notify(self, event: SessionEvent) -> None:
         self._post(lambda: _each([partial(told, event) for told in self.told]))
 
     def _end(self) -> None:

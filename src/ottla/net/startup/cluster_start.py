@@ -20,7 +20,7 @@ from ottla.net.disk.disk import RealDisk
 from ottla.net.links import BrokerLinks
 from ottla.net.server.listeners import Listen
 from ottla.net.sqlite.registry_factory import opened_on_host
-from ottla.net.startup.data_directory import DataDirectory, has_registry, known_of, new_id, node_id_in
+from ottla.net.startup.data_directory import DataDirectory, has_registry, new_id, node_id_in, read_properties
 from ottla.net.startup.loop_calls import Posts
 from ottla.net.startup.registry_steps import completed
 from ottla.ports import Entry, RegistryDamaged, SharedRegistry, StorageFailed
@@ -38,7 +38,7 @@ class ClusterPlace:
     def __init__(self, registry: SharedRegistry, directory: DataDirectory, settings: BrokerSettings, posts: Posts) -> None:
         self.registry = registry
         self.directory = directory
-        self.links = BrokerLinks(directory.node_id, settings, posts.tell)
+        self.links = BrokerLinks(directory.node_id, settings, posts.call_now)
         self.ports = ClusterPorts(registry, self.links)
 
 
@@ -49,7 +49,7 @@ async def found(data_dir: str, settings: BrokerSettings, posts: Posts) -> Cluste
     """
     registry = await open_shared(settings, posts)
     try:
-        known = known_of(data_dir)
+        known = read_properties(data_dir)
         cluster_id = await _cluster(registry, data_dir, known, settings)
         await completed(place.make_persistent(registry))
         node_id = settings.node_id if settings.node_id is not None else node_id_in(known)

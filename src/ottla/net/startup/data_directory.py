@@ -100,18 +100,18 @@ class DataDirectory:
         registry, and `meta.properties` has the form of Kafka's brokers over ZooKeeper. Raises `DataDirectoryError` if another
         broker holds the directory, or if the directory is not writable, of a newer format, or another node's.
         """
-        claim = _take(path)
+        claim = _lock(path)
         try:
             reserve = Reserve(path)
             reserve.make_room()
             properties = _identify(path, node_id, cluster_id, is_shared=is_shared)
-            clean = _take_marker(Path(path))
+            clean = _write_marker(Path(path))
             _keep_private(path)
         except OSError as error:
-            _let_go(claim)
+            _unlock(claim)
             raise _unusable(path, error) from error
         except BaseException:
-            _let_go(claim)
+            _unlock(claim)
             raise
         return cls(path, claim, reserve, properties, clean=clean)
 
@@ -137,7 +137,7 @@ class DataDirectory:
         """Release the directory without the marker, so that the next start scans the logs."""
         claim, self._claim = self._claim, None
         if claim is not None:
-            _let_go(claim)
+            _unlock(claim)
 
 
 def _keep_private(path: str) -> None:
@@ -164,7 +164,7 @@ def _ran_on(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def hold(path: str) -> Iterator[dict[str, str]]:
+def lock(path: str) -> Iterator[dict[str, str]]:
     """Lock an existing data directory without a change, within this context manager. Yield its `meta.properties`.
 
     Raises `DataDirectoryError`.
@@ -172,7 +172,7 @@ def hold(path: str) -> Iterator[dict[str, str]]:
     meta = Path(path, META)
     if not meta.exists():
         raise DataDirectoryError(f"{path} has no {META}, so it is no data directory: name one that a broker has used.")
-    claim = _take(path)
+    claim = _lock(path)
     try:
         data = meta.read_bytes()
         known = _parse(data.decode(errors="replace"))
@@ -184,7 +184,7 @@ def hold(path: str) -> Iterator[dict[str, str]]:
     except OSError as error:
         raise _unusable(path, error) from error
     finally:
-        _let_go(claim)
+        _unlock(claim)
 
 
 def new_id() -> str:
@@ -194,7 +194,7 @@ def new_id() -> str:
     return text
 
 
-def _take(path: str) -> HeldDirectory:
+def _lock(path: str) -> HeldDirectory:
     held = os.path.realpath(path)
     with _claiming:
         if held in _held:
@@ -223,8 +223,8 @@ def _locked(path: str) -> int:
     return lock
 
 
-def _let_go(claim: HeldDirectory) -> None:
-    os.close(claim.lock)  # closed first: the next `_take` in this process must not find the descriptor open
+def _unlock(claim: HeldDirectory) -> None:
+    os.close(claim.lock)  # closed first: the next `_lock` in this process must not find the descriptor open
     _held.discard(claim.held)
 
 
@@ -247,7 +247,7 @@ def _unusable(path: str, error: OSError) -> DataDirectoryError:
     return DataDirectoryError(f"The data directory {path} cannot be used ({reason}): let this user write there, or choose another.")
 
 
-def known_of(path: str) -> dict[str, str]:
+def read_properties(path: str) -> dict[str, str]:
     """Return the `meta.properties` of a directory without locking it, or an empty dict if there are none.
 
     Raises `DataDirectoryError`.
@@ -367,7 +367,7 @@ def _parse(text: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _take_marker(path: Path) -> bool:
+def _write_marker(path: Path) -> bool:
     marker = path / CLEAN_SHUTDOWN
     try:
         marker.unlink()

@@ -25,7 +25,7 @@ class Posts:
         """Pass all further calls to `completed`, the server's function for completions."""
         self._completed = completed
 
-    def tell(self, call: Call) -> None:
+    def call_now(self, call: Call) -> None:
         """Run a call at once, on the loop's thread."""
         self._completed(call)
 

@@ -72,7 +72,7 @@ class Running:
         self._registry07: Closable | None = None
         self._stopped = False
         self._looked_at_opens: int | None = None
-        self._keep_house()
+        self._check_periodically()
 
     @property
     def broker(self) -> BrokerMachine:
@@ -92,11 +92,11 @@ class Running:
         """Register the broker for Kafka 0.7 clients if a ZooKeeper is configured for them. Raises `SettingError`."""
         self._registry07 = first_clients.registered(self.server, self.addresses, posts)
 
-    def _keep_house(self) -> None:
+    def _check_periodically(self) -> None:
         """Refill the reserve after a full disk, and check whether all logs are verified, every `HOUSE_EVERY_S` seconds."""
         self._directory.reserve.take()
         self._note_boot()
-        self._keeping = asyncio.get_running_loop().call_later(HOUSE_EVERY_S, self._keep_house)
+        self._keeping = asyncio.get_running_loop().call_later(HOUSE_EVERY_S, self._check_periodically)
 
     def _note_boot(self) -> None:
         """Store the boot id once all logs are verified. In a cluster, logs are opened later than the start."""
@@ -116,7 +116,7 @@ class Running:
         if self._stopped:
             return
         self._stopped = True
-        await self._hand_over()
+        await self._transfer_leadership()
         if self._registry07 is not None:
             await asyncio.to_thread(self._registry07.close)
         self._keeping.cancel()
@@ -134,13 +134,13 @@ class Running:
         else:
             self._directory.release()
 
-    async def _hand_over(self) -> None:
+    async def _transfer_leadership(self) -> None:
         """Transfer the broker's leaderships to other brokers of its cluster while this broker still serves."""
         membership = self.broker.membership
         if membership is None or membership.broker_epoch == NO_EPOCH or self.server.door.failure is not None:
             return
         handed_over = asyncio.Event()
-        self.server.completed(partial(self.broker.hand_over, handed_over.set))
+        self.server.completed(partial(self.broker.transfer_leadership, handed_over.set))
         waits = [asyncio.ensure_future(event.wait()) for event in (handed_over, self.server.failed)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)  # a broker that a bug has ended never calls back
         for wait in waits:
@@ -168,7 +168,7 @@ async def start(
     posts = Posts(asyncio.get_running_loop())
     place = None if settings.registry_address is None else await cluster_start.found(data_dir, settings, posts)
     directory = DataDirectory.open(data_dir, node_id=settings.node_id) if place is None else place.directory
-    running = _revive(directory, settings, found, authorizer, posts, place)
+    running = _start_machine(directory, settings, found, authorizer, posts, place)
     try:
         if place is not None:
             await cluster_start.prepared(running.broker)
@@ -219,7 +219,7 @@ def secured(where: Listen, settings: BrokerSettings) -> Listen:
     return replace(where, security=wanted)
 
 
-def _revive(
+def _start_machine(
     directory: DataDirectory,
     settings: BrokerSettings,
     assignors: tuple[Assignor, ...],

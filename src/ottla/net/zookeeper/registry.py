@@ -101,7 +101,7 @@ class ZooKeeperRegistry:
     def _at_once(self, kind: Any, paths: Sequence[str]) -> Steps[Reads]:
         """Return the results for these paths, without watches. Each request reads many paths."""
         pieces = [paths[first : first + PATHS_AT_ONCE] for first in range(0, len(paths), PATHS_AT_ONCE)]
-        answers = yield from self._session.asked([partial(self._session.look_at_many, kind, some) for some in pieces])
+        answers = yield from self._session.request([partial(self._session.look_at_many, kind, some) for some in pieces])
         found: Reads = []
         for some, answer in zip(pieces, answers, strict=True):
             if isinstance(answer.error, UnimplementedError):  # after a reconnect, the request went to an older server
@@ -113,7 +113,7 @@ class ZooKeeperRegistry:
 
     def _one_by_one(self, kind: Any, read: Callable[[Any], Any], paths: Sequence[str], changed: Changed | None) -> Steps[Reads]:
         """Return the results of `read` for these paths, with watches if `changed` is given. Each request reads one path."""
-        answers = yield from self._session.asked([partial(self._session.look, kind, path, changed) for path in paths])
+        answers = yield from self._session.request([partial(self._session.look, kind, path, changed) for path in paths])
         values = [_there(path, answer.error or answer.value) for path, answer in zip(paths, answers, strict=True)]
         found: Reads = [None if value is None else read(value) for value in values]
         if changed is not None:
@@ -125,7 +125,7 @@ class ZooKeeperRegistry:
         return found
 
     def _are_there(self, paths: Sequence[str], changed: Changed | None = None) -> Steps[Flags]:
-        answers = yield from self._session.asked([partial(self._session.look, Exists, path, changed) for path in paths])
+        answers = yield from self._session.request([partial(self._session.look, Exists, path, changed) for path in paths])
         for path, answer in zip(paths, answers, strict=True):
             if answer.error is not None:
                 raise meaning(path, answer.error)
@@ -159,7 +159,7 @@ class ZooKeeperRegistry:
         rest = [one for one in wanted if one.kind != "delete" or one.path == one.of.path]
         if sum(operation.size for operation in rest) > MOST_BYTES:
             raise RegistryRefused(rest[0].path, "the change is larger than ZooKeeper's 1 MB: split it")
-        answers = yield from self._session.asked([partial(self._session.transact, [one]) for one in below])
+        answers = yield from self._session.request([partial(self._session.transact, [one]) for one in below])
         for one, answer in zip(below, answers, strict=True):
             error = answer.error or answer.value[0]
             if isinstance(error, Exception) and not isinstance(error, NoNodeError | NotEmptyError):
@@ -168,7 +168,7 @@ class ZooKeeperRegistry:
 
     def _committed(self, wanted: Sequence[Operated]) -> Steps[tuple[Operated, Exception] | None]:
         """Commit the operations as one transaction. Return the refused operation with its error, or None if all succeeded."""
-        (answer,) = yield from self._session.asked([partial(self._session.transact, wanted)])
+        (answer,) = yield from self._session.request([partial(self._session.transact, wanted)])
         if answer.error is not None:
             return wanted[0], answer.error
         for operation, result in zip(wanted, answer.value, strict=True):
@@ -180,7 +180,7 @@ class ZooKeeperRegistry:
         """Create the missing parents of the entries that the changes create, including the chroot."""
         root = self._session.root
         paths = [*above(root + "/"), *(root + path for path in parents(changes))]
-        answers = yield from self._session.asked([partial(self._session.make, path) for path in paths])
+        answers = yield from self._session.request([partial(self._session.make, path) for path in paths])
         for path, answer in zip(paths, answers, strict=True):
             error = answer.error or answer.value[0]
             if isinstance(error, Exception) and not isinstance(error, NodeExistsError):

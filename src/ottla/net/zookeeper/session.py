@@ -101,7 +101,7 @@ class ZooKeeperSession:
 
     def look(self, kind: Any, path: str, changed: Changed | None = None) -> ZooKeeperAnswer:
         """Read an entry by a request of kazoo's class `kind`: GetData, GetChildren or Exists. With `changed`, set a watch."""
-        watcher = None if changed is None else Watcher(path, changed, self._hand_over)
+        watcher = None if changed is None else Watcher(path, changed, self._post)
         return self.client.ask(kind(self._at(path), watcher))
 
     @property
@@ -117,7 +117,7 @@ class ZooKeeperSession:
         """Return the path of an entry on the server, which begins with the chroot."""
         return (self.root + path).rstrip("/") or "/"
 
-    def asked(self, asks: Sequence[Ask]) -> Steps[list[ZooKeeperAnswer]]:
+    def request(self, asks: Sequence[Ask]) -> Steps[list[ZooKeeperAnswer]]:
         """Send requests, and return their answers. Raises `RegistryAway` if any request was not answered."""
         if not asks:
             return []
@@ -162,22 +162,22 @@ class ZooKeeperSession:
         return [*CREATOR_ALL_ACL, *(() if path.startswith(SECRET) else READ_ACL_UNSAFE)]
 
     def _made(self) -> ZooKeeperClient:
-        client = ZooKeeperClient(self._access, self._hand_over)
+        client = ZooKeeperClient(self._access, self._enqueue)
 
         def listen(state: Any) -> None:
-            self._hand_over(partial(self._turned, client, state, client.client_state, client.agreed_timeout_ms))
+            self._enqueue(partial(self._turned, client, state, client.client_state, client.agreed_timeout_ms))
 
         client.add_listener(listen)
         return client
 
-    def _hand_over(self, heard: ZooKeeperAnswer | Callable[[], None]) -> None:
+    def _enqueue(self, heard: ZooKeeperAnswer | Callable[[], None]) -> None:
         """Queue a call for the broker's thread, where the calls run in order. This is called on kazoo's thread."""
         self._heard.append(heard)
         if not self._is_posted and not self._is_closed.is_set():
             self._is_posted = True
-            self._post(self._tell)
+            self._post(self._notify)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._is_posted = False  # reset before the queue is read, so that calls queued later are posted again
         while self._heard:
             heard = self._heard.popleft()
@@ -221,7 +221,7 @@ class ZooKeeperSession:
         """Send a heartbeat request periodically. Each answer proves that the session lives for at least another timeout."""
         if not self._is_closed.is_set():
             if self._will is not None:
-                self._will.keep()
+                self._will.restart()
             self.look(Exists, "").told = self._beaten
             self._next_beat = self._loop.call_later(self.timeout_ms / HEARTBEATS / 1000, self._beat)
 

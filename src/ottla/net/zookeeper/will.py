@@ -57,7 +57,7 @@ class LastWill:
         self._line = json.dumps(told).encode()
         self._have_executed()
 
-    def keep(self) -> None:
+    def restart(self) -> None:
         """Start the executor again if it has ended, for example after a shortage of memory."""
         executor = self._executor
         if self._line and executor is not None and executor.poll() is not None and time.monotonic() - self._begun_s > LEAST_S:
@@ -68,14 +68,14 @@ class LastWill:
         """Write the last line to the executor. Start the executor if it does not run."""
         try:
             if self._executor is None or self._executor.poll() is not None:
-                self._forget()
+                self._close()
                 self._begun_s = time.monotonic()
                 self._executor = subprocess.Popen(EXECUTOR, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
-            self._tell(self._executor, self._line)
+            self._send(self._executor, self._line)
         except OSError as failure:
             log.warning("this broker's session with ZooKeeper ends after its timeout only if the broker is killed: %s", failure)
 
-    def _forget(self) -> None:
+    def _close(self) -> None:
         """Close the pipe of an executor that has ended."""
         executor, self._executor = self._executor, None
         if executor is not None and executor.stdin is not None:
@@ -88,12 +88,12 @@ class LastWill:
         executor, self._executor = self._executor, None
         if executor is not None and executor.stdin is not None:
             with suppress(OSError):
-                self._tell(executor, b"")
+                self._send(executor, b"")
                 executor.stdin.close()
             with suppress(subprocess.TimeoutExpired):
                 executor.wait(LEAVE_S)
 
-    def _tell(self, executor: subprocess.Popen[bytes], line: bytes) -> None:
+    def _send(self, executor: subprocess.Popen[bytes], line: bytes) -> None:
         assert executor.stdin is not None, "it was asked for"
         executor.stdin.write(line + b"\n")
         executor.stdin.flush()
