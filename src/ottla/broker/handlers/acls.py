@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need
-from ottla.broker.serving.parts import Budget, Parts, ResponseWriter
+from ottla.broker.serving.parts import Budget, Parts, ResponseWriter, by_weight
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
@@ -116,9 +116,7 @@ def create_acls(request: Request[CreateAclsRequest], context: AclContext) -> Ste
 def delete_acls(request: Request[DeleteAclsRequest], context: AclContext) -> Steps[Reply]:
     """Delete the ACLs that match the filters, and return the deleted ACLs of each filter."""
     writer = ResponseWriter(request, RESULTS, DeleteAclsResponse())
-    for part in request.parts():
-        if part.refused is not None:
-            return part.refused
+    for part in writer.admitted(request):
         for acls_of_one, result in (yield from _deleted_by(part, context)):
             yield from writer.put(_result(result, acls_of_one))
     return writer.reply()
@@ -141,7 +139,7 @@ def _deleted_by(part: Request[DeleteAclsRequest], context: AclContext) -> Steps[
     if len(wanted) < len(filters):
         return [([], Deleted(error_code=INVALID_REQUEST, error_message=UNKNOWN_NUMBER)) for _ in filters]
     present, found = context.cluster.acls, [list[Acl]() for _ in wanted]
-    for keys in _some_at_a_time(present):
+    for keys in by_weight(list(present.rules), lambda key: len(present.rules.get(key, ())), RULES_AT_ONCE):
         if not (yield from _fit_any(wanted, present, keys)):
             continue
         fitting: list[list[Acl]] = []
@@ -169,20 +167,6 @@ def _decided(present: Acls, filters: list[AclFilter], keys: list[Key], fitting: 
     """Decide the deletion of ACLs on the resources `keys`, and set `fitting` to the ACLs that match each filter."""
     fitting[:], decision = acls.delete(present, filters, keys)
     return [decision]
-
-
-def _some_at_a_time(present: Acls) -> Iterator[list[Key]]:
-    """Yield the resources with ACLs in lists, each with about `RULES_AT_ONCE` ACLs."""
-    keys: list[Key] = []
-    rules = 0
-    for key, about in list(present.rules.items()):
-        keys.append(key)
-        rules += len(about)
-        if rules >= RULES_AT_ONCE:
-            yield keys
-            keys, rules = [], 0
-    if keys:
-        yield keys
 
 
 def _matching(acl: Acl) -> Matching:

@@ -17,12 +17,8 @@ Remaining = ControlledShutdownResponse.RemainingPartition
 
 
 @serves(ControlledShutdownRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), controller_only=True, to_the_end=True)
-def controlled_shutdown(request: Request[ControlledShutdownRequest], controller: Controller) -> Reply:
+def controlled_shutdown(request: Request[ControlledShutdownRequest], controller: Controller) -> Steps[Reply]:
     """Move leadership away from the broker, and return the partitions that it still leads although another replica could lead."""
-    return _stopped(request.body, controller)
-
-
-def _stopped(body: ControlledShutdownRequest, controller: Controller) -> Steps[Reply]:
-    error_code, left = yield from controller.stop(body)
+    error_code, left = yield from controller.stop(request.body)
     remaining = [Remaining(topic_name=name, partition_index=index) for name, index in left]
     return ControlledShutdownResponse(error_code=error_code, remaining_partitions=remaining)

@@ -6,7 +6,6 @@ CreateDelegationToken and DescribeDelegationToken added an owner other than the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ottla.broker.security.rights import Rights
@@ -83,24 +82,16 @@ def create_delegation_token(request: Request[CreateDelegationTokenRequest], cont
 @serves(RenewDelegationTokenRequest, to_the_end=True)
 def renew_delegation_token(request: Request[RenewDelegationTokenRequest], context: TokenContext) -> Reply:
     body = request.body
-    refusal = _refusal(context.tokens, request.peer)
-    if refusal:
-        return RenewDelegationTokenResponse(error_code=refusal, expiry_timestamp_ms=NO_TIME)
     steps = context.tokens.renew(bytes(body.hmac), request.peer.principal, body.renew_period_ms, request.now)
-    return _changed(context, steps, lambda code, expiry: RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=expiry))
+    return _changed(context, request.peer, steps, RenewDelegationTokenResponse)
 
 
 @serves(ExpireDelegationTokenRequest, to_the_end=True)
 def expire_delegation_token(request: Request[ExpireDelegationTokenRequest], context: TokenContext) -> Reply:
     """Set the expiry of a token. A negative period expires it now, and the response then has the current time."""
     body, now = request.body, request.now
-    refusal = _refusal(context.tokens, request.peer)
-    if refusal:
-        return ExpireDelegationTokenResponse(error_code=refusal, expiry_timestamp_ms=NO_TIME)
     steps = context.tokens.expire(bytes(body.hmac), request.peer.principal, body.expiry_time_period_ms, now)
-    return _changed(
-        context, steps, lambda code, expiry: ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=expiry), now.wall_ms
-    )
+    return _changed(context, request.peer, steps, ExpireDelegationTokenResponse, now.wall_ms)
 
 
 @serves(DescribeDelegationTokenRequest, most=MOST_OWNERS)
@@ -122,18 +113,24 @@ def describe_delegation_token(request: Request[DescribeDelegationTokenRequest], 
 
 
 def _changed(
-    context: TokenContext, steps: Steps[Decision], answer: Callable[[int, int], Reply], gone_ms: int = NO_TIME
+    context: TokenContext,
+    peer: Peer,
+    steps: Steps[Decision],
+    response: type[RenewDelegationTokenResponse | ExpireDelegationTokenResponse],
+    gone_ms: int = NO_TIME,
 ) -> Steps[Reply]:
-    """Run a change, and return the response that `answer` makes from the error code and the token's expiry in ms.
+    """Run a change if the client may request it, and return the response with the token's expiry in ms.
 
     `gone_ms` replaces the expiry of a token that no longer exists.
     """
-
+    refusal = _refusal(context.tokens, peer)
+    if refusal:
+        return response(error_code=refusal, expiry_timestamp_ms=NO_TIME)
     decision = yield from steps
-    token = context.tokens.token(decision.name)
     if decision.error_code:
-        return answer(decision.error_code, 0)
-    return answer(NONE, gone_ms if token is None else token.expiry_ms)
+        return response(error_code=decision.error_code, expiry_timestamp_ms=0)
+    token = context.tokens.token(decision.name)
+    return response(error_code=NONE, expiry_timestamp_ms=gone_ms if token is None else token.expiry_ms)
 
 
 def _create_fault(context: TokenContext, peer: Peer, owner: str, renewers: list[str]) -> int:

@@ -21,7 +21,6 @@ from ottla.log.producer_state.producers import NO_SEQUENCE, ProducerState
 from ottla.ports import Steps
 from ottla.wire.api.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from ottla.wire.errors import ERRORS, INVALID_TOPIC_EXCEPTION, NONE, UNKNOWN_TOPIC_OR_PARTITION
-from ottla.wire.schema import Message
 
 TopicResult = DescribeProducersResponse.TopicResponse
 PartitionResult = DescribeProducersResponse.PartitionResponse
@@ -41,10 +40,8 @@ AT_ONCE: Final = 500
 def describe_producers(request: Request[DescribeProducersRequest], cluster: ClusterImage, partitions: Partitions) -> Steps[Reply]:
     """Describe the active producers of each partition, led here or not. A partition without a replica here gets an error."""
     writer = ResponseWriter(request, ANSWERED, DescribeProducersResponse())
-    for part in request.parts():
-        if part.refused is not None and not isinstance(part.refused, Message):
-            return part.refused
-        for topic in part.body.topics if part.refused is None else ():
+    for part in writer.admitted(request):
+        for topic in part.body.topics:
             errors = _unknown(cluster, topic)
             if errors:
                 yield from writer.put((_piece(topic.name, *errors),))
@@ -53,9 +50,6 @@ def describe_producers(request: Request[DescribeProducersRequest], cluster: Clus
                 yield from writer.put(pieces)
                 if writer.is_too_large:
                     return writer.reply()
-        denied = part.refused or part.denied
-        if denied is not None:
-            yield from writer.put((denied,))
     return writer.reply()
 
 

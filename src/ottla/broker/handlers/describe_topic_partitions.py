@@ -16,7 +16,7 @@ from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.metadata_waits import MetadataWaits
 from ottla.broker.serving.partition_fields import PartitionDescriber
-from ottla.broker.serving.parts import Parts, ResponseWriter, sorted_slowly
+from ottla.broker.serving.parts import Parts, ResponseWriter, by_weight, sorted_slowly
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
@@ -116,16 +116,8 @@ class _Page:
         self._are_all = are_all
 
     def blocks(self, names: Sequence[str]) -> Iterator[list[TopicResponse]]:
-        """Yield the described topics in blocks, from the cursor on."""
-        block: list[TopicResponse] = []
-        size = 0
-        for topic in self._from_cursor(names):
-            block.append(topic)
-            size += 1 + len(topic.partitions)
-            if size >= AT_ONCE:
-                yield block
-                block, size = [], 0
-        yield block
+        """Return the described topics in blocks, from the cursor on."""
+        return by_weight(self._from_cursor(names), lambda topic: 1 + len(topic.partitions), AT_ONCE)
 
     def _from_cursor(self, names: Sequence[str]) -> Iterator[TopicResponse]:
         cursor = self._cursor

@@ -39,34 +39,12 @@ PartitionResult = ElectLeadersResponse.PartitionResult
     to_the_end=True,
     parts=Parts(((("topic_partitions", "partitions"), ("replica_election_results", "partition_result")),)),
 )
-def elect_leaders(
-    request: Request[ElectLeadersRequest],
-    controller: Controller,
-    rights: Rights,
-) -> Reply:
+def elect_leaders(request: Request[ElectLeadersRequest], controller: Controller, rights: Rights) -> Steps[Reply]:
     """Return a result per partition. A request for all partitions gets no result for partitions that need no election."""
+    body, version = request.body, request.version
     if not rights.asked(request.peer, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME, request.api.name, request.now):
         sentence = ERRORS[CLUSTER_AUTHORIZATION_FAILED].sentence
-        return _all_refused(request.body, request.version, CLUSTER_AUTHORIZATION_FAILED, sentence)
-    return _elected_by(controller, request.body, request.version)
-
-
-def _all_refused(body: ElectLeadersRequest, version: int, code: int, sentence: str) -> ElectLeadersResponse:
-    """Return the response to a refused request: an error per partition, and a top-level error if the version has the field."""
-    results = [
-        TopicResult(
-            topic=each.topic,
-            partition_result=[
-                PartitionResult(partition_id=one, error_code=code, error_message=sentence) for one in each.partitions
-            ],
-        )
-        for each in body.topic_partitions or ()
-    ]
-    return ElectLeadersResponse(error_code=code if version >= TOP_LEVEL_ERROR_FROM else NONE, replica_election_results=results)
-
-
-def _elected_by(controller: Controller, body: ElectLeadersRequest, version: int) -> Steps[Reply]:
-    """Run the elections on the controller, and return the response."""
+        return _all_refused(body, version, CLUSTER_AUTHORIZATION_FAILED, sentence)
     if body.election_type not in (PREFERRED, UNCLEAN):
         sentence = UNKNOWN_TYPE.format(body.election_type)
         return _all_refused(body, version, INVALID_REQUEST, sentence)
@@ -82,3 +60,17 @@ def _elected_by(controller: Controller, body: ElectLeadersRequest, version: int)
             result = PartitionResult(partition_id=index, error_code=code, error_message=sentence or None)
             topics.setdefault(name, TopicResult(topic=name)).partition_result.append(result)
     return ElectLeadersResponse(replica_election_results=list(topics.values()))
+
+
+def _all_refused(body: ElectLeadersRequest, version: int, code: int, sentence: str) -> ElectLeadersResponse:
+    """Return the response to a refused request: an error per partition, and a top-level error if the version has the field."""
+    results = [
+        TopicResult(
+            topic=each.topic,
+            partition_result=[
+                PartitionResult(partition_id=one, error_code=code, error_message=sentence) for one in each.partitions
+            ],
+        )
+        for each in body.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=code if version >= TOP_LEVEL_ERROR_FROM else NONE, replica_election_results=results)

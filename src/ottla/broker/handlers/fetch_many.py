@@ -7,7 +7,7 @@ from ottla.broker.serving.down_conversion import OldFetch
 from ottla.broker.serving.fetch_sessions import FIRST_EPOCH, FetchSession
 from ottla.broker.serving.parts import MOST_RESPONSE_BYTES, ResponseWriter
 from ottla.broker.serving.purgatory import Reply
-from ottla.broker.serving.request import Close, Encoded, Request, Whole
+from ottla.broker.serving.request import Close, Ready, Request, Whole
 from ottla.ports import Now, Steps
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 
@@ -69,7 +69,7 @@ class LargeFetch(Fetch):
         self._end()
         return writer
 
-    def encoded(self, writer: ResponseWriter, now: Now) -> Encoded | Close:
+    def encoded(self, writer: ResponseWriter, now: Now) -> Ready:
         """Return the response that `read` wrote, and record that the client receives the session's id."""
         session = self._session
         if session is not None and not session.is_over:

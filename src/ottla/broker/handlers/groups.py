@@ -19,7 +19,7 @@ from ottla.broker.identity import BrokerIdentity
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.authorization import DENIED, Need, Operation, Resource
-from ottla.broker.serving.parts import Parts, ResponseWriter
+from ottla.broker.serving.parts import Parts, ResponseWriter, by_weight
 from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Peer, Request
 from ottla.broker.serving.routes import serves
@@ -32,7 +32,7 @@ from ottla.coord.consumer.names import AT_ONCE, TopicNames
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.memory import MOST_OF_ONE
 from ottla.coord.transactions.machine import TransactionMachine
-from ottla.ports import Now, Steps
+from ottla.ports import Steps
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -138,11 +138,7 @@ def _coordinator(key: str, node_id: int, addresses: Addresses, peer: Peer) -> Co
 
 def _denied(request: Request[FindCoordinatorRequest], rights: Rights, resource: Resource, keys: list[str]) -> frozenset[str]:
     """Return the groups or transactional ids that the client may not describe."""
-    seen = rights.answers(request.peer, Operation.DESCRIBE, resource)
-    denied = [key for key in keys if not seen[key]]
-    if denied:
-        rights.refused(request.peer, Operation.DESCRIBE, resource, denied, request.api.name, request.now)
-    return frozenset(denied)
+    return frozenset(rights.denied(request.peer, Operation.DESCRIBE, resource, keys, request.api.name, request.now))
 
 
 def _no_coordinator(request: Request[FindCoordinatorRequest], kinds: Kinds) -> tuple[int, str]:
@@ -232,12 +228,9 @@ def _without_hidden(peer: Peer, rights: Rights, cluster: ClusterImage, message: 
 
 def _hides_some(request: Request[ConsumerGroupHeartbeatRequest], rights: Rights, names: Iterable[str]) -> bool:
     """Return whether a member names topics that it may not describe, and log that. The caller refuses the whole heartbeat."""
-    if rights.is_open:
-        return False
-    seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
-    hidden = [name for name in names if not seen[name]]
-    if hidden:
-        rights.refused(request.peer, Operation.DESCRIBE, Resource.TOPIC, hidden, request.api.name, request.now)
+    hidden = not rights.is_open and rights.denied(
+        request.peer, Operation.DESCRIBE, Resource.TOPIC, names, request.api.name, request.now
+    )
     return bool(hidden)
 
 
@@ -355,36 +348,24 @@ def _described_slowly(
     describe: Callable[[list[str]], Reply],
 ) -> Steps[Reply]:
     """Describe the requested groups with `describe`, a few at a time, and write all results into one response."""
-    for part in request.parts():
-        refused = part.denied if part.refused is None else part.refused
-        if refused is not None and not isinstance(refused, Message):
-            return refused
-        for names in _some(names_in(part.body), groups, request.now) if part.refused is None else ():
+    for part in writer.admitted(request):
+        for names in by_weight(names_in(part.body), partial(_weight, groups), DESCRIBED_BYTES):
             described = yield from purgatory.awaited(describe(names))
             if not isinstance(described, Message):
                 return described
             for group in described.groups:  # type: ignore[attr-defined]  # both responses have groups
                 yield from writer.put(_pieces(type(described), group))
             if writer.is_too_large:
-                return writer.reply()
-        if refused is not None:
-            yield from writer.put((refused,))
+                break
     return writer.reply()
 
 
 def _pieces(response: Callable[..., Message], group: Any) -> Iterator[Message]:
     """Yield several responses for one group, each with some of its members."""
-    size_of = _SIZE_OF[type(group)]
-    members: list[Any] = []
-    size = 0
-    for member in group.members:
-        members.append(member)
-        size += size_of(member)
-        if size >= PIECE_BYTES:
-            yield response(groups=[_with_members(group, members)])
-            members, size = [], 0
-    if members or not group.members:
-        yield response(groups=[_with_members(group, members)])
+    for members in by_weight(group.members, _SIZE_OF[type(group)], PIECE_BYTES):
+        some = copy(group)
+        some.members = members
+        yield response(groups=[some])
 
 
 def _size_of_classic(member: DescribeGroupsResponse.DescribedGroupMember) -> int:
@@ -405,25 +386,10 @@ _SIZE_OF: dict[type, Callable[[Any], int]] = {
 }
 
 
-def _with_members(group: Any, members: list[Any]) -> Any:
-    some = copy(group)
-    some.members = members
-    return some
-
-
-def _some(wanted: list[str], groups: Coordinators[GroupMachine], now: Now) -> Iterator[list[str]]:
-    """Yield the wanted group names in lists, each of which takes about a millisecond to describe."""
-    names: list[str] = []
-    weight = 0
-    for name in wanted:
-        machine = groups.machine_of(name)
-        weight += 0 if machine is None else machine.weight_of(name)
-        names.append(name)
-        if weight >= DESCRIBED_BYTES:
-            yield names
-            names, weight = [], 0
-    if names:
-        yield names
+def _weight(groups: Coordinators[GroupMachine], name: str) -> int:
+    """Return the size of a group's members in bytes; 0 if the group has no coordinator here."""
+    machine = groups.machine_of(name)
+    return 0 if machine is None else machine.weight_of(name)
 
 
 def _topics_of(group: ConsumerGroupDescribeResponse.DescribedGroup) -> Iterator[str]:

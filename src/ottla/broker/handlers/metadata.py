@@ -101,11 +101,9 @@ def _hidden(request: Request[MetadataRequest], context: MetadataContext) -> dict
     """Return an error for each topic that the client may not describe, existing or not."""
     if context.rights.is_open:
         return {}
-    seen = context.rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
     by_id = (context.cluster.name_of(asked.topic_id) for asked in request.body.topics or () if asked.topic_id != NO_ID)
-    names = [name for name in (*by_id, *(asked.name for asked in request.body.topics or ())) if name is not None and not seen[name]]
-    if names:
-        context.rights.refused(request.peer, Operation.DESCRIBE, Resource.TOPIC, names, request.api.name, request.now)
+    named = [name for name in (*by_id, *(asked.name for asked in request.body.topics or ())) if name is not None]
+    names = context.rights.denied(request.peer, Operation.DESCRIBE, Resource.TOPIC, named, request.api.name, request.now)
     return dict.fromkeys(names, TOPIC_AUTHORIZATION_FAILED)
 
 
@@ -113,10 +111,7 @@ def _denied(request: Request[MetadataRequest], rights: Rights, missing: list[str
     """Return an error for each missing topic that the client may not create."""
     if not missing or rights.may(request.peer, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
         return {}
-    may_create = rights.answers(request.peer, Operation.CREATE, Resource.TOPIC)
-    denied = [name for name in missing if not may_create[name]]
-    if denied:
-        rights.refused(request.peer, Operation.CREATE, Resource.TOPIC, denied, request.api.name, request.now)
+    denied = rights.denied(request.peer, Operation.CREATE, Resource.TOPIC, missing, request.api.name, request.now)
     return dict.fromkeys(denied, TOPIC_AUTHORIZATION_FAILED)
 
 

@@ -7,8 +7,9 @@ from version 2 on, `require_stable` from 7 on and several groups from 8 on; both
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.registry_offsets import RegistryOffsets
@@ -24,12 +25,16 @@ from ottla.coord.offsets import StableFetch
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.wire.errors import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION
 
 TOPIC_IDS_FROM = 10
 TOP_LEVEL_ERROR_FROM = 2
 MANY_GROUPS_FROM = 8
 
+Topic = TypeVar("Topic", OffsetCommitRequest.OffsetCommitRequestTopic, TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic)
+Failed = TypeVar("Failed")
+Response = TypeVar("Response", OffsetCommitResponse, OffsetDeleteResponse)
 CommitTopic = OffsetCommitRequest.OffsetCommitRequestTopic
 CommittedTopic = OffsetCommitResponse.OffsetCommitResponseTopic
 CommittedPartition = OffsetCommitResponse.OffsetCommitResponsePartition
@@ -38,6 +43,8 @@ FetchTopic = OffsetFetchRequest.OffsetFetchRequestTopics
 FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
 FetchedTopic = OffsetFetchResponse.OffsetFetchResponseTopics
 FetchedPartition = OffsetFetchResponse.OffsetFetchResponsePartitions
+DeletedTopic = OffsetDeleteResponse.OffsetDeleteResponseTopic
+DeletedPartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 OldTopic = OffsetFetchResponse.OffsetFetchResponseTopic
 OldPartition = OffsetFetchResponse.OffsetFetchResponsePartition
 
@@ -57,10 +64,8 @@ def offset_commit(
     body = request.body
     if not request.release.checks_members:
         body = replace(body, generation_id_or_member_epoch=-1, member_id="")
-    known: list[CommitTopic] = []
-    unknown: list[CommittedTopic] = []
-    for topic in body.topics:
-        _split_known(cluster, topic, request, known, unknown)
+    by_id, committable = request.version >= TOPIC_IDS_FROM, request.release.committable
+    known, unknown = split_known(cluster, body.topics, _not_committed, by_id=by_id, committable=committable)
     if not known and unknown:
         return OffsetCommitResponse(topics=unknown)
 
@@ -71,37 +76,50 @@ def offset_commit(
     return groups.request(body.group_id, part, request, finish)
 
 
-def _split_known(
+def split_known(
     cluster: ClusterImage,
-    topic: CommitTopic,
-    request: Request[OffsetCommitRequest],
-    known: list[CommitTopic],
-    unknown: list[CommittedTopic],
-) -> None:
-    """Find a topic by its id or name. Add its existing partitions to `known`, and errors for the missing ones to `unknown`."""
-    version = request.version
-    missing = UNKNOWN_TOPIC_OR_PARTITION
-    if version >= TOPIC_IDS_FROM:
-        topic.name = cluster.name_of(topic.topic_id) or ""
-        missing = missing if topic.name else UNKNOWN_TOPIC_ID
-    image = cluster.topics.get(topic.name)
-    count = request.release.committable(None if image is None else len(image.partitions))
-    if image is not None and version < TOPIC_IDS_FROM:
-        topic.topic_id = image.topic_id
-    absent = [each for each in topic.partitions if not 0 <= each.partition_index < count]
-    if absent:
-        parts = [CommittedPartition(partition_index=each.partition_index, error_code=missing) for each in absent]
-        unknown.append(CommittedTopic(name=topic.name, topic_id=topic.topic_id, partitions=parts))
-        topic.partitions = [each for each in topic.partitions if 0 <= each.partition_index < count]
-    if topic.partitions:
-        known.append(topic)
+    topics: Iterable[Topic],
+    failed: Callable[[Topic, list[int], int], Failed],
+    *,
+    by_id: bool,
+    committable: Callable[[int | None], int],
+) -> tuple[list[Topic], list[Failed]]:
+    """Return the topics with only their existing partitions, with names and ids, and the errors of the missing partitions.
+
+    `failed` makes the errors of one topic. `committable` returns the number of partitions from the number that the topic has, or
+    from None if it does not exist.
+    """
+    known: list[Topic] = []
+    unknown: list[Failed] = []
+    for topic in topics:
+        missing = UNKNOWN_TOPIC_OR_PARTITION
+        if by_id:
+            topic.name = cluster.name_of(topic.topic_id) or ""
+            missing = missing if topic.name else UNKNOWN_TOPIC_ID
+        image = cluster.topics.get(topic.name)
+        count = committable(None if image is None else len(image.partitions))
+        if image is not None:
+            topic.topic_id = image.topic_id
+        absent = [each.partition_index for each in topic.partitions if not 0 <= each.partition_index < count]
+        if absent:
+            unknown.append(failed(topic, absent, missing))
+            topic.partitions = [each for each in topic.partitions if 0 <= each.partition_index < count]
+        if topic.partitions:
+            known.append(topic)
+    return known, unknown
 
 
-def _with_unknown(response: OffsetCommitResponse, unknown: list[CommittedTopic]) -> OffsetCommitResponse:
+def _not_committed(topic: CommitTopic, indexes: list[int], error_code: int) -> CommittedTopic:
+    parts = [CommittedPartition(partition_index=index, error_code=error_code) for index in indexes]
+    return CommittedTopic(name=topic.name, topic_id=topic.topic_id, partitions=parts)
+
+
+def _with_unknown(response: Response, unknown: Iterable[Any]) -> Response:
+    """Return the response with the errors of missing partitions, each in the entry of its topic if there is one."""
     by_name = {topic.name: topic for topic in response.topics}
     for topic in unknown:
-        answered = by_name.get(topic.name)
-        if answered is None:
+        answered = by_name.setdefault(topic.name, topic)
+        if answered is topic:
             response.topics.append(topic)
         else:
             answered.partitions += topic.partitions
@@ -263,12 +281,15 @@ def offset_delete(request: Request[OffsetDeleteRequest], cluster: ClusterImage, 
     """Delete offsets of partitions that exist and whose topics no member subscribes to."""
     body = request.body
     known: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = []
-    unknown: list[tuple[str, int]] = []
+    unknown: list[DeletedTopic] = []
     for topic in body.topics:
         image = cluster.topics.get(topic.name)
         count = 0 if image is None else len(image.partitions)
         present = [each for each in topic.partitions if 0 <= each.partition_index < count]
-        unknown += [(topic.name, each.partition_index) for each in topic.partitions if not 0 <= each.partition_index < count]
+        absent = [each.partition_index for each in topic.partitions if not 0 <= each.partition_index < count]
+        errors = [DeletedPartition(partition_index=index, error_code=UNKNOWN_TOPIC_OR_PARTITION) for index in absent]
+        if errors:
+            unknown.append(DeletedTopic(name=topic.name, partitions=errors))
         if present:
             known.append(replace(topic, partitions=present))
 
@@ -276,18 +297,7 @@ def offset_delete(request: Request[OffsetDeleteRequest], cluster: ClusterImage, 
         if response.error_code:
             request.denied = None  # only the group's error is returned
         else:
-            _add_unknown(response, unknown)
+            _with_unknown(response, unknown)
         return response
 
     return groups.request(body.group_id, replace(body, topics=known), request, finish)
-
-
-def _add_unknown(response: OffsetDeleteResponse, unknown: list[tuple[str, int]]) -> None:
-    by_name = {topic.name: topic for topic in response.topics}
-    for name, index in unknown:
-        topic = by_name.get(name)
-        if topic is None:
-            topic = by_name[name] = OffsetDeleteResponse.OffsetDeleteResponseTopic(name=name)
-            response.topics.append(topic)
-        part = OffsetDeleteResponse.OffsetDeleteResponsePartition(partition_index=index, error_code=UNKNOWN_TOPIC_OR_PARTITION)
-        topic.partitions.append(part)

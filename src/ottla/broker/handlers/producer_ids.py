@@ -48,7 +48,7 @@ def init_producer_id(
     producer_ids: ProducerIds,
     coordinators: Coordinators[TransactionMachine],
     rights: Rights,
-) -> Reply:
+) -> Steps[Reply]:
     """Return a new id with epoch 0, or the decision of a transactional id's coordinator.
 
     An idempotent producer that already has an id gets a new id, because there is nothing to fence. If the registry can't
@@ -57,20 +57,7 @@ def init_producer_id(
     if request.body.transactional_id is None and not _may_write(request, rights):
         return init_refused(CLUSTER_AUTHORIZATION_FAILED)
     if producer_ids.is_empty:
-        return _given_later(request, producer_ids, coordinators)
-    return _given(request, producer_ids, coordinators)
-
-
-def _given_later(
-    request: Request[InitProducerIdRequest], producer_ids: ProducerIds, coordinators: Coordinators[TransactionMachine]
-) -> Steps[Reply]:
-    yield from producer_ids.awaited()
-    return _given(request, producer_ids, coordinators)
-
-
-def _given(
-    request: Request[InitProducerIdRequest], producer_ids: ProducerIds, coordinators: Coordinators[TransactionMachine]
-) -> Reply:
+        yield from producer_ids.awaited()
     body = request.body
     if body.transactional_id:
 

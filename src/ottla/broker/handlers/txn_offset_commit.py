@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.guard import TransactionGuard, still_admitted
+from ottla.broker.handlers.offsets import split_known
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import Need, Operation, Resource
@@ -33,8 +34,6 @@ from ottla.wire.errors import (
     NONE,
     PRODUCER_FENCED,
     TRANSACTION_ABORTABLE,
-    UNKNOWN_TOPIC_ID,
-    UNKNOWN_TOPIC_OR_PARTITION,
 )
 
 ABORTABLE_FROM = 4
@@ -67,7 +66,8 @@ def txn_offset_commit(
     body = request.body
     if not body.group_id:
         return pending_refused(body, INVALID_GROUP_ID)
-    known, unknown = _split(cluster, body.topics, request.version)
+    by_id = request.version >= TOPIC_IDS_FROM
+    known, unknown = split_known(cluster, body.topics, _failed, by_id=by_id, committable=lambda count: count or 0)
     if not known:
         return TxnOffsetCommitResponse(topics=unknown)
     part = replace(body, topics=known)
@@ -115,22 +115,6 @@ def _told(error_code: int, version: int) -> int:
     return INVALID_TXN_STATE if error_code == TRANSACTION_ABORTABLE and version < ABORTABLE_FROM else error_code
 
 
-def _split(cluster: ClusterImage, topics: list[Topic], version: int) -> tuple[list[Topic], list[TopicResult]]:
-    """Return the topics with existing partitions, with names and ids, and the errors of the missing partitions."""
-    known: list[Topic] = []
-    unknown: list[TopicResult] = []
-    for topic in topics:
-        missing = UNKNOWN_TOPIC_OR_PARTITION
-        if version >= TOPIC_IDS_FROM:
-            topic.name = cluster.name_of(topic.topic_id) or ""
-            missing = missing if topic.name else UNKNOWN_TOPIC_ID
-        image = cluster.topics.get(topic.name)
-        count = 0 if image is None else len(image.partitions)
-        absent = [each for each in topic.partitions if not 0 <= each.partition_index < count]
-        if absent:
-            parts = [PartitionResult(partition_index=each.partition_index, error_code=missing) for each in absent]
-            unknown.append(TopicResult(name=topic.name, topic_id=topic.topic_id, partitions=parts))
-        present = [each for each in topic.partitions if 0 <= each.partition_index < count]
-        if present and image is not None:
-            known.append(replace(topic, topic_id=image.topic_id, partitions=present))
-    return known, unknown
+def _failed(topic: Topic, indexes: list[int], error_code: int) -> TopicResult:
+    parts = [PartitionResult(partition_index=index, error_code=error_code) for index in indexes]
+    return TopicResult(name=topic.name, topic_id=topic.topic_id, partitions=parts)

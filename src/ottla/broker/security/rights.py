@@ -6,7 +6,7 @@ Depends on operations and resources, and neither on ACLs (`ottla.broker.security
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol
 
@@ -204,6 +204,14 @@ class Rights:
             return True
         self.refused(peer, operation, resource, (name,), api, now)
         return False
+
+    def denied(self, peer: Peer, operation: Operation, resource: Resource, names: Iterable[str], api: str, now: Now) -> list[str]:
+        """Return the names on which a client may not perform a request's operation, and log the refusal."""
+        may = self.answers(peer, operation, resource)
+        denied = [name for name in names if not may[name]]
+        if denied:
+            self.refused(peer, operation, resource, denied, api, now)
+        return denied
 
     def operations(self, peer: Peer, resource: Resource, name: str) -> int:
         """Return a client's authorized operations on a resource, as the bit field of KIP-430."""

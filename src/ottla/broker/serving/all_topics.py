@@ -15,6 +15,7 @@ from ottla.broker.releases import Release
 from ottla.broker.releases.errors import tell
 from ottla.broker.security.rights import ALL_OPERATIONS, NOT_ASKED
 from ottla.broker.serving.partition_fields import PartitionDescriber
+from ottla.broker.serving.parts import by_weight
 from ottla.cluster.acls import Resource
 from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.ports import Done, Part, Steps
@@ -95,7 +96,8 @@ class AllTopics:
     def some(self, asker: Asker, release: Release, names: Iterable[str], operations: Callable[[str], int]) -> Steps[list[Part]]:
         """Return the encoded array of these topics, each with its authorized operations."""
         writer = BlockWriter(asker.version, TOPICS)
-        for topics in self._blocks(names, operations, asker.version):
+        described = self._described(names, operations, asker.version)
+        for topics in by_weight(described, lambda topic: 1 + len(topic.partitions), AT_ONCE):
             response = MetadataResponse(topics=topics)
             if not release.is_today:
                 tell(response, release)
@@ -103,20 +105,11 @@ class AllTopics:
             yield None
         return writer.array()
 
-    def _blocks(self, names: Iterable[str], operations: Callable[[str], int], version: int) -> Iterator[list[TopicResponse]]:
-        block, size = list[TopicResponse](), 0
-        for name in names:
-            topic = self._cluster.topics.get(name)
-            if topic is None:
-                continue
+    def _described(self, names: Iterable[str], operations: Callable[[str], int], version: int) -> Iterator[TopicResponse]:
+        for topic in (topic for name in names if (topic := self._cluster.topics.get(name)) is not None):
             described = described_topic(self._describer, topic, version)
-            described.topic_authorized_operations = operations(name)
-            block.append(described)
-            size += 1 + len(described.partitions)
-            if size >= AT_ONCE:
-                yield block
-                block, size = [], 0
-        yield block
+            described.topic_authorized_operations = operations(topic.name)
+            yield described
 
 
 def described_topic(describer: PartitionDescriber, topic: TopicImage, version: int) -> TopicResponse:

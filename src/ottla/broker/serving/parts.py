@@ -12,17 +12,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ottla.broker.failures import Mistake
 from ottla.broker.serving.purgatory import Begun, Purgatory, Reply
 from ottla.broker.serving.refusals import ERROR, told
-from ottla.broker.serving.request import Close, Encoded, Ready, Request, Whole
+from ottla.broker.serving.request import Body, Close, Encoded, Ready, Request, Whole
 from ottla.ports import Buffer, Steps
 from ottla.wire.codec.blocks import MOST_THINGS, MOST_WITHIN, BlockReader, BlockWriter, Path, level_of, pieces
 from ottla.wire.codec.messages import M, decode, encode
 from ottla.wire.errors import NONE
 from ottla.wire.schema import Message, Struct
+
+Item = TypeVar("Item")
 
 MOST_RESPONSE_BYTES: Final = 100 * 1024 * 1024
 """Upper limit of a response, in bytes, because clients refuse larger responses."""
@@ -71,6 +73,20 @@ class Budget:
         if self._left <= 0:
             self._left = self._most
             yield None
+
+
+def by_weight(items: Iterable[Item], weight_of: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Yield the items in lists, each of which ends when it weighs `most`. Without items, yield one empty list."""
+    some: list[Item] = []
+    weight, is_first = 0, True
+    for item in items:
+        some.append(item)
+        weight += weight_of(item)
+        if weight >= most:
+            yield some
+            some, weight, is_first = [], 0, False
+    if some or is_first:
+        yield some
 
 
 def reader_of(parts: Parts, request: Request[Message], frame: Buffer, position: int, path: Path) -> BlockReader:
@@ -129,6 +145,7 @@ class ResponseWriter:
     def __init__(self, request: Request[Message], path: Path, head: Message | None = None, most_bytes: int | None = None) -> None:
         self._request = replace(request, denied=None)
         self._writer = BlockWriter(request.version, path)
+        self._instead: Ready | None = None
         self.most_bytes = MOST_RESPONSE_BYTES if most_bytes is None else most_bytes
         if head is not None:
             self.add(head)
@@ -148,6 +165,20 @@ class ResponseWriter:
             yield None
         self._writer.end_item()
 
+    def admitted(self, request: Request[Body]) -> Iterator[Request[Body]]:
+        """Yield the parts of a request that may be served, until the response is too large. Write the refusals of the others."""
+        for part in request.parts():
+            if part.refused is None:
+                yield part
+            refused = part.refused or part.denied
+            if isinstance(refused, Message):
+                self.add(refused)
+                self._writer.end_item()
+            elif refused is not None:
+                self._instead = refused
+            if self._instead is not None or self.is_too_large:
+                return
+
     def drop_open(self) -> None:
         """Remove the last item from the response, because the next piece replaces it."""
         self._writer.drop_open()
@@ -156,8 +187,10 @@ class ResponseWriter:
     def is_too_large(self) -> bool:
         return self._writer.size > self.most_bytes
 
-    def reply(self) -> Close | Encoded:
-        """Return the whole response."""
+    def reply(self) -> Ready:
+        """Return the whole response, or the result that replaces it."""
+        if self._instead is not None:
+            return self._instead
         return self.too_large() if self.is_too_large else Encoded(self._writer.parts())
 
     def too_large(self) -> Close:
