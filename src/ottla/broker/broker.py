@@ -73,11 +73,11 @@ from ottla.broker.topics.registration import RegistryCheck
 from ottla.broker.topics.topics import Topics, new_topic_id
 from ottla.cluster.announcements import announced
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.metadata import ClusterPorts, MetadataSink, MetadataSource
+from ottla.cluster.metadata import ClusterPorts, SourceFactory
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.transactions.machine import TransactionMachine
-from ottla.ports import Buffer, Clock, Disk, Links, Now, Registry, RegistryDamaged, Steps, StorageFailed, Workers
+from ottla.ports import Buffer, Clock, Disk, Now, Registry, RegistryDamaged, Steps, StorageFailed, Workers
 from ottla.registry.embedded_registry import EmbeddedRegistry
 
 
@@ -111,50 +111,51 @@ class BrokerMachine:
         first_dialect: FirstDialect | None = None,
     ) -> None:
         self.settings_in_force = SettingsInForce(settings)
-        self.clock = clock
-        self.disk = disk
-        self.node_id = node_id
-        self.cluster_id = cluster_id
-        self.random_bytes = random_bytes
+        self.clock, self.disk, self.random_bytes = clock, disk, random_bytes
+        self.node_id, self.cluster_id = node_id, cluster_id
         self.changes = Changes()
         self.scheduler = Scheduler(clock)
         self.purgatory = Purgatory(self.scheduler, self.changes)
         self.checks = LongChecks(workers, clock, self.scheduler)
         self.image = ClusterImage()
         self.metadata_waits = MetadataWaits(self.purgatory, self.scheduler)
+        source = self._connect(cluster)
+        self.partitions = self._partitions(first_dialect)
+        self.directories = PartitionDirectories(disk, random_bytes)
+        self._change_metadata()
+        self.rights = self._rights(authorizer)
+        self._coordinate(assignors)
+        self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
+        self.logins = self._logins(proofs or NoProofs())
+        self.replication.manage(self.partitions, self.directories, disk, self.moves, self.metadata_waits.notify)
+        self._learn_metadata(source)
+        self.fetch_sessions = FetchSessions(random_bytes, self.purgatory.wake, self.image.name_of)
+        self._describer = PartitionDescriber(self._identity, self.partitions, self.image)
+        self.all_topics = AllTopics(self.image, self.partitions, self._describer)
+        self._router = self._routed(routes)
+        self.routers = self._routers(first_dialect)
+        self.forget = self.purgatory.forget
+
+    def _connect(self, cluster: ClusterPorts | Registry) -> SourceFactory | None:
+        """Create what depends on the registry and on other brokers: membership, channels, controller, replication."""
         self.embedded: EmbeddedRegistry | None = None
         if not isinstance(cluster, ClusterPorts):
             self.embedded = EmbeddedRegistry(cluster, self._call_later)
             cluster = ClusterPorts(self.embedded, NoLinks(self._call_later))
         self.is_alone = self.embedded is not None
-        self.shared = cluster.registry
-        self._identity = identity = BrokerIdentity(node_id, cluster_id)
-        self.membership = self._membership(identity)
-        self.channels, self.controller = self._ways(cluster.links)
-        self.replication = self._replication()
-        self.partitions = self._partitions(first_dialect)
-        self.directories = PartitionDirectories(disk, random_bytes)
-        self._known_entries: set[str] = set()
-        self.commits = commits = self._commits()
-        self.features = Features(self.image, commits)
-        self.configs = DynamicConfigs(self.image, commits, self.settings_in_force, node_id, self.partitions.configure)
-        self.quotas = ClientQuotas(self.image, self.settings_in_force, self.scheduler.now)
-        self._quota_changes = QuotaChanges(self.image, commits, self.quotas.load)
-        self.topics = self._topics(commits)
-        self.rights = self._rights(authorizer)
-        self._coordinate(assignors)
-        self.fetch_sessions = FetchSessions(random_bytes, self.purgatory.wake, self.image.name_of)
-        self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
-        self._describer = PartitionDescriber(self._identity, self.partitions, self.image)
-        self.all_topics = AllTopics(self.image, self.partitions, self._describer)
-        self.credentials = Credentials(self.image, commits, random_bytes)
-        self.tokens = DelegationTokens(self.image, commits, self.settings_in_force, random_bytes, self._is_controller)
-        self.logins = self._logins(proofs or NoProofs())
-        self._manage_replicas()
-        self._learn(cluster.source)
-        self._router = self._routed(routes)
-        self.routers = self._routers(first_dialect)
-        self.forget = self.purgatory.forget
+        self.shared = registry = cluster.registry
+        self._identity = identity = BrokerIdentity(self.node_id, self.cluster_id)
+        settings, scheduler = self.settings_in_force, self.scheduler
+        directory = DirectoryEpoch(self.node_id, self.disk, registry, scheduler, has_registry=self.is_alone)
+        self.membership = BrokerMembership(registry, settings, identity, scheduler, lambda: self.image.features, directory)
+        within = Within(scheduler, self.changes, lambda *request: self._within.serve(*request))
+        self.channels = Channels(self.node_id, cluster.links, self.image, settings, within)
+        new_id = partial(new_topic_id, self.random_bytes)
+        self.controller = Controller(registry, self.channels, settings, scheduler, self.node_id, new_id, is_alone=self.is_alone)
+        self.membership.entered.append(self.controller.become_candidate)
+        self.membership.left.append(self.controller.leave)
+        self.replication = Replication(self.node_id, registry, self.channels, self.image, settings, scheduler, self.membership)
+        return cluster.source
 
     def _partitions(self, first_dialect: FirstDialect | None) -> Partitions:
         shared = (self.disk, self.clock, self.scheduler, self.changes, self._changed)
@@ -166,11 +167,22 @@ class BrokerMachine:
     def _call_later(self, call: Callable[[], None]) -> None:
         self.scheduler.at(object(), self.scheduler.now().mono_ms, lambda now: call())
 
-    def _commits(self) -> Commits:
+    def _change_metadata(self) -> None:
+        """Create what changes the metadata of the cluster on request of a client."""
+        image, settings, random_bytes = self.image, self.settings_in_force, self.random_bytes
+        self._known_entries: set[str] = set()
         announce = alone if self.is_alone else announced
-        return Commits(self.shared, self.image, self.changes, announce, self._known_entries)
+        self.commits = commits = Commits(self.shared, image, self.changes, announce, self._known_entries)
+        self.features = Features(image, commits)
+        self.configs = DynamicConfigs(image, commits, settings, self.node_id, self.partitions.configure)
+        self.quotas = ClientQuotas(image, settings, self.scheduler.now)
+        self._quota_changes = QuotaChanges(image, commits, self.quotas.load)
+        waits, holds = self.metadata_waits, self.partitions.holds
+        self.topics = Topics(image, commits, settings, random_bytes, self.purgatory, waits, holds, is_alone=self.is_alone)
+        self.credentials = Credentials(image, commits, random_bytes)
+        self.tokens = DelegationTokens(image, commits, settings, random_bytes, self._is_controller)
 
-    def _learn(self, source: Callable[[MetadataSink], MetadataSource] | None) -> None:
+    def _learn_metadata(self, source: SourceFactory | None) -> None:
         """Create the publisher of metadata, and its source."""
         registry, image, scheduler, replicas = self.shared, self.image, self.scheduler, self.replication.manager
         rooms = (image, replicas, self.configs, self.quotas, self.features, scheduler)
@@ -185,59 +197,20 @@ class BrokerMachine:
         self.source = self.notifications if source is None else source(self.publisher)
         self.updates = ImageUpdates(registry, image, replicas, scheduler, self.publisher, self.notifications.read_again)
 
-    def _registry_offsets(self) -> RegistryOffsets:
-        return RegistryOffsets(self.shared, self.image, self.settings_in_force, self.changes, self.purgatory)
-
-    def _membership(self, identity: BrokerIdentity) -> BrokerMembership:
-        registry, scheduler = self.shared, self.scheduler
-        directory = DirectoryEpoch(identity.node_id, self.disk, registry, scheduler, has_registry=self.is_alone)
-        return BrokerMembership(registry, self.settings_in_force, identity, scheduler, lambda: self.image.features, directory)
-
-    def _ways(self, links: Links) -> tuple[Channels, Controller]:
-        """Return the channels to all brokers, including this one, and the controller."""
-        settings, scheduler = self.settings_in_force, self.scheduler
-        within = Within(scheduler, self.changes, lambda *request: self._within.serve(*request))
-        channels = Channels(self.node_id, links, self.image, settings, within)
-        new_id = partial(new_topic_id, self.random_bytes)
-        controller = Controller(self.shared, channels, settings, scheduler, self.node_id, new_id, is_alone=self.is_alone)
-        self.membership.entered.append(controller.become_candidate)
-        self.membership.left.append(controller.leave)
-        return channels, controller
-
-    def _replication(self) -> Replication:
-        membership, settings = self.membership, self.settings_in_force
-        return Replication(self.node_id, self.shared, self.channels, self.image, settings, self.scheduler, membership)
-
-    def _manage_replicas(self) -> None:
-        self.replication.manage(self.partitions, self.directories, self.disk, self.moves, self.metadata_waits.notify)
-
-    def _topics(self, commits: Commits) -> Topics:
-        image, settings, random_bytes, metadata_waits = self.image, self.settings_in_force, self.random_bytes, self.metadata_waits
-        return Topics(
-            image, commits, settings, random_bytes, self.purgatory, metadata_waits, self.partitions.holds, is_alone=self.is_alone
-        )
-
     def _coordinate(self, assignors: tuple[Assignor, ...] | None) -> None:
         """Create the parts of groups and transactions; their coordinators follow the leadership of partitions."""
         self.asker = asker = BrokerAsker(self.channels, self.settings_in_force)
         image, settings, scheduler = self.image, self.settings_in_force, self.scheduler
         brokers = 1 if self.is_alone else MANY_BROKERS
         self.by_name = TopicsByName(image, settings, asker, scheduler, self.metadata_waits, brokers, self._without_pauses)
-        self.producer_ids = self._producer_ids()
+        blocks, epoch = ProducerIdBlocks(self.shared), lambda: self.membership.broker_epoch
+        self.producer_ids = ProducerIds(image, blocks, asker, scheduler, self.node_id, epoch)
         self.groups = self._groups(assignors)
         self.markers = MarkerAppender(self.partitions, self.groups.transaction_ended)
-        everywhere = TransactionMarkers(self.markers, self.image, self.scheduler, self.asker, self.node_id)
+        everywhere = TransactionMarkers(self.markers, image, scheduler, asker, self.node_id)
         self.transactions = self._transactions(everywhere)
-        by_id = self.transactions.coordinators
-        self.moves = CoordinatorMoves((self.groups.coordinators, by_id))
-        self.additions = PartitionAdditions(self.transactions, self.asker, self.node_id, is_alone=self.is_alone)
-
-    def _producer_ids(self) -> ProducerIds:
-        blocks = ProducerIdBlocks(self.shared)
-        return ProducerIds(self.image, blocks, self.asker, self.scheduler, self.node_id, self._broker_epoch)
-
-    def _broker_epoch(self) -> int:
-        return self.membership.broker_epoch
+        self.moves = CoordinatorMoves((self.groups.coordinators, self.transactions.coordinators))
+        self.additions = PartitionAdditions(self.transactions, asker, self.node_id)
 
     def _groups(self, assignors: tuple[Assignor, ...] | None) -> GroupCoordinators:
         return GroupCoordinators(
@@ -340,7 +313,7 @@ class BrokerMachine:
             FetchSessions: self.fetch_sessions,
             Addresses: self._addresses,
             MetadataWaits: self.metadata_waits,
-            RegistryOffsets: self._registry_offsets(),
+            RegistryOffsets: RegistryOffsets(self.shared, self.image, self.settings_in_force, self.changes, self.purgatory),
             Coordinators[TransactionMachine]: self.transactions.coordinators,
             MarkerAppender: self.markers,
             TransactionGuard: TransactionGuard(self.additions, self.settings_in_force),

@@ -202,6 +202,9 @@ class MetadataSource(Protocol):
         """
 
 
+SourceFactory: TypeAlias = Callable[[MetadataSink], MetadataSource]
+
+
 class ClusterPorts(NamedTuple):
     """The ports that a broker of a cluster has in addition to the ports of a lone broker.
 
@@ -210,4 +213,4 @@ class ClusterPorts(NamedTuple):
 
     registry: SharedRegistry
     links: Links
-    source: Callable[[MetadataSink], MetadataSource] | None = None
+    source: SourceFactory | None = None

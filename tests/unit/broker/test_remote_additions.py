@@ -33,7 +33,8 @@ class Neighbours:
         self.spoken = spoken
         self.scheduler = Scheduler(SimClock())
         self.sent: list[tuple[int, AddPartitionsToTxnRequest, Callable[[Any], None]]] = []
-        self.additions = PartitionAdditions(self, self, 1, is_alone=False)  # type: ignore[arg-type]  # it stands for both
+        self.is_alone = False
+        self.additions = PartitionAdditions(self, self, 1)  # type: ignore[arg-type]  # it stands for both
 
     @property
     def coordinators(self) -> Neighbours:

@@ -61,9 +61,8 @@ class PartitionAdditions:
     )
     """Coordinator error -> the error that Produce returns instead, because producers do not expect coordinator errors."""
 
-    def __init__(self, transactions: TransactionCoordinators, asker: BrokerAsker, node_id: int, *, is_alone: bool) -> None:
-        """Create the requests. `is_alone`: all partitions of the cluster are on this broker, on one disk."""
-        self.leaves_early = is_alone
+    def __init__(self, transactions: TransactionCoordinators, asker: BrokerAsker, node_id: int) -> None:
+        self.leaves_early = transactions.is_alone
         """Whether additions are acknowledged before they are durable. On one disk, records reveal a lost addition at startup."""
         self._coordinators = transactions.coordinators
         self.ended = transactions.ended

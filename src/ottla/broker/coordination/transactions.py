@@ -65,7 +65,7 @@ class TransactionCoordinators:
         self._new_producer_id = new_producer_id
         self._markers = markers
         self._partitions = partitions
-        self._is_alone = is_alone
+        self.is_alone = is_alone
         self._opened: Opened | None = None
         self._has_begun = False
         settings.told.append(self._settings_changed)
@@ -115,7 +115,7 @@ class TransactionCoordinators:
         Only a single broker needs corrections: in a larger cluster, additions are replicated before any record is written.
         """
         stored = stored_records(partition, TransactionReader())
-        if not self._is_alone:
+        if not self.is_alone:
             yield from stored
             return
         if self._opened is None or self._has_begun:
