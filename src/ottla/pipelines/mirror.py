@@ -87,16 +87,14 @@ class MirrorPipeline:
         state.open()
         from_there, to_there = self.clients()
         with locked(spark, state), Admin(**from_there) as source, Admin(**to_there) as target:
-            _check_clusters(self, source, target)
+            if not self.prefix and source.describe_cluster().cluster_id == target.describe_cluster().cluster_id:
+                raise PipelineError(
+                    "Source and target are the same cluster: give --prefix, or topics would be written into themselves."
+                )
             copying = Copying(self, state, source, target)
             groups = GroupsAlong(self, copying, source, target)
             follow(_started(spark, self, copying, state), "mirror", tell, stop, between=groups.translate_now_and_then)
             groups.translate()
-
-
-def _check_clusters(wanted: MirrorPipeline, source: Admin, target: Admin) -> None:
-    if not wanted.prefix and source.describe_cluster().cluster_id == target.describe_cluster().cluster_id:
-        raise PipelineError("Source and target are the same cluster: give --prefix, or topics would be written into themselves.")
 
 
 def _started(spark: SparkSession, wanted: MirrorPipeline, copying: Copying, state: PipelineState) -> StreamingQuery:

@@ -10,7 +10,7 @@ import functools
 import operator
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -138,20 +138,13 @@ def _write(wanted: ReplayPipeline, rows: DataFrame, part: Sequence[OffsetRange],
     names = ["key", "value", "headers", "timestamp", *([] if wanted.by_key else ["partition"])]
     columns = [*names, *(["topic"] if wanted.into is None else [])]
     written = ordered.select(*columns).observe(counted, f.count("*").alias("rows"))
-    given = {"kafka.bootstrap.servers": wanted.servers, "includeHeaders": "true", "includeTimestamp": "true", **_into(wanted)}
-    written.write.format("ottla").options(**given, **_once(job_id), **wanted.options).mode("append").save()
+    given = {"kafka.bootstrap.servers": wanted.servers, "includeHeaders": "true", "includeTimestamp": "true"}
+    if wanted.into is not None:
+        given["topic"] = wanted.into
+    given["jobId"], _, given["batchId"] = job_id.rpartition("/")  # a repeated write of the part leaves no second copy
+    written.write.format("ottla").options(**given, **wanted.options).mode("append").save()
     found: int = counted.get["rows"]
     return found or chosen.count()  # a part that was decided before a kill is not computed again, so count its rows here
-
-
-def _once(job_id: str) -> Mapping[str, str]:
-    """Return options of the sink that keep a repeated write of a part from leaving a second copy."""
-    job, _, part = job_id.rpartition("/")
-    return {"jobId": job, "batchId": part}
-
-
-def _into(wanted: ReplayPipeline) -> Mapping[str, str]:
-    return {} if wanted.into is None else {"topic": wanted.into}
 
 
 def _of(piece: OffsetRange) -> Column:

@@ -18,6 +18,7 @@ from ottla.client.settings.clients import ACKS, COMPRESSIONS, ConsumerSettings, 
 from ottla.client.settings.properties import names_of, values_of
 from ottla.client.settings.security import SecureSettings
 from ottla.spark.errors import OptionError
+from ottla.spark.texts import integer, one_of
 
 logger = logging.getLogger("ottla.spark")
 
@@ -110,18 +111,6 @@ def is_kafka_option(name: str) -> bool:
     return name in _KNOWN
 
 
-def _number(name: str, text: str) -> int:
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise OptionError(f"Option kafka.{name} must be a whole number above 0, not {text!r}.")
-    return int(text)
-
-
-def _one_of(name: str, text: str, *words: str) -> str:
-    if text.strip().lower() not in words:
-        raise OptionError(f"Option kafka.{name} must be one of {', '.join(words)}, not {text!r}.")
-    return text.strip().lower()
-
-
 def _is_own_callback(name: str, text: str) -> bool:
     return name == LOGIN_CALLBACK and text.strip() in OWN_CALLBACKS
 
@@ -145,10 +134,10 @@ def _stripped(name: str, text: str) -> str:
 _READ: dict[str, Callable[[str, str], Value]] = {
     "bootstrap.servers": _stripped,
     "client.id": _stripped,
-    "isolation.level": lambda name, text: _one_of(name, text, "read_uncommitted", "read_committed"),
-    "acks": lambda name, text: _one_of(name, text, *ACKS),
-    "compression.type": lambda name, text: _one_of(name, text, *COMPRESSIONS),
-    "enable.idempotence": lambda name, text: _one_of(name, text, "true", "false") == "true",
+    "isolation.level": lambda name, text: one_of(name, text, "read_uncommitted", "read_committed"),
+    "acks": lambda name, text: one_of(name, text, *ACKS),
+    "compression.type": lambda name, text: one_of(name, text, *COMPRESSIONS),
+    "enable.idempotence": lambda name, text: one_of(name, text, "true", "false") == "true",
 }
 """The parser of each option's text. Options that are not here are numbers."""
 
@@ -166,7 +155,7 @@ def _values(options: Mapping[str, str], side: str, client_id: str) -> dict[str, 
             "these settings have no effect on the %s and are ignored: %s", side, ", ".join(f"kafka.{name}" for name in unused)
         )
     plain = {name: text for name, text in options.items() if name in used - {"group.id"} - SECURED}
-    values = {name: _READ.get(name, _number)(name, text) for name, text in plain.items()}
+    values = {name: _READ.get(name, integer)(f"kafka.{name}", text) for name, text in plain.items()}
     named = {name.replace(".", "_"): value for name, value in values.items()}
     named.setdefault("client_id", client_id)
     named.setdefault("request_timeout_ms", REQUEST_TIMEOUT_MS)

@@ -10,7 +10,7 @@ import difflib
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ottla.client.settings.clients import ConsumerSettings, ProducerSettings
@@ -167,6 +167,13 @@ STREAMS_ONLY = (
 )  # fmt: skip
 WITHOUT_EFFECT = ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs")
 OPTIONS = {option.name.lower(): option for option in _ALL}
+ATTRIBUTES = {
+    "maxTriggerDelay": "max_trigger_delay_ms",
+    "ottla.directory": "directories",
+    "startingOffsetsByTimestampStrategy": "latest_where_time_is_not_reached",
+    "transactionTimeout": "transaction_timeout_ms",
+}
+"""The attributes of `ReadOptions` and `WriteOptions` that do not have their option's name in Python's spelling."""
 REFUSED = {
     (SOURCE, "path"): "records come from topics; name them with option subscribe, and call load() without a path.",
     (SINK, "path"): "records go to topics; name one with option topic, and call save() or start() without a path.",
@@ -330,21 +337,17 @@ def _read_options(parsed: _Parsed, *, streaming: bool) -> ReadOptions:
         ),
         start=start,
         end=end,
-        columns=_chosen_columns(values),
-        fail_on_data_loss=values.get("failOnDataLoss", True),
-        latest_where_time_is_not_reached=values.get("startingOffsetsByTimestampStrategy", False),
-        max_offsets_per_trigger=most,
-        min_offsets_per_trigger=least,
-        max_trigger_delay_ms=values.get("maxTriggerDelay", 15 * 60_000),
-        max_bytes_per_trigger=values.get("maxBytesPerTrigger"),
-        max_offsets_per_trigger_per_partition=values.get("maxOffsetsPerTriggerPerPartition"),
-        min_partitions=values.get("minPartitions"),
-        max_records_per_partition=values.get("maxRecordsPerPartition"),
-        max_opened_bytes=values.get("maxOpenedBytes", DEFAULT_LIMIT_BYTES),
         formats=choice.formats_of(values),
         dead_letters=_dead_letters(parsed),
-        directories=values.get("ottla.directory", ()),
+        **_attributes(ReadOptions, values) | {"columns": _chosen_columns(values)},
     )
+
+
+def _attributes(kind: type[ReadOptions | WriteOptions], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the given options whose values are attributes of `kind`, by attribute."""
+    own = {each.name for each in fields(kind)}
+    named = ((ATTRIBUTES.get(name) or re.sub("([A-Z])", r"_\1", name).lower(), value) for name, value in values.items())
+    return {name: value for name, value in named if name in own}
 
 
 def check_either_way(options: Mapping[str, str]) -> None:
@@ -368,18 +371,10 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         raise OptionError("Option schemaRegistry finds schemas by the topic's name: give option topic.")
     return WriteOptions(
         client=client,
-        topic=parsed.values.get("topic"),
-        include_headers=parsed.values.get("includeHeaders", True),
-        include_timestamp=parsed.values.get("includeTimestamp", False),
         max_request_size=client.max_request_size if "max.request.size" in parsed.client else None,
         formats=formats,
         exactly_once=_is_exactly_once(parsed),
-        job_id=parsed.values.get("jobId"),
-        batch_id=parsed.values.get("batchId", 0),
-        run_id=parsed.values.get("runId"),
-        decision_topic=parsed.values.get("decisionTopic", "ottla-decisions"),
-        transaction_timeout_ms=parsed.values.get("transactionTimeout"),
-        two_phase_commit=parsed.values.get("twoPhaseCommit"),
+        **_attributes(WriteOptions, parsed.values),
     )
 
 

@@ -16,26 +16,26 @@ COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timesta
 
 
 def integer(name: str, text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
+    if not text.strip().isdecimal() or int(text) < 1:
         raise OptionError(f"Option {name} must be a whole number above 0, not {text!r}.")
-    return value
+    return int(text)
+
+
+def one_of(name: str, text: str, *words: str) -> str:
+    """Return the one of `words` that a text is, in lower case."""
+    word = text.strip().lower()
+    if word not in words:
+        raise OptionError(f"Option {name} must be {', '.join(words[:-1])} or {words[-1]}, not {text!r}.")
+    return word
 
 
 def boolean(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise OptionError(f"Option {name} must be true or false, not {text!r}.")
-    return text.lower() == "true"
+    return one_of(name, text, "true", "false") == "true"
 
 
 def boolean_or_auto(name: str, text: str) -> bool | None:
     """Parse a boolean. The text "auto" gives None."""
-    if text.lower() not in ("auto", "true", "false"):
-        raise OptionError(f"Option {name} must be auto, true or false, not {text!r}.")
-    return None if text.lower() == "auto" else text.lower() == "true"
+    return {"auto": None, "true": True, "false": False}[one_of(name, text, "auto", "true", "false")]
 
 
 def no_asynchrony(name: str, text: str) -> bool:
@@ -65,9 +65,7 @@ def size_bytes(name: str, text: str) -> int:
 
 
 def exactly_once(name: str, text: str) -> bool:
-    if text.lower() not in ("exactly-once", "at-least-once"):
-        raise OptionError(f'Option {name} must be "exactly-once" or "at-least-once", not {text!r}.')
-    return text.lower() == "exactly-once"
+    return one_of(name, text, "exactly-once", "at-least-once") == "exactly-once"
 
 
 def batch_id(name: str, text: str) -> int:
@@ -163,9 +161,7 @@ def time_ms(name: str, text: str) -> Bound:
 
 
 def latest_otherwise(name: str, text: str) -> bool:
-    if text.lower() not in ("error", "latest"):
-        raise OptionError(f'Option {name} must be "error" or "latest", not {text!r}.')
-    return text.lower() == "latest"
+    return one_of(name, text, "error", "latest") == "latest"
 
 
 def columns(name: str, text: str) -> tuple[str, ...]:

@@ -8,17 +8,12 @@ import pyarrow.compute as compute
 
 from ottla.spark.errors import OptionError
 from ottla.spark.formats import wire_bytes
+from ottla.spark.formats.avro_resolution import UNITS
 from ottla.spark.formats.avro_schema import Avro
 from ottla.spark.formats.cursors import scattered
 from ottla.spark.formats.decimals import unscaled
 
-_TIMES = {
-    "date": pa.date32(),
-    "timestamp-millis": pa.timestamp("ms", "UTC"),
-    "timestamp-micros": pa.timestamp("us", "UTC"),
-    "local-timestamp-millis": pa.timestamp("ms"),
-    "local-timestamp-micros": pa.timestamp("us"),
-}
+_TIMES = {"date": pa.date32(), **UNITS}
 _END = b"\x00"
 
 
