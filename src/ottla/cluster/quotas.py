@@ -120,7 +120,7 @@ def decide(
 
     An entry without settings is removed. A user's entry is removed only if `may_go` returns True for the user.
     """
-    texts = {key: _text(key, value) for key, value in quotas.items()}
+    texts = {key: str(round(value)) if key in WHOLE else repr(float(value)) for key, value in quotas.items()}
     if entity.user is not None and entity.client_id is None:
         kept = user_configs.get(entity.user, {})
         texts = {name: text for name, text in kept.items() if name not in OF_CLIENTS} | texts
@@ -141,10 +141,6 @@ def quotas_in(configs: Mapping[str, str]) -> dict[str, float]:
         if isnan(quota):
             raise ValueError(f"{key} is no number")
     return found
-
-
-def _text(key: str, value: float) -> str:
-    return str(round(value)) if key in WHOLE else repr(float(value))
 
 
 def _path(entity: QuotaEntity) -> str:

@@ -66,7 +66,7 @@ class PartitionStates:
     def change(self, partitions: Iterable[TopicPartition], choose: Choose) -> Steps[list[TopicPartition]]:
         """Write the states that `choose` returns, and return the partitions whose state changed."""
         changed = list[TopicPartition]()
-        left = deque((some, 0) for some in _pieces(list(partitions)))
+        left = deque[tuple[Sequence[TopicPartition], int]]((some, 0) for some in in_pieces(partitions, WRITTEN_AT_ONCE))
         while left:
             some, races = left.popleft()
             wanted = {one: state for one in some if (state := choose(self._context, one)) is not None}
@@ -121,10 +121,6 @@ class PartitionStates:
         """Return the state as the registry has it after the commit: with this controller's epoch and the next partition epoch."""
         epoch = 0 if partition not in self._context.leaders else state.partition_epoch + 1
         return state._replace(controller_epoch=self._context.epoch, partition_epoch=epoch)
-
-
-def _pieces(partitions: Sequence[TopicPartition]) -> list[Sequence[TopicPartition]]:
-    return [partitions[first : first + WRITTEN_AT_ONCE] for first in range(0, len(partitions), WRITTEN_AT_ONCE)]
 
 
 def _halves(partitions: Sequence[TopicPartition]) -> list[Sequence[TopicPartition]]:

@@ -227,8 +227,7 @@ class TopicChanges:
         partitions = [(name, index) for index in self._context.topics.get(name, ())]
         if len(partitions) <= REMOVED_AT_ONCE:  # they are removed with the entry above them
             return
-        for first in range(0, len(partitions), REMOVED_AT_ONCE):
-            some = partitions[first : first + REMOVED_AT_ONCE]
+        for some in in_pieces(partitions, REMOVED_AT_ONCE):
             states = yield from self._term.reader.states(some)
             paths = [layout.state_path(*one).removesuffix("/state") for one in some if one in states]
             if paths:

@@ -60,10 +60,11 @@ def _adopt_one(
         sentence = f"The directories of {name} are of several topics of that name: move those that do not belong elsewhere."
     if sentence is not None:
         return Adoption(name, (), sentence)
+    kept = {one.index: one.replicas for one in known.partitions} if known else {}
     placed: dict[int, tuple[int, ...]] = dict.fromkeys(range(first, count), (node_id,))
     topic_id = ids.pop() if ids else new_id()
     changes = [
-        Change(layout.topic_path(name), layout.topic_json(topic_id, _replicas(known) | placed)),
+        Change(layout.topic_path(name), layout.topic_json(topic_id, kept | placed)),
         *(
             Change(layout.state_path(name, index), layout.state_json(image.controller_epoch, node_id, 0, nodes))
             for index, nodes in placed.items()
@@ -72,10 +73,6 @@ def _adopt_one(
     if known is None:
         changes.append(Change(layout.topic_config_path(name), layout.config_json(_configs(name))))
     return Adoption(name, tuple(changes), _told(name, known, count, sorted(set(placed) - set(parts))))
-
-
-def _replicas(topic: TopicImage | None) -> dict[int, tuple[int, ...]]:
-    return {} if topic is None else {one.index: one.replicas for one in topic.partitions}
 
 
 def _configs(name: str) -> dict[str, str]:
