@@ -215,21 +215,9 @@ class GroupCoordinators:
 
     def _group_settings(self) -> GroupSettings:
         settings = self._settings.value
-        return GroupSettings(
-            group_min_session_timeout_ms=settings.group_min_session_timeout_ms,
-            group_max_session_timeout_ms=settings.group_max_session_timeout_ms,
-            group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
-            group_max_size=settings.group_max_size,
-            group_consumer_session_timeout_ms=settings.group_consumer_session_timeout_ms,
-            group_consumer_heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
-            group_consumer_assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
-            group_consumer_regex_refresh_interval_ms=settings.group_consumer_regex_refresh_interval_ms,
-            group_consumer_max_size=settings.group_consumer_max_size,
-            group_consumer_migration_policy=settings.group_consumer_migration_policy,
-            ottla_max_group_bytes=settings.ottla_max_group_bytes,
-            offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+        return self._settings.part(
+            GroupSettings,
             offsets_retention_ms=settings.offsets_retention_minutes * MINUTE_MS,
-            offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
             stores_topic_ids=settings.inter_broker_protocol_version.has(Switch.FLEXIBLE_OFFSETS),
         )
 

@@ -156,12 +156,4 @@ class TransactionCoordinators:
             shard.machine.configure(self._transaction_settings())
 
     def _transaction_settings(self) -> TransactionSettings:
-        settings = self._settings.value
-        return TransactionSettings(
-            transaction_max_timeout_ms=settings.transaction_max_timeout_ms,
-            transaction_abort_timed_out_transaction_cleanup_interval_ms=settings.transaction_abort_timed_out_transaction_cleanup_interval_ms,
-            transaction_remove_expired_transaction_cleanup_interval_ms=settings.transaction_remove_expired_transaction_cleanup_interval_ms,
-            ottla_max_transactional_id_bytes=settings.ottla_max_transactional_id_bytes,
-            transactional_id_expiration_ms=settings.transactional_id_expiration_ms,
-            transaction_version=self._features.level(TRANSACTION_VERSION),
-        )
+        return self._settings.part(TransactionSettings, transaction_version=self._features.level(TRANSACTION_VERSION))

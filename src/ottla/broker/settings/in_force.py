@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import TypeVar
 
 from ottla.broker.settings.values import BrokerSettings
+
+P = TypeVar("P")
 
 
 class SettingsInForce:
@@ -20,6 +24,11 @@ class SettingsInForce:
         self.told: list[Callable[[], None]] = []
         self.checks: list[Callable[[BrokerSettings], None]] = []
         """Callbacks before a change; they raise `SettingError` to refuse it."""
+
+    def part(self, kind: type[P], **derived: object) -> P:
+        """Return the values of a dataclass whose fields are named as settings. `derived` are its fields that are no settings."""
+        names = [one.name for one in fields(kind) if one.name not in derived]  # type: ignore[arg-type]  # a dataclass
+        return kind(**{name: getattr(self.value, name) for name in names}, **derived)
 
     def check(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> None:
         """Raise `SettingError` if these dynamic settings are invalid as a whole."""
