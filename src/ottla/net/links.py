@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -54,15 +55,13 @@ class BrokerLinks:
         return link
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Pending:
     """A request that is not answered yet."""
 
-    __slots__ = ("answered", "frame", "timer")
-
-    def __init__(self, frame: Sequence[Buffer], answered: Answered) -> None:
-        self.frame = frame
-        self.answered: Answered | None = answered
-        self.timer: asyncio.TimerHandle
+    frame: Sequence[Buffer]
+    answered: Answered | None
+    timer: asyncio.TimerHandle = field(init=False)
 
 
 class PeerLink:

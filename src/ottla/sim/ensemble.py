@@ -182,8 +182,7 @@ class SimEnsemble:
             for past in self._past.get(path, ()):
                 if past.until > session.seen:
                     return past
-        node = self._nodes.get(path)
-        return PastNode(self.transactions + 1, *((None, []) if node is None else (node.entry(), sorted(node.children))))
+        return self._until(self.transactions + 1, path)
 
     # Requests of a session
 
@@ -218,7 +217,7 @@ class SimEnsemble:
         lagging = [session for session in self.sessions.values() if session.seen is not None]
         for path, node in draft.nodes.items():
             if lagging:
-                self._remember(path)
+                self._past.setdefault(path, []).append(self._until(self.transactions, path))
             if node is None:
                 self._nodes.pop(path, None)  # the same commit may have created it
             else:
@@ -235,10 +234,10 @@ class SimEnsemble:
                 if session.seen is None:
                     self._notify(session, watched)
 
-    def _remember(self, path: str) -> None:
+    def _until(self, until: int, path: str) -> PastNode:
+        """Return the present state of a path, as the one in force until a transaction."""
         node = self._nodes.get(path)
-        was = (None, []) if node is None else (node.entry(), sorted(node.children))
-        self._past.setdefault(path, []).append(PastNode(self.transactions, *was))
+        return PastNode(until, *((None, []) if node is None else (node.entry(), sorted(node.children))))
 
     def _notify(self, session: ServedSession, watched: Watched) -> None:
         if watched in session.watches:
@@ -274,7 +273,7 @@ class _Draft:
             else:
                 changed = self._own(each.path, node)
                 changed.value, changed.version = each.value, node.version + 1
-                self._touch(DATA, each.path)
+                self.touched[DATA, each.path] = None
 
     def _get(self, path: str) -> SharedNode | None:
         return self.nodes[path] if path in self.nodes else self._before.get(path)
@@ -302,9 +301,7 @@ class _Draft:
             raise RegistryRefused(path, "an ephemeral entry cannot have children")
         parent.children.add(path.rpartition("/")[2])
         self.nodes[path] = SharedNode(change.value or b"", 0, self._number, self._owner if change.ephemeral else None)
-        self._touch(DATA, path)
-        self._touch(CHILDREN, path)
-        self._touch(CHILDREN, path.rpartition("/")[0] or "/")
+        self._touch(path)
 
     def _remove(self, path: str, node: SharedNode | None) -> None:
         if node is None:
@@ -314,9 +311,9 @@ class _Draft:
             self._remove(below, self._get(below))
         self.nodes[path] = None
         self._parent(path).children.discard(path.rpartition("/")[2])
-        self._touch(DATA, path)
-        self._touch(CHILDREN, path)
-        self._touch(CHILDREN, path.rpartition("/")[0] or "/")
+        self._touch(path)
 
-    def _touch(self, kind: str, path: str) -> None:
-        self.touched[kind, path] = None
+    def _touch(self, path: str) -> None:
+        """Note that an entry came or went: its data, its children, and its parent's children changed."""
+        for watched in ((DATA, path), (CHILDREN, path), (CHILDREN, path.rpartition("/")[0] or "/")):
+            self.touched[watched] = None

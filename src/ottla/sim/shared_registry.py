@@ -59,14 +59,14 @@ class _RegistryRequest:
     result: Any = None
 
 
+@dataclass(slots=True, eq=False)
 class _Wire:
     """A connection: its two directions, and the requests that are not answered yet."""
 
-    def __init__(self, there: OrderedWay, back: OrderedWay) -> None:
-        self.there = there
-        self.back = back
-        self.asked: deque[_RegistryRequest] = deque()
-        self.is_up = False
+    there: OrderedWay
+    back: OrderedWay
+    asked: deque[_RegistryRequest] = field(default_factory=deque)
+    is_up: bool = False
 
 
 class SimSharedRegistry:

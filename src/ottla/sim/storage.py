@@ -8,6 +8,7 @@ directory's names takes effect or not, independently of earlier changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
@@ -107,6 +108,7 @@ class NameChange(NamedTuple):
     entry: Inode | Folder
 
 
+@dataclass(slots=True, eq=False)
 class Folder:
     """A directory: its names, its durable names (`stable`), and the changes since the last sync (`pending`).
 
@@ -115,18 +117,15 @@ class Folder:
     changes of the failed sync are `dropped`: no later sync writes them.
     """
 
-    __slots__ = ("dropped", "failure", "is_known", "is_new", "name", "names", "parent", "pending", "stable")
-
-    def __init__(self) -> None:
-        self.names: dict[str, Inode | Folder] = {}
-        self.stable: dict[str, Inode | Folder] = {}
-        self.pending: list[NameChange] = []
-        self.parent: Folder | None = None
-        self.name = ""
-        self.is_new = False
-        self.is_known = False
-        self.failure: str | None = None
-        self.dropped: list[NameChange] = []
+    names: dict[str, Inode | Folder] = field(default_factory=dict)
+    stable: dict[str, Inode | Folder] = field(default_factory=dict)
+    pending: list[NameChange] = field(default_factory=list)
+    parent: Folder | None = None
+    name: str = ""
+    is_new: bool = False
+    is_known: bool = False
+    failure: str | None = None
+    dropped: list[NameChange] = field(default_factory=list)
 
     @property
     def path(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ottla.client.arguments import shown
@@ -25,6 +26,7 @@ BYTES = (bytes, bytearray, memoryview, type(None))
 """The accepted types of a key or a value."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class PendingBatch:
     """The records of one batch and, once the batch is `done`, their outcome.
 
@@ -32,38 +34,21 @@ class PendingBatch:
     written by `deadline_ms`.
     """
 
-    __slots__ = (
-        "_watchers",
-        "base_offset",
-        "close_ms",
-        "deadline_ms",
-        "done",
-        "error",
-        "headers",
-        "keys",
-        "log_append_time_ms",
-        "on_error_raised",
-        "size",
-        "timestamps",
-        "values",
-        "where",
-    )  # fmt: skip
-
-    def __init__(self, where: TopicPartition, close_ms: int, deadline_ms: int) -> None:
-        self.where = where
-        self.keys: list[bytes | None] = []
-        self.values: list[bytes | None] = []
-        self.timestamps: list[int] = []
-        self.headers: list[Headers] | None = None
-        self.size = BATCH_OVERHEAD_BYTES
-        self.close_ms = close_ms
-        self.deadline_ms = deadline_ms
-        self.done = False
-        self.error: KafkaError | None = None
-        self.on_error_raised: Callable[[int], None] | None = None
-        """A callback that gets the index of each record whose error is raised."""
-        self.base_offset = self.log_append_time_ms = -1
-        self._watchers: list[Callable[[], None]] = []
+    where: TopicPartition
+    close_ms: int
+    deadline_ms: int
+    keys: list[bytes | None] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    timestamps: list[int] = field(default_factory=list)
+    headers: list[Headers] | None = None
+    size: int = BATCH_OVERHEAD_BYTES
+    done: bool = False
+    error: KafkaError | None = None
+    on_error_raised: Callable[[int], None] | None = None
+    """A callback that gets the index of each record whose error is raised."""
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    _watchers: list[Callable[[], None]] = field(default_factory=list)
 
     def watch(self, watcher: Callable[[], None]) -> None:
         """Call `watcher` once the batch is done, or at once if it is done already. Any thread may call this.

@@ -14,6 +14,7 @@ import shutil
 import threading
 import time
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import partial
 
 from ottla.net.disk.sync_workers import QueueWorker
@@ -25,14 +26,12 @@ PIECE_BYTES = 2 << 20
 """The number of bytes freed at once, which takes a fraction of a millisecond. Files up to this size are only unlinked."""
 
 
+@dataclass(slots=True, eq=False)
 class Removal:
     """A file to remove. Its directory can be renamed before."""
 
-    __slots__ = ("directory", "name")
-
-    def __init__(self, directory: str, name: str) -> None:
-        self.directory = directory
-        self.name = name
+    directory: str
+    name: str
 
 
 class Janitor(QueueWorker):

@@ -10,6 +10,7 @@ without end, so it is cut off while other requests wait.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -80,15 +81,15 @@ class Arriving:
         return self.claim is None or self.claim.is_granted
 
 
+@dataclass(slots=True, eq=False)
 class Share:
     """One of the two parts of the pool. `used` is the granted memory in bytes. Arriving requests also claim `memory`, if any."""
 
-    def __init__(self, limit_bytes: int, memory: Memory | None) -> None:
-        self.limit_bytes = limit_bytes
-        self.used = 0
-        self.waiting: deque[tuple[Claimant, int]] = deque()
-        self.arriving: dict[Claimant, Arriving] = {}
-        self.memory = memory
+    limit_bytes: int
+    memory: Memory | None
+    used: int = 0
+    waiting: deque[tuple[Claimant, int]] = field(default_factory=deque)
+    arriving: dict[Claimant, Arriving] = field(default_factory=dict)
 
     @property
     def is_wanted(self) -> bool:

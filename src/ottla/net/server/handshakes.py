@@ -13,6 +13,7 @@ import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 
 log = logging.getLogger("ottla.net")
 
@@ -26,20 +27,18 @@ Secured = Callable[[ssl.SSLSocket], None]
 Gone = Callable[[], None]
 
 
+@dataclass(slots=True, eq=False)
 class Handshake:
     """One handshake. `secured(socket)` takes over the socket after a success, or raises ValueError; `gone()` follows a failure."""
 
-    __slots__ = ("began_s", "busy", "closed", "gone", "host", "secured", "socket")
-
-    def __init__(self, secure: ssl.SSLSocket, host: str, began_s: float, secured: Secured, gone: Gone) -> None:
-        self.socket = secure
-        self.host = host
-        self.began_s = began_s
-        self.secured = secured
-        self.gone = gone
-        self.busy = False
-        """Whether the thread uses the socket, which no other code may use then."""
-        self.closed = False
+    socket: ssl.SSLSocket
+    host: str
+    began_s: float
+    secured: Secured
+    gone: Gone
+    busy: bool = False
+    """Whether the thread uses the socket, which no other code may use then."""
+    closed: bool = False
 
 
 class Handshakes:

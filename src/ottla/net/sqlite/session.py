@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic_ns
 from typing import Any, Final
@@ -37,14 +38,14 @@ NONE: Final = 0
 """The session number that means no session."""
 
 
+@dataclass(slots=True, eq=False)
 class RegistryJob:
     """Work that waits for the disk, and the result of the work."""
 
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self.work = work
-        self.result: Any = None
-        self.refusal: Exception | None = None
-        self.done: Done = lambda failure: None
+    work: Callable[[], Any]
+    result: Any = None
+    refusal: Exception | None = None
+    done: Done = lambda failure: None
 
 
 class HostSession:

@@ -402,12 +402,11 @@ class AsyncConsumer:
         Raises `CommitFailed` if the group has assigned the partitions to other members, `SettingError` without a group, or another
         `KafkaError`.
         """
-        if self._member is None:
-            raise SettingError("Offsets are committed to a group: give the consumer a group_id.")
+        member = self._in_group()
         if offsets is None:
-            await self._member.commit(self._progress.positions())
+            await member.commit(self._progress.positions())
         else:
-            await self._member.commit(committable(offsets))
+            await member.commit(committable(offsets))
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets that `commit()` would commit: the positions after all records handed out so far."""
@@ -419,11 +418,16 @@ class AsyncConsumer:
         Raises `SettingError` without a group. Also raises it with `enable_auto_commit`, because aborting a transaction does not
         undo offsets committed outside of it.
         """
-        if self._member is None:
-            raise SettingError("Offsets are committed to a group: give the consumer a group_id.")
+        member = self._in_group()
         if self._settings.enable_auto_commit:
             raise SettingError("Transactions commit this consumer's offsets: give it enable_auto_commit=False.")
-        return self._member.group_metadata()
+        return member.group_metadata()
+
+    def _in_group(self) -> GroupMember:
+        """Return this consumer's membership of its group. Raises `SettingError` without a group."""
+        if self._member is None:
+            raise SettingError("Offsets are committed to a group: give the consumer a group_id.")
+        return self._member
 
     async def _auto_commit(self) -> None:
         last: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -441,10 +445,9 @@ class AsyncConsumer:
 
     async def committed(self, partition: Partition) -> OffsetAndMetadata | None:
         """Return the offset that the group has committed for a partition; None if it has committed none. Raises `KafkaError`."""
-        if self._member is None:
-            raise SettingError("Offsets are committed by a group: give the consumer a group_id.")
+        member = self._in_group()
         where = place(partition)
-        return (await self._member.committed([where])).get(where)
+        return (await member.committed([where])).get(where)
 
     async def position(self, partition: Partition) -> int:
         """Return the offset of the next record to hand out from an assigned partition. Raises `KafkaError`."""
@@ -502,10 +505,9 @@ class AsyncConsumer:
 
         Without arguments, seek in all assigned partitions. Raises `SettingError` without a group, or another `KafkaError`.
         """
-        if self._member is None:
-            raise SettingError("Offsets are committed to a group: give the consumer a group_id.")
+        member = self._in_group()
         wanted = set(places(partitions)) or self.assignment()
-        committed = await self._member.committed(wanted)
+        committed = await member.committed(wanted)
         for where in sorted(wanted & self.assignment()):
             if where in committed:
                 self._reader.fetcher.seek(where, committed[where].offset)
