@@ -99,7 +99,8 @@ def refusals(questioner: Questioner, key: int, topics: list[Any]) -> list[tuple[
     ids=str,
 )  # fmt: skip
 def test_a_refusal_begins_with_kafkas_words(questioner: Questioner, topics: list[Any], code: int, words: str) -> None:
-    key = {Create: CREATE, Delete: DELETE, Grow: GROW}[type(topics[0])]
+    keys: dict[type, int] = {Create: CREATE, Delete: DELETE, Grow: GROW}
+    key = keys[type(topics[0])]
     for error_code, text in refusals(questioner, key, topics):
         assert error_code == code, text
         assert text.startswith(words), text

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, PlainStr, i16, i32, message, since
+from ottla.wire.schema import Message, PlainStr, i16, i32, since
 
 
-@message(valid="0-2", flexible="2+")
-class RequestHeader(Message):
+class RequestHeader(Message, valid="0-2", flexible="2+"):
     """The API key, version and correlation id of a request. Version 1 adds the client id, version 2 tagged fields."""
 
     request_api_key: i16 = since()
@@ -15,8 +14,7 @@ class RequestHeader(Message):
     client_id: PlainStr | None = since("1+")
 
 
-@message(valid="0-1", flexible="1+")
-class ResponseHeader(Message):
+class ResponseHeader(Message, valid="0-1", flexible="1+"):
     """The correlation id of the answered request. Version 1 adds tagged fields."""
 
     correlation_id: i32 = since()

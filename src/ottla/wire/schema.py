@@ -1,7 +1,6 @@
 """The schema language: a message is declared once, for all its versions, as a typed class.
 
-    @message(key=12, valid="0-4", flexible="4+")
-    class HeartbeatRequest(Message):
+    class HeartbeatRequest(Message, key=12, valid="0-4", flexible="4+"):
         group_id: str = since()
         group_instance_id: str | None = since("3+", default=None)
 
@@ -14,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast, dataclass_transform
+from typing import Any, ClassVar, Final, TypeAlias, cast, dataclass_transform
 
 # Fields have lower-case names, and `_declare` refuses a field with the name of an alias, so that no field shadows an alias.
 i8: TypeAlias = int
@@ -53,9 +52,6 @@ _VARIABLE: Final = frozenset({"str", "plain", "bytes", "records", "struct"})
 END: Final = 1 << 15
 """The exclusive upper bound of versions, which are int16."""
 NEVER: Final = range(0)
-
-T = TypeVar("T", bound="type[Struct]")
-M = TypeVar("M", bound="type[Message]")
 
 
 def versions(spec: str) -> range:
@@ -162,14 +158,33 @@ class Wire:
 
 
 @dataclass_transform(kw_only_default=True)
-def _seen_by_type_checkers(cls: type[Struct]) -> type[Struct]:
-    """Declare the field `unknown_tags` of every struct for type checkers. At run time `_declare` does this."""
-    return cls
+class _Declaring(type):
+    """The class of declarations: makes a dataclass with slots of each, and resolves the structs that a message names."""
+
+    def __new__(
+        mcs,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        *,
+        key: int = -1,
+        valid: str = "",
+        flexible: str = "none",
+    ) -> Any:
+        cls = super().__new__(mcs, name, bases, namespace)
+        if "__slots__" in namespace:  # a base class of declarations, or the class that `dataclass` has made with slots
+            return cls
+        declared = _declare(cls, key, versions(valid or "none"), versions(flexible))
+        if valid:
+            _resolve(declared, declared)
+        return declared
 
 
-@_seen_by_type_checkers
-class Struct:
-    """A part of a message. `unknown_tags` are tagged fields that the schema does not have, as (tag, bytes) in ascending order."""
+class Struct(metaclass=_Declaring):
+    """A part of a message. Annotations can name a struct of any message as `Message.Struct`.
+
+    `unknown_tags` are tagged fields that the schema does not have, as (tag, bytes) in ascending order.
+    """
 
     __slots__: ClassVar[tuple[str, ...]] = ()
     WIRE: ClassVar[Wire]
@@ -189,30 +204,15 @@ class Struct:
 
 
 class Message(Struct):
-    """A request, a response, a header, or a value that is stored or nested in another message."""
+    """A request, a response, a header, or a value that is stored or nested in another message.
+
+    A subclass is declared with its API key (or record type), all versions ever valid, and the versions with tagged fields.
+    """
 
     __slots__ = ()
 
 
-@dataclass_transform(kw_only_default=True)
-def struct(cls: T) -> T:
-    """Declare a part of a message. Annotations can name a struct of any message as `Message.Struct`."""
-    return _declare(cls, -1, NEVER, NEVER)
-
-
-@dataclass_transform(kw_only_default=True)
-def message(*, key: int = -1, valid: str, flexible: str = "none") -> Callable[[M], M]:
-    """Declare a message: its API key (or record type), all versions ever valid, and the versions with tagged fields."""
-
-    def decorate(cls: M) -> M:
-        done = _declare(cls, key, versions(valid), versions(flexible))
-        _resolve(done, done)
-        return done
-
-    return decorate
-
-
-def _declare(cls: T, key: int, valid: range, flexible: range) -> T:
+def _declare(cls: Any, key: int, valid: range, flexible: range) -> Any:
     fields = tuple(Field(name, hint, vars(cls)[name]) for name, hint in cls.__annotations__.items())
     for f in fields:
         if f.name in _KINDS:
@@ -223,7 +223,7 @@ def _declare(cls: T, key: int, valid: range, flexible: range) -> T:
     cls.__doc__ = cls.__doc__ or cls.__qualname__  # otherwise dataclass writes a signature, which takes longer than all other work
     done = dataclasses.dataclass(slots=True, kw_only=True, repr=False, eq=False)(cls)
     done.WIRE = Wire(cls.__name__, fields, key, valid, flexible)
-    return cast("T", done)
+    return done
 
 
 def _dataclass_default(f: Field) -> Any:

@@ -5,11 +5,10 @@ KIP-98. The response of version 4 can be TRANSACTION_ABORTABLE (KIP-890).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i32, i64, message, since
+from ottla.wire.schema import Message, i16, i32, i64, since
 
 
-@message(key=25, valid="0-4", flexible="3+")
-class AddOffsetsToTxnRequest(Message):
+class AddOffsetsToTxnRequest(Message, key=25, valid="0-4", flexible="3+"):
     """The group."""
 
     transactional_id: str = since()
@@ -18,8 +17,7 @@ class AddOffsetsToTxnRequest(Message):
     group_id: str = since()
 
 
-@message(key=25, valid="0-4", flexible="3+")
-class AddOffsetsToTxnResponse(Message):
+class AddOffsetsToTxnResponse(Message, key=25, valid="0-4", flexible="3+"):
     """The error, if the group was not added."""
 
     throttle_time_ms: i32 = since()

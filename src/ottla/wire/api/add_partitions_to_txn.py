@@ -5,19 +5,16 @@ KIP-98. In version 4 brokers can verify several transactions; the response of ve
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
-@message(key=24, valid="0-5", flexible="3+")
-class AddPartitionsToTxnRequest(Message):
+class AddPartitionsToTxnRequest(Message, key=24, valid="0-5", flexible="3+"):
     """The partitions. From version 4 on brokers send the partitions of several transactions."""
 
-    @struct
     class AddPartitionsToTxnTopic(Struct):
         name: str = since()
         partitions: list[i32] = since()
 
-    @struct
     class AddPartitionsToTxnTransaction(Struct):
         transactional_id: str = since("4+")
         producer_id: i64 = since("4+")
@@ -32,21 +29,17 @@ class AddPartitionsToTxnRequest(Message):
     v3_and_below_topics: list[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic] = since("0-3")
 
 
-@message(key=24, valid="0-5", flexible="3+")
-class AddPartitionsToTxnResponse(Message):
+class AddPartitionsToTxnResponse(Message, key=24, valid="0-5", flexible="3+"):
     """The error of each partition."""
 
-    @struct
     class AddPartitionsToTxnTopicResult(Struct):
         name: str = since()
         results_by_partition: list[AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult] = since()
 
-    @struct
     class AddPartitionsToTxnPartitionResult(Struct):
         partition_index: i32 = since()
         partition_error_code: i16 = since()
 
-    @struct
     class AddPartitionsToTxnResult(Struct):
         transactional_id: str = since("4+")
         topic_results: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = since("4+")

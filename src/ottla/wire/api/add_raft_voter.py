@@ -6,11 +6,10 @@ KIP-853. Version 1 can request a response before the change is committed.
 from __future__ import annotations
 
 from ottla.wire.api.describe_quorum import DescribeQuorumResponse
-from ottla.wire.schema import Message, Uuid, i16, i32, message, since
+from ottla.wire.schema import Message, Uuid, i16, i32, since
 
 
-@message(key=80, valid="0-1", flexible="0+")
-class AddRaftVoterRequest(Message):
+class AddRaftVoterRequest(Message, key=80, valid="0-1", flexible="0+"):
     """Id, directory and listeners of the voter."""
 
     cluster_id: str | None = since()
@@ -21,8 +20,7 @@ class AddRaftVoterRequest(Message):
     ack_when_committed: bool = since("1+", default=True)
 
 
-@message(key=80, valid="0-1", flexible="0+")
-class AddRaftVoterResponse(Message):
+class AddRaftVoterResponse(Message, key=80, valid="0-1", flexible="0+"):
     """The error, if the voter was not added."""
 
     throttle_time_ms: i32 = since()

@@ -5,19 +5,17 @@ KIP-730.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i32, i64, message, since
+from ottla.wire.schema import Message, i16, i32, i64, since
 
 
-@message(key=67, valid="0", flexible="0+")
-class AllocateProducerIdsRequest(Message):
+class AllocateProducerIdsRequest(Message, key=67, valid="0", flexible="0+"):
     """The broker's id and epoch."""
 
     broker_id: i32 = since()
     broker_epoch: i64 = since(default=-1)
 
 
-@message(key=67, valid="0", flexible="0+")
-class AllocateProducerIdsResponse(Message):
+class AllocateProducerIdsResponse(Message, key=67, valid="0", flexible="0+"):
     """The first id and the number of ids."""
 
     throttle_time_ms: i32 = since()

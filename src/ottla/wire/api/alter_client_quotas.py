@@ -5,25 +5,21 @@ KIP-546.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, f64, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, f64, i16, i32, since
 
 
-@message(key=49, valid="0-1", flexible="1+")
-class AlterClientQuotasRequest(Message):
+class AlterClientQuotasRequest(Message, key=49, valid="0-1", flexible="1+"):
     """The quotas to set or remove, by entity."""
 
-    @struct
     class EntityData(Struct):
         entity_type: str = since()
         entity_name: str | None = since()
 
-    @struct
     class OpData(Struct):
         key: str = since()
         value: f64 = since()
         remove: bool = since()
 
-    @struct
     class EntryData(Struct):
         entity: list[AlterClientQuotasRequest.EntityData] = since()
         ops: list[AlterClientQuotasRequest.OpData] = since()
@@ -32,16 +28,13 @@ class AlterClientQuotasRequest(Message):
     validate_only: bool = since()
 
 
-@message(key=49, valid="0-1", flexible="1+")
-class AlterClientQuotasResponse(Message):
+class AlterClientQuotasResponse(Message, key=49, valid="0-1", flexible="1+"):
     """The error of each entity."""
 
-    @struct
     class EntityData(Struct):
         entity_type: str = since()
         entity_name: str | None = since()
 
-    @struct
     class EntryData(Struct):
         error_code: i16 = since()
         error_message: str | None = since()

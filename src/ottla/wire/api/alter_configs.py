@@ -5,19 +5,16 @@ IncrementalAlterConfigs replaces it (KIP-339).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
-@message(key=33, valid="0-2", flexible="2+")
-class AlterConfigsRequest(Message):
+class AlterConfigsRequest(Message, key=33, valid="0-2", flexible="2+"):
     """The complete new settings of each resource."""
 
-    @struct
     class AlterableConfig(Struct):
         name: str = since()
         value: str | None = since()
 
-    @struct
     class AlterConfigsResource(Struct):
         resource_type: i8 = since()
         resource_name: str = since()
@@ -27,11 +24,9 @@ class AlterConfigsRequest(Message):
     validate_only: bool = since()
 
 
-@message(key=33, valid="0-2", flexible="2+")
-class AlterConfigsResponse(Message):
+class AlterConfigsResponse(Message, key=33, valid="0-2", flexible="2+"):
     """The error of each resource."""
 
-    @struct
     class AlterConfigsResourceResponse(Struct):
         error_code: i16 = since()
         error_message: str | None = since()

@@ -5,19 +5,16 @@ KIP-497. Version 1 adds recovery (KIP-704), 2 names topics by id (KIP-841), 3 ad
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, since
 
 
-@message(key=56, valid="0-3", flexible="0+")
-class AlterPartitionRequest(Message):
+class AlterPartitionRequest(Message, key=56, valid="0-3", flexible="0+"):
     """The new in-sync replicas of each partition."""
 
-    @struct
     class BrokerState(Struct):
         broker_id: i32 = since("3+")
         broker_epoch: i64 = since("3+", default=-1)
 
-    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         leader_epoch: i32 = since()
@@ -26,7 +23,6 @@ class AlterPartitionRequest(Message):
         leader_recovery_state: i8 = since("1+")
         partition_epoch: i32 = since()
 
-    @struct
     class TopicData(Struct):
         topic_name: str = since("0-1", ignorable=True)
         topic_id: Uuid = since("2+", ignorable=True)
@@ -37,11 +33,9 @@ class AlterPartitionRequest(Message):
     topics: list[AlterPartitionRequest.TopicData] = since()
 
 
-@message(key=56, valid="0-3", flexible="0+")
-class AlterPartitionResponse(Message):
+class AlterPartitionResponse(Message, key=56, valid="0-3", flexible="0+"):
     """The controller's current state of each partition."""
 
-    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
@@ -51,7 +45,6 @@ class AlterPartitionResponse(Message):
         leader_recovery_state: i8 = since("1+", ignorable=True)
         partition_epoch: i32 = since()
 
-    @struct
     class TopicData(Struct):
         topic_name: str = since("0-1", ignorable=True)
         topic_id: Uuid = since("2+", ignorable=True)

@@ -5,19 +5,16 @@ KIP-455. Version 1 can forbid a change of the replication factor (KIP-860).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
-@message(key=45, valid="0-1", flexible="0+")
-class AlterPartitionReassignmentsRequest(Message):
+class AlterPartitionReassignmentsRequest(Message, key=45, valid="0-1", flexible="0+"):
     """The new replicas of each partition. Null cancels a reassignment."""
 
-    @struct
     class ReassignablePartition(Struct):
         partition_index: i32 = since()
         replicas: list[i32] | None = since(default=None)
 
-    @struct
     class ReassignableTopic(Struct):
         name: str = since()
         partitions: list[AlterPartitionReassignmentsRequest.ReassignablePartition] = since()
@@ -27,17 +24,14 @@ class AlterPartitionReassignmentsRequest(Message):
     topics: list[AlterPartitionReassignmentsRequest.ReassignableTopic] = since()
 
 
-@message(key=45, valid="0-1", flexible="0+")
-class AlterPartitionReassignmentsResponse(Message):
+class AlterPartitionReassignmentsResponse(Message, key=45, valid="0-1", flexible="0+"):
     """The error of each partition."""
 
-    @struct
     class ReassignablePartitionResponse(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
         error_message: str | None = since()
 
-    @struct
     class ReassignableTopicResponse(Struct):
         name: str = since()
         partitions: list[AlterPartitionReassignmentsResponse.ReassignablePartitionResponse] = since()

@@ -5,19 +5,16 @@ KIP-113.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
-@message(key=34, valid="0-2", flexible="2+")
-class AlterReplicaLogDirsRequest(Message):
+class AlterReplicaLogDirsRequest(Message, key=34, valid="0-2", flexible="2+"):
     """The new directory of each replica."""
 
-    @struct
     class AlterReplicaLogDirTopic(Struct):
         name: str = since()
         partitions: list[i32] = since()
 
-    @struct
     class AlterReplicaLogDir(Struct):
         path: str = since()
         topics: list[AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic] = since()
@@ -25,16 +22,13 @@ class AlterReplicaLogDirsRequest(Message):
     dirs: list[AlterReplicaLogDirsRequest.AlterReplicaLogDir] = since()
 
 
-@message(key=34, valid="0-2", flexible="2+")
-class AlterReplicaLogDirsResponse(Message):
+class AlterReplicaLogDirsResponse(Message, key=34, valid="0-2", flexible="2+"):
     """The error of each replica."""
 
-    @struct
     class AlterReplicaLogDirPartitionResult(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
 
-    @struct
     class AlterReplicaLogDirTopicResult(Struct):
         topic_name: str = since()
         partitions: list[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult] = since()

@@ -5,19 +5,16 @@ KIP-932.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
-@message(key=91, valid="0", flexible="0+")
-class AlterShareGroupOffsetsRequest(Message):
+class AlterShareGroupOffsetsRequest(Message, key=91, valid="0", flexible="0+"):
     """The new start of each partition."""
 
-    @struct
     class AlterShareGroupOffsetsRequestPartition(Struct):
         partition_index: i32 = since()
         start_offset: i64 = since()
 
-    @struct
     class AlterShareGroupOffsetsRequestTopic(Struct):
         topic_name: str = since()
         partitions: list[AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition] = since()
@@ -26,17 +23,14 @@ class AlterShareGroupOffsetsRequest(Message):
     topics: list[AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic] = since()
 
 
-@message(key=91, valid="0", flexible="0+")
-class AlterShareGroupOffsetsResponse(Message):
+class AlterShareGroupOffsetsResponse(Message, key=91, valid="0", flexible="0+"):
     """The error of each partition."""
 
-    @struct
     class AlterShareGroupOffsetsResponsePartition(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
         error_message: str | None = since(default=None)
 
-    @struct
     class AlterShareGroupOffsetsResponseTopic(Struct):
         topic_name: str = since()
         topic_id: Uuid = since()

@@ -5,19 +5,16 @@ KIP-554.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
-@message(key=51, valid="0", flexible="0+")
-class AlterUserScramCredentialsRequest(Message):
+class AlterUserScramCredentialsRequest(Message, key=51, valid="0", flexible="0+"):
     """Salted passwords to set, mechanisms to remove."""
 
-    @struct
     class ScramCredentialDeletion(Struct):
         name: str = since()
         mechanism: i8 = since()
 
-    @struct
     class ScramCredentialUpsertion(Struct):
         name: str = since()
         mechanism: i8 = since()
@@ -29,11 +26,9 @@ class AlterUserScramCredentialsRequest(Message):
     upsertions: list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion] = since()
 
 
-@message(key=51, valid="0", flexible="0+")
-class AlterUserScramCredentialsResponse(Message):
+class AlterUserScramCredentialsResponse(Message, key=51, valid="0", flexible="0+"):
     """The error of each user."""
 
-    @struct
     class AlterUserScramCredentialsResult(Struct):
         user: str = since()
         error_code: i16 = since()

@@ -7,11 +7,10 @@ of APIs (KIP-511). Version 3 names the client's software (KIP-511) and adds feat
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
-@message(key=18, valid="0-5", flexible="3+")
-class ApiVersionsRequest(Message):
+class ApiVersionsRequest(Message, key=18, valid="0-5", flexible="3+"):
     """Name and version of the client's software, for the broker's log."""
 
     client_software_name: str = since("3+", ignorable=True)
@@ -20,23 +19,19 @@ class ApiVersionsRequest(Message):
     node_id: i32 = since("5+", default=-1, ignorable=True)
 
 
-@message(key=18, valid="0-5", flexible="3+")
-class ApiVersionsResponse(Message):
+class ApiVersionsResponse(Message, key=18, valid="0-5", flexible="3+"):
     """The range of versions of each API, and the cluster's features."""
 
-    @struct
     class ApiVersion(Struct):
         api_key: i16 = since()
         min_version: i16 = since()
         max_version: i16 = since()
 
-    @struct
     class SupportedFeatureKey(Struct):
         name: str = since("3+")
         min_version: i16 = since("3+")
         max_version: i16 = since("3+")
 
-    @struct
     class FinalizedFeatureKey(Struct):
         name: str = since("3+")
         max_version_level: i16 = since("3+")

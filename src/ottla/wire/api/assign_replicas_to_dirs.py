@@ -5,23 +5,19 @@ KIP-858.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
-@message(key=73, valid="0", flexible="0+")
-class AssignReplicasToDirsRequest(Message):
+class AssignReplicasToDirsRequest(Message, key=73, valid="0", flexible="0+"):
     """Partitions by directory."""
 
-    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
 
-    @struct
     class TopicData(Struct):
         topic_id: Uuid = since()
         partitions: list[AssignReplicasToDirsRequest.PartitionData] = since()
 
-    @struct
     class DirectoryData(Struct):
         id: Uuid = since()
         topics: list[AssignReplicasToDirsRequest.TopicData] = since()
@@ -31,21 +27,17 @@ class AssignReplicasToDirsRequest(Message):
     directories: list[AssignReplicasToDirsRequest.DirectoryData] = since()
 
 
-@message(key=73, valid="0", flexible="0+")
-class AssignReplicasToDirsResponse(Message):
+class AssignReplicasToDirsResponse(Message, key=73, valid="0", flexible="0+"):
     """The error of each partition."""
 
-    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
 
-    @struct
     class TopicData(Struct):
         topic_id: Uuid = since()
         partitions: list[AssignReplicasToDirsResponse.PartitionData] = since()
 
-    @struct
     class DirectoryData(Struct):
         id: Uuid = since()
         topics: list[AssignReplicasToDirsResponse.TopicData] = since()

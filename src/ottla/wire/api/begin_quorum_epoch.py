@@ -6,26 +6,22 @@ KIP-595. Version 1 adds endpoints (KIP-853).
 from __future__ import annotations
 
 from ottla.wire.api.vote import VoteResponse
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct, u16
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since, u16
 
 
-@message(key=53, valid="0-1", flexible="1+")
-class BeginQuorumEpochRequest(Message):
+class BeginQuorumEpochRequest(Message, key=53, valid="0-1", flexible="1+"):
     """Leader and epoch."""
 
-    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         voter_directory_id: Uuid = since("1+", ignorable=True)
         leader_id: i32 = since()
         leader_epoch: i32 = since()
 
-    @struct
     class TopicData(Struct):
         topic_name: str = since()
         partitions: list[BeginQuorumEpochRequest.PartitionData] = since()
 
-    @struct
     class LeaderEndpoint(Struct):
         name: str = since("1+")
         host: str = since("1+")
@@ -37,18 +33,15 @@ class BeginQuorumEpochRequest(Message):
     leader_endpoints: list[BeginQuorumEpochRequest.LeaderEndpoint] = since("1+", ignorable=True)
 
 
-@message(key=53, valid="0-1", flexible="1+")
-class BeginQuorumEpochResponse(Message):
+class BeginQuorumEpochResponse(Message, key=53, valid="0-1", flexible="1+"):
     """The leader and epoch in the voter's state."""
 
-    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
         leader_id: i32 = since()
         leader_epoch: i32 = since()
 
-    @struct
     class TopicData(Struct):
         topic_name: str = since()
         partitions: list[BeginQuorumEpochResponse.PartitionData] = since()

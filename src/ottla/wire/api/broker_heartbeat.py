@@ -5,11 +5,10 @@ KIP-631. Version 1 adds failed directories (KIP-858), 2 cordoned directories (KI
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Uuid, i16, i32, i64, message, since
+from ottla.wire.schema import Message, Uuid, i16, i32, i64, since
 
 
-@message(key=63, valid="0-2", flexible="0+")
-class BrokerHeartbeatRequest(Message):
+class BrokerHeartbeatRequest(Message, key=63, valid="0-2", flexible="0+"):
     """The last metadata offset that the broker has applied, and whether it requests to be fenced or to stop."""
 
     broker_id: i32 = since()
@@ -21,8 +20,7 @@ class BrokerHeartbeatRequest(Message):
     cordoned_log_dirs: list[Uuid] | None = since("2+", tag=1, default=None)
 
 
-@message(key=63, valid="0-2", flexible="0+")
-class BrokerHeartbeatResponse(Message):
+class BrokerHeartbeatResponse(Message, key=63, valid="0-2", flexible="0+"):
     """The state of the broker: caught up, fenced, and whether it should stop."""
 
     throttle_time_ms: i32 = since()

@@ -6,21 +6,18 @@ KIP-631. Version 1 says whether the broker migrates from ZooKeeper (KIP-866), 2 
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct, u16
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since, u16
 
 
-@message(key=62, valid="0-4", flexible="0+")
-class BrokerRegistrationRequest(Message):
+class BrokerRegistrationRequest(Message, key=62, valid="0-4", flexible="0+"):
     """The broker's ids, listeners, features and log directories."""
 
-    @struct
     class Listener(Struct):
         name: str = since()
         host: str = since()
         port: u16 = since()
         security_protocol: i16 = since()
 
-    @struct
     class Feature(Struct):
         name: str = since()
         min_supported_version: i16 = since()
@@ -37,8 +34,7 @@ class BrokerRegistrationRequest(Message):
     previous_broker_epoch: i64 = since("3+", default=-1, ignorable=True)
 
 
-@message(key=62, valid="0-4", flexible="0+")
-class BrokerRegistrationResponse(Message):
+class BrokerRegistrationResponse(Message, key=62, valid="0-4", flexible="0+"):
     """The broker epoch."""
 
     throttle_time_ms: i32 = since()

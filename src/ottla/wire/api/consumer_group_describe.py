@@ -5,32 +5,27 @@ KIP-848. Version 1 adds each member's type (KIP-1099).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, since
 
 
-@message(key=69, valid="0-1", flexible="0+")
-class ConsumerGroupDescribeRequest(Message):
+class ConsumerGroupDescribeRequest(Message, key=69, valid="0-1", flexible="0+"):
     """The groups."""
 
     group_ids: list[str] = since()
     include_authorized_operations: bool = since()
 
 
-@message(key=69, valid="0-1", flexible="0+")
-class ConsumerGroupDescribeResponse(Message):
+class ConsumerGroupDescribeResponse(Message, key=69, valid="0-1", flexible="0+"):
     """Epochs, members and their assignments."""
 
-    @struct
     class TopicPartitions(Struct):
         topic_id: Uuid = since()
         topic_name: str = since()
         partitions: list[i32] = since()
 
-    @struct
     class Assignment(Struct):
         topic_partitions: list[ConsumerGroupDescribeResponse.TopicPartitions] = since()
 
-    @struct
     class Member(Struct):
         member_id: str = since()
         instance_id: str | None = since(default=None)
@@ -44,7 +39,6 @@ class ConsumerGroupDescribeResponse(Message):
         target_assignment: ConsumerGroupDescribeResponse.Assignment = since()
         member_type: i8 = since("1+", default=-1, ignorable=True)
 
-    @struct
     class DescribedGroup(Struct):
         error_code: i16 = since()
         error_message: str | None = since(default=None)

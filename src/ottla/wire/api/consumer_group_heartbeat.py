@@ -5,14 +5,12 @@ KIP-848. In version 1 members can subscribe by a pattern, and choose their own m
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
-@message(key=68, valid="0-1", flexible="0+")
-class ConsumerGroupHeartbeatRequest(Message):
+class ConsumerGroupHeartbeatRequest(Message, key=68, valid="0-1", flexible="0+"):
     """The member's subscription and owned partitions. Only fields that changed since the last heartbeat are sent."""
 
-    @struct
     class TopicPartitions(Struct):
         topic_id: Uuid = since()
         partitions: list[i32] = since()
@@ -29,11 +27,9 @@ class ConsumerGroupHeartbeatRequest(Message):
     topic_partitions: list[ConsumerGroupHeartbeatRequest.TopicPartitions] | None = since(default=None)
 
 
-@message(key=68, valid="0-1", flexible="0+")
-class ConsumerGroupHeartbeatResponse(Message):
+class ConsumerGroupHeartbeatResponse(Message, key=68, valid="0-1", flexible="0+"):
     """The member's epoch, and its assignment if this has changed."""
 
-    @struct
     class Assignment(Struct):
         topic_partitions: list[ConsumerGroupHeartbeatRequest.TopicPartitions] = since()
 

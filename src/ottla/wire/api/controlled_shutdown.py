@@ -5,22 +5,19 @@ Version 0 has a request header without client id.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
-@message(key=7, valid="0-3", flexible="3+")
-class ControlledShutdownRequest(Message):
+class ControlledShutdownRequest(Message, key=7, valid="0-3", flexible="3+"):
     """The id and epoch of the broker."""
 
     broker_id: i32 = since()
     broker_epoch: i64 = since("2+", default=-1, ignorable=True)
 
 
-@message(key=7, valid="0-3", flexible="3+")
-class ControlledShutdownResponse(Message):
+class ControlledShutdownResponse(Message, key=7, valid="0-3", flexible="3+"):
     """The partitions that the broker still leads."""
 
-    @struct
     class RemainingPartition(Struct):
         topic_name: str = since()
         partition_index: i32 = since()

@@ -6,11 +6,10 @@ KIP-919.
 from __future__ import annotations
 
 from ottla.wire.api.broker_registration import BrokerRegistrationRequest
-from ottla.wire.schema import Message, Uuid, i16, i32, message, since
+from ottla.wire.schema import Message, Uuid, i16, i32, since
 
 
-@message(key=70, valid="0", flexible="0+")
-class ControllerRegistrationRequest(Message):
+class ControllerRegistrationRequest(Message, key=70, valid="0", flexible="0+"):
     """The controller's ids, listeners and features."""
 
     controller_id: i32 = since()
@@ -20,8 +19,7 @@ class ControllerRegistrationRequest(Message):
     features: list[BrokerRegistrationRequest.Feature] = since()
 
 
-@message(key=70, valid="0", flexible="0+")
-class ControllerRegistrationResponse(Message):
+class ControllerRegistrationResponse(Message, key=70, valid="0", flexible="0+"):
     """The error, if the registration was not accepted."""
 
     throttle_time_ms: i32 = since()

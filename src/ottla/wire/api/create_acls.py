@@ -5,14 +5,12 @@ Version 1 adds pattern types (KIP-290), 3 the resource type USER (KIP-373).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
-@message(key=30, valid="0-3", flexible="2+")
-class CreateAclsRequest(Message):
+class CreateAclsRequest(Message, key=30, valid="0-3", flexible="2+"):
     """The ACLs."""
 
-    @struct
     class AclCreation(Struct):
         resource_type: i8 = since()
         resource_name: str = since()
@@ -25,11 +23,9 @@ class CreateAclsRequest(Message):
     creations: list[CreateAclsRequest.AclCreation] = since()
 
 
-@message(key=30, valid="0-3", flexible="2+")
-class CreateAclsResponse(Message):
+class CreateAclsResponse(Message, key=30, valid="0-3", flexible="2+"):
     """The error of each ACL."""
 
-    @struct
     class AclCreationResult(Struct):
         error_code: i16 = since()
         error_message: str | None = since()

@@ -5,14 +5,12 @@ KIP-48. Version 3 allows another owner (KIP-373).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
-@message(key=38, valid="0-3", flexible="2+")
-class CreateDelegationTokenRequest(Message):
+class CreateDelegationTokenRequest(Message, key=38, valid="0-3", flexible="2+"):
     """The renewers, and the maximum lifetime."""
 
-    @struct
     class CreatableRenewers(Struct):
         principal_type: str = since()
         principal_name: str = since()
@@ -23,8 +21,7 @@ class CreateDelegationTokenRequest(Message):
     max_lifetime_ms: i64 = since()
 
 
-@message(key=38, valid="0-3", flexible="2+")
-class CreateDelegationTokenResponse(Message):
+class CreateDelegationTokenResponse(Message, key=38, valid="0-3", flexible="2+"):
     """The token's id, times and HMAC."""
 
     error_code: i16 = since()

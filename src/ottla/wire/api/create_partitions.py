@@ -5,18 +5,15 @@ KIP-195. Version 3 can be throttled (KIP-599).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
-@message(key=37, valid="0-3", flexible="2+")
-class CreatePartitionsRequest(Message):
+class CreatePartitionsRequest(Message, key=37, valid="0-3", flexible="2+"):
     """The new number of partitions, and the replicas of the new partitions."""
 
-    @struct
     class CreatePartitionsAssignment(Struct):
         broker_ids: list[i32] = since()
 
-    @struct
     class CreatePartitionsTopic(Struct):
         name: str = since()
         count: i32 = since()
@@ -27,11 +24,9 @@ class CreatePartitionsRequest(Message):
     validate_only: bool = since()
 
 
-@message(key=37, valid="0-3", flexible="2+")
-class CreatePartitionsResponse(Message):
+class CreatePartitionsResponse(Message, key=37, valid="0-3", flexible="2+"):
     """The error of each topic."""
 
-    @struct
     class CreatePartitionsTopicResult(Struct):
         name: str = since()
         error_code: i16 = since()

@@ -6,24 +6,20 @@ In version 4 the number -1 means the broker's defaults (KIP-464). Version 5 retu
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, since
 
 
-@message(key=19, valid="0-7", flexible="5+")
-class CreateTopicsRequest(Message):
+class CreateTopicsRequest(Message, key=19, valid="0-7", flexible="5+"):
     """Partitions and replication factor, or an assignment, and settings of each topic."""
 
-    @struct
     class CreatableReplicaAssignment(Struct):
         partition_index: i32 = since()
         broker_ids: list[i32] = since()
 
-    @struct
     class CreatableTopicConfig(Struct):
         name: str = since()
         value: str | None = since()
 
-    @struct
     class CreatableTopic(Struct):
         name: str = since()
         num_partitions: i32 = since()
@@ -36,11 +32,9 @@ class CreateTopicsRequest(Message):
     validate_only: bool = since("1+")
 
 
-@message(key=19, valid="0-7", flexible="5+")
-class CreateTopicsResponse(Message):
+class CreateTopicsResponse(Message, key=19, valid="0-7", flexible="5+"):
     """The error, and from version 5 on the settings, of each topic."""
 
-    @struct
     class CreatableTopicConfigs(Struct):
         name: str = since("5+")
         value: str | None = since("5+")
@@ -48,7 +42,6 @@ class CreateTopicsResponse(Message):
         config_source: i8 = since("5+", default=-1, ignorable=True)
         is_sensitive: bool = since("5+")
 
-    @struct
     class CreatableTopicResult(Struct):
         name: str = since()
         topic_id: Uuid = since("7+", ignorable=True)

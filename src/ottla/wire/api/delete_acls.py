@@ -5,14 +5,12 @@ Version 1 adds pattern types (KIP-290), 3 the resource type USER (KIP-373).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
-@message(key=31, valid="0-3", flexible="2+")
-class DeleteAclsRequest(Message):
+class DeleteAclsRequest(Message, key=31, valid="0-3", flexible="2+"):
     """The filters."""
 
-    @struct
     class DeleteAclsFilter(Struct):
         resource_type_filter: i8 = since()
         resource_name_filter: str | None = since()
@@ -25,11 +23,9 @@ class DeleteAclsRequest(Message):
     filters: list[DeleteAclsRequest.DeleteAclsFilter] = since()
 
 
-@message(key=31, valid="0-3", flexible="2+")
-class DeleteAclsResponse(Message):
+class DeleteAclsResponse(Message, key=31, valid="0-3", flexible="2+"):
     """The deleted ACLs, by filter."""
 
-    @struct
     class DeleteAclsMatchingAcl(Struct):
         error_code: i16 = since()
         error_message: str | None = since()
@@ -41,7 +37,6 @@ class DeleteAclsResponse(Message):
         operation: i8 = since()
         permission_type: i8 = since()
 
-    @struct
     class DeleteAclsFilterResult(Struct):
         error_code: i16 = since()
         error_message: str | None = since()

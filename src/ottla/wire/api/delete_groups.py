@@ -5,21 +5,18 @@ KIP-229. Version 3 adds a message to the error.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
-@message(key=42, valid="0-3", flexible="2+")
-class DeleteGroupsRequest(Message):
+class DeleteGroupsRequest(Message, key=42, valid="0-3", flexible="2+"):
     """The groups."""
 
     groups_names: list[str] = since()
 
 
-@message(key=42, valid="0-3", flexible="2+")
-class DeleteGroupsResponse(Message):
+class DeleteGroupsResponse(Message, key=42, valid="0-3", flexible="2+"):
     """The error of each group."""
 
-    @struct
     class DeletableGroupResult(Struct):
         group_id: str = since()
         error_code: i16 = since()

@@ -5,14 +5,12 @@ KIP-932.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
-@message(key=92, valid="0", flexible="0+")
-class DeleteShareGroupOffsetsRequest(Message):
+class DeleteShareGroupOffsetsRequest(Message, key=92, valid="0", flexible="0+"):
     """The group and its topics."""
 
-    @struct
     class DeleteShareGroupOffsetsRequestTopic(Struct):
         topic_name: str = since()
 
@@ -20,11 +18,9 @@ class DeleteShareGroupOffsetsRequest(Message):
     topics: list[DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic] = since()
 
 
-@message(key=92, valid="0", flexible="0+")
-class DeleteShareGroupOffsetsResponse(Message):
+class DeleteShareGroupOffsetsResponse(Message, key=92, valid="0", flexible="0+"):
     """The error of each topic."""
 
-    @struct
     class DeleteShareGroupOffsetsResponseTopic(Struct):
         topic_name: str = since()
         topic_id: Uuid = since()

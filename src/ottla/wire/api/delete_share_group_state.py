@@ -6,18 +6,15 @@ KIP-932.
 from __future__ import annotations
 
 from ottla.wire.api.write_share_group_state import WriteShareGroupStateResponse
-from ottla.wire.schema import Message, Struct, Uuid, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i32, since
 
 
-@message(key=86, valid="0", flexible="0+")
-class DeleteShareGroupStateRequest(Message):
+class DeleteShareGroupStateRequest(Message, key=86, valid="0", flexible="0+"):
     """The partitions."""
 
-    @struct
     class PartitionData(Struct):
         partition: i32 = since()
 
-    @struct
     class DeleteStateData(Struct):
         topic_id: Uuid = since()
         partitions: list[DeleteShareGroupStateRequest.PartitionData] = since()
@@ -26,11 +23,9 @@ class DeleteShareGroupStateRequest(Message):
     topics: list[DeleteShareGroupStateRequest.DeleteStateData] = since()
 
 
-@message(key=86, valid="0", flexible="0+")
-class DeleteShareGroupStateResponse(Message):
+class DeleteShareGroupStateResponse(Message, key=86, valid="0", flexible="0+"):
     """The error of each partition."""
 
-    @struct
     class DeleteStateResult(Struct):
         topic_id: Uuid = since()
         partitions: list[WriteShareGroupStateResponse.PartitionResult] = since()

@@ -5,14 +5,12 @@ Version 5 can be throttled (KIP-599), 6 accepts topic ids (KIP-516).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
-@message(key=20, valid="0-6", flexible="4+")
-class DeleteTopicsRequest(Message):
+class DeleteTopicsRequest(Message, key=20, valid="0-6", flexible="4+"):
     """The topics, from version 6 on by name or id."""
 
-    @struct
     class DeleteTopicState(Struct):
         name: str | None = since("6+", default=None)
         topic_id: Uuid = since("6+")
@@ -22,11 +20,9 @@ class DeleteTopicsRequest(Message):
     timeout_ms: i32 = since()
 
 
-@message(key=20, valid="0-6", flexible="4+")
-class DeleteTopicsResponse(Message):
+class DeleteTopicsResponse(Message, key=20, valid="0-6", flexible="4+"):
     """The error of each topic."""
 
-    @struct
     class DeletableTopicResult(Struct):
         name: str | None = since(null="6+")
         topic_id: Uuid = since("6+", ignorable=True)

@@ -5,11 +5,10 @@ Version 1 adds pattern types (KIP-290), 3 the resource type USER (KIP-373).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
-@message(key=29, valid="0-3", flexible="2+")
-class DescribeAclsRequest(Message):
+class DescribeAclsRequest(Message, key=29, valid="0-3", flexible="2+"):
     """The filter."""
 
     resource_type_filter: i8 = since()
@@ -21,18 +20,15 @@ class DescribeAclsRequest(Message):
     permission_type: i8 = since()
 
 
-@message(key=29, valid="0-3", flexible="2+")
-class DescribeAclsResponse(Message):
+class DescribeAclsResponse(Message, key=29, valid="0-3", flexible="2+"):
     """The ACLs, by resource."""
 
-    @struct
     class AclDescription(Struct):
         principal: str = since()
         host: str = since()
         operation: i8 = since()
         permission_type: i8 = since()
 
-    @struct
     class DescribeAclsResource(Struct):
         resource_type: i8 = since()
         resource_name: str = since()

@@ -5,14 +5,12 @@ KIP-546.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, f64, i8, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, f64, i8, i16, i32, since
 
 
-@message(key=48, valid="0-1", flexible="1+")
-class DescribeClientQuotasRequest(Message):
+class DescribeClientQuotasRequest(Message, key=48, valid="0-1", flexible="1+"):
     """The filter."""
 
-    @struct
     class ComponentData(Struct):
         entity_type: str = since()
         match_type: i8 = since()
@@ -22,21 +20,17 @@ class DescribeClientQuotasRequest(Message):
     strict: bool = since()
 
 
-@message(key=48, valid="0-1", flexible="1+")
-class DescribeClientQuotasResponse(Message):
+class DescribeClientQuotasResponse(Message, key=48, valid="0-1", flexible="1+"):
     """The quotas, by entity."""
 
-    @struct
     class EntityData(Struct):
         entity_type: str = since()
         entity_name: str | None = since()
 
-    @struct
     class ValueData(Struct):
         key: str = since()
         value: f64 = since()
 
-    @struct
     class EntryData(Struct):
         entity: list[DescribeClientQuotasResponse.EntityData] = since()
         values: list[DescribeClientQuotasResponse.ValueData] = since()

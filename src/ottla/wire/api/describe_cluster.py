@@ -5,11 +5,10 @@ KIP-700. Version 1 can request controllers (KIP-919), 2 also fenced brokers (KIP
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
-@message(key=60, valid="0-2", flexible="0+")
-class DescribeClusterRequest(Message):
+class DescribeClusterRequest(Message, key=60, valid="0-2", flexible="0+"):
     """The endpoint type: brokers or controllers."""
 
     include_cluster_authorized_operations: bool = since()
@@ -17,11 +16,9 @@ class DescribeClusterRequest(Message):
     include_fenced_brokers: bool = since("2+")
 
 
-@message(key=60, valid="0-2", flexible="0+")
-class DescribeClusterResponse(Message):
+class DescribeClusterResponse(Message, key=60, valid="0-2", flexible="0+"):
     """Nodes and permitted operations."""
 
-    @struct
     class DescribeClusterBroker(Struct):
         broker_id: i32 = since()
         host: str = since()

@@ -5,14 +5,12 @@ Version 1 adds sources and synonyms (KIP-226), 3 types and documentation (KIP-56
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
-@message(key=32, valid="0-4", flexible="4+")
-class DescribeConfigsRequest(Message):
+class DescribeConfigsRequest(Message, key=32, valid="0-4", flexible="4+"):
     """The resources and, if not all, the names of their settings."""
 
-    @struct
     class DescribeConfigsResource(Struct):
         resource_type: i8 = since()
         resource_name: str = since()
@@ -23,17 +21,14 @@ class DescribeConfigsRequest(Message):
     include_documentation: bool = since("3+")
 
 
-@message(key=32, valid="0-4", flexible="4+")
-class DescribeConfigsResponse(Message):
+class DescribeConfigsResponse(Message, key=32, valid="0-4", flexible="4+"):
     """Each setting with its source, type and synonyms."""
 
-    @struct
     class DescribeConfigsSynonym(Struct):
         name: str = since("1+")
         value: str | None = since("1+")
         source: i8 = since("1+")
 
-    @struct
     class DescribeConfigsResourceResult(Struct):
         name: str = since()
         value: str | None = since()
@@ -45,7 +40,6 @@ class DescribeConfigsResponse(Message):
         config_type: i8 = since("3+", ignorable=True)
         documentation: str | None = since("3+", ignorable=True)
 
-    @struct
     class DescribeConfigsResult(Struct):
         error_code: i16 = since()
         error_message: str | None = since()

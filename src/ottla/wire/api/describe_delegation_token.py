@@ -5,14 +5,12 @@ KIP-48. Version 3 adds the requester of each token (KIP-373).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
-@message(key=41, valid="0-3", flexible="2+")
-class DescribeDelegationTokenRequest(Message):
+class DescribeDelegationTokenRequest(Message, key=41, valid="0-3", flexible="2+"):
     """The owners. Null means all tokens that the client is allowed to see."""
 
-    @struct
     class DescribeDelegationTokenOwner(Struct):
         principal_type: str = since()
         principal_name: str = since()
@@ -20,16 +18,13 @@ class DescribeDelegationTokenRequest(Message):
     owners: list[DescribeDelegationTokenRequest.DescribeDelegationTokenOwner] | None = since()
 
 
-@message(key=41, valid="0-3", flexible="2+")
-class DescribeDelegationTokenResponse(Message):
+class DescribeDelegationTokenResponse(Message, key=41, valid="0-3", flexible="2+"):
     """The tokens."""
 
-    @struct
     class DescribedDelegationTokenRenewer(Struct):
         principal_type: str = since()
         principal_name: str = since()
 
-    @struct
     class DescribedDelegationToken(Struct):
         principal_type: str = since()
         principal_name: str = since()

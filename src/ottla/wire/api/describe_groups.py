@@ -5,22 +5,19 @@ Version 3 adds permitted operations (KIP-430), 4 static members (KIP-345), 6 ret
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
-@message(key=15, valid="0-6", flexible="5+")
-class DescribeGroupsRequest(Message):
+class DescribeGroupsRequest(Message, key=15, valid="0-6", flexible="5+"):
     """The groups."""
 
     groups: list[str] = since()
     include_authorized_operations: bool = since("3+")
 
 
-@message(key=15, valid="0-6", flexible="5+")
-class DescribeGroupsResponse(Message):
+class DescribeGroupsResponse(Message, key=15, valid="0-6", flexible="5+"):
     """State, protocol and members, with their metadata as bytes."""
 
-    @struct
     class DescribedGroupMember(Struct):
         member_id: str = since()
         group_instance_id: str | None = since("4+", default=None, ignorable=True)
@@ -29,7 +26,6 @@ class DescribeGroupsResponse(Message):
         member_metadata: bytes = since()
         member_assignment: bytes = since()
 
-    @struct
     class DescribedGroup(Struct):
         error_code: i16 = since()
         error_message: str | None = since("6+", default=None)

@@ -5,14 +5,12 @@ KIP-113. Version 4 adds the space left (KIP-827), 5 whether a directory is cordo
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
-@message(key=35, valid="0-5", flexible="2+")
-class DescribeLogDirsRequest(Message):
+class DescribeLogDirsRequest(Message, key=35, valid="0-5", flexible="2+"):
     """The partitions; null means all."""
 
-    @struct
     class DescribableLogDirTopic(Struct):
         topic: str = since()
         partitions: list[i32] = since()
@@ -20,23 +18,19 @@ class DescribeLogDirsRequest(Message):
     topics: list[DescribeLogDirsRequest.DescribableLogDirTopic] | None = since()
 
 
-@message(key=35, valid="0-5", flexible="2+")
-class DescribeLogDirsResponse(Message):
+class DescribeLogDirsResponse(Message, key=35, valid="0-5", flexible="2+"):
     """Sizes and lags by directory."""
 
-    @struct
     class DescribeLogDirsPartition(Struct):
         partition_index: i32 = since()
         partition_size: i64 = since()
         offset_lag: i64 = since()
         is_future_key: bool = since()
 
-    @struct
     class DescribeLogDirsTopic(Struct):
         name: str = since()
         partitions: list[DescribeLogDirsResponse.DescribeLogDirsPartition] = since()
 
-    @struct
     class DescribeLogDirsResult(Struct):
         error_code: i16 = since()
         log_dir: str = since()

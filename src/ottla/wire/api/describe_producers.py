@@ -5,14 +5,12 @@ KIP-664.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
-@message(key=61, valid="0", flexible="0+")
-class DescribeProducersRequest(Message):
+class DescribeProducersRequest(Message, key=61, valid="0", flexible="0+"):
     """The partitions."""
 
-    @struct
     class TopicRequest(Struct):
         name: str = since()
         partition_indexes: list[i32] = since()
@@ -20,11 +18,9 @@ class DescribeProducersRequest(Message):
     topics: list[DescribeProducersRequest.TopicRequest] = since()
 
 
-@message(key=61, valid="0", flexible="0+")
-class DescribeProducersResponse(Message):
+class DescribeProducersResponse(Message, key=61, valid="0", flexible="0+"):
     """Epoch, last sequence and open transaction of each producer."""
 
-    @struct
     class ProducerState(Struct):
         producer_id: i64 = since()
         producer_epoch: i32 = since()
@@ -33,14 +29,12 @@ class DescribeProducersResponse(Message):
         coordinator_epoch: i32 = since()
         current_txn_start_offset: i64 = since(default=-1)
 
-    @struct
     class PartitionResponse(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
         error_message: str | None = since(default=None)
         active_producers: list[DescribeProducersResponse.ProducerState] = since()
 
-    @struct
     class TopicResponse(Struct):
         name: str = since()
         partitions: list[DescribeProducersResponse.PartitionResponse] = since()

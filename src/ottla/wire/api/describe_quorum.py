@@ -5,18 +5,15 @@ KIP-595. Version 1 adds times (KIP-836), 2 directories and endpoints (KIP-853).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct, u16
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since, u16
 
 
-@message(key=55, valid="0-2", flexible="0+")
-class DescribeQuorumRequest(Message):
+class DescribeQuorumRequest(Message, key=55, valid="0-2", flexible="0+"):
     """The partitions of metadata topics."""
 
-    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
 
-    @struct
     class TopicData(Struct):
         topic_name: str = since()
         partitions: list[DescribeQuorumRequest.PartitionData] = since()
@@ -24,11 +21,9 @@ class DescribeQuorumRequest(Message):
     topics: list[DescribeQuorumRequest.TopicData] = since()
 
 
-@message(key=55, valid="0-2", flexible="0+")
-class DescribeQuorumResponse(Message):
+class DescribeQuorumResponse(Message, key=55, valid="0-2", flexible="0+"):
     """Leader, voters and observers with their progress."""
 
-    @struct
     class ReplicaState(Struct):
         replica_id: i32 = since()
         replica_directory_id: Uuid = since("2+")
@@ -36,7 +31,6 @@ class DescribeQuorumResponse(Message):
         last_fetch_timestamp: i64 = since("1+", default=-1, ignorable=True)
         last_caught_up_timestamp: i64 = since("1+", default=-1, ignorable=True)
 
-    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
@@ -47,18 +41,15 @@ class DescribeQuorumResponse(Message):
         current_voters: list[DescribeQuorumResponse.ReplicaState] = since()
         observers: list[DescribeQuorumResponse.ReplicaState] = since()
 
-    @struct
     class TopicData(Struct):
         topic_name: str = since()
         partitions: list[DescribeQuorumResponse.PartitionData] = since()
 
-    @struct
     class Listener(Struct):
         name: str = since()
         host: str = since()
         port: u16 = since()
 
-    @struct
     class Node(Struct):
         node_id: i32 = since("2+")
         listeners: list[DescribeQuorumResponse.Listener] = since("2+")

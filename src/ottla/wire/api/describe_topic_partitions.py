@@ -5,18 +5,15 @@ KIP-966.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
-@message(key=75, valid="0", flexible="0+")
-class DescribeTopicPartitionsRequest(Message):
+class DescribeTopicPartitionsRequest(Message, key=75, valid="0", flexible="0+"):
     """The topics, the cursor to begin at, and the page size."""
 
-    @struct
     class TopicRequest(Struct):
         name: str = since()
 
-    @struct
     class Cursor(Struct):
         topic_name: str = since()
         partition_index: i32 = since()
@@ -26,11 +23,9 @@ class DescribeTopicPartitionsRequest(Message):
     cursor: DescribeTopicPartitionsRequest.Cursor | None = since(default=None)
 
 
-@message(key=75, valid="0", flexible="0+")
-class DescribeTopicPartitionsResponse(Message):
+class DescribeTopicPartitionsResponse(Message, key=75, valid="0", flexible="0+"):
     """Partitions with their eligible leaders, and the cursor of the next page."""
 
-    @struct
     class DescribeTopicPartitionsResponsePartition(Struct):
         error_code: i16 = since()
         partition_index: i32 = since()
@@ -42,7 +37,6 @@ class DescribeTopicPartitionsResponse(Message):
         last_known_elr: list[i32] | None = since(default=None)
         offline_replicas: list[i32] = since(ignorable=True)
 
-    @struct
     class DescribeTopicPartitionsResponseTopic(Struct):
         error_code: i16 = since()
         name: str | None = since()

@@ -5,26 +5,22 @@ KIP-664.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
-@message(key=65, valid="0", flexible="0+")
-class DescribeTransactionsRequest(Message):
+class DescribeTransactionsRequest(Message, key=65, valid="0", flexible="0+"):
     """The transactional ids."""
 
     transactional_ids: list[str] = since()
 
 
-@message(key=65, valid="0", flexible="0+")
-class DescribeTransactionsResponse(Message):
+class DescribeTransactionsResponse(Message, key=65, valid="0", flexible="0+"):
     """The state, timeout and partitions of each transaction."""
 
-    @struct
     class TopicData(Struct):
         topic: str = since()
         partitions: list[i32] = since()
 
-    @struct
     class TransactionState(Struct):
         error_code: i16 = since()
         transactional_id: str = since()

@@ -5,30 +5,25 @@ KIP-554.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
-@message(key=50, valid="0", flexible="0+")
-class DescribeUserScramCredentialsRequest(Message):
+class DescribeUserScramCredentialsRequest(Message, key=50, valid="0", flexible="0+"):
     """The users; null means all."""
 
-    @struct
     class UserName(Struct):
         name: str = since()
 
     users: list[DescribeUserScramCredentialsRequest.UserName] | None = since()
 
 
-@message(key=50, valid="0", flexible="0+")
-class DescribeUserScramCredentialsResponse(Message):
+class DescribeUserScramCredentialsResponse(Message, key=50, valid="0", flexible="0+"):
     """Mechanism and iterations, never the secret."""
 
-    @struct
     class CredentialInfo(Struct):
         mechanism: i8 = since()
         iterations: i32 = since()
 
-    @struct
     class DescribeUserScramCredentialsResult(Struct):
         user: str = since()
         error_code: i16 = since()

@@ -5,14 +5,12 @@ KIP-183. Version 1 adds unclean elections (KIP-460).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
-@message(key=43, valid="0-2", flexible="2+")
-class ElectLeadersRequest(Message):
+class ElectLeadersRequest(Message, key=43, valid="0-2", flexible="2+"):
     """The partitions, and the election type: of the preferred leader, or an unclean election."""
 
-    @struct
     class TopicPartitions(Struct):
         topic: str = since()
         partitions: list[i32] = since()
@@ -22,17 +20,14 @@ class ElectLeadersRequest(Message):
     timeout_ms: i32 = since(default=60000)
 
 
-@message(key=43, valid="0-2", flexible="2+")
-class ElectLeadersResponse(Message):
+class ElectLeadersResponse(Message, key=43, valid="0-2", flexible="2+"):
     """The error of each partition."""
 
-    @struct
     class PartitionResult(Struct):
         partition_id: i32 = since()
         error_code: i16 = since()
         error_message: str | None = since()
 
-    @struct
     class ReplicaElectionResult(Struct):
         topic: str = since()
         partition_result: list[ElectLeadersResponse.PartitionResult] = since()

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from ottla.wire.api.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from ottla.wire.api.vote import VoteResponse
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
-@message(key=54, valid="0-1", flexible="1+")
-class EndQuorumEpochRequest(Message):
+class EndQuorumEpochRequest(Message, key=54, valid="0-1", flexible="1+"):
     """The preferred successors."""
 
-    @struct
     class ReplicaInfo(Struct):
         candidate_id: i32 = since("1+")
         candidate_directory_id: Uuid = since("1+")
 
-    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         leader_id: i32 = since()
@@ -27,7 +24,6 @@ class EndQuorumEpochRequest(Message):
         preferred_successors: list[i32] = since("0", ignorable=True)
         preferred_candidates: list[EndQuorumEpochRequest.ReplicaInfo] = since("1+", ignorable=True)
 
-    @struct
     class TopicData(Struct):
         topic_name: str = since()
         partitions: list[EndQuorumEpochRequest.PartitionData] = since()
@@ -37,11 +33,9 @@ class EndQuorumEpochRequest(Message):
     leader_endpoints: list[BeginQuorumEpochRequest.LeaderEndpoint] = since("1+", ignorable=True)
 
 
-@message(key=54, valid="0-1", flexible="1+")
-class EndQuorumEpochResponse(Message):
+class EndQuorumEpochResponse(Message, key=54, valid="0-1", flexible="1+"):
     """The leader and epoch in the voter's state."""
 
-    @struct
     class TopicData(Struct):
         topic_name: str = since()
         partitions: list[BeginQuorumEpochResponse.PartitionData] = since()

@@ -5,11 +5,10 @@ KIP-98. The response of version 4 can be TRANSACTION_ABORTABLE, 5 raises the epo
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i32, i64, message, since
+from ottla.wire.schema import Message, i16, i32, i64, since
 
 
-@message(key=26, valid="0-5", flexible="3+")
-class EndTxnRequest(Message):
+class EndTxnRequest(Message, key=26, valid="0-5", flexible="3+"):
     """The transaction, and whether to commit it."""
 
     transactional_id: str = since()
@@ -18,8 +17,7 @@ class EndTxnRequest(Message):
     committed: bool = since()
 
 
-@message(key=26, valid="0-5", flexible="3+")
-class EndTxnResponse(Message):
+class EndTxnResponse(Message, key=26, valid="0-5", flexible="3+"):
     """The error; from version 5 on also the producer id and epoch for the next transaction."""
 
     throttle_time_ms: i32 = since()

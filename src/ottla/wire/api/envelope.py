@@ -5,11 +5,10 @@ KIP-590.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, message, since
+from ottla.wire.schema import Message, i16, since
 
 
-@message(key=58, valid="0", flexible="0+")
-class EnvelopeRequest(Message):
+class EnvelopeRequest(Message, key=58, valid="0", flexible="0+"):
     """The request with the client's principal and address."""
 
     request_data: bytes = since()
@@ -17,8 +16,7 @@ class EnvelopeRequest(Message):
     client_host_address: bytes = since()
 
 
-@message(key=58, valid="0", flexible="0+")
-class EnvelopeResponse(Message):
+class EnvelopeResponse(Message, key=58, valid="0", flexible="0+"):
     """The response as bytes."""
 
     response_data: bytes | None = since(default=None)

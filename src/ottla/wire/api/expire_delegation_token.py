@@ -5,19 +5,17 @@ KIP-48.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i32, i64, message, since
+from ottla.wire.schema import Message, i16, i32, i64, since
 
 
-@message(key=40, valid="0-2", flexible="2+")
-class ExpireDelegationTokenRequest(Message):
+class ExpireDelegationTokenRequest(Message, key=40, valid="0-2", flexible="2+"):
     """The token's HMAC, and the new expiry."""
 
     hmac: bytes = since()
     expiry_time_period_ms: i64 = since()
 
 
-@message(key=40, valid="0-2", flexible="2+")
-class ExpireDelegationTokenResponse(Message):
+class ExpireDelegationTokenResponse(Message, key=40, valid="0-2", flexible="2+"):
     """The expiry of the token."""
 
     error_code: i16 = since()

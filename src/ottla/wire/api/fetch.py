@@ -8,19 +8,16 @@ directory (KIP-853) and high watermark.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Records, Struct, Uuid, i8, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Records, Struct, Uuid, i8, i16, i32, i64, since
 
 
-@message(key=1, valid="0-18", flexible="12+")
-class FetchRequest(Message):
+class FetchRequest(Message, key=1, valid="0-18", flexible="12+"):
     """The offset to read from in each partition. The broker waits up to `max_wait_ms` for `min_bytes`."""
 
-    @struct
     class ReplicaState(Struct):
         replica_id: i32 = since("15+", default=-1)
         replica_epoch: i64 = since("15+", default=-1)
 
-    @struct
     class FetchPartition(Struct):
         partition: i32 = since()
         current_leader_epoch: i32 = since("9+", default=-1, ignorable=True)
@@ -31,13 +28,11 @@ class FetchRequest(Message):
         replica_directory_id: Uuid = since("17+", tag=0, ignorable=True)
         high_watermark: i64 = since("18+", tag=1, default=(1 << 63) - 1, ignorable=True)
 
-    @struct
     class FetchTopic(Struct):
         topic: str = since("0-12", ignorable=True)
         topic_id: Uuid = since("13+", ignorable=True)
         partitions: list[FetchRequest.FetchPartition] = since()
 
-    @struct
     class ForgottenTopic(Struct):
         topic: str = since("7-12", ignorable=True)
         topic_id: Uuid = since("13+", ignorable=True)
@@ -57,31 +52,25 @@ class FetchRequest(Message):
     rack_id: str = since("11+", ignorable=True)
 
 
-@message(key=1, valid="0-18", flexible="12+")
-class FetchResponse(Message):
+class FetchResponse(Message, key=1, valid="0-18", flexible="12+"):
     """Batches as in the log. The first batch contains the requested offset."""
 
-    @struct
     class EpochEndOffset(Struct):
         epoch: i32 = since("12+", default=-1)
         end_offset: i64 = since("12+", default=-1)
 
-    @struct
     class LeaderIdAndEpoch(Struct):
         leader_id: i32 = since("12+", default=-1)
         leader_epoch: i32 = since("12+", default=-1)
 
-    @struct
     class SnapshotId(Struct):
         end_offset: i64 = since(default=-1)
         epoch: i32 = since(default=-1)
 
-    @struct
     class AbortedTransaction(Struct):
         producer_id: i64 = since("4+")
         first_offset: i64 = since("4+")
 
-    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
@@ -95,13 +84,11 @@ class FetchResponse(Message):
         preferred_read_replica: i32 = since("11+", default=-1)
         records: Records | None = since()
 
-    @struct
     class FetchableTopicResponse(Struct):
         topic: str = since("0-12", ignorable=True)
         topic_id: Uuid = since("13+", ignorable=True)
         partitions: list[FetchResponse.PartitionData] = since()
 
-    @struct
     class NodeEndpoint(Struct):
         node_id: i32 = since("16+")
         host: str = since("16+")

@@ -6,19 +6,16 @@ KIP-630. Version 1 adds directories and endpoints (KIP-853).
 from __future__ import annotations
 
 from ottla.wire.api.vote import VoteResponse
-from ottla.wire.schema import Message, Records, Struct, Uuid, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Records, Struct, Uuid, i16, i32, i64, since
 
 
-@message(key=59, valid="0-1", flexible="0+")
-class FetchSnapshotRequest(Message):
+class FetchSnapshotRequest(Message, key=59, valid="0-1", flexible="0+"):
     """The snapshot, and the position to read from."""
 
-    @struct
     class SnapshotId(Struct):
         end_offset: i64 = since()
         epoch: i32 = since()
 
-    @struct
     class PartitionSnapshot(Struct):
         partition: i32 = since()
         current_leader_epoch: i32 = since()
@@ -26,7 +23,6 @@ class FetchSnapshotRequest(Message):
         position: i64 = since()
         replica_directory_id: Uuid = since("1+", tag=0, ignorable=True)
 
-    @struct
     class TopicSnapshot(Struct):
         name: str = since()
         partitions: list[FetchSnapshotRequest.PartitionSnapshot] = since()
@@ -37,16 +33,13 @@ class FetchSnapshotRequest(Message):
     topics: list[FetchSnapshotRequest.TopicSnapshot] = since()
 
 
-@message(key=59, valid="0-1", flexible="0+")
-class FetchSnapshotResponse(Message):
+class FetchSnapshotResponse(Message, key=59, valid="0-1", flexible="0+"):
     """Bytes of the snapshot."""
 
-    @struct
     class LeaderIdAndEpoch(Struct):
         leader_id: i32 = since()
         leader_epoch: i32 = since()
 
-    @struct
     class PartitionSnapshot(Struct):
         index: i32 = since()
         error_code: i16 = since()
@@ -56,7 +49,6 @@ class FetchSnapshotResponse(Message):
         position: i64 = since()
         unaligned_records: Records = since()
 
-    @struct
     class TopicSnapshot(Struct):
         name: str = since()
         partitions: list[FetchSnapshotResponse.PartitionSnapshot] = since()

@@ -6,11 +6,10 @@ groups (KIP-932).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
-@message(key=10, valid="0-6", flexible="3+")
-class FindCoordinatorRequest(Message):
+class FindCoordinatorRequest(Message, key=10, valid="0-6", flexible="3+"):
     """The keys, and their type: 0 group, 1 transaction, 2 share group."""
 
     key: str = since("0-3")
@@ -18,11 +17,9 @@ class FindCoordinatorRequest(Message):
     coordinator_keys: list[str] = since("4+")
 
 
-@message(key=10, valid="0-6", flexible="3+")
-class FindCoordinatorResponse(Message):
+class FindCoordinatorResponse(Message, key=10, valid="0-6", flexible="3+"):
     """Node and address of each coordinator."""
 
-    @struct
     class Coordinator(Struct):
         key: str = since("4+")
         node_id: i32 = since("4+")

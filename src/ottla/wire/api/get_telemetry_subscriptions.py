@@ -5,18 +5,16 @@ KIP-714.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Uuid, i8, i16, i32, message, since
+from ottla.wire.schema import Message, Uuid, i8, i16, i32, since
 
 
-@message(key=71, valid="0", flexible="0+")
-class GetTelemetrySubscriptionsRequest(Message):
+class GetTelemetrySubscriptionsRequest(Message, key=71, valid="0", flexible="0+"):
     """The client instance id, which is zero in the first request."""
 
     client_instance_id: Uuid = since()
 
 
-@message(key=71, valid="0", flexible="0+")
-class GetTelemetrySubscriptionsResponse(Message):
+class GetTelemetrySubscriptionsResponse(Message, key=71, valid="0", flexible="0+"):
     """The metrics, the interval, and the compression types."""
 
     throttle_time_ms: i32 = since()

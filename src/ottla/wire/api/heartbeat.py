@@ -5,11 +5,10 @@ Version 3 adds static members (KIP-345).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i32, message, since
+from ottla.wire.schema import Message, i16, i32, since
 
 
-@message(key=12, valid="0-4", flexible="4+")
-class HeartbeatRequest(Message):
+class HeartbeatRequest(Message, key=12, valid="0-4", flexible="4+"):
     """The group, its generation and the member."""
 
     group_id: str = since()
@@ -18,8 +17,7 @@ class HeartbeatRequest(Message):
     group_instance_id: str | None = since("3+", default=None)
 
 
-@message(key=12, valid="0-4", flexible="4+")
-class HeartbeatResponse(Message):
+class HeartbeatResponse(Message, key=12, valid="0-4", flexible="4+"):
     """The error; after REBALANCE_IN_PROGRESS the member joins again."""
 
     throttle_time_ms: i32 = since("1+", ignorable=True)

@@ -6,20 +6,17 @@ KIP-339.
 from __future__ import annotations
 
 from ottla.wire.api.alter_configs import AlterConfigsResponse
-from ottla.wire.schema import Message, Struct, i8, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i32, since
 
 
-@message(key=44, valid="0-1", flexible="1+")
-class IncrementalAlterConfigsRequest(Message):
+class IncrementalAlterConfigsRequest(Message, key=44, valid="0-1", flexible="1+"):
     """The operation for each setting: set, delete, append or subtract."""
 
-    @struct
     class AlterableConfig(Struct):
         name: str = since()
         config_operation: i8 = since()
         value: str | None = since()
 
-    @struct
     class AlterConfigsResource(Struct):
         resource_type: i8 = since()
         resource_name: str = since()
@@ -29,8 +26,7 @@ class IncrementalAlterConfigsRequest(Message):
     validate_only: bool = since()
 
 
-@message(key=44, valid="0-1", flexible="1+")
-class IncrementalAlterConfigsResponse(Message):
+class IncrementalAlterConfigsResponse(Message, key=44, valid="0-1", flexible="1+"):
     """The error of each resource."""
 
     throttle_time_ms: i32 = since()

@@ -6,11 +6,10 @@ allows two-phase commit (KIP-939).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i32, i64, message, since
+from ottla.wire.schema import Message, i16, i32, i64, since
 
 
-@message(key=22, valid="0-6", flexible="2+")
-class InitProducerIdRequest(Message):
+class InitProducerIdRequest(Message, key=22, valid="0-6", flexible="2+"):
     """The transactional id, or null for a producer that is only idempotent."""
 
     transactional_id: str | None = since()
@@ -21,8 +20,7 @@ class InitProducerIdRequest(Message):
     keep_prepared_txn: bool = since("6+")
 
 
-@message(key=22, valid="0-6", flexible="2+")
-class InitProducerIdResponse(Message):
+class InitProducerIdResponse(Message, key=22, valid="0-6", flexible="2+"):
     """The id and epoch to put into batches."""
 
     throttle_time_ms: i32 = since(ignorable=True)

@@ -6,14 +6,12 @@ protocol type (KIP-559), 8 adds a reason (KIP-800). In 9 the response can make t
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
-@message(key=11, valid="0-9", flexible="6+")
-class JoinGroupRequest(Message):
+class JoinGroupRequest(Message, key=11, valid="0-9", flexible="6+"):
     """The protocols that the member supports, best first, each with its subscription as bytes."""
 
-    @struct
     class JoinGroupRequestProtocol(Struct):
         name: str = since()
         metadata: bytes = since()
@@ -28,11 +26,9 @@ class JoinGroupRequest(Message):
     reason: str | None = since("8+", default=None, ignorable=True)
 
 
-@message(key=11, valid="0-9", flexible="6+")
-class JoinGroupResponse(Message):
+class JoinGroupResponse(Message, key=11, valid="0-9", flexible="6+"):
     """The generation and the chosen protocol; for the leader also all members."""
 
-    @struct
     class JoinGroupResponseMember(Struct):
         member_id: str = since()
         group_instance_id: str | None = since("5+", default=None, ignorable=True)

@@ -6,14 +6,12 @@ Version 3 adds the replicas that a reassignment adds and removes (KIP-455), 5 to
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, since
 
 
-@message(key=4, valid="0-7", flexible="4+")
-class LeaderAndIsrRequest(Message):
+class LeaderAndIsrRequest(Message, key=4, valid="0-7", flexible="4+"):
     """Leader, epoch and in-sync replicas of each partition that the broker holds."""
 
-    @struct
     class LeaderAndIsrPartitionState(Struct):
         topic_name: str = since("0-1", ignorable=True)
         partition_index: i32 = since()
@@ -28,13 +26,11 @@ class LeaderAndIsrRequest(Message):
         is_new: bool = since("1+", ignorable=True)
         leader_recovery_state: i8 = since("6+")
 
-    @struct
     class LeaderAndIsrTopicState(Struct):
         topic_name: str = since("2+")
         topic_id: Uuid = since("5+", ignorable=True)
         partition_states: list[LeaderAndIsrRequest.LeaderAndIsrPartitionState] = since("2+")
 
-    @struct
     class LeaderAndIsrLiveLeader(Struct):
         broker_id: i32 = since()
         host_name: str = since()
@@ -50,17 +46,14 @@ class LeaderAndIsrRequest(Message):
     live_leaders: list[LeaderAndIsrRequest.LeaderAndIsrLiveLeader] = since()
 
 
-@message(key=4, valid="0-7", flexible="4+")
-class LeaderAndIsrResponse(Message):
+class LeaderAndIsrResponse(Message, key=4, valid="0-7", flexible="4+"):
     """The error of each partition."""
 
-    @struct
     class LeaderAndIsrPartitionError(Struct):
         topic_name: str = since("0-4", ignorable=True)
         partition_index: i32 = since()
         error_code: i16 = since()
 
-    @struct
     class LeaderAndIsrTopicError(Struct):
         topic_id: Uuid = since("5+")
         partition_errors: list[LeaderAndIsrResponse.LeaderAndIsrPartitionError] = since("5+")

@@ -5,14 +5,12 @@ Version 3 removes several members, and static members (KIP-345), 5 adds a reason
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
-@message(key=13, valid="0-5", flexible="4+")
-class LeaveGroupRequest(Message):
+class LeaveGroupRequest(Message, key=13, valid="0-5", flexible="4+"):
     """The members. Before version 3 it is only one member."""
 
-    @struct
     class MemberIdentity(Struct):
         member_id: str = since("3+")
         group_instance_id: str | None = since("3+", default=None)
@@ -23,11 +21,9 @@ class LeaveGroupRequest(Message):
     members: list[LeaveGroupRequest.MemberIdentity] = since("3+")
 
 
-@message(key=13, valid="0-5", flexible="4+")
-class LeaveGroupResponse(Message):
+class LeaveGroupResponse(Message, key=13, valid="0-5", flexible="4+"):
     """The error of each member."""
 
-    @struct
     class MemberResponse(Struct):
         member_id: str = since("3+")
         group_instance_id: str | None = since("3+")

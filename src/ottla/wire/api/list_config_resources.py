@@ -5,21 +5,18 @@ Version 0 lists only client metrics (KIP-714), 1 lists the requested types (KIP-
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
-@message(key=74, valid="0-1", flexible="0+")
-class ListConfigResourcesRequest(Message):
+class ListConfigResourcesRequest(Message, key=74, valid="0-1", flexible="0+"):
     """The resource types."""
 
     resource_types: list[i8] = since("1+")
 
 
-@message(key=74, valid="0-1", flexible="0+")
-class ListConfigResourcesResponse(Message):
+class ListConfigResourcesResponse(Message, key=74, valid="0-1", flexible="0+"):
     """Names and types."""
 
-    @struct
     class ConfigResource(Struct):
         resource_name: str = since()
         resource_type: i8 = since("1+", default=16, ignorable=True)

@@ -5,22 +5,19 @@ Version 4 filters by state (KIP-518), 5 by type (KIP-848).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
-@message(key=16, valid="0-5", flexible="3+")
-class ListGroupsRequest(Message):
+class ListGroupsRequest(Message, key=16, valid="0-5", flexible="3+"):
     """Filters by state and type; empty means all."""
 
     states_filter: list[str] = since("4+")
     types_filter: list[str] = since("5+")
 
 
-@message(key=16, valid="0-5", flexible="3+")
-class ListGroupsResponse(Message):
+class ListGroupsResponse(Message, key=16, valid="0-5", flexible="3+"):
     """Id, protocol type, state and type of each group."""
 
-    @struct
     class ListedGroup(Struct):
         group_id: str = since()
         protocol_type: str = since()

@@ -6,21 +6,18 @@ timestamp (KIP-734), 8 the local start (KIP-405), 9 the end of the tiered part (
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, since
 
 
-@message(key=2, valid="0-11", flexible="6+")
-class ListOffsetsRequest(Message):
+class ListOffsetsRequest(Message, key=2, valid="0-11", flexible="6+"):
     """A timestamp for each partition; -2 is the earliest offset, -1 the latest, and lower numbers are special too."""
 
-    @struct
     class ListOffsetsPartition(Struct):
         partition_index: i32 = since()
         current_leader_epoch: i32 = since("4+", default=-1, ignorable=True)
         timestamp: i64 = since()
         max_num_offsets: i32 = since("0", default=1)
 
-    @struct
     class ListOffsetsTopic(Struct):
         name: str = since()
         partitions: list[ListOffsetsRequest.ListOffsetsPartition] = since()
@@ -31,11 +28,9 @@ class ListOffsetsRequest(Message):
     timeout_ms: i32 = since("10+", ignorable=True)
 
 
-@message(key=2, valid="0-11", flexible="6+")
-class ListOffsetsResponse(Message):
+class ListOffsetsResponse(Message, key=2, valid="0-11", flexible="6+"):
     """The offset, timestamp and leader epoch that were found. Version 0 returns a list of segments' base offsets."""
 
-    @struct
     class ListOffsetsPartitionResponse(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
@@ -44,7 +39,6 @@ class ListOffsetsResponse(Message):
         offset: i64 = since("1+", default=-1)
         leader_epoch: i32 = since("4+", default=-1)
 
-    @struct
     class ListOffsetsTopicResponse(Struct):
         name: str = since()
         partitions: list[ListOffsetsResponse.ListOffsetsPartitionResponse] = since()

@@ -5,14 +5,12 @@ KIP-455.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
-@message(key=46, valid="0", flexible="0+")
-class ListPartitionReassignmentsRequest(Message):
+class ListPartitionReassignmentsRequest(Message, key=46, valid="0", flexible="0+"):
     """The partitions; null means all."""
 
-    @struct
     class ListPartitionReassignmentsTopics(Struct):
         name: str = since()
         partition_indexes: list[i32] = since()
@@ -21,18 +19,15 @@ class ListPartitionReassignmentsRequest(Message):
     topics: list[ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics] | None = since(default=None)
 
 
-@message(key=46, valid="0", flexible="0+")
-class ListPartitionReassignmentsResponse(Message):
+class ListPartitionReassignmentsResponse(Message, key=46, valid="0", flexible="0+"):
     """The current replicas of each partition, and the replicas that are being added and removed."""
 
-    @struct
     class OngoingPartitionReassignment(Struct):
         partition_index: i32 = since()
         replicas: list[i32] = since()
         adding_replicas: list[i32] = since()
         removing_replicas: list[i32] = since()
 
-    @struct
     class OngoingTopicReassignment(Struct):
         name: str = since()
         partitions: list[ListPartitionReassignmentsResponse.OngoingPartitionReassignment] = since()

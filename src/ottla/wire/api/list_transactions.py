@@ -5,11 +5,10 @@ KIP-664. Version 1 filters by duration (KIP-994), 2 by pattern (KIP-1152).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
-@message(key=66, valid="0-2", flexible="0+")
-class ListTransactionsRequest(Message):
+class ListTransactionsRequest(Message, key=66, valid="0-2", flexible="0+"):
     """Filters by state, producer, duration and pattern."""
 
     state_filters: list[str] = since()
@@ -18,11 +17,9 @@ class ListTransactionsRequest(Message):
     transactional_id_pattern: str | None = since("2+", default=None)
 
 
-@message(key=66, valid="0-2", flexible="0+")
-class ListTransactionsResponse(Message):
+class ListTransactionsResponse(Message, key=66, valid="0-2", flexible="0+"):
     """The id, producer and state of each transaction."""
 
-    @struct
     class TransactionState(Struct):
         transactional_id: str = since()
         producer_id: i64 = since()

@@ -7,14 +7,12 @@ bootstrap (KIP-1102).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
-@message(key=3, valid="0-13", flexible="9+")
-class MetadataRequest(Message):
+class MetadataRequest(Message, key=3, valid="0-13", flexible="9+"):
     """The topics. Null, or an empty list in version 0, means all topics."""
 
-    @struct
     class MetadataRequestTopic(Struct):
         topic_id: Uuid = since("10+", ignorable=True)
         name: str | None = since(null="10+")
@@ -25,18 +23,15 @@ class MetadataRequest(Message):
     include_topic_authorized_operations: bool = since("8+")
 
 
-@message(key=3, valid="0-13", flexible="9+")
-class MetadataResponse(Message):
+class MetadataResponse(Message, key=3, valid="0-13", flexible="9+"):
     """Brokers, controller, and each topic's partitions with leader, replicas and in-sync replicas."""
 
-    @struct
     class MetadataResponseBroker(Struct):
         node_id: i32 = since()
         host: str = since()
         port: i32 = since()
         rack: str | None = since("1+", default=None, ignorable=True)
 
-    @struct
     class MetadataResponsePartition(Struct):
         error_code: i16 = since()
         partition_index: i32 = since()
@@ -46,7 +41,6 @@ class MetadataResponse(Message):
         isr_nodes: list[i32] = since()
         offline_replicas: list[i32] = since("5+", ignorable=True)
 
-    @struct
     class MetadataResponseTopic(Struct):
         error_code: i16 = since()
         name: str | None = since(null="12+")

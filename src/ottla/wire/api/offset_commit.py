@@ -6,14 +6,12 @@ Version 0 is stored in ZooKeeper. Version 1 adds generation, member and timestam
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
-@message(key=8, valid="0-10", flexible="8+")
-class OffsetCommitRequest(Message):
+class OffsetCommitRequest(Message, key=8, valid="0-10", flexible="8+"):
     """The offsets to store for a group. A member also sends its id and generation, which must be current."""
 
-    @struct
     class OffsetCommitRequestPartition(Struct):
         partition_index: i32 = since()
         committed_offset: i64 = since()
@@ -21,7 +19,6 @@ class OffsetCommitRequest(Message):
         commit_timestamp: i64 = since("1", default=-1)
         committed_metadata: str | None = since()
 
-    @struct
     class OffsetCommitRequestTopic(Struct):
         name: str = since("0-9", ignorable=True)
         topic_id: Uuid = since("10+", ignorable=True)
@@ -35,16 +32,13 @@ class OffsetCommitRequest(Message):
     topics: list[OffsetCommitRequest.OffsetCommitRequestTopic] = since()
 
 
-@message(key=8, valid="0-10", flexible="8+")
-class OffsetCommitResponse(Message):
+class OffsetCommitResponse(Message, key=8, valid="0-10", flexible="8+"):
     """The error of each partition."""
 
-    @struct
     class OffsetCommitResponsePartition(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
 
-    @struct
     class OffsetCommitResponseTopic(Struct):
         name: str = since("0-9", ignorable=True)
         topic_id: Uuid = since("10+", ignorable=True)

@@ -5,18 +5,15 @@ KIP-496.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
-@message(key=47, valid="0")
-class OffsetDeleteRequest(Message):
+class OffsetDeleteRequest(Message, key=47, valid="0"):
     """The group and its partitions."""
 
-    @struct
     class OffsetDeleteRequestPartition(Struct):
         partition_index: i32 = since()
 
-    @struct
     class OffsetDeleteRequestTopic(Struct):
         name: str = since()
         partitions: list[OffsetDeleteRequest.OffsetDeleteRequestPartition] = since()
@@ -25,16 +22,13 @@ class OffsetDeleteRequest(Message):
     topics: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = since()
 
 
-@message(key=47, valid="0")
-class OffsetDeleteResponse(Message):
+class OffsetDeleteResponse(Message, key=47, valid="0"):
     """The error of each partition."""
 
-    @struct
     class OffsetDeleteResponsePartition(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
 
-    @struct
     class OffsetDeleteResponseTopic(Struct):
         name: str = since()
         partitions: list[OffsetDeleteResponse.OffsetDeleteResponsePartition] = since()

@@ -6,25 +6,21 @@ several groups (KIP-709), 9 adds member epochs (KIP-848), 10 names topics by id 
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
-@message(key=9, valid="0-10", flexible="6+")
-class OffsetFetchRequest(Message):
+class OffsetFetchRequest(Message, key=9, valid="0-10", flexible="6+"):
     """The groups and topics; null means all topics."""
 
-    @struct
     class OffsetFetchRequestTopic(Struct):
         name: str = since("0-7")
         partition_indexes: list[i32] = since("0-7")
 
-    @struct
     class OffsetFetchRequestTopics(Struct):
         name: str = since("8-9", ignorable=True)
         topic_id: Uuid = since("10+", ignorable=True)
         partition_indexes: list[i32] = since("8+")
 
-    @struct
     class OffsetFetchRequestGroup(Struct):
         group_id: str = since("8+")
         member_id: str | None = since("9+", default=None, ignorable=True)
@@ -37,11 +33,9 @@ class OffsetFetchRequest(Message):
     require_stable: bool = since("7+")
 
 
-@message(key=9, valid="0-10", flexible="6+")
-class OffsetFetchResponse(Message):
+class OffsetFetchResponse(Message, key=9, valid="0-10", flexible="6+"):
     """The offset, leader epoch and metadata of each partition. The offset is -1 if none is stored."""
 
-    @struct
     class OffsetFetchResponsePartition(Struct):
         partition_index: i32 = since("0-7")
         committed_offset: i64 = since("0-7")
@@ -49,12 +43,10 @@ class OffsetFetchResponse(Message):
         metadata: str | None = since("0-7")
         error_code: i16 = since("0-7")
 
-    @struct
     class OffsetFetchResponseTopic(Struct):
         name: str = since("0-7")
         partitions: list[OffsetFetchResponse.OffsetFetchResponsePartition] = since("0-7")
 
-    @struct
     class OffsetFetchResponsePartitions(Struct):
         partition_index: i32 = since("8+")
         committed_offset: i64 = since("8+")
@@ -62,13 +54,11 @@ class OffsetFetchResponse(Message):
         metadata: str | None = since("8+")
         error_code: i16 = since("8+")
 
-    @struct
     class OffsetFetchResponseTopics(Struct):
         name: str = since("8-9", ignorable=True)
         topic_id: Uuid = since("10+", ignorable=True)
         partitions: list[OffsetFetchResponse.OffsetFetchResponsePartitions] = since("8+")
 
-    @struct
     class OffsetFetchResponseGroup(Struct):
         group_id: str = since("8+")
         topics: list[OffsetFetchResponse.OffsetFetchResponseTopics] = since("8+")

@@ -5,20 +5,17 @@ Version 1 returns the epoch, 2 checks the current leader epoch (KIP-320), 3 adds
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
-@message(key=23, valid="0-4", flexible="4+")
-class OffsetForLeaderEpochRequest(Message):
+class OffsetForLeaderEpochRequest(Message, key=23, valid="0-4", flexible="4+"):
     """A leader epoch for each partition."""
 
-    @struct
     class OffsetForLeaderPartition(Struct):
         partition: i32 = since()
         current_leader_epoch: i32 = since("2+", default=-1, ignorable=True)
         leader_epoch: i32 = since()
 
-    @struct
     class OffsetForLeaderTopic(Struct):
         topic: str = since()
         partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition] = since()
@@ -27,18 +24,15 @@ class OffsetForLeaderEpochRequest(Message):
     topics: list[OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = since()
 
 
-@message(key=23, valid="0-4", flexible="4+")
-class OffsetForLeaderEpochResponse(Message):
+class OffsetForLeaderEpochResponse(Message, key=23, valid="0-4", flexible="4+"):
     """The largest epoch that is not above the requested epoch, and its end offset."""
 
-    @struct
     class EpochEndOffset(Struct):
         error_code: i16 = since()
         partition: i32 = since()
         leader_epoch: i32 = since("1+", default=-1, ignorable=True)
         end_offset: i64 = since(default=-1)
 
-    @struct
     class OffsetForLeaderTopicResult(Struct):
         topic: str = since()
         partitions: list[OffsetForLeaderEpochResponse.EpochEndOffset] = since()

@@ -7,19 +7,16 @@ topics by id (KIP-516).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Records, Struct, Uuid, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Records, Struct, Uuid, i16, i32, i64, since
 
 
-@message(key=0, valid="0-13", flexible="9+")
-class ProduceRequest(Message):
+class ProduceRequest(Message, key=0, valid="0-13", flexible="9+"):
     """The batches to append, as encoded records of each partition."""
 
-    @struct
     class PartitionProduceData(Struct):
         index: i32 = since()
         records: Records | None = since()
 
-    @struct
     class TopicProduceData(Struct):
         name: str = since("0-12", ignorable=True)
         topic_id: Uuid = since("13+", ignorable=True)
@@ -31,21 +28,17 @@ class ProduceRequest(Message):
     topic_data: list[ProduceRequest.TopicProduceData] = since()
 
 
-@message(key=0, valid="0-13", flexible="9+")
-class ProduceResponse(Message):
+class ProduceResponse(Message, key=0, valid="0-13", flexible="9+"):
     """The base offset or the error of each partition."""
 
-    @struct
     class BatchIndexAndErrorMessage(Struct):
         batch_index: i32 = since("8+")
         batch_index_error_message: str | None = since("8+", default=None)
 
-    @struct
     class LeaderIdAndEpoch(Struct):
         leader_id: i32 = since("10+", default=-1)
         leader_epoch: i32 = since("10+", default=-1)
 
-    @struct
     class PartitionProduceResponse(Struct):
         index: i32 = since()
         error_code: i16 = since()
@@ -56,13 +49,11 @@ class ProduceResponse(Message):
         error_message: str | None = since("8+", default=None, ignorable=True)
         current_leader: ProduceResponse.LeaderIdAndEpoch | None = since("10+", tag=0, default=None)
 
-    @struct
     class TopicProduceResponse(Struct):
         name: str = since("0-12", ignorable=True)
         topic_id: Uuid = since("13+", ignorable=True)
         partition_responses: list[ProduceResponse.PartitionProduceResponse] = since()
 
-    @struct
     class NodeEndpoint(Struct):
         node_id: i32 = since("10+")
         host: str = since("10+")

@@ -5,11 +5,10 @@ KIP-714.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Uuid, i8, i16, i32, message, since
+from ottla.wire.schema import Message, Uuid, i8, i16, i32, since
 
 
-@message(key=72, valid="0", flexible="0+")
-class PushTelemetryRequest(Message):
+class PushTelemetryRequest(Message, key=72, valid="0", flexible="0+"):
     """Metrics in OTLP, compressed."""
 
     client_instance_id: Uuid = since()
@@ -19,8 +18,7 @@ class PushTelemetryRequest(Message):
     metrics: bytes = since()
 
 
-@message(key=72, valid="0", flexible="0+")
-class PushTelemetryResponse(Message):
+class PushTelemetryResponse(Message, key=72, valid="0", flexible="0+"):
     """The error, if the metrics were not accepted."""
 
     throttle_time_ms: i32 = since()

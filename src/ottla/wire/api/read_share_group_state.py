@@ -5,19 +5,16 @@ KIP-932.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, since
 
 
-@message(key=84, valid="0", flexible="0+")
-class ReadShareGroupStateRequest(Message):
+class ReadShareGroupStateRequest(Message, key=84, valid="0", flexible="0+"):
     """The partitions."""
 
-    @struct
     class PartitionData(Struct):
         partition: i32 = since()
         leader_epoch: i32 = since()
 
-    @struct
     class ReadStateData(Struct):
         topic_id: Uuid = since()
         partitions: list[ReadShareGroupStateRequest.PartitionData] = since()
@@ -26,18 +23,15 @@ class ReadShareGroupStateRequest(Message):
     topics: list[ReadShareGroupStateRequest.ReadStateData] = since()
 
 
-@message(key=84, valid="0", flexible="0+")
-class ReadShareGroupStateResponse(Message):
+class ReadShareGroupStateResponse(Message, key=84, valid="0", flexible="0+"):
     """The start offset and the state of each range."""
 
-    @struct
     class StateBatch(Struct):
         first_offset: i64 = since()
         last_offset: i64 = since()
         delivery_state: i8 = since()
         delivery_count: i16 = since()
 
-    @struct
     class PartitionResult(Struct):
         partition: i32 = since()
         error_code: i16 = since()
@@ -46,7 +40,6 @@ class ReadShareGroupStateResponse(Message):
         start_offset: i64 = since()
         state_batches: list[ReadShareGroupStateResponse.StateBatch] = since()
 
-    @struct
     class ReadStateResult(Struct):
         topic_id: Uuid = since()
         partitions: list[ReadShareGroupStateResponse.PartitionResult] = since()

@@ -6,14 +6,12 @@ KIP-932. Version 1 counts completed deliveries (KIP-1226).
 from __future__ import annotations
 
 from ottla.wire.api.read_share_group_state import ReadShareGroupStateRequest
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
-@message(key=87, valid="0-1", flexible="0+")
-class ReadShareGroupStateSummaryRequest(Message):
+class ReadShareGroupStateSummaryRequest(Message, key=87, valid="0-1", flexible="0+"):
     """The partitions."""
 
-    @struct
     class ReadStateSummaryData(Struct):
         topic_id: Uuid = since()
         partitions: list[ReadShareGroupStateRequest.PartitionData] = since()
@@ -22,11 +20,9 @@ class ReadShareGroupStateSummaryRequest(Message):
     topics: list[ReadShareGroupStateSummaryRequest.ReadStateSummaryData] = since()
 
 
-@message(key=87, valid="0-1", flexible="0+")
-class ReadShareGroupStateSummaryResponse(Message):
+class ReadShareGroupStateSummaryResponse(Message, key=87, valid="0-1", flexible="0+"):
     """Start offset and epochs of each partition."""
 
-    @struct
     class PartitionResult(Struct):
         partition: i32 = since()
         error_code: i16 = since()
@@ -36,7 +32,6 @@ class ReadShareGroupStateSummaryResponse(Message):
         start_offset: i64 = since()
         delivery_complete_count: i32 = since("1+", default=-1, ignorable=True)
 
-    @struct
     class ReadStateSummaryResult(Struct):
         topic_id: Uuid = since()
         partitions: list[ReadShareGroupStateSummaryResponse.PartitionResult] = since()

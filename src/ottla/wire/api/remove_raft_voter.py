@@ -5,11 +5,10 @@ KIP-853.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Uuid, i16, i32, message, since
+from ottla.wire.schema import Message, Uuid, i16, i32, since
 
 
-@message(key=81, valid="0", flexible="0+")
-class RemoveRaftVoterRequest(Message):
+class RemoveRaftVoterRequest(Message, key=81, valid="0", flexible="0+"):
     """Id and directory of the voter."""
 
     cluster_id: str | None = since()
@@ -17,8 +16,7 @@ class RemoveRaftVoterRequest(Message):
     voter_directory_id: Uuid = since()
 
 
-@message(key=81, valid="0", flexible="0+")
-class RemoveRaftVoterResponse(Message):
+class RemoveRaftVoterResponse(Message, key=81, valid="0", flexible="0+"):
     """The error, if the voter was not removed."""
 
     throttle_time_ms: i32 = since()

@@ -5,19 +5,17 @@ KIP-48.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i32, i64, message, since
+from ottla.wire.schema import Message, i16, i32, i64, since
 
 
-@message(key=39, valid="0-2", flexible="2+")
-class RenewDelegationTokenRequest(Message):
+class RenewDelegationTokenRequest(Message, key=39, valid="0-2", flexible="2+"):
     """The token's HMAC, and the time to add."""
 
     hmac: bytes = since()
     renew_period_ms: i64 = since()
 
 
-@message(key=39, valid="0-2", flexible="2+")
-class RenewDelegationTokenResponse(Message):
+class RenewDelegationTokenResponse(Message, key=39, valid="0-2", flexible="2+"):
     """The expiry of the token."""
 
     error_code: i16 = since()

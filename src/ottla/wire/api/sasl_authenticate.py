@@ -5,18 +5,16 @@ KIP-152. Version 1 adds the session's lifetime (KIP-368).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i64, message, since
+from ottla.wire.schema import Message, i16, i64, since
 
 
-@message(key=36, valid="0-2", flexible="2+")
-class SaslAuthenticateRequest(Message):
+class SaslAuthenticateRequest(Message, key=36, valid="0-2", flexible="2+"):
     """The client's token."""
 
     auth_bytes: bytes = since()
 
 
-@message(key=36, valid="0-2", flexible="2+")
-class SaslAuthenticateResponse(Message):
+class SaslAuthenticateResponse(Message, key=36, valid="0-2", flexible="2+"):
     """The broker's token, or the error."""
 
     error_code: i16 = since()

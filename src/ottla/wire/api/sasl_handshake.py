@@ -5,18 +5,16 @@ After version 0 the tokens follow as bytes with a size but no header; after vers
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, message, since
+from ottla.wire.schema import Message, i16, since
 
 
-@message(key=17, valid="0-1")
-class SaslHandshakeRequest(Message):
+class SaslHandshakeRequest(Message, key=17, valid="0-1"):
     """The requested mechanism."""
 
     mechanism: str = since()
 
 
-@message(key=17, valid="0-1")
-class SaslHandshakeResponse(Message):
+class SaslHandshakeResponse(Message, key=17, valid="0-1"):
     """The mechanisms that the broker offers."""
 
     error_code: i16 = since()

@@ -6,19 +6,16 @@ KIP-932. Version 0 was never stable. Version 2 renews acquisitions (KIP-1222).
 from __future__ import annotations
 
 from ottla.wire.api.share_fetch import ShareFetchRequest, ShareFetchResponse
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
-@message(key=79, valid="0-2", flexible="0+")
-class ShareAcknowledgeRequest(Message):
+class ShareAcknowledgeRequest(Message, key=79, valid="0-2", flexible="0+"):
     """Ranges of offsets and their acknowledgement types."""
 
-    @struct
     class AcknowledgePartition(Struct):
         partition_index: i32 = since()
         acknowledgement_batches: list[ShareFetchRequest.AcknowledgementBatch] = since()
 
-    @struct
     class AcknowledgeTopic(Struct):
         topic_id: Uuid = since()
         partitions: list[ShareAcknowledgeRequest.AcknowledgePartition] = since()
@@ -30,18 +27,15 @@ class ShareAcknowledgeRequest(Message):
     topics: list[ShareAcknowledgeRequest.AcknowledgeTopic] = since()
 
 
-@message(key=79, valid="0-2", flexible="0+")
-class ShareAcknowledgeResponse(Message):
+class ShareAcknowledgeResponse(Message, key=79, valid="0-2", flexible="0+"):
     """The error of each partition."""
 
-    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
         error_message: str | None = since(default=None)
         current_leader: ShareFetchResponse.LeaderIdAndEpoch = since()
 
-    @struct
     class ShareAcknowledgeTopicResponse(Struct):
         topic_id: Uuid = since()
         partitions: list[ShareAcknowledgeResponse.PartitionData] = since()

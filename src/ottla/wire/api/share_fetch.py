@@ -5,31 +5,26 @@ KIP-932. Version 0 was never stable. Version 2 renews acquisitions (KIP-1222) an
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Records, Struct, Uuid, i8, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Records, Struct, Uuid, i8, i16, i32, i64, since
 
 
-@message(key=78, valid="0-2", flexible="0+")
-class ShareFetchRequest(Message):
+class ShareFetchRequest(Message, key=78, valid="0-2", flexible="0+"):
     """The partitions to read, and the records to acknowledge."""
 
-    @struct
     class AcknowledgementBatch(Struct):
         first_offset: i64 = since()
         last_offset: i64 = since()
         acknowledge_types: list[i8] = since()
 
-    @struct
     class FetchPartition(Struct):
         partition_index: i32 = since()
         partition_max_bytes: i32 = since("0")
         acknowledgement_batches: list[ShareFetchRequest.AcknowledgementBatch] = since()
 
-    @struct
     class FetchTopic(Struct):
         topic_id: Uuid = since()
         partitions: list[ShareFetchRequest.FetchPartition] = since()
 
-    @struct
     class ForgottenTopic(Struct):
         topic_id: Uuid = since()
         partitions: list[i32] = since()
@@ -48,22 +43,18 @@ class ShareFetchRequest(Message):
     forgotten_topics_data: list[ShareFetchRequest.ForgottenTopic] = since()
 
 
-@message(key=78, valid="0-2", flexible="0+")
-class ShareFetchResponse(Message):
+class ShareFetchResponse(Message, key=78, valid="0-2", flexible="0+"):
     """Batches, and the ranges of their records that are acquired."""
 
-    @struct
     class LeaderIdAndEpoch(Struct):
         leader_id: i32 = since()
         leader_epoch: i32 = since()
 
-    @struct
     class AcquiredRecords(Struct):
         first_offset: i64 = since()
         last_offset: i64 = since()
         delivery_count: i16 = since()
 
-    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
@@ -74,12 +65,10 @@ class ShareFetchResponse(Message):
         records: Records | None = since(null="0")
         acquired_records: list[ShareFetchResponse.AcquiredRecords] = since()
 
-    @struct
     class ShareFetchableTopicResponse(Struct):
         topic_id: Uuid = since()
         partitions: list[ShareFetchResponse.PartitionData] = since()
 
-    @struct
     class NodeEndpoint(Struct):
         node_id: i32 = since()
         host: str = since()

@@ -6,22 +6,19 @@ KIP-932. Version 0 was never stable.
 from __future__ import annotations
 
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeResponse
-from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
-@message(key=77, valid="0-1", flexible="0+")
-class ShareGroupDescribeRequest(Message):
+class ShareGroupDescribeRequest(Message, key=77, valid="0-1", flexible="0+"):
     """The groups."""
 
     group_ids: list[str] = since()
     include_authorized_operations: bool = since()
 
 
-@message(key=77, valid="0-1", flexible="0+")
-class ShareGroupDescribeResponse(Message):
+class ShareGroupDescribeResponse(Message, key=77, valid="0-1", flexible="0+"):
     """Epochs, members and their assignments."""
 
-    @struct
     class Member(Struct):
         member_id: str = since()
         rack_id: str | None = since(default=None)
@@ -31,7 +28,6 @@ class ShareGroupDescribeResponse(Message):
         subscribed_topic_names: list[str] = since()
         assignment: ConsumerGroupDescribeResponse.Assignment = since()
 
-    @struct
     class DescribedGroup(Struct):
         error_code: i16 = since()
         error_message: str | None = since(default=None)

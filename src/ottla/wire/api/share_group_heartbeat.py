@@ -6,11 +6,10 @@ KIP-932. Version 0 was never stable.
 from __future__ import annotations
 
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
-@message(key=76, valid="0-1", flexible="0+")
-class ShareGroupHeartbeatRequest(Message):
+class ShareGroupHeartbeatRequest(Message, key=76, valid="0-1", flexible="0+"):
     """The member's epoch and subscription."""
 
     group_id: str = since()
@@ -20,11 +19,9 @@ class ShareGroupHeartbeatRequest(Message):
     subscribed_topic_names: list[str] | None = since(default=None)
 
 
-@message(key=76, valid="0-1", flexible="0+")
-class ShareGroupHeartbeatResponse(Message):
+class ShareGroupHeartbeatResponse(Message, key=76, valid="0-1", flexible="0+"):
     """The member's epoch, and its assignment if this has changed."""
 
-    @struct
     class TopicPartitions(Struct):
         topic_id: Uuid = since()
         partitions: list[i32] = since()

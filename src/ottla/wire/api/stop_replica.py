@@ -5,30 +5,25 @@ Version 3 adds leader epochs (KIP-570), 4 whether the controller is a KRaft cont
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
-@message(key=5, valid="0-4", flexible="2+")
-class StopReplicaRequest(Message):
+class StopReplicaRequest(Message, key=5, valid="0-4", flexible="2+"):
     """The replicas, and whether to delete them."""
 
-    @struct
     class StopReplicaPartitionV0(Struct):
         topic_name: str = since("0")
         partition_index: i32 = since("0")
 
-    @struct
     class StopReplicaTopicV1(Struct):
         name: str = since("1-2")
         partition_indexes: list[i32] = since("1-2")
 
-    @struct
     class StopReplicaPartitionState(Struct):
         partition_index: i32 = since("3+")
         leader_epoch: i32 = since("3+", default=-1)
         delete_partition: bool = since("3+")
 
-    @struct
     class StopReplicaTopicState(Struct):
         topic_name: str = since("3+")
         partition_states: list[StopReplicaRequest.StopReplicaPartitionState] = since("3+")
@@ -43,11 +38,9 @@ class StopReplicaRequest(Message):
     topic_states: list[StopReplicaRequest.StopReplicaTopicState] = since("3+")
 
 
-@message(key=5, valid="0-4", flexible="2+")
-class StopReplicaResponse(Message):
+class StopReplicaResponse(Message, key=5, valid="0-4", flexible="2+"):
     """The error of each replica."""
 
-    @struct
     class StopReplicaPartitionError(Struct):
         topic_name: str = since()
         partition_index: i32 = since()

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from ottla.wire.api.streams_group_topology_description_update import StreamsGroupTopologyDescriptionUpdateRequest
-from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
-@message(key=89, valid="0-1", flexible="0+")
-class StreamsGroupDescribeRequest(Message):
+class StreamsGroupDescribeRequest(Message, key=89, valid="0-1", flexible="0+"):
     """The groups."""
 
     group_ids: list[str] = since()
@@ -19,17 +18,14 @@ class StreamsGroupDescribeRequest(Message):
     include_topology_description: bool = since("1+")
 
 
-@message(key=89, valid="0-1", flexible="0+")
-class StreamsGroupDescribeResponse(Message):
+class StreamsGroupDescribeResponse(Message, key=89, valid="0-1", flexible="0+"):
     """The topology, members and tasks of each group."""
 
-    @struct
     class Assignment(Struct):
         active_tasks: list[StreamsGroupHeartbeatRequest.TaskIds] = since()
         standby_tasks: list[StreamsGroupHeartbeatRequest.TaskIds] = since()
         warmup_tasks: list[StreamsGroupHeartbeatRequest.TaskIds] = since()
 
-    @struct
     class Subtopology(Struct):
         subtopology_id: str = since()
         source_topics: list[str] = since()
@@ -37,12 +33,10 @@ class StreamsGroupDescribeResponse(Message):
         state_changelog_topics: list[StreamsGroupHeartbeatRequest.TopicInfo] = since()
         repartition_source_topics: list[StreamsGroupHeartbeatRequest.TopicInfo] = since()
 
-    @struct
     class Topology(Struct):
         epoch: i32 = since()
         subtopologies: list[StreamsGroupDescribeResponse.Subtopology] | None = since(default=None)
 
-    @struct
     class Member(Struct):
         member_id: str = since()
         member_epoch: i32 = since()
@@ -60,7 +54,6 @@ class StreamsGroupDescribeResponse(Message):
         target_assignment: StreamsGroupDescribeResponse.Assignment = since()
         is_classic: bool = since()
 
-    @struct
     class DescribedGroup(Struct):
         error_code: i16 = since()
         error_message: str | None = since(default=None)

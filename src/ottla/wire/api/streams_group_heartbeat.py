@@ -5,48 +5,40 @@ KIP-1071. Version 1 can request the topology's description (KIP-1331).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since, struct, u16
+from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, since, u16
 
 
-@message(key=88, valid="0-1", flexible="0+")
-class StreamsGroupHeartbeatRequest(Message):
+class StreamsGroupHeartbeatRequest(Message, key=88, valid="0-1", flexible="0+"):
     """The member's epoch, topology and tasks. Only fields that changed since the last heartbeat are sent."""
 
-    @struct
     class KeyValue(Struct):
         key: str = since()
         value: str = since()
 
-    @struct
     class TopicInfo(Struct):
         name: str = since()
         partitions: i32 = since()
         replication_factor: i16 = since()
         topic_configs: list[StreamsGroupHeartbeatRequest.KeyValue] = since()
 
-    @struct
     class Endpoint(Struct):
         host: str = since()
         port: u16 = since()
 
-    @struct
     class TaskOffset(Struct):
         subtopology_id: str = since()
         partition: i32 = since()
         offset: i64 = since()
 
-    @struct
     class TaskIds(Struct):
         subtopology_id: str = since()
         partitions: list[i32] = since()
 
-    @struct
     class CopartitionGroup(Struct):
         source_topics: list[i16] = since()
         source_topic_regex: list[i16] = since()
         repartition_source_topics: list[i16] = since()
 
-    @struct
     class Subtopology(Struct):
         subtopology_id: str = since()
         source_topics: list[str] = since()
@@ -56,7 +48,6 @@ class StreamsGroupHeartbeatRequest(Message):
         repartition_source_topics: list[StreamsGroupHeartbeatRequest.TopicInfo] = since()
         copartition_groups: list[StreamsGroupHeartbeatRequest.CopartitionGroup] = since()
 
-    @struct
     class Topology(Struct):
         epoch: i32 = since()
         subtopologies: list[StreamsGroupHeartbeatRequest.Subtopology] = since()
@@ -80,21 +71,17 @@ class StreamsGroupHeartbeatRequest(Message):
     shutdown_application: bool = since()
 
 
-@message(key=88, valid="0-1", flexible="0+")
-class StreamsGroupHeartbeatResponse(Message):
+class StreamsGroupHeartbeatResponse(Message, key=88, valid="0-1", flexible="0+"):
     """Epoch, tasks and the endpoints of other members."""
 
-    @struct
     class Status(Struct):
         status_code: i8 = since()
         status_detail: str = since()
 
-    @struct
     class TopicPartition(Struct):
         topic: str = since()
         partitions: list[i32] = since()
 
-    @struct
     class EndpointToPartitions(Struct):
         user_endpoint: StreamsGroupHeartbeatRequest.Endpoint = since()
         active_partitions: list[StreamsGroupHeartbeatResponse.TopicPartition] = since()

@@ -5,24 +5,20 @@ KIP-1331.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
-@message(key=93, valid="0", flexible="0+")
-class StreamsGroupTopologyDescriptionUpdateRequest(Message):
+class StreamsGroupTopologyDescriptionUpdateRequest(Message, key=93, valid="0", flexible="0+"):
     """Subtopologies with their nodes."""
 
-    @struct
     class TopologyDescription(Struct):
         subtopologies: list[StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionSubtopology] = since()
         global_stores: list[StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionGlobalStore] = since()
 
-    @struct
     class TopologyDescriptionSubtopology(Struct):
         subtopology_id: str = since()
         nodes: list[StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionNode] = since()
 
-    @struct
     class TopologyDescriptionNode(Struct):
         name: str = since()
         node_type: i8 = since()
@@ -31,7 +27,6 @@ class StreamsGroupTopologyDescriptionUpdateRequest(Message):
         stores: list[str] = since()
         successors: list[str] = since()
 
-    @struct
     class TopologyDescriptionGlobalStore(Struct):
         source: StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionNode = since()
         processor: StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionNode = since()
@@ -42,8 +37,7 @@ class StreamsGroupTopologyDescriptionUpdateRequest(Message):
     topology_description: StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescription = since()
 
 
-@message(key=93, valid="0", flexible="0+")
-class StreamsGroupTopologyDescriptionUpdateResponse(Message):
+class StreamsGroupTopologyDescriptionUpdateResponse(Message, key=93, valid="0", flexible="0+"):
     """The error, if the description was not stored."""
 
     throttle_time_ms: i32 = since()

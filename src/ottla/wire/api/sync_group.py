@@ -5,14 +5,12 @@ Version 3 adds static members (KIP-345), 5 names protocol type and name (KIP-559
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
-@message(key=14, valid="0-5", flexible="4+")
-class SyncGroupRequest(Message):
+class SyncGroupRequest(Message, key=14, valid="0-5", flexible="4+"):
     """The leader's assignments; other members send none."""
 
-    @struct
     class SyncGroupRequestAssignment(Struct):
         member_id: str = since()
         assignment: bytes = since()
@@ -26,8 +24,7 @@ class SyncGroupRequest(Message):
     assignments: list[SyncGroupRequest.SyncGroupRequestAssignment] = since()
 
 
-@message(key=14, valid="0-5", flexible="4+")
-class SyncGroupResponse(Message):
+class SyncGroupResponse(Message, key=14, valid="0-5", flexible="4+"):
     """The member's own assignment as bytes."""
 
     throttle_time_ms: i32 = since("1+", ignorable=True)

@@ -6,21 +6,18 @@ group to the transaction implicitly (KIP-890), 6 names topics by id (KIP-1319).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
-@message(key=28, valid="0-6", flexible="3+")
-class TxnOffsetCommitRequest(Message):
+class TxnOffsetCommitRequest(Message, key=28, valid="0-6", flexible="3+"):
     """The offsets, with the group's generation and member from version 3 on."""
 
-    @struct
     class TxnOffsetCommitRequestPartition(Struct):
         partition_index: i32 = since()
         committed_offset: i64 = since()
         committed_leader_epoch: i32 = since("2+", default=-1, ignorable=True)
         committed_metadata: str | None = since()
 
-    @struct
     class TxnOffsetCommitRequestTopic(Struct):
         name: str = since("0-5", ignorable=True)
         topic_id: Uuid = since("6+", ignorable=True)
@@ -36,16 +33,13 @@ class TxnOffsetCommitRequest(Message):
     topics: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic] = since()
 
 
-@message(key=28, valid="0-6", flexible="3+")
-class TxnOffsetCommitResponse(Message):
+class TxnOffsetCommitResponse(Message, key=28, valid="0-6", flexible="3+"):
     """The error of each partition."""
 
-    @struct
     class TxnOffsetCommitResponsePartition(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
 
-    @struct
     class TxnOffsetCommitResponseTopic(Struct):
         name: str = since("0-5", ignorable=True)
         topic_id: Uuid = since("6+", ignorable=True)

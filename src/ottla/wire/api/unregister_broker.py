@@ -5,18 +5,16 @@ KIP-631.
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i32, message, since
+from ottla.wire.schema import Message, i16, i32, since
 
 
-@message(key=64, valid="0", flexible="0+")
-class UnregisterBrokerRequest(Message):
+class UnregisterBrokerRequest(Message, key=64, valid="0", flexible="0+"):
     """The broker's id."""
 
     broker_id: i32 = since()
 
 
-@message(key=64, valid="0", flexible="0+")
-class UnregisterBrokerResponse(Message):
+class UnregisterBrokerResponse(Message, key=64, valid="0", flexible="0+"):
     """The error, if the broker was not removed."""
 
     throttle_time_ms: i32 = since()

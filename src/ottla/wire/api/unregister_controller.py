@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i16, i32, message, since
+from ottla.wire.schema import Message, i16, i32, since
 
 
-@message(key=94, valid="0", flexible="0+")
-class UnregisterControllerRequest(Message):
+class UnregisterControllerRequest(Message, key=94, valid="0", flexible="0+"):
     """The controller's id."""
 
     controller_id: i32 = since()
 
 
-@message(key=94, valid="0", flexible="0+")
-class UnregisterControllerResponse(Message):
+class UnregisterControllerResponse(Message, key=94, valid="0", flexible="0+"):
     """The error, if the controller was not removed."""
 
     throttle_time_ms: i32 = since()

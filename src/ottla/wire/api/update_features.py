@@ -5,14 +5,12 @@ KIP-584. Version 1 allows a dry run (KIP-778), 2 has errors only at the top leve
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
-@message(key=57, valid="0-2", flexible="0+")
-class UpdateFeaturesRequest(Message):
+class UpdateFeaturesRequest(Message, key=57, valid="0-2", flexible="0+"):
     """The wanted level of each feature."""
 
-    @struct
     class FeatureUpdateKey(Struct):
         feature: str = since()
         max_version_level: i16 = since()
@@ -24,11 +22,9 @@ class UpdateFeaturesRequest(Message):
     validate_only: bool = since("1+")
 
 
-@message(key=57, valid="0-2", flexible="0+")
-class UpdateFeaturesResponse(Message):
+class UpdateFeaturesResponse(Message, key=57, valid="0-2", flexible="0+"):
     """The error of each feature."""
 
-    @struct
     class UpdatableFeatureResult(Struct):
         feature: str = since()
         error_code: i16 = since()

@@ -6,14 +6,12 @@ a KRaft controller (KIP-866).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, since
 
 
-@message(key=6, valid="0-8", flexible="6+")
-class UpdateMetadataRequest(Message):
+class UpdateMetadataRequest(Message, key=6, valid="0-8", flexible="6+"):
     """Every partition's leader and every live broker's addresses."""
 
-    @struct
     class UpdateMetadataPartitionState(Struct):
         topic_name: str = since("0-4", ignorable=True)
         partition_index: i32 = since()
@@ -25,20 +23,17 @@ class UpdateMetadataRequest(Message):
         replicas: list[i32] = since()
         offline_replicas: list[i32] = since("4+", ignorable=True)
 
-    @struct
     class UpdateMetadataTopicState(Struct):
         topic_name: str = since("5+")
         topic_id: Uuid = since("7+", ignorable=True)
         partition_states: list[UpdateMetadataRequest.UpdateMetadataPartitionState] = since("5+")
 
-    @struct
     class UpdateMetadataEndpoint(Struct):
         port: i32 = since("1+")
         host: str = since("1+")
         listener: str = since("3+", ignorable=True)
         security_protocol: i16 = since("1+")
 
-    @struct
     class UpdateMetadataBroker(Struct):
         id: i32 = since()
         v0_host: str = since("0", ignorable=True)
@@ -56,8 +51,7 @@ class UpdateMetadataRequest(Message):
     live_brokers: list[UpdateMetadataRequest.UpdateMetadataBroker] = since()
 
 
-@message(key=6, valid="0-8", flexible="6+")
-class UpdateMetadataResponse(Message):
+class UpdateMetadataResponse(Message, key=6, valid="0-8", flexible="6+"):
     """The error, if the broker did not accept it."""
 
     error_code: i16 = since()

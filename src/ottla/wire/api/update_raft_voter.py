@@ -6,14 +6,12 @@ KIP-853.
 from __future__ import annotations
 
 from ottla.wire.api.describe_quorum import DescribeQuorumResponse
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
-@message(key=82, valid="0", flexible="0+")
-class UpdateRaftVoterRequest(Message):
+class UpdateRaftVoterRequest(Message, key=82, valid="0", flexible="0+"):
     """The voter's new listeners and versions."""
 
-    @struct
     class KRaftVersionFeature(Struct):
         min_supported_version: i16 = since()
         max_supported_version: i16 = since()
@@ -26,11 +24,9 @@ class UpdateRaftVoterRequest(Message):
     kraft_version_feature: UpdateRaftVoterRequest.KRaftVersionFeature = since()
 
 
-@message(key=82, valid="0", flexible="0+")
-class UpdateRaftVoterResponse(Message):
+class UpdateRaftVoterResponse(Message, key=82, valid="0", flexible="0+"):
     """The error, if the listeners were not accepted."""
 
-    @struct
     class CurrentLeader(Struct):
         leader_id: i32 = since(default=-1)
         leader_epoch: i32 = since(default=-1)

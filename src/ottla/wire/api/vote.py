@@ -5,14 +5,12 @@ KIP-595. Version 1 adds directory ids (KIP-853), 2 allows a pre-vote (KIP-996).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct, u16
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since, u16
 
 
-@message(key=52, valid="0-2", flexible="0+")
-class VoteRequest(Message):
+class VoteRequest(Message, key=52, valid="0-2", flexible="0+"):
     """The candidate with the end of its log."""
 
-    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         replica_epoch: i32 = since()
@@ -23,7 +21,6 @@ class VoteRequest(Message):
         last_offset: i64 = since()
         pre_vote: bool = since("2+")
 
-    @struct
     class TopicData(Struct):
         topic_name: str = since()
         partitions: list[VoteRequest.PartitionData] = since()
@@ -33,11 +30,9 @@ class VoteRequest(Message):
     topics: list[VoteRequest.TopicData] = since()
 
 
-@message(key=52, valid="0-2", flexible="0+")
-class VoteResponse(Message):
+class VoteResponse(Message, key=52, valid="0-2", flexible="0+"):
     """The leader and epoch, and whether the vote is granted."""
 
-    @struct
     class PartitionData(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
@@ -45,12 +40,10 @@ class VoteResponse(Message):
         leader_epoch: i32 = since()
         vote_granted: bool = since()
 
-    @struct
     class TopicData(Struct):
         topic_name: str = since()
         partitions: list[VoteResponse.PartitionData] = since()
 
-    @struct
     class NodeEndpoint(Struct):
         node_id: i32 = since("1+")
         host: str = since("1+")

@@ -6,14 +6,12 @@ KIP-932. Version 1 counts completed deliveries (KIP-1226).
 from __future__ import annotations
 
 from ottla.wire.api.read_share_group_state import ReadShareGroupStateResponse
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
-@message(key=85, valid="0-1", flexible="0+")
-class WriteShareGroupStateRequest(Message):
+class WriteShareGroupStateRequest(Message, key=85, valid="0-1", flexible="0+"):
     """The start offset and the state of each changed range."""
 
-    @struct
     class PartitionData(Struct):
         partition: i32 = since()
         state_epoch: i32 = since()
@@ -22,7 +20,6 @@ class WriteShareGroupStateRequest(Message):
         delivery_complete_count: i32 = since("1+", default=-1, ignorable=True)
         state_batches: list[ReadShareGroupStateResponse.StateBatch] = since()
 
-    @struct
     class WriteStateData(Struct):
         topic_id: Uuid = since()
         partitions: list[WriteShareGroupStateRequest.PartitionData] = since()
@@ -31,17 +28,14 @@ class WriteShareGroupStateRequest(Message):
     topics: list[WriteShareGroupStateRequest.WriteStateData] = since()
 
 
-@message(key=85, valid="0-1", flexible="0+")
-class WriteShareGroupStateResponse(Message):
+class WriteShareGroupStateResponse(Message, key=85, valid="0-1", flexible="0+"):
     """The error of each partition."""
 
-    @struct
     class PartitionResult(Struct):
         partition: i32 = since()
         error_code: i16 = since()
         error_message: str | None = since(default=None)
 
-    @struct
     class WriteStateResult(Struct):
         topic_id: Uuid = since()
         partitions: list[WriteShareGroupStateResponse.PartitionResult] = since()

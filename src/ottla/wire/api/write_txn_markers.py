@@ -5,19 +5,16 @@ KIP-98. Version 2 adds the transaction's version (KIP-1228).
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, since
 
 
-@message(key=27, valid="0-2", flexible="1+")
-class WriteTxnMarkersRequest(Message):
+class WriteTxnMarkersRequest(Message, key=27, valid="0-2", flexible="1+"):
     """The markers for each producer."""
 
-    @struct
     class WritableTxnMarkerTopic(Struct):
         name: str = since()
         partition_indexes: list[i32] = since()
 
-    @struct
     class WritableTxnMarker(Struct):
         producer_id: i64 = since()
         producer_epoch: i16 = since()
@@ -29,21 +26,17 @@ class WriteTxnMarkersRequest(Message):
     markers: list[WriteTxnMarkersRequest.WritableTxnMarker] = since()
 
 
-@message(key=27, valid="0-2", flexible="1+")
-class WriteTxnMarkersResponse(Message):
+class WriteTxnMarkersResponse(Message, key=27, valid="0-2", flexible="1+"):
     """The error of each partition."""
 
-    @struct
     class WritableTxnMarkerPartitionResult(Struct):
         partition_index: i32 = since()
         error_code: i16 = since()
 
-    @struct
     class WritableTxnMarkerTopicResult(Struct):
         name: str = since()
         partitions: list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult] = since()
 
-    @struct
     class WritableTxnMarkerResult(Struct):
         producer_id: i64 = since()
         topics: list[WriteTxnMarkersResponse.WritableTxnMarkerTopicResult] = since()

@@ -80,7 +80,7 @@ class Level:
 
 def level_of(cls: type[Message], version: int, path: Path) -> Level | None:
     """Return the level of a path's first array; None if the version does not have this array."""
-    return _level_of(cls, version, path, messages.COMPILED)  # type: ignore[arg-type]  # every class is hashable
+    return _level_of(cls, version, path, messages.COMPILED)
 
 
 @cache

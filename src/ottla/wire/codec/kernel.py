@@ -96,7 +96,9 @@ class CompiledPlan:
     """A `plans.StructPlan` in C. Each of its fields must be a slot of the class."""
 
     def __cinit__(self, plan):
-        cls: type = plan.cls
+        cls = plan.cls
+        if not isinstance(cls, type):
+            raise TypeError(f"{cls!r} is no class")
         self.kept = [cls]
         self.type = cython.cast(cython.pointer[PyTypeObject], cython.cast(Ref, cls))
         self.flexible = plan.flexible

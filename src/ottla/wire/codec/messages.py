@@ -52,7 +52,7 @@ def decode(cls: type[M], version: int, buf: Buffer, position: int = 0) -> M:
 def decode_first(cls: type[M], version: int, buf: Buffer, position: int = 0, most: int = MOST_ITEMS) -> M:
     """Read a message like `decode`, but ignore bytes after its last field, and accept at most `most` items in all arrays."""
     try:
-        reader = _first_reader(cls, version, COMPILED)  # type: ignore[arg-type]  # every class is hashable
+        reader = _first_reader(cls, version, COMPILED)
         made, at = reader.begin(buf, position, 0)
         reader.finish(made, buf, at, 0, most)
     except TooMany:

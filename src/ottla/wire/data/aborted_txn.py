@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, i64, message, since
+from ottla.wire.schema import Message, i64, since
 
 
-@message(valid="0")
-class AbortedTxn(Message):
+class AbortedTxn(Message, valid="0"):
     """The offsets of a producer's aborted transaction."""
 
     producer_id: i64 = since()

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i8, i32, i64, since
 
 
-@message(key=3, valid="0")
-class ConsumerGroupMetadataKey(Message):
+class ConsumerGroupMetadataKey(Message, key=3, valid="0"):
     """The group."""
 
     group_id: str = since("0")
 
 
-@message(key=3, valid="0", flexible="0+")
-class ConsumerGroupMetadataValue(Message):
+class ConsumerGroupMetadataValue(Message, key=3, valid="0", flexible="0+"):
     """The group epoch, and a hash of the metadata of the subscribed topics."""
 
     epoch: i32 = since()
     metadata_hash: i64 = since(tag=0)
 
 
-@message(key=4, valid="0")
-class ConsumerGroupPartitionMetadataKey(Message):
+class ConsumerGroupPartitionMetadataKey(Message, key=4, valid="0"):
     """The group."""
 
     group_id: str = since("0")
 
 
-@message(key=4, valid="0", flexible="0+")
-class ConsumerGroupPartitionMetadataValue(Message):
+class ConsumerGroupPartitionMetadataValue(Message, key=4, valid="0", flexible="0+"):
     """The topics that the group is subscribed to, with their partitions and racks."""
 
-    @struct
     class PartitionMetadata(Struct):
         partition: i32 = since()
         racks: list[str] = since()
 
-    @struct
     class TopicMetadata(Struct):
         topic_id: Uuid = since()
         topic_name: str = since()
@@ -46,24 +40,20 @@ class ConsumerGroupPartitionMetadataValue(Message):
     topics: list[ConsumerGroupPartitionMetadataValue.TopicMetadata] = since()
 
 
-@message(key=5, valid="0")
-class ConsumerGroupMemberMetadataKey(Message):
+class ConsumerGroupMemberMetadataKey(Message, key=5, valid="0"):
     """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
-@message(key=5, valid="0", flexible="0+")
-class ConsumerGroupMemberMetadataValue(Message):
+class ConsumerGroupMemberMetadataValue(Message, key=5, valid="0", flexible="0+"):
     """The member's fields from its heartbeats, and its classic protocol metadata if it has any."""
 
-    @struct
     class ClassicProtocol(Struct):
         name: str = since()
         metadata: bytes = since()
 
-    @struct
     class ClassicMemberMetadata(Struct):
         session_timeout_ms: i32 = since()
         supported_protocols: list[ConsumerGroupMemberMetadataValue.ClassicProtocol] = since()
@@ -79,34 +69,29 @@ class ConsumerGroupMemberMetadataValue(Message):
     classic_member_metadata: ConsumerGroupMemberMetadataValue.ClassicMemberMetadata | None = since(tag=0, null="0+")
 
 
-@message(key=6, valid="0")
-class ConsumerGroupTargetAssignmentMetadataKey(Message):
+class ConsumerGroupTargetAssignmentMetadataKey(Message, key=6, valid="0"):
     """The group."""
 
     group_id: str = since("0")
 
 
-@message(key=6, valid="0", flexible="0+")
-class ConsumerGroupTargetAssignmentMetadataValue(Message):
+class ConsumerGroupTargetAssignmentMetadataValue(Message, key=6, valid="0", flexible="0+"):
     """The assignment epoch and its time."""
 
     assignment_epoch: i32 = since()
     assignment_timestamp: i64 = since(tag=0, ignorable=True)
 
 
-@message(key=7, valid="0")
-class ConsumerGroupTargetAssignmentMemberKey(Message):
+class ConsumerGroupTargetAssignmentMemberKey(Message, key=7, valid="0"):
     """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
-@message(key=7, valid="0", flexible="0+")
-class ConsumerGroupTargetAssignmentMemberValue(Message):
+class ConsumerGroupTargetAssignmentMemberValue(Message, key=7, valid="0", flexible="0+"):
     """The partitions of the member's target assignment."""
 
-    @struct
     class TopicPartition(Struct):
         topic_id: Uuid = since()
         partitions: list[i32] = since()
@@ -114,19 +99,16 @@ class ConsumerGroupTargetAssignmentMemberValue(Message):
     topic_partitions: list[ConsumerGroupTargetAssignmentMemberValue.TopicPartition] = since()
 
 
-@message(key=8, valid="0")
-class ConsumerGroupCurrentMemberAssignmentKey(Message):
+class ConsumerGroupCurrentMemberAssignmentKey(Message, key=8, valid="0"):
     """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
-@message(key=8, valid="0", flexible="0+")
-class ConsumerGroupCurrentMemberAssignmentValue(Message):
+class ConsumerGroupCurrentMemberAssignmentValue(Message, key=8, valid="0", flexible="0+"):
     """Epochs, state, assigned partitions and partitions to revoke."""
 
-    @struct
     class TopicPartitions(Struct):
         topic_id: Uuid = since()
         partitions: list[i32] = since()
@@ -139,16 +121,14 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
     partitions_pending_revocation: list[ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions] = since()
 
 
-@message(key=16, valid="0")
-class ConsumerGroupRegularExpressionKey(Message):
+class ConsumerGroupRegularExpressionKey(Message, key=16, valid="0"):
     """Group and pattern."""
 
     group_id: str = since("0")
     regular_expression: str = since("0")
 
 
-@message(key=16, valid="0", flexible="0+")
-class ConsumerGroupRegularExpressionValue(Message):
+class ConsumerGroupRegularExpressionValue(Message, key=16, valid="0", flexible="0+"):
     """The topics that match, and the version and time of the metadata in which they were found."""
 
     topics: list[str] = since()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i32, message, since, struct
+from ottla.wire.schema import Message, Struct, i32, since
 
 
-@message(valid="0-3")
-class ConsumerProtocolAssignment(Message):
+class ConsumerProtocolAssignment(Message, valid="0-3"):
     """The partitions assigned to a member."""
 
-    @struct
     class TopicPartition(Struct):
         topic: str = since()
         partitions: list[i32] = since()
@@ -18,11 +16,9 @@ class ConsumerProtocolAssignment(Message):
     user_data: bytes | None = since(default=None)
 
 
-@message(valid="0-3")
-class ConsumerProtocolSubscription(Message):
+class ConsumerProtocolSubscription(Message, valid="0-3"):
     """The topics of a member. Version 1 adds its owned partitions (KIP-429), 2 its generation, 3 its rack (KIP-881)."""
 
-    @struct
     class TopicPartition(Struct):
         topic: str = since("1+")
         partitions: list[i32] = since("1+")

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, since, struct, u16
+from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since, u16
 
 
-@message(valid="0")
-class ControlRecordTypeSchema(Message):
+class ControlRecordTypeSchema(Message, valid="0"):
     """The key: 0 abort, 1 commit, 2 leader change, 3 and 4 snapshot header and footer, 5 KRaft version, 6 voters."""
 
     type: i16 = since()
 
 
-@message(valid="0")
-class EndTxnMarker(Message):
+class EndTxnMarker(Message, valid="0"):
     """The value of a transaction marker."""
 
     coordinator_epoch: i32 = since()
 
 
-@message(valid="0-1", flexible="0+")
-class LeaderChangeMessage(Message):
+class LeaderChangeMessage(Message, valid="0-1", flexible="0+"):
     """The value of a leader change in a quorum, with its voters."""
 
-    @struct
     class Voter(Struct):
         voter_id: i32 = since()
         voter_directory_id: Uuid = since("1+")
@@ -34,45 +30,38 @@ class LeaderChangeMessage(Message):
     granting_voters: list[LeaderChangeMessage.Voter] = since()
 
 
-@message(valid="0", flexible="0+")
-class SnapshotHeaderRecord(Message):
+class SnapshotHeaderRecord(Message, valid="0", flexible="0+"):
     """The value of a snapshot's header."""
 
     version: i16 = since()
     last_contained_log_timestamp: i64 = since()
 
 
-@message(valid="0", flexible="0+")
-class SnapshotFooterRecord(Message):
+class SnapshotFooterRecord(Message, valid="0", flexible="0+"):
     """The value of a snapshot's footer."""
 
     version: i16 = since()
 
 
-@message(valid="0", flexible="0+")
-class KRaftVersionRecord(Message):
+class KRaftVersionRecord(Message, valid="0", flexible="0+"):
     """The quorum's version (KIP-853)."""
 
     version: i16 = since()
     kraft_version: i16 = since()
 
 
-@message(valid="0", flexible="0+")
-class VotersRecord(Message):
+class VotersRecord(Message, valid="0", flexible="0+"):
     """The quorum's voters (KIP-853)."""
 
-    @struct
     class Endpoint(Struct):
         name: str = since()
         host: str = since()
         port: u16 = since()
 
-    @struct
     class KRaftVersionFeature(Struct):
         min_supported_version: i16 = since()
         max_supported_version: i16 = since()
 
-    @struct
     class Voter(Struct):
         voter_id: i32 = since()
         voter_directory_id: Uuid = since()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, message, since
+from ottla.wire.schema import Message, since
 
 
-@message(valid="0", flexible="0+")
-class DefaultPrincipalData(Message):
+class DefaultPrincipalData(Message, valid="0", flexible="0+"):
     """Type and name of the principal, and whether it logged in with a delegation token."""
 
     type: str = since()

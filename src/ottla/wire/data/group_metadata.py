@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, i32, i64, since
 
 
-@message(key=2, valid="0")
-class GroupMetadataKey(Message):
+class GroupMetadataKey(Message, key=2, valid="0"):
     """The group."""
 
     group: str = since("0")
 
 
-@message(key=2, valid="0-4", flexible="4+")
-class GroupMetadataValue(Message):
+class GroupMetadataValue(Message, key=2, valid="0-4", flexible="4+"):
     """The generation, protocol, leader and members. Version 3 adds static members, 4 tagged fields (KIP-915)."""
 
-    @struct
     class MemberMetadata(Struct):
         member_id: str = since()
         group_instance_id: str | None = since("3+", default=None, ignorable=True)

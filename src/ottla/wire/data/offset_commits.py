@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Uuid, i32, i64, message, since
+from ottla.wire.schema import Message, Uuid, i32, i64, since
 
 
-@message(key=0, valid="0")
-class LegacyOffsetCommitKey(Message):
+class LegacyOffsetCommitKey(Message, key=0, valid="0"):
     """Group and partition."""
 
     group: str = since("0")
@@ -14,8 +13,7 @@ class LegacyOffsetCommitKey(Message):
     partition: i32 = since("0")
 
 
-@message(key=0, valid="0")
-class LegacyOffsetCommitValue(Message):
+class LegacyOffsetCommitValue(Message, key=0, valid="0"):
     """Offset, metadata and time: the oldest format."""
 
     offset: i64 = since("0")
@@ -23,8 +21,7 @@ class LegacyOffsetCommitValue(Message):
     commit_timestamp: i64 = since("0")
 
 
-@message(key=1, valid="0")
-class OffsetCommitKey(Message):
+class OffsetCommitKey(Message, key=1, valid="0"):
     """Group and partition."""
 
     group: str = since("0")
@@ -32,8 +29,7 @@ class OffsetCommitKey(Message):
     partition: i32 = since("0")
 
 
-@message(key=1, valid="0-4", flexible="4+")
-class OffsetCommitValue(Message):
+class OffsetCommitValue(Message, key=1, valid="0-4", flexible="4+"):
     """The offset and its metadata. Only version 1 has an expiry time. Version 3 adds the leader epoch, 4 tags (KIP-915)."""
 
     offset: i64 = since()

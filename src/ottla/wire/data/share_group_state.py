@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, since
 
 
-@message(key=0, valid="0")
-class ShareSnapshotKey(Message):
+class ShareSnapshotKey(Message, key=0, valid="0"):
     """Group and partition."""
 
     group_id: str = since("0")
@@ -14,11 +13,9 @@ class ShareSnapshotKey(Message):
     partition: i32 = since("0")
 
 
-@message(key=0, valid="0", flexible="0+")
-class ShareSnapshotValue(Message):
+class ShareSnapshotValue(Message, key=0, valid="0", flexible="0+"):
     """The whole state: the start offset, the epochs, and the state of each range of offsets."""
 
-    @struct
     class StateBatch(Struct):
         first_offset: i64 = since()
         last_offset: i64 = since()
@@ -35,8 +32,7 @@ class ShareSnapshotValue(Message):
     state_batches: list[ShareSnapshotValue.StateBatch] = since()
 
 
-@message(key=1, valid="0")
-class ShareUpdateKey(Message):
+class ShareUpdateKey(Message, key=1, valid="0"):
     """Group and partition."""
 
     group_id: str = since("0")
@@ -44,8 +40,7 @@ class ShareUpdateKey(Message):
     partition: i32 = since("0")
 
 
-@message(key=1, valid="0", flexible="0+")
-class ShareUpdateValue(Message):
+class ShareUpdateValue(Message, key=1, valid="0", flexible="0+"):
     """The ranges of offsets that changed since the snapshot."""
 
     snapshot_epoch: i32 = since()

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, Uuid, i8, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, Uuid, i8, i32, i64, since
 
 
-@message(valid="9")
-class ShareGroupPartitionMetadataKey(Message):
+class ShareGroupPartitionMetadataKey(Message, valid="9"):
     """The group."""
 
     group_id: str = since("9")
 
 
-@message(valid="0", flexible="0+")
-class ShareGroupPartitionMetadataValue(Message):
+class ShareGroupPartitionMetadataValue(Message, valid="0", flexible="0+"):
     """The topics that the group is subscribed to, in a format that only Kafka 3.9 stored."""
 
-    @struct
     class TopicPartitionsInfo(Struct):
         topic_id: Uuid = since()
         topic_name: str = since()
         partitions: list[i32] = since()
 
-    @struct
     class TopicInfo(Struct):
         topic_id: Uuid = since()
         topic_name: str = since()
@@ -31,16 +27,14 @@ class ShareGroupPartitionMetadataValue(Message):
     deleting_topics: list[ShareGroupPartitionMetadataValue.TopicInfo] = since()
 
 
-@message(key=10, valid="0")
-class ShareGroupMemberMetadataKey(Message):
+class ShareGroupMemberMetadataKey(Message, key=10, valid="0"):
     """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
-@message(key=10, valid="0", flexible="0+")
-class ShareGroupMemberMetadataValue(Message):
+class ShareGroupMemberMetadataValue(Message, key=10, valid="0", flexible="0+"):
     """The member's fields from its heartbeats."""
 
     rack_id: str | None = since()
@@ -49,49 +43,42 @@ class ShareGroupMemberMetadataValue(Message):
     subscribed_topic_names: list[str] = since()
 
 
-@message(key=11, valid="0")
-class ShareGroupMetadataKey(Message):
+class ShareGroupMetadataKey(Message, key=11, valid="0"):
     """The group."""
 
     group_id: str = since("0")
 
 
-@message(key=11, valid="0", flexible="0+")
-class ShareGroupMetadataValue(Message):
+class ShareGroupMetadataValue(Message, key=11, valid="0", flexible="0+"):
     """The group epoch, and a hash of the metadata of the subscribed topics."""
 
     epoch: i32 = since()
     metadata_hash: i64 = since()
 
 
-@message(key=12, valid="0")
-class ShareGroupTargetAssignmentMetadataKey(Message):
+class ShareGroupTargetAssignmentMetadataKey(Message, key=12, valid="0"):
     """The group."""
 
     group_id: str = since("0")
 
 
-@message(key=12, valid="0", flexible="0+")
-class ShareGroupTargetAssignmentMetadataValue(Message):
+class ShareGroupTargetAssignmentMetadataValue(Message, key=12, valid="0", flexible="0+"):
     """The assignment epoch and its time."""
 
     assignment_epoch: i32 = since()
     assignment_timestamp: i64 = since(tag=0, ignorable=True)
 
 
-@message(key=13, valid="0")
-class ShareGroupTargetAssignmentMemberKey(Message):
+class ShareGroupTargetAssignmentMemberKey(Message, key=13, valid="0"):
     """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
-@message(key=13, valid="0", flexible="0+")
-class ShareGroupTargetAssignmentMemberValue(Message):
+class ShareGroupTargetAssignmentMemberValue(Message, key=13, valid="0", flexible="0+"):
     """The partitions of the member's target assignment."""
 
-    @struct
     class TopicPartition(Struct):
         topic_id: Uuid = since()
         partitions: list[i32] = since()
@@ -99,19 +86,16 @@ class ShareGroupTargetAssignmentMemberValue(Message):
     topic_partitions: list[ShareGroupTargetAssignmentMemberValue.TopicPartition] = since()
 
 
-@message(key=14, valid="0")
-class ShareGroupCurrentMemberAssignmentKey(Message):
+class ShareGroupCurrentMemberAssignmentKey(Message, key=14, valid="0"):
     """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
-@message(key=14, valid="0", flexible="0+")
-class ShareGroupCurrentMemberAssignmentValue(Message):
+class ShareGroupCurrentMemberAssignmentValue(Message, key=14, valid="0", flexible="0+"):
     """Epochs, state and partitions."""
 
-    @struct
     class TopicPartitions(Struct):
         topic_id: Uuid = since()
         partitions: list[i32] = since()
@@ -122,15 +106,13 @@ class ShareGroupCurrentMemberAssignmentValue(Message):
     assigned_partitions: list[ShareGroupCurrentMemberAssignmentValue.TopicPartitions] = since()
 
 
-@message(key=15, valid="0")
-class ShareGroupStatePartitionMetadataKey(Message):
+class ShareGroupStatePartitionMetadataKey(Message, key=15, valid="0"):
     """The group."""
 
     group_id: str = since("0")
 
 
-@message(key=15, valid="0", flexible="0+")
-class ShareGroupStatePartitionMetadataValue(Message):
+class ShareGroupStatePartitionMetadataValue(Message, key=15, valid="0", flexible="0+"):
     """The partitions that have state or are being initialized, and topics being deleted."""
 
     initializing_topics: list[ShareGroupPartitionMetadataValue.TopicPartitionsInfo] = since()

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since, struct, u16
+from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, since, u16
 
 
-@message(key=17, valid="0")
-class StreamsGroupMetadataKey(Message):
+class StreamsGroupMetadataKey(Message, key=17, valid="0"):
     """The group."""
 
     group_id: str = since("0")
 
 
-@message(key=17, valid="0", flexible="0+")
-class StreamsGroupMetadataValue(Message):
+class StreamsGroupMetadataValue(Message, key=17, valid="0", flexible="0+"):
     """The group epoch, and hash and settings of the last assignment."""
 
-    @struct
     class LastAssignmentConfig(Struct):
         key: str = since()
         value: str = since()
@@ -29,24 +26,20 @@ class StreamsGroupMetadataValue(Message):
     failed_description_topology_epoch: i32 = since(tag=3, default=-1)
 
 
-@message(key=19, valid="0")
-class StreamsGroupMemberMetadataKey(Message):
+class StreamsGroupMemberMetadataKey(Message, key=19, valid="0"):
     """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
-@message(key=19, valid="0", flexible="0+")
-class StreamsGroupMemberMetadataValue(Message):
+class StreamsGroupMemberMetadataValue(Message, key=19, valid="0", flexible="0+"):
     """The member's fields from its heartbeats."""
 
-    @struct
     class Endpoint(Struct):
         host: str = since()
         port: u16 = since()
 
-    @struct
     class KeyValue(Struct):
         key: str = since()
         value: str = since()
@@ -62,34 +55,29 @@ class StreamsGroupMemberMetadataValue(Message):
     client_tags: list[StreamsGroupMemberMetadataValue.KeyValue] = since()
 
 
-@message(key=20, valid="0")
-class StreamsGroupTargetAssignmentMetadataKey(Message):
+class StreamsGroupTargetAssignmentMetadataKey(Message, key=20, valid="0"):
     """The group."""
 
     group_id: str = since("0")
 
 
-@message(key=20, valid="0", flexible="0+")
-class StreamsGroupTargetAssignmentMetadataValue(Message):
+class StreamsGroupTargetAssignmentMetadataValue(Message, key=20, valid="0", flexible="0+"):
     """The assignment epoch and its time."""
 
     assignment_epoch: i32 = since()
     assignment_timestamp: i64 = since(tag=0, ignorable=True)
 
 
-@message(key=21, valid="0")
-class StreamsGroupTargetAssignmentMemberKey(Message):
+class StreamsGroupTargetAssignmentMemberKey(Message, key=21, valid="0"):
     """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
-@message(key=21, valid="0", flexible="0+")
-class StreamsGroupTargetAssignmentMemberValue(Message):
+class StreamsGroupTargetAssignmentMemberValue(Message, key=21, valid="0", flexible="0+"):
     """The active, standby and warm-up tasks of the member's target assignment."""
 
-    @struct
     class TaskIds(Struct):
         subtopology_id: str = since()
         partitions: list[i32] = since()
@@ -99,19 +87,16 @@ class StreamsGroupTargetAssignmentMemberValue(Message):
     warmup_tasks: list[StreamsGroupTargetAssignmentMemberValue.TaskIds] = since()
 
 
-@message(key=22, valid="0")
-class StreamsGroupCurrentMemberAssignmentKey(Message):
+class StreamsGroupCurrentMemberAssignmentKey(Message, key=22, valid="0"):
     """Group and member."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
-@message(key=22, valid="0", flexible="0+")
-class StreamsGroupCurrentMemberAssignmentValue(Message):
+class StreamsGroupCurrentMemberAssignmentValue(Message, key=22, valid="0", flexible="0+"):
     """Epochs, state, assigned tasks and tasks to revoke."""
 
-    @struct
     class TaskIds(Struct):
         subtopology_id: str = since()
         partitions: list[i32] = since()
@@ -128,36 +113,30 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
     warmup_tasks_pending_revocation: list[StreamsGroupCurrentMemberAssignmentValue.TaskIds] = since()
 
 
-@message(key=23, valid="0")
-class StreamsGroupTopologyKey(Message):
+class StreamsGroupTopologyKey(Message, key=23, valid="0"):
     """The group."""
 
     group_id: str = since("0")
 
 
-@message(key=23, valid="0", flexible="0+")
-class StreamsGroupTopologyValue(Message):
+class StreamsGroupTopologyValue(Message, key=23, valid="0", flexible="0+"):
     """Subtopologies with their topics."""
 
-    @struct
     class TopicConfig(Struct):
         key: str = since()
         value: str = since()
 
-    @struct
     class TopicInfo(Struct):
         name: str = since()
         partitions: i32 = since()
         replication_factor: i16 = since()
         topic_configs: list[StreamsGroupTopologyValue.TopicConfig] = since()
 
-    @struct
     class CopartitionGroup(Struct):
         source_topics: list[i16] = since()
         source_topic_regex: list[i16] = since()
         repartition_source_topics: list[i16] = since()
 
-    @struct
     class Subtopology(Struct):
         subtopology_id: str = since()
         source_topics: list[str] = since()

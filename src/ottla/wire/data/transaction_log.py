@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since, struct
+from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, since
 
 
-@message(key=0, valid="0")
-class TransactionLogKey(Message):
+class TransactionLogKey(Message, key=0, valid="0"):
     """The transactional id."""
 
     transactional_id: str = since("0")
 
 
-@message(key=0, valid="0-1", flexible="1+")
-class TransactionLogValue(Message):
+class TransactionLogValue(Message, key=0, valid="0-1", flexible="1+"):
     """The producer, status and partitions. Version 1 adds the previous and the next producer id and epoch (KIP-890)."""
 
-    @struct
     class PartitionsSchema(Struct):
         topic: str = since()
         partition_ids: list[i32] = since()
