@@ -212,7 +212,7 @@ class Link(asyncio.Protocol):
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(failure or EOFError("the broker closed the connection"))
 
-    async def ask(self, key: int, version: int, body: Any) -> Any:
+    async def request(self, key: int, version: int, body: Any) -> Any:
         assert self._transport is not None
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(frame(key, version, body))
@@ -260,7 +260,7 @@ class ClassicGroup:
             protocol_type="consumer",
             protocols=[protocol],
         )
-        return await link.ask(JOIN, 5, body)
+        return await link.request(JOIN, 5, body)
 
     async def _sync(self, link: Link, joined: Any) -> int:
         assigned = SyncGroupRequest.SyncGroupRequestAssignment
@@ -270,13 +270,13 @@ class ClassicGroup:
             member_id=joined.member_id,
             assignments=[assigned(member_id=member.member_id, assignment=bytes(40)) for member in joined.members],
         )
-        error_code: int = (await link.ask(SYNC, 3, body)).error_code
+        error_code: int = (await link.request(SYNC, 3, body)).error_code
         return error_code
 
     async def _beat(self, link: Link, joined: Any) -> None:
         """Heartbeats until the group rebalances."""
         body = HeartbeatRequest(group_id=self.group, generation_id=joined.generation_id, member_id=joined.member_id)
-        while (await link.ask(HEARTBEAT, 3, body)).error_code == NONE:  # noqa: ASYNC110  # the event is in the broker
+        while (await link.request(HEARTBEAT, 3, body)).error_code == NONE:  # noqa: ASYNC110  # the event is in the broker
             await asyncio.sleep(BEAT_S)
 
 
@@ -293,7 +293,7 @@ class ConsumerGroup:
         epoch, interval_s, owned, told = 0, 0.0, frozenset[int](), True
         member_id, topic_id = f"{self.group}-{number:04d}", bytes(16)
         while True:
-            response = await link.ask(CONSUMER_HEARTBEAT, 1, self._body(member_id, epoch, topic_id, owned if told else None))
+            response = await link.request(CONSUMER_HEARTBEAT, 1, self._body(member_id, epoch, topic_id, owned if told else None))
             self.beats += 1
             if response.error_code:
                 if response.error_code not in (FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID):

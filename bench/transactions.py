@@ -85,11 +85,11 @@ class TransactionalProducer:
     async def begin(self) -> None:
         """Get a producer id, once there is a coordinator."""
         find = FindCoordinatorRequest(key_type=OF_TRANSACTIONS, coordinator_keys=[self._transactional_id])
-        while (await self._link.ask(FIND, FIND_VERSION, find)).coordinators[0].error_code:  # noqa: ASYNC110  # it is in the broker
+        while (await self._link.request(FIND, FIND_VERSION, find)).coordinators[0].error_code:  # noqa: ASYNC110  # it is in the broker
             await asyncio.sleep(BACKOFF_S)
         init = InitProducerIdRequest(transactional_id=self._transactional_id, transaction_timeout_ms=60_000)
         while True:
-            answer = await self._link.ask(INIT, INIT_VERSION, init)
+            answer = await self._link.request(INIT, INIT_VERSION, init)
             if answer.error_code == NONE:
                 self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
                 return
@@ -114,7 +114,7 @@ class TransactionalProducer:
         topics = [ProduceRequest.TopicProduceData(name=self._topic, partition_data=[data])]
         request = ProduceRequest(transactional_id=self._transactional_id, acks=-1, timeout_ms=30_000, topic_data=topics)
         while True:
-            answer = await self._link.ask(PRODUCE, PRODUCE_VERSION, request)
+            answer = await self._link.request(PRODUCE, PRODUCE_VERSION, request)
             error_code = answer.responses[0].partition_responses[0].error_code
             if error_code == NONE:
                 self._sequence += len(self._values)
@@ -129,7 +129,7 @@ class TransactionalProducer:
             committed=True,
         )
         while True:
-            answer = await self._link.ask(END, END_VERSION, request)
+            answer = await self._link.request(END, END_VERSION, request)
             if answer.error_code == NONE:
                 if (answer.producer_id, answer.producer_epoch) != (self._producer_id, self._epoch):
                     self._sequence = 0  # each transaction has an epoch of its own, and sequences begin anew with it

@@ -21,7 +21,7 @@ from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.failures import Changes
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.interbroker.alone import NoLinks
-from ottla.broker.interbroker.broker_requests import BrokerAsker
+from ottla.broker.interbroker.broker_requests import BrokerRequester
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.loopback import Within
 from ottla.broker.long_checks import LongChecks
@@ -199,7 +199,7 @@ class BrokerMachine:
 
     def _coordinate(self, assignors: tuple[Assignor, ...] | None) -> None:
         """Create the parts of groups and transactions; their coordinators follow the leadership of partitions."""
-        self.asker = asker = BrokerAsker(self.channels, self.settings_in_force)
+        self.asker = asker = BrokerRequester(self.channels, self.settings_in_force)
         image, settings, scheduler = self.image, self.settings_in_force, self.scheduler
         brokers = 1 if self.is_alone else MANY_BROKERS
         self.by_name = TopicsByName(image, settings, asker, scheduler, self.metadata_waits, brokers, self._without_pauses)

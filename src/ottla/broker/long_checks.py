@@ -40,7 +40,7 @@ class Claim:
         """Call `done(None)` when the claim is granted."""
         self.done = done
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Notify the waiting job that the claim is granted."""
         if self.done is not None:
             self.done(None)
@@ -162,7 +162,7 @@ class LongChecks:
         return (self.memory_of_large if size > LARGE_BYTES else self.memory).holding(size, steps)
 
     def _soon(self, claim: Claim) -> None:
-        self._scheduler.at(claim, self.now().mono_ms, lambda _: claim.tell())
+        self._scheduler.at(claim, self.now().mono_ms, lambda _: claim.notify())
 
     def _finish(self, turn: Turn[T]) -> Steps[None]:
         while not turn.is_over:

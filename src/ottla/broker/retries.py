@@ -25,7 +25,7 @@ class Repeats:
         pause_ms, self._next_ms = self._next_ms, min(2 * self._next_ms, self._most_ms)
         return pause_ms
 
-    def tell(self, log: logging.Logger, level: int, sentence: str, *values: object) -> None:
+    def log_once(self, log: logging.Logger, level: int, sentence: str, *values: object) -> None:
         """Log the reason for a retry, once until the operation succeeds."""
         told = sentence % values
         if told not in self._told and len(self._told) < MOST_REASONS:

@@ -21,7 +21,7 @@ _PLACE = "A partition is a topic's name and a number, such as ('flights', 0)"
 _ADDRESS = re.compile(r".+:\d{1,5}$")
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """Return a short text for a user's value. The contents of containers, which may include a password, are not shown."""
     return reprlib.repr(value) if value is None or isinstance(value, str | bytes | int | float) else f"a {type(value).__name__}"
 
@@ -33,7 +33,7 @@ def topic_name(name: object) -> str:
     return text("A topic's name", name)
 
 
-def subscribed(topics: Iterable[object], pattern: object) -> re.Pattern[str] | None:
+def check_subscription(topics: Iterable[object], pattern: object) -> re.Pattern[str] | None:
     """Check the arguments of subscribe(), and return the compiled `pattern`, or None without one.
 
     Raises `TypeError`, `SettingError`.
@@ -56,7 +56,7 @@ def subscribed(topics: Iterable[object], pattern: object) -> re.Pattern[str] | N
 def callback(name: str, given: Name) -> Name:
     """Return the callback, or None. Raises `TypeError`."""
     if given is not None and not callable(given):
-        raise TypeError(f"{name} is a function of the partitions, not {shown(given)}.")
+        raise TypeError(f"{name} is a function of the partitions, not {short_repr(given)}.")
     return given
 
 
@@ -67,7 +67,7 @@ def whole(name: str, value: object, least: int = 0, *, hint: str = "") -> int:
     except TypeError:
         number = None
     if number is None or isinstance(value, bool):
-        raise TypeError(f"{name} is a whole number, not {shown(value)}{hint}.")
+        raise TypeError(f"{name} is a whole number, not {short_repr(value)}{hint}.")
     if not least <= number <= MOST_OFFSET:
         raise SettingError(f"{name} is a whole number of at least {least} and below 2⁶³, not {number}{hint}.")
     return number
@@ -86,23 +86,23 @@ def timestamp(value: object) -> int:
     return whole("A timestamp", value, MAX_TIMESTAMP)
 
 
-def place(where: object) -> TopicPartition:
+def check_partition(where: object) -> TopicPartition:
     """Return a partition as a `TopicPartition`. Raises `TypeError`, `SettingError`."""
     if not isinstance(where, tuple | list) or len(where) != 2 or not isinstance(where[0], str):
-        raise TypeError(f"{_PLACE}, not {shown(where)}.")
+        raise TypeError(f"{_PLACE}, not {short_repr(where)}.")
     return TopicPartition(where[0], whole("The number of a partition", where[1]))
 
 
 def places(partitions: object) -> list[TopicPartition]:
     """Return partitions as a list. Raises `TypeError`, `SettingError`."""
     if not isinstance(partitions, Iterable) or isinstance(partitions, str | bytes | TopicPartition):
-        raise TypeError(f"{_PLACE}; give a list of these, not {shown(partitions)}.")
-    return [place(where) for where in partitions]
+        raise TypeError(f"{_PLACE}; give a list of these, not {short_repr(partitions)}.")
+    return [check_partition(where) for where in partitions]
 
 
 def by_place(name: str, given: object, value: Callable[[Any], Name]) -> dict[TopicPartition, Name]:
     """Return a mapping by partition, its values converted by `value`. Raises `TypeError`, `SettingError`."""
-    return {place(where): value(each) for where, each in mapping(name, given).items()}
+    return {check_partition(where): value(each) for where, each in mapping(name, given).items()}
 
 
 def listed(partitions: Sequence[TopicPartition], most: int = 10) -> str:
@@ -114,14 +114,14 @@ def listed(partitions: Sequence[TopicPartition], most: int = 10) -> str:
 def mapping(name: str, given: object) -> Mapping[Any, Any]:
     """Return a mapping. Raises `TypeError`."""
     if not isinstance(given, Mapping):
-        raise TypeError(f"{name} is a dict, not {shown(given)}.")
+        raise TypeError(f"{name} is a dict, not {short_repr(given)}.")
     return given
 
 
 def several(name: str, given: Iterable[Name]) -> list[Name]:
     """Return the elements of an iterable that is not a string or bytes. Raises `TypeError`."""
     if not isinstance(given, Iterable) or isinstance(given, str | bytes):
-        raise TypeError(f"{name} is a list, not {shown(given)}: put it into one.")
+        raise TypeError(f"{name} is a list, not {short_repr(given)}: put it into one.")
     return list(given)
 
 
@@ -130,7 +130,7 @@ def each_is(kind: type[Name], name: str, given: Iterable[Name]) -> list[Name]:
     found: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes | kind) else [given]
     for each in found:
         if not isinstance(each, kind) or each is given:
-            raise TypeError(f"{name} is a list of {kind.__name__}, not {shown(each)}.")
+            raise TypeError(f"{name} is a list of {kind.__name__}, not {short_repr(each)}.")
     return found
 
 
@@ -139,7 +139,7 @@ def text(name: str, given: object) -> str:
     if isinstance(given, str):
         return given
     hint = ": give several one by one, such as by *names" if isinstance(given, list | tuple | set | frozenset) else ""
-    raise TypeError(f"{name} is a string, not {shown(given)}{hint}.")
+    raise TypeError(f"{name} is a string, not {short_repr(given)}{hint}.")
 
 
 def names(name: str, given: Iterable[object]) -> list[str]:

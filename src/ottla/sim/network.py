@@ -47,7 +47,7 @@ class RequestLink(Protocol):
     def cut(self) -> None:
         """Cut the connection. No request arrives any more, not even one that was sent before."""
 
-    def ask(self, key: int, version: int, body: Message, answered: Seen, timeout_ms: int, watch: Watch | None = None) -> None:
+    def request(self, key: int, version: int, body: Message, answered: Seen, timeout_ms: int, watch: Watch | None = None) -> None:
         """Send a request. `answered` is called once: with the response, or with None if no response came within `timeout_ms`."""
 
 
@@ -67,7 +67,7 @@ class ClientLink:
         """Cut the connection. No request arrives any more, not even one that was sent before."""
         self._is_cut = True
 
-    def ask(self, key: int, version: int, body: Message, answered: Seen, timeout_ms: int, watch: Watch | None = None) -> None:
+    def request(self, key: int, version: int, body: Message, answered: Seen, timeout_ms: int, watch: Watch | None = None) -> None:
         """Send a request. `answered` is called once: with the response, or with None if no response came within `timeout_ms`."""
         state = {"open": True}
 

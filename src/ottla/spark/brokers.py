@@ -16,7 +16,7 @@ from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, Coordinator
-from ottla.net.client.leaders import ask_leaders
+from ottla.net.client.leaders import request_leaders
 from ottla.spark.errors import OptionError
 from ottla.spark.kafka_options import spelled
 from ottla.spark.options import TopicSelection, named_topics
@@ -121,7 +121,7 @@ class Brokers:
     async def _committed(self, partitions: list[TopicPartition]) -> PartitionOffsets:
         group_id = self._settings.group_id or ""
         coordinator = Coordinator(self._cluster, group_id, GROUP)
-        answer: OffsetFetchResponse = await coordinator.ask(fetch_offsets_request(group_id, partitions))
+        answer: OffsetFetchResponse = await coordinator.request(fetch_offsets_request(group_id, partitions))
         raise_for(answer.error_code, f"Group {group_id}")
         found: PartitionOffsets = {}
         for where, error_code, committed in read_fetch_offsets(answer):
@@ -139,7 +139,7 @@ class Brokers:
         def request(part: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
             return list_offsets_request(part, read_committed=settings.read_committed, timeout_ms=settings.request_timeout_ms)
 
-        found = await ask_leaders(self._cluster, wanted, request, read_list_offsets, "Offsets of", timeout_ms=timeout_ms)
+        found = await request_leaders(self._cluster, wanted, request, read_list_offsets, "Offsets of", timeout_ms=timeout_ms)
         return {where: offset.offset for where, offset in found.items()}
 
 

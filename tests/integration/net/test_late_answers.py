@@ -26,7 +26,7 @@ async def ask_a_silent_server(count: int) -> list[object]:
         port = server.sockets[0].getsockname()[1]
         link = await Link.open("127.0.0.1", port, "test", 5_000, "3.0")
         request = metadata_request([], allow_auto_topic_creation=False)
-        asked = [asyncio.ensure_future(link.ask(request, LATE_MS)) for _ in range(count)]
+        asked = [asyncio.ensure_future(link.request(request, LATE_MS)) for _ in range(count)]
         await asyncio.sleep(0)
         time.sleep(LATE_MS * 3 / 1000)  # noqa: ASYNC251 - the loop is busy until all are late, as on a machine that is
         found: list[object] = list(await asyncio.gather(*asked, return_exceptions=True))
@@ -62,9 +62,9 @@ async def ask_a_server_with_a_quota(count: int) -> tuple[list[object], int]:
         link = await Link.open("127.0.0.1", server.sockets[0].getsockname()[1], "test", 5_000, "2.8")
         request = metadata_request([], allow_auto_topic_creation=False)
         first = link.send(request, 9)
-        early = [asyncio.ensure_future(link.ask(request, 5_000, 9)) for _ in range(count - 1)]
+        early = [asyncio.ensure_future(link.request(request, 5_000, 9)) for _ in range(count - 1)]
         await link.answer(first, 5_000)
-        found: list[object] = list(await asyncio.gather(link.ask(request, LATE_MS, 9), *early, return_exceptions=True))
+        found: list[object] = list(await asyncio.gather(link.request(request, LATE_MS, 9), *early, return_exceptions=True))
         rest_ms = link.rest_ms
         link.close()
         await is_over.wait()

@@ -54,7 +54,7 @@ class Arriving:
 
 class Requests:
     def __init__(self, limit_bytes: int) -> None:
-        self.memory = Memory(MOST_HELD_BY_LARGE_BYTES, Claim.tell)
+        self.memory = Memory(MOST_HELD_BY_LARGE_BYTES, Claim.notify)
         self.pool = FramePool(limit_bytes, self.memory)
         self.events: list[str] = []
 

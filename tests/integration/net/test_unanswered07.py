@@ -33,7 +33,7 @@ async def produced(timeout_ms: int, *, closes: bool) -> None:
         port = server.sockets[0].getsockname()[1]
         link = await Link.open("127.0.0.1", port, None, 60_000, "0.7", None, Connection07())
         try:
-            await link.ask(request, timeout_ms)
+            await link.request(request, timeout_ms)
         finally:
             link.close()
             await over.wait()

@@ -73,7 +73,7 @@ class RoutedLink:
         for link in self._opened:
             link.cut()
 
-    def ask(self, key: int, version: int, body: Message, answered: Seen, timeout_ms: int, watch: Watch | None = None) -> None:
+    def request(self, key: int, version: int, body: Message, answered: Seen, timeout_ms: int, watch: Watch | None = None) -> None:
         """Send a request to whom it is for. `answered` is called once: with the response, or with None if none came in time."""
         if isinstance(body, FetchRequest) and sum(len(topic.partitions) for topic in body.topics) > 1:
             self._fetch(version, body, answered, timeout_ms, watch)
@@ -114,7 +114,7 @@ class RoutedLink:
             answered(response)
 
         told = _in_epoch(body, self._epochs.get(target, -1)) if isinstance(body, FetchRequest) else body
-        self.to(node_id).ask(key, version, told, heard, timeout_ms, watch)
+        self.to(node_id).request(key, version, told, heard, timeout_ms, watch)
 
     def _give_up(self, node_id: int) -> None:
         """The connection is of no use any more: the next request goes over another one."""
@@ -140,7 +140,7 @@ class RoutedLink:
                 answered(dataclasses.replace(there[0], responses=responses) if there else None)
 
         for part in parts:
-            self.ask(FETCH, version, part, one, timeout_ms, watch)
+            self.request(FETCH, version, part, one, timeout_ms, watch)
 
     def _find(self, target: Target, timeout_ms: int, found: Any) -> None:
         """Call `found(node_id)`, with -1 where nobody knows."""
@@ -160,7 +160,7 @@ class RoutedLink:
                 found(node_id if node_id in self._hosts else -1)
 
             asked = self._anybody()
-            self.to(asked).ask(key, version, body, told, timeout_ms)
+            self.to(asked).request(key, version, body, told, timeout_ms)
 
     def _anybody(self) -> int:
         return self._world.random.choice(sorted(self._hosts))

@@ -85,11 +85,11 @@ class Grown(Protocol):
 class OperatorLink(RoutedLink):
     """One whose requests for the controller may go to any broker."""
 
-    def ask(self, key: int, version: int, body: Message, answered: Seen, timeout_ms: int, watch: Watch | None = None) -> None:
+    def request(self, key: int, version: int, body: Message, answered: Seen, timeout_ms: int, watch: Watch | None = None) -> None:
         if key in OF_CONTROLLER and self._world.chance(ASTRAY):
-            self.to(self._anybody()).ask(key, version, body, answered, timeout_ms, watch)
+            self.to(self._anybody()).request(key, version, body, answered, timeout_ms, watch)
         else:
-            super().ask(key, version, body, answered, timeout_ms, watch)
+            super().request(key, version, body, answered, timeout_ms, watch)
 
 
 @dataclass(slots=True)

@@ -138,7 +138,7 @@ class GroupLife:
         self._ids = {topic.topic_id: name for name, topic in self.host.broker.image.topics.items()}
 
     def _change(self, key: int, version: int, body: Any) -> None:
-        self._admin.ask(key, version, body, lambda response: None, 60_000)
+        self._admin.request(key, version, body, lambda response: None, 60_000)
 
     def _trouble(self) -> None:
         """Make trouble, as often as there are members to suffer it."""

@@ -115,7 +115,7 @@ class SimMember(ABC):
     def ask(self, key: int, version: int, body: Any, answered: Callable[[Any], None], timeout_ms: int) -> None:
         """Send a request; `answered` gets the response, or None after the timeout, unless it is dead by then."""
         watch = self.ledger.sending(self) if key == OFFSET_COMMIT else None
-        self.link.ask(key, version, body, lambda response: self.soon(0, lambda: answered(response)), timeout_ms, watch)
+        self.link.request(key, version, body, lambda response: self.soon(0, lambda: answered(response)), timeout_ms, watch)
 
     def take(self, partitions: Iterable[TopicPartition]) -> None:
         """Begin to read these, from their committed offsets."""

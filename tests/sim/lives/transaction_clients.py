@@ -139,11 +139,11 @@ class SimClient(ABC):
 
         links = [self._links[ask.to] for ask in asks]
         for at, ask in enumerate(asks):
-            links[at].ask(ask.key, ask.version, ask.body, partial(answered, at), ask.timeout_ms, ask.watch)
+            links[at].request(ask.key, ask.version, ask.body, partial(answered, at), ask.timeout_ms, ask.watch)
 
     def send(self, ask: SimRequest) -> None:
         """Send a request whose answer nobody waits for."""
-        self._links[ask.to].ask(ask.key, ask.version, ask.body, lambda response: None, ask.timeout_ms, ask.watch)
+        self._links[ask.to].request(ask.key, ask.version, ask.body, lambda response: None, ask.timeout_ms, ask.watch)
 
     def insist(self, ask: SimRequest, code_of: Callable[[Any], int], *expected: int) -> Script:
         """Ask until there is an answer; returns it. Raises `ClientEnded` if others have taken this producer's place."""

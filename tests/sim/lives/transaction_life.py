@@ -171,7 +171,7 @@ class TransactionLife:
         admin = self._link(Weather())
 
         def ask(key: int, version: int, body: Any) -> None:
-            admin.ask(key, version, body, lambda response: None, 60_000)
+            admin.request(key, version, body, lambda response: None, 60_000)
 
         topic = CreateTopicsRequest.CreatableTopic
         topics = [topic(name=name, num_partitions=self.plan.partitions, replication_factor=1) for name in TOPICS]

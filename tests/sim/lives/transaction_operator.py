@@ -103,7 +103,7 @@ class SimOperator:
         self._ask(DELETE_RECORDS, 2, body, lambda response: int(response.topics[0].partitions[0].error_code))
 
     def _ask(self, key: int, version: int, body: Message, code_of: Callable[[Any], int]) -> None:
-        self._connect().ask(key, version, body, partial(_check, type(body).__name__, code_of), TIMEOUT_MS)
+        self._connect().request(key, version, body, partial(_check, type(body).__name__, code_of), TIMEOUT_MS)
 
 
 def _check(name: str, code_of: Callable[[Any], int], response: Any) -> None:

@@ -140,6 +140,6 @@ def read_all(world: World, link: RequestLink, place: TopicPartition) -> list[See
 
 def _asked(world: World, link: RequestLink, body: FetchRequest) -> Any:
     answers: list[Any] = []
-    link.ask(FETCH, FETCH_VERSION, body, answers.append, ANSWER_MS)
+    link.request(FETCH, FETCH_VERSION, body, answers.append, ANSWER_MS)
     world.run(ANSWER_MS, lambda: bool(answers))
     return answers[0]

@@ -84,7 +84,7 @@ class House:
 
     def ask(self, node_id: int, broker_id: int = 5, lane: str = "controller", **options: Any) -> None:
         request = ControlledShutdownRequest(broker_id=broker_id, broker_epoch=7)
-        self.channels.ask(node_id, request, VERSION, self.heard.append, lane=lane, timeout_ms=1000, **options)
+        self.channels.request(node_id, request, VERSION, self.heard.append, lane=lane, timeout_ms=1000, **options)
 
     def run(self) -> None:
         while (due_ms := self.scheduler.next_ms()) is not None and due_ms <= self.clock.now().mono_ms:

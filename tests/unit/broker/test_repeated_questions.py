@@ -28,18 +28,18 @@ def test_pauses_double_up_to_the_most_and_begin_anew(caplog: pytest.LogCaptureFi
     log, repeats = logging.getLogger("ottla.broker"), Repeats(50, 300)
     assert [repeats.pause_ms() for _ in range(5)] == [50, 100, 200, 300, 300]
     for why in ("away", "away", "full", "away"):
-        repeats.tell(log, logging.WARNING, "the question failed: %s", why)
+        repeats.log_once(log, logging.WARNING, "the question failed: %s", why)
     assert caplog.messages == [f"the question failed: {why}" for why in ("away", "full")]
     repeats.over()
     assert repeats.pause_ms() == 50
-    repeats.tell(log, logging.WARNING, "the question failed: %s", "away")
+    repeats.log_once(log, logging.WARNING, "the question failed: %s", "away")
     assert len(caplog.messages) == 3
 
 
 def test_reasons_beyond_many_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     log, repeats = logging.getLogger("ottla.test"), Repeats(50, 300)
     for number in range(2 * MOST_REASONS):
-        repeats.tell(log, logging.WARNING, "the question failed: reason %d", number)
+        repeats.log_once(log, logging.WARNING, "the question failed: reason %d", number)
     assert len(caplog.messages) == MOST_REASONS
 
 

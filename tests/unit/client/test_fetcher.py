@@ -406,7 +406,7 @@ def test_a_cursor_cut_short_ends_behind_what_was_handed_out() -> None:
     assert progress.holds([A])
     assert progress.done() == {A: OffsetAndMetadata(1)}
     assert list(each) == []
-    progress.settle()
+    progress.mark_processed()
     assert not progress.holds([A])
     assert progress.done() == progress.positions() == {A: OffsetAndMetadata(2)}
 
@@ -434,10 +434,10 @@ def test_what_is_done_never_passes_what_was_handed_out_and_settling_makes_them_m
     progress, handed = Progress(fetcher), 0
     for step in steps:
         if step == "settle":
-            progress.settle()
+            progress.mark_processed()
             assert progress.positions() == progress.done() == {A: OffsetAndMetadata(handed)}
             continue
-        progress.settle()
+        progress.mark_processed()
         cursor = progress.left_over()
         if cursor is None:
             [fetch] = fetcher.fetches(0)

@@ -22,12 +22,12 @@ def test_losses_are_told_once_by_topic_with_the_first_error() -> None:
     losses = Losses()
     failed(losses, "b", 2)
     failed(losses, "a", 1)
-    lost = losses.take()
+    lost = losses.take_error()
     assert lost is not None
     assert str(lost) == "Not written: 1 record of topic a, 2 of topic b. The first error: gone"
     assert lost.topics == {"a": 1, "b": 2}
     assert isinstance(lost.__cause__, ConnectionFailed)
-    assert losses.take() is None
+    assert losses.take_error() is None
 
 
 def test_a_record_whose_result_was_asked_for_is_no_loss() -> None:
@@ -39,13 +39,13 @@ def test_a_record_whose_result_was_asked_for_is_no_loss() -> None:
     assert losses.seen() == {"t": 1}
     with pytest.raises(KafkaError):
         batch.outcome(1)
-    assert losses.take() is None
+    assert losses.take_error() is None
 
 
 def test_a_result_that_is_asked_for_late_does_not_hide_a_newer_loss() -> None:
     losses = Losses()
     early = failed(losses, "t", 1)
-    assert losses.take() is not None
+    assert losses.take_error() is not None
     failed(losses, "t", 1)
     with pytest.raises(KafkaError):
         early.outcome(0)

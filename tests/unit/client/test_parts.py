@@ -37,7 +37,7 @@ def handed_out(cursor: Cursor) -> list[list[int]]:
         found.append([record.offset for record in cursor.take(10_000)])
         assert cursor.position() == found[-1][-1] + 1
         assert cursor.done() == found[-1][0]
-        cursor.settle()
+        cursor.mark_processed()
     return found
 
 
@@ -62,7 +62,7 @@ def test_columns_come_in_parts_too(monkeypatch: pytest.MonkeyPatch) -> None:
     while not cursor.exhausted:
         found.append([list(columns.offsets) for columns in cursor.take_columns()])
         assert cursor.held
-        cursor.settle()
+        cursor.mark_processed()
     assert found == [[[1], [2, 3]], [[4, 5]]]
 
 
@@ -71,7 +71,7 @@ def test_what_is_before_a_batch_that_cannot_be_opened_is_handed_out_and_what_is_
     cursor = Cursor(chunk_of(*batches, from_offset=1, next_offset=8))
     assert [record.offset for record in cursor.take(100)] == [1, 2, 3]
     assert not cursor.exhausted
-    cursor.settle()
+    cursor.mark_processed()
     for _ in range(2):
         with pytest.raises(BrokerError, match=r"Opening t-0: CORRUPT_MESSAGE: The batch of offsets 4 to 6 .* seek to offset 7 to"):
             cursor.take(100)
@@ -89,6 +89,6 @@ def test_nothing_more_comes_of_a_part_that_was_dropped(monkeypatch: pytest.Monke
     cursor = Cursor(chunk_of(batch(0, 2), batch(2, 2), from_offset=0, next_offset=4))
     assert len(cursor.take(1)) == 1
     assert cursor.drop() == 1
-    cursor.settle()
+    cursor.mark_processed()
     assert cursor.exhausted
     assert cursor.position() == 1

@@ -15,7 +15,7 @@ from ottla.client.errors import (
 from ottla.client.keywords import ProducerKeywords
 from ottla.client.producer.partition_queue import Identity
 from ottla.client.producer.sender import Send, Sender
-from ottla.client.producer.transactions import ProducerTransactions, TransactionPhase, tell_both
+from ottla.client.producer.transactions import ProducerTransactions, TransactionPhase, chain_errors
 from ottla.client.settings.clients import ProducerSettings, parse
 from ottla.client.types import TopicPartition
 from ottla.records.batches.header import BatchHeader, read_header
@@ -226,7 +226,7 @@ def test_a_commit_that_came_too_late_is_abortable_where_the_abort_gives_another_
 
 def test_of_two_errors_the_graver_is_raised_and_the_other_noted() -> None:
     mine = ValueError("mine")
-    tell_both(mine, TransactionFailed("at its end"))
+    chain_errors(mine, TransactionFailed("at its end"))
     assert mine.__notes__ == ["The transaction was not aborted: at its end"]
     with pytest.raises(TransactionFailed, match="at its end"):
-        tell_both(TransactionAbortable("must be aborted"), TransactionFailed("at its end"))
+        chain_errors(TransactionAbortable("must be aborted"), TransactionFailed("at its end"))

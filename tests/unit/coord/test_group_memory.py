@@ -36,7 +36,7 @@ class Coordinator:
         self.machine = GroupMachine(settings, lambda: str(next(self.ids)), memory=self.memory)
         self.replies: dict[int, Any] = {}
 
-    def ask(self, body: Any, version: int, token: int = 1, client_id: str = "ada") -> Any:
+    def request(self, body: Any, version: int, token: int = 1, client_id: str = "ada") -> Any:
         self.carry_out(self.machine.decide(Asked(body, version, client_id, "/127.0.0.1", token), NOW))
         return self.replies.pop(token, None)
 
@@ -61,7 +61,7 @@ class Coordinator:
             subscribed_topic_names=names,
             topic_partitions=[],
         )
-        return int(self.ask(body, 1).error_code)
+        return int(self.request(body, 1).error_code)
 
     def join(self, group_id: str, metadata: bytes = b"", member_id: str = "", version: int = 3, client_id: str = "ada") -> Any:
         protocols = [JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=metadata)]
@@ -73,7 +73,7 @@ class Coordinator:
             protocol_type="consumer",
             protocols=protocols,
         )
-        answer = self.ask(body, version, client_id=client_id)
+        answer = self.request(body, version, client_id=client_id)
         if answer is None:  # the first member of a group waits a moment for others
             self.carry_out(self.machine.decide(Asked(Due(JoinKey(group_id))), NOW))
             answer = self.replies.pop(1)
@@ -117,7 +117,7 @@ def test_names_that_nobody_subscribes_to_any_more_are_counted_no_more() -> None:
     before = coordinator.taken_bytes
     assert coordinator.subscribe("g", ["other"], epoch=2) == NONE
     assert coordinator.taken_bytes < before / 10
-    coordinator.ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-1), 1)
+    coordinator.request(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-1), 1)
     assert coordinator.taken_bytes == 0
 
 
@@ -157,8 +157,8 @@ def test_one_group_is_no_larger_than_its_leader_can_be_told_in_a_moment() -> Non
     assert [again.error_code, len(again.members)] == [NONE, 1], "the group goes on"
     wanted = SyncGroupRequest.SyncGroupRequestAssignment(member_id=ada.member_id, assignment=bytes(MOST_OF_ONE // 2))
     sync = {"group_id": "g", "generation_id": again.generation_id, "member_id": ada.member_id}
-    assert coordinator.ask(SyncGroupRequest(**sync, assignments=[wanted]), 3).error_code == UNKNOWN_SERVER_ERROR
-    assert coordinator.ask(SyncGroupRequest(**sync, assignments=[]), 3).error_code == NONE
+    assert coordinator.request(SyncGroupRequest(**sync, assignments=[wanted]), 3).error_code == UNKNOWN_SERVER_ERROR
+    assert coordinator.request(SyncGroupRequest(**sync, assignments=[]), 3).error_code == NONE
 
 
 def test_a_member_that_joins_again_with_what_it_had_has_room() -> None:
@@ -178,7 +178,7 @@ def test_what_a_leader_assigns_counts() -> None:
         body = SyncGroupRequest(
             group_id="g", generation_id=joined.generation_id, member_id=joined.member_id, assignments=[assigned]
         )
-        return int(coordinator.ask(body, 3).error_code)
+        return int(coordinator.request(body, 3).error_code)
 
     assert assign(200_000) == UNKNOWN_SERVER_ERROR
     assert assign(1_000) == NONE

@@ -81,7 +81,7 @@ class Coordinator:
         self.shard.load([record for key, value in self.log.records if (record := decode(key, value))], Now(ms, ms))
         self.ms = ms
 
-    def ask(self, body: object) -> list[Counted]:
+    def request(self, body: object) -> list[Counted]:
         """What is answered, as soon as it is."""
         answers: list[Counted] = []
         self.shard.request(body, answers.append, Now(self.ms, self.ms))
@@ -90,19 +90,19 @@ class Coordinator:
 
 def test_a_reply_leaves_once_its_records_are_durable() -> None:
     coordinator = Coordinator()
-    answers = coordinator.ask(Add("a", 3))
+    answers = coordinator.request(Add("a", 3))
     assert (answers, coordinator.shard.machine.values) == ([], {"a": 3})
     coordinator.log.synced()
     assert answers == [Counted(3)]
 
 
 def test_a_reply_that_shows_nothing_new_leaves_at_once() -> None:
-    assert Coordinator().ask(Look("a")) == [Counted(0)]
+    assert Coordinator().request(Look("a")) == [Counted(0)]
 
 
 def test_a_request_is_decided_on_what_the_one_before_it_decided() -> None:
     coordinator = Coordinator()
-    answers = [coordinator.ask(Add("a", 1)) for _ in range(3)]
+    answers = [coordinator.request(Add("a", 1)) for _ in range(3)]
     coordinator.log.synced()
     assert answers == [[Counted(1)], [Counted(2)], [Counted(3)]]
 
@@ -110,24 +110,24 @@ def test_a_request_is_decided_on_what_the_one_before_it_decided() -> None:
 def test_where_the_log_refuses_nothing_has_changed_and_the_asker_hears_it() -> None:
     coordinator = Coordinator()
     coordinator.log.refusal = NOT_COORDINATOR
-    assert coordinator.ask(Add("a", 3)) == [Counted(-1, NOT_COORDINATOR)]
+    assert coordinator.request(Add("a", 3)) == [Counted(-1, NOT_COORDINATOR)]
     assert (coordinator.shard.machine.values, coordinator.log.records, coordinator.deadlines.due) == ({}, [], {})
 
 
 def test_a_reply_can_come_with_a_later_decision() -> None:
     coordinator = Coordinator()
-    waiting = coordinator.ask(WaitFor("a", 2))
-    coordinator.ask(Add("a", 1))
+    waiting = coordinator.request(WaitFor("a", 2))
+    coordinator.request(Add("a", 1))
     coordinator.log.synced()
     assert waiting == []
-    coordinator.ask(Add("a", 1))
+    coordinator.request(Add("a", 1))
     coordinator.log.synced()
     assert waiting == [Counted(2)]
 
 
 def test_after_a_failed_sync_all_that_is_owed_is_refused() -> None:
     coordinator = Coordinator()
-    waiting, adding = coordinator.ask(WaitFor("a", 9)), coordinator.ask(Add("a", 1))
+    waiting, adding = coordinator.request(WaitFor("a", 9)), coordinator.request(Add("a", 1))
     coordinator.log.synced(KAFKA_STORAGE_ERROR)
     assert (waiting, adding) == ([Counted(-1, NOT_COORDINATOR)], [Counted(-1, NOT_COORDINATOR)])
     assert not coordinator.shard.is_loaded
@@ -135,9 +135,9 @@ def test_after_a_failed_sync_all_that_is_owed_is_refused() -> None:
 
 def test_a_new_shard_on_the_same_log_knows_all_that_is_stored_and_nothing_else() -> None:
     before = Coordinator()
-    before.ask(Add("a", 3))
-    before.ask(Add("b", 1))
-    before.ask(WaitFor("a", 9))
+    before.request(Add("a", 3))
+    before.request(Add("b", 1))
+    before.request(WaitFor("a", 9))
     after = Coordinator(before.log)
     assert after.shard.machine.values == {"a": 3, "b": 1}
     assert after.shard.machine.waiting == {}
@@ -145,7 +145,7 @@ def test_a_new_shard_on_the_same_log_knows_all_that_is_stored_and_nothing_else()
 
 def test_a_machine_finds_its_timers_again_after_a_start() -> None:
     before = Coordinator()
-    before.ask(Add("a", 3))
+    before.request(Add("a", 3))
     after = Coordinator(before.log, ms=1_000)
     after.deadlines.pass_until(1_000 + FORGOTTEN_AFTER_MS)
     assert after.shard.machine.values == {}
@@ -153,7 +153,7 @@ def test_a_machine_finds_its_timers_again_after_a_start() -> None:
 
 def test_a_deadline_comes_back_until_the_log_takes_what_it_decides() -> None:
     coordinator = Coordinator()
-    coordinator.ask(Add("a", 3))
+    coordinator.request(Add("a", 3))
     coordinator.log.refusal = NOT_COORDINATOR
     coordinator.deadlines.pass_until(FORGOTTEN_AFTER_MS)
     assert coordinator.shard.machine.values == {"a": 3}
@@ -192,5 +192,5 @@ def test_a_request_is_marked_as_a_change_only_once_it_was_decided() -> None:
         return decide(asked, now)
 
     machine.decide = watched  # type: ignore[method-assign]  # to look at the mark in between
-    coordinator.ask(Look("a"))
+    coordinator.request(Look("a"))
     assert (seen, coordinator.mark.made, coordinator.caught_up) == ([False], False, [0])

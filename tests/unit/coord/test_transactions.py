@@ -62,7 +62,7 @@ class Coordinator:
     def new_machine(self) -> TransactionMachine:
         return TransactionMachine(TransactionSettings(), lambda: next(self.ids), lambda: self.machine.weight)
 
-    def ask(self, body: object) -> object:
+    def request(self, body: object) -> object:
         """The reply to an input, whose records take effect; None if there is none."""
         outcome: Outcome[Stored] = self.machine.decide(Asked(body, token=1), Now(self.ms, self.ms))
         for record in outcome.records:
@@ -90,7 +90,7 @@ class Coordinator:
             producer_epoch=producer_epoch,
             keep_prepared_txn=keeps,
         )
-        response = self.ask(body)
+        response = self.request(body)
         assert isinstance(response, InitProducerIdResponse)
         return response
 
@@ -98,14 +98,14 @@ class Coordinator:
         """Write all markers that were ordered."""
         orders, self.orders = self.orders, []
         for order in orders:
-            self.ask(MarkersWritten(order.transactional_id, order.producer_id, order.producer_epoch))
+            self.request(MarkersWritten(order.transactional_id, order.producer_id, order.producer_epoch))
 
 
 def test_what_was_decided_is_carried_out_after_a_restart() -> None:
     coordinator = Coordinator()
     known = coordinator.init()
-    coordinator.ask(AddPartitions("a", known.producer_id, 0, PLACES))
-    assert coordinator.ask(EndTransaction("a", known.producer_id, 0, committed=True)) == Ended(NONE, known.producer_id, 0)
+    coordinator.request(AddPartitions("a", known.producer_id, 0, PLACES))
+    assert coordinator.request(EndTransaction("a", known.producer_id, 0, committed=True)) == Ended(NONE, known.producer_id, 0)
     coordinator.restart()
     assert coordinator.orders == [WriteMarkers("a", known.producer_id, 0, True, PLACES, 0)]
     assert coordinator.init().error_code == CONCURRENT_TRANSACTIONS
@@ -118,10 +118,10 @@ def test_the_oldest_format_is_used_at_level_0_unless_a_client_uses_epochs() -> N
     coordinator = Coordinator()
     coordinator.machine.configure(TransactionSettings(transaction_version=0))
     known = coordinator.init()
-    coordinator.ask(AddPartitions("a", known.producer_id, 0, PLACES))
-    coordinator.ask(EndTransaction("a", known.producer_id, 0, committed=True))
+    coordinator.request(AddPartitions("a", known.producer_id, 0, PLACES))
+    coordinator.request(EndTransaction("a", known.producer_id, 0, committed=True))
     coordinator.carry_out()
-    coordinator.ask(AddPartitions("a", known.producer_id, 0, PLACES, 2))
+    coordinator.request(AddPartitions("a", known.producer_id, 0, PLACES, 2))
     coordinator.machine.configure(TransactionSettings(transaction_version=1))
     coordinator.init("b")
     formats = [value[1] for _, value in coordinator.stored if value is not None]
@@ -133,7 +133,7 @@ def test_below_level_2_a_fenced_producer_does_not_recover() -> None:
         coordinator = Coordinator()
         coordinator.machine.configure(TransactionSettings(transaction_version=level))
         known = coordinator.init()
-        coordinator.ask(AddPartitions("a", known.producer_id, 0, PLACES))
+        coordinator.request(AddPartitions("a", known.producer_id, 0, PLACES))
         assert coordinator.init().error_code == CONCURRENT_TRANSACTIONS
         coordinator.carry_out()
         assert coordinator.init("a", known.producer_id, 0).error_code == error_code
@@ -142,39 +142,39 @@ def test_below_level_2_a_fenced_producer_does_not_recover() -> None:
 def test_markers_of_a_transaction_that_is_over_complete_nothing() -> None:
     coordinator = Coordinator()
     known = coordinator.init()
-    coordinator.ask(AddPartitions("a", known.producer_id, 0, PLACES, 2))
-    coordinator.ask(EndTransaction("a", known.producer_id, 0, committed=True, transaction_version=2))
+    coordinator.request(AddPartitions("a", known.producer_id, 0, PLACES, 2))
+    coordinator.request(EndTransaction("a", known.producer_id, 0, committed=True, transaction_version=2))
     coordinator.carry_out()
-    coordinator.ask(AddPartitions("a", known.producer_id, 1, PLACES, 2))
-    coordinator.ask(EndTransaction("a", known.producer_id, 1, committed=False, transaction_version=2))
-    coordinator.ask(MarkersWritten("a", known.producer_id, 1))
+    coordinator.request(AddPartitions("a", known.producer_id, 1, PLACES, 2))
+    coordinator.request(EndTransaction("a", known.producer_id, 1, committed=False, transaction_version=2))
+    coordinator.request(MarkersWritten("a", known.producer_id, 1))
     assert coordinator.machine.by_id["a"].status is Status.PREPARE_ABORT
 
 
 def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_producer_fenced() -> None:
     coordinator = Coordinator()
     known = coordinator.init()
-    coordinator.ask(AddPartitions("a", known.producer_id, 0, PLACES))
+    coordinator.request(AddPartitions("a", known.producer_id, 0, PLACES))
     coordinator.ms += 60_000
-    coordinator.ask(Due(TimeoutsKey()))
+    coordinator.request(Due(TimeoutsKey()))
     assert not coordinator.orders, "its time is just over"
     coordinator.ms += 1
-    coordinator.ask(Due(TimeoutsKey()))
+    coordinator.request(Due(TimeoutsKey()))
     assert coordinator.orders == [WriteMarkers("a", known.producer_id, 1, False, PLACES, 2)]
     coordinator.carry_out()
-    assert coordinator.ask(AddPartitions("a", known.producer_id, 0, PLACES)) == Added(PRODUCER_FENCED)
+    assert coordinator.request(AddPartitions("a", known.producer_id, 0, PLACES)) == Added(PRODUCER_FENCED)
 
 
 def test_of_many_that_are_open_for_too_long_some_are_aborted_at_a_time() -> None:
     coordinator = Coordinator()
     for number in range(2 * MOST_AT_ONCE + 1):
         known = coordinator.init(f"t{number}")
-        coordinator.ask(AddPartitions(f"t{number}", known.producer_id, 0, PLACES))
+        coordinator.request(AddPartitions(f"t{number}", known.producer_id, 0, PLACES))
     coordinator.ms += 60_001
     key, aborted = TimeoutsKey(), []
     for _ in range(3):
         outcome = coordinator.machine.decide(Asked(Due(key)), Now(coordinator.ms, coordinator.ms))
-        coordinator.ask(Due(key))
+        coordinator.request(Due(key))
         aborted.append(len(outcome.orders))
         (timer,) = outcome.timers
         assert isinstance(timer.key, TimeoutsKey)
@@ -188,9 +188,9 @@ def test_an_id_that_nobody_uses_is_forgotten_unless_its_transaction_is_open() ->
     coordinator = Coordinator()
     for name in ("idle", "open"):
         known = coordinator.init(name)
-    coordinator.ask(AddPartitions("open", known.producer_id, 0, PLACES))
+    coordinator.request(AddPartitions("open", known.producer_id, 0, PLACES))
     coordinator.ms += 7 * 24 * HOUR_MS
-    coordinator.ask(Due(IdExpiryKey()))
+    coordinator.request(Due(IdExpiryKey()))
     assert list(coordinator.machine.by_id) == ["open"]
     coordinator.restart()
     assert list(coordinator.machine.by_id) == ["open"]
@@ -201,13 +201,13 @@ def test_a_producer_whose_epochs_run_out_goes_on_with_a_new_id() -> None:
     first = coordinator.init()
     known = coordinator.machine.by_id["a"]
     coordinator.machine.apply(known._replace(producer_epoch=LAST_EPOCH))
-    ended = coordinator.ask(EndTransaction("a", first.producer_id, LAST_EPOCH, committed=False, transaction_version=2))
+    ended = coordinator.request(EndTransaction("a", first.producer_id, LAST_EPOCH, committed=False, transaction_version=2))
     assert isinstance(ended, Ended)
     assert ended.error_code == NONE
     assert ended.producer_id != first.producer_id
     assert ended.producer_epoch == 0
     coordinator.carry_out()
-    again = coordinator.ask(EndTransaction("a", first.producer_id, LAST_EPOCH, committed=False, transaction_version=2))
+    again = coordinator.request(EndTransaction("a", first.producer_id, LAST_EPOCH, committed=False, transaction_version=2))
     assert again == ended, "a retry of who has not heard of the new id"
 
 
@@ -224,9 +224,9 @@ def test_beyond_the_bound_new_ids_and_partitions_are_refused_until_others_expire
     assert known.error_code == NONE, "it was there before"
     many = frozenset(("t", index) for index in range(10_000))
     adding = AddPartitions(f"0{'x' * 30_000}", known.producer_id, known.producer_epoch, many)
-    assert coordinator.ask(adding) == Added(POLICY_VIOLATION)
+    assert coordinator.request(adding) == Added(POLICY_VIOLATION)
     coordinator.ms += 2 * HOUR_MS
-    coordinator.ask(Due(IdExpiryKey()))
+    coordinator.request(Due(IdExpiryKey()))
     assert coordinator.machine.weight == 0
     assert coordinator.init("new").error_code == NONE
 
@@ -261,7 +261,7 @@ def listing(coordinator: Coordinator, **filters: object) -> tuple[list[str], int
     found: list[str] = []
     steps = error_code = 0
     while part is not None:
-        listed = coordinator.ask(part)
+        listed = coordinator.request(part)
         assert isinstance(listed, ListedSome)
         found += [each.transactional_id for each in listed.response.transaction_states]
         part, steps, error_code = listed.following, steps + 1, listed.response.error_code
@@ -318,7 +318,7 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(which=st.integers(0, 9), version=st.sampled_from((0, 2)))
     def add(self, which: int, version: int) -> None:
         if self.producers:
-            self.coordinator.ask(AddPartitions("a", *self.producers[which % len(self.producers)], PLACES, version))
+            self.coordinator.request(AddPartitions("a", *self.producers[which % len(self.producers)], PLACES, version))
 
     @rule(which=st.integers(0, 9), committed=st.booleans(), version=st.sampled_from((0, 2)))
     def end(self, which: int, committed: bool, version: int) -> None:
@@ -326,7 +326,7 @@ class AnyOrder(RuleBasedStateMachine):
             return
         before = self.coordinator.machine.by_id["a"]
         producer = self.producers[which % len(self.producers)]
-        ended = self.coordinator.ask(EndTransaction("a", *producer, committed, version))
+        ended = self.coordinator.request(EndTransaction("a", *producer, committed, version))
         assert isinstance(ended, Ended)
         if not ended.error_code and version:
             self.producers.append((ended.producer_id, ended.producer_epoch))
@@ -340,7 +340,7 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(ms=st.sampled_from((1, 30_000, 70_000)))
     def wait(self, ms: int) -> None:
         self.coordinator.ms += ms
-        self.coordinator.ask(Due(TimeoutsKey()))
+        self.coordinator.request(Due(TimeoutsKey()))
 
     @rule()
     def restart(self) -> None:
@@ -450,9 +450,9 @@ def test_an_id_that_has_no_room_in_a_key_is_refused(name: str) -> None:
 def ending(coordinator: Coordinator, *, committed: bool, version: int) -> tuple[int, int]:
     """Have the markers of a transaction under way: the producer id and epoch with which it was ended."""
     known = coordinator.init()
-    coordinator.ask(AddPartitions("a", known.producer_id, known.producer_epoch, PLACES, version))
+    coordinator.request(AddPartitions("a", known.producer_id, known.producer_epoch, PLACES, version))
     body = EndTransaction("a", known.producer_id, known.producer_epoch, committed=committed, transaction_version=version)
-    assert isinstance(reply := coordinator.ask(body), Ended)
+    assert isinstance(reply := coordinator.request(body), Ended)
     assert reply.error_code == NONE
     return known.producer_id, known.producer_epoch
 
@@ -472,9 +472,9 @@ def test_while_markers_are_held_back_every_request_that_may_wait_is_told_to(
     for other_id in (producer_id, producer_id + 1, -1):
         for other_epoch in (epoch - 1, epoch, epoch + 1, epoch + 2, LAST_EPOCH):
             for committed in (True, False):
-                reply = coordinator.ask(EndTransaction("a", other_id, other_epoch, committed=committed, transaction_version=2))
+                reply = coordinator.request(EndTransaction("a", other_id, other_epoch, committed=committed, transaction_version=2))
                 assert reply == Ended(CONCURRENT_TRANSACTIONS)
-            assert coordinator.ask(AddPartitions("a", other_id, other_epoch, PLACES, 2)) == Added(CONCURRENT_TRANSACTIONS)
+            assert coordinator.request(AddPartitions("a", other_id, other_epoch, PLACES, 2)) == Added(CONCURRENT_TRANSACTIONS)
             if (other_id < 0) == (other_epoch < 0):
                 assert coordinator.init("a", other_id, other_epoch).error_code == CONCURRENT_TRANSACTIONS
     assert coordinator.machine.by_id["a"] == before
@@ -492,8 +492,8 @@ def test_while_markers_are_held_back_ends_without_epochs_and_verifications_have_
             ((producer_id, epoch + 1), PRODUCER_FENCED),
             ((producer_id + 1, epoch), INVALID_PRODUCER_ID_MAPPING),
         ):
-            assert coordinator.ask(EndTransaction("a", *whose, committed=committed)) == Ended(error_code)
-            assert coordinator.ask(AddPartitions("a", *whose, PLACES, verify_only=True)) == Added(error_code)
+            assert coordinator.request(EndTransaction("a", *whose, committed=committed)) == Ended(error_code)
+            assert coordinator.request(AddPartitions("a", *whose, PLACES, verify_only=True)) == Added(error_code)
 
 
 @pytest.mark.parametrize("was_committed", [True, False])
@@ -503,10 +503,10 @@ def test_the_next_end_at_once_is_told_to_wait_and_then_done(was_committed: bool,
     coordinator = Coordinator()
     producer_id, epoch = ending(coordinator, committed=was_committed, version=2)
     following = EndTransaction("a", producer_id, epoch + 1, committed=committed, transaction_version=2)
-    assert coordinator.ask(following) == Ended(CONCURRENT_TRANSACTIONS)
+    assert coordinator.request(following) == Ended(CONCURRENT_TRANSACTIONS)
     coordinator.carry_out()
-    assert coordinator.ask(AddPartitions("a", producer_id, epoch + 1, PLACES, 2)) == Added(NONE)
-    assert coordinator.ask(following) == Ended(NONE, producer_id, epoch + 2)
+    assert coordinator.request(AddPartitions("a", producer_id, epoch + 1, PLACES, 2)) == Added(NONE)
+    assert coordinator.request(following) == Ended(NONE, producer_id, epoch + 2)
 
 
 def exhausted(coordinator: Coordinator, epoch: int, version: int) -> int:
@@ -514,7 +514,7 @@ def exhausted(coordinator: Coordinator, epoch: int, version: int) -> int:
     coordinator.machine.configure(TransactionSettings(transaction_version=version))
     producer_id = coordinator.init().producer_id
     coordinator.machine.apply(coordinator.machine.by_id["a"]._replace(producer_epoch=epoch))
-    assert coordinator.ask(AddPartitions("a", producer_id, epoch, PLACES, version)) == Added(NONE)
+    assert coordinator.request(AddPartitions("a", producer_id, epoch, PLACES, version)) == Added(NONE)
     return producer_id
 
 
@@ -525,7 +525,7 @@ def test_epochs_never_run_out_whatever_ends_the_last_one(version: int, epoch: in
     coordinator = Coordinator()
     producer_id = exhausted(coordinator, epoch, version)
     coordinator.ms += HOUR_MS
-    coordinator.ask(Due(TimeoutsKey()))
+    coordinator.request(Due(TimeoutsKey()))
     assert coordinator.machine.is_ending("a")
     assert coordinator.orders[-1].producer_epoch <= 2**15 - 1
     coordinator.restart()
@@ -534,14 +534,14 @@ def test_epochs_never_run_out_whatever_ends_the_last_one(version: int, epoch: in
         coordinator.init("a", producer_id, epoch)
     elif sequel != "init":
         body = EndTransaction("a", producer_id, epoch, committed=sequel == "commit", transaction_version=version)
-        coordinator.ask(body)
+        coordinator.request(body)
     coordinator.carry_out()
     for _ in range(3):
         again = coordinator.init()
         assert again.error_code == NONE
         assert 0 <= again.producer_epoch <= LAST_EPOCH
-        assert coordinator.ask(AddPartitions("a", again.producer_id, again.producer_epoch, PLACES, version)) == Added(NONE)
-        ended = coordinator.ask(EndTransaction("a", again.producer_id, again.producer_epoch, True, version))
+        assert coordinator.request(AddPartitions("a", again.producer_id, again.producer_epoch, PLACES, version)) == Added(NONE)
+        ended = coordinator.request(EndTransaction("a", again.producer_id, again.producer_epoch, True, version))
         assert isinstance(ended, Ended)
         assert ended.error_code == NONE
         coordinator.carry_out()
@@ -552,9 +552,9 @@ def test_a_producer_that_was_timed_out_with_its_last_epoch_recovers_under_a_new_
     coordinator = Coordinator()
     producer_id = exhausted(coordinator, LAST_EPOCH, 2)
     coordinator.ms += HOUR_MS
-    coordinator.ask(Due(TimeoutsKey()))
+    coordinator.request(Due(TimeoutsKey()))
     coordinator.carry_out()
-    aborted = coordinator.ask(EndTransaction("a", producer_id, LAST_EPOCH, committed=False, transaction_version=2))
+    aborted = coordinator.request(EndTransaction("a", producer_id, LAST_EPOCH, committed=False, transaction_version=2))
     assert isinstance(aborted, Ended)
     assert aborted.error_code == NONE
     assert aborted.producer_id != producer_id
@@ -568,11 +568,11 @@ def test_a_time_out_without_a_producer_id_to_be_had_waits_for_one() -> None:
     exhausted(coordinator, LAST_EPOCH, 2)
     coordinator.ms += HOUR_MS
     coordinator.machine._new_producer_id = lambda: None
-    coordinator.ask(Due(TimeoutsKey()))
+    coordinator.request(Due(TimeoutsKey()))
     assert list(coordinator.machine.ongoing) == ["a"]
     assert coordinator.init().error_code == COORDINATOR_LOAD_IN_PROGRESS
     coordinator.machine._new_producer_id = lambda: 7
-    coordinator.ask(Due(TimeoutsKey()))
+    coordinator.request(Due(TimeoutsKey()))
     assert coordinator.machine.is_ending("a")
 
 
@@ -581,11 +581,11 @@ def test_a_transaction_whose_end_cannot_be_stored_is_logged_as_overdue_once(capl
     coordinator = Coordinator()
     for times in (1, 2):
         known = coordinator.init()
-        coordinator.ask(AddPartitions("a", known.producer_id, known.producer_epoch, PLACES))
+        coordinator.request(AddPartitions("a", known.producer_id, known.producer_epoch, PLACES))
         coordinator.ms += HOUR_MS
         for _ in range(100):
             coordinator.machine.decide(Asked(Due(TimeoutsKey()), token=1), Now(coordinator.ms, coordinator.ms))
             coordinator.ms += 1_000
-        coordinator.ask(Due(TimeoutsKey()))
+        coordinator.request(Due(TimeoutsKey()))
         coordinator.carry_out()
         assert len([message for message in caplog.messages if "exceeded its timeout" in message]) == times

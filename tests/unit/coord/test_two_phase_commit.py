@@ -45,19 +45,19 @@ def asked_to_init(
         enable_2pc=two_phase,
         keep_prepared_txn=keeps,
     )
-    response = coordinator.ask(body)
+    response = coordinator.request(body)
     assert isinstance(response, InitProducerIdResponse)
     return response
 
 
 def begun(coordinator: Coordinator, held: Held, version: int = 2) -> int:
-    added = coordinator.ask(AddPartitions("a", *held, PLACES, version))
+    added = coordinator.request(AddPartitions("a", *held, PLACES, version))
     assert isinstance(added, Added)
     return added.error_code
 
 
 def ended(coordinator: Coordinator, held: Held, version: int = 2, *, committed: bool = True) -> Ended:
-    reply = coordinator.ask(EndTransaction("a", *held, committed, version))
+    reply = coordinator.request(EndTransaction("a", *held, committed, version))
     assert isinstance(reply, Ended)
     return reply
 
@@ -76,7 +76,7 @@ def test_a_prepared_transaction_waits_for_ever_and_a_later_life_commits_it() -> 
     first = init(coordinator)
     assert begun(coordinator, first) == NONE
     coordinator.ms += 24 * 365 * HOUR_MS
-    coordinator.ask(Due(TimeoutsKey()))
+    coordinator.request(Due(TimeoutsKey()))
     assert known(coordinator).status is Status.ONGOING
     assert known(coordinator).timeout_ms == ENDLESS_MS
     coordinator.restart()

@@ -60,7 +60,7 @@ def refused(code: int, *, by_coordinator: bool = False) -> Event:
 
 def write(machine: ProducerTransactions) -> None:
     if machine.stop is None:
-        machine.leaves([PLACE])
+        machine.record_sent([PLACE])
         machine.arrived()
 
 
@@ -84,7 +84,7 @@ def end(answer: EndTxnResponse) -> Event:
 
 def hand_over(machine: ProducerTransactions) -> None:
     if machine.failure is None and not machine._end_asked:
-        machine.handed_over()
+        machine.detach()
 
 
 EVENTS: dict[str, Event] = {

@@ -50,27 +50,27 @@ class Life:
             producer_id=known[0],
             producer_epoch=known[1],
         )
-        response = self.coordinator.ask(body)
+        response = self.coordinator.request(body)
         assert isinstance(response, InitProducerIdResponse)
         if not response.error_code:
             self.producers.append((response.producer_id, response.producer_epoch))
 
     def add(self) -> None:
-        self.coordinator.ask(AddPartitions("a", *self.producers[-1], PLACES, 2))
+        self.coordinator.request(AddPartitions("a", *self.producers[-1], PLACES, 2))
 
     def end(self, *, committed: bool) -> None:
-        ended = self.coordinator.ask(EndTransaction("a", *self.producers[-1], committed, 2))
+        ended = self.coordinator.request(EndTransaction("a", *self.producers[-1], committed, 2))
         assert isinstance(ended, Ended)
         if not ended.error_code:
             self.producers.append((ended.producer_id, ended.producer_epoch))
 
     def pass_timeout(self) -> None:
         self.coordinator.ms += 70_000
-        self.coordinator.ask(Due(TimeoutsKey()))
+        self.coordinator.request(Due(TimeoutsKey()))
 
     def pass_week(self) -> None:
         self.coordinator.ms += 8 * DAY_MS
-        self.coordinator.ask(Due(IdExpiryKey()))
+        self.coordinator.request(Due(IdExpiryKey()))
 
 
 EVENTS: dict[str, Callable[[Life], None]] = {

@@ -51,7 +51,7 @@ class Cluster:
         assert broker.channels is not None
         heard: list[Any] = []
         address = (f"broker-{asked}", PORT)
-        broker.channels.ask(asked, ApiVersionsRequest(), 0, heard.append, lane="test", timeout_ms=1_000, address=address)
+        broker.channels.request(asked, ApiVersionsRequest(), 0, heard.append, lane="test", timeout_ms=1_000, address=address)
         self.world.run(5_000, lambda: bool(heard))
         return heard[0]
 

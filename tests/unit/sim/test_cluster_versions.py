@@ -81,7 +81,7 @@ class Cluster:
         heard: list[Any] = []
         channels, address = self.broker(1).channels, (f"broker-{leader}", PORT)
         assert channels is not None
-        channels.ask(leader, body, 7, heard.append, lane="test", timeout_ms=20_000, address=address)
+        channels.request(leader, body, 7, heard.append, lane="test", timeout_ms=20_000, address=address)
         self.until(lambda: bool(heard))
         assert heard[0].responses[0].partition_responses[0].error_code == NONE
 

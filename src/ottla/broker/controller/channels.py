@@ -109,7 +109,7 @@ class ControllerChannel:
             self._scheduler.begin(self, _encoded(request), partial(self._request, request), urgent=True)
 
     def _request(self, request: ControlRequest, body: Sequence[Part] | None = None) -> None:
-        self._channels.ask(
+        self._channels.request(
             self._node_id,
             request.message,
             request.version,
@@ -128,7 +128,8 @@ class ControllerChannel:
             def again(now: Now) -> None:
                 self._send(request)
 
-            self._repeats.tell(log, logging.INFO, "broker %d does not answer the controller; the request is retried", self._node_id)
+            sentence = "broker %d does not answer the controller; the request is retried"
+            self._repeats.log_once(log, logging.INFO, sentence, self._node_id)
             self._scheduler.at(self, self._scheduler.now().mono_ms + self._repeats.pause_ms(), again)
             return
         self._repeats.over()

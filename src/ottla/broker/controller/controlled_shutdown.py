@@ -76,7 +76,7 @@ class HandOver:
         def start(done: Done) -> None:
             heard = partial(_note, answers, done)
             timeout_ms = settings.controller_socket_timeout_ms
-            self._channels.ask(controller_id, request, version, heard, lane=LANE, timeout_ms=timeout_ms)
+            self._channels.request(controller_id, request, version, heard, lane=LANE, timeout_ms=timeout_ms)
 
         yield start
         return answers[0]

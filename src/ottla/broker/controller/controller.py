@@ -193,7 +193,7 @@ class Controller:
 
     def _states_refused(self, failure: StorageFailed) -> None:
         """Elect leaders again after a pause, because a topic deletion, which needs this controller, can free disk space."""
-        self._repeats.tell(log, logging.ERROR, "the registry refused the leaders of partitions; it is retried: %s", failure)
+        self._repeats.log_once(log, logging.ERROR, "the registry refused the leaders of partitions; it is retried: %s", failure)
         at_ms = self._scheduler.now().mono_ms + MOST_RETRY_MS
         self._scheduler.at(LEADERS_AGAIN, at_ms, lambda now: self.settings_changed())
 

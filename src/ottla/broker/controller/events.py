@@ -91,9 +91,9 @@ class ControllerEvents:
             log.info("another broker was elected as the controller")
             self._moved()
         except RegistryAway as failure:
-            self._repeats.tell(log, logging.WARNING, "the controller cannot reach the registry: %s", failure)
+            self._repeats.log_once(log, logging.WARNING, "the controller cannot reach the registry: %s", failure)
             self._uncertain()
         except (StorageFailed, RegistryDamaged, *CONFLICTS) as failure:
             sentence = "the controller could not see to %s: %s"
-            self._repeats.tell(log, logging.ERROR, sentence, event.name or "a request", failure)
+            self._repeats.log_once(log, logging.ERROR, sentence, event.name or "a request", failure)
             self._uncertain()

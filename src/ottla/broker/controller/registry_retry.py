@@ -49,5 +49,5 @@ class RegistryRetry:
         """Pause before a retry. Raise `failure` if the session may have ended or the term is over."""
         if self.is_over or self._scheduler.now().mono_ms >= self._registry.lives_until_ms():
             raise failure
-        self._repeats.tell(log, logging.INFO, "the controller waits for the registry: %s", failure)
+        self._repeats.log_once(log, logging.INFO, "the controller waits for the registry: %s", failure)
         yield self._scheduler.rest(self._repeats.pause_ms())

@@ -170,7 +170,7 @@ class TopicChanges:
             yield None
         if failures:
             sentence = "broker %d could not delete %d replicas, for the cause in its log: the request is retried"
-            self._repeats.tell(log, logging.WARNING, sentence, request.node_id, failures)
+            self._repeats.log_once(log, logging.WARNING, sentence, request.node_id, failures)
             self._refused.update(name for name, _ in request.deleted)
             self._left |= self._refused
         yield from self.advance()

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Final
 
 from ottla.broker.coordination.transactions import TransactionCoordinators
-from ottla.broker.interbroker.broker_requests import UNSPOKEN, BrokerAsker
+from ottla.broker.interbroker.broker_requests import UNSPOKEN, BrokerRequester
 from ottla.broker.serving.request import Request
 from ottla.coord.transactions.inputs import Added, AddPartitions
 from ottla.coord.transactions.transaction import Partitions, TopicPartition
@@ -61,7 +61,7 @@ class PartitionAdditions:
     )
     """Coordinator error -> the error that Produce returns instead, because producers do not expect coordinator errors."""
 
-    def __init__(self, transactions: TransactionCoordinators, asker: BrokerAsker, node_id: int) -> None:
+    def __init__(self, transactions: TransactionCoordinators, asker: BrokerRequester, node_id: int) -> None:
         self.leaves_early = transactions.is_alone
         """Whether additions are acknowledged before they are durable. On one disk, records reveal a lost addition at startup."""
         self._coordinators = transactions.coordinators

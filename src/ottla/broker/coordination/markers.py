@@ -12,7 +12,7 @@ from itertools import groupby
 from struct import Struct
 from typing import Final
 
-from ottla.broker.interbroker.broker_requests import BrokerAsker
+from ottla.broker.interbroker.broker_requests import BrokerRequester
 from ottla.broker.partitions.partition import LEADER, Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
@@ -213,7 +213,7 @@ class TransactionMarkers:
     """
 
     def __init__(
-        self, appender: MarkerAppender, image: ClusterImage, scheduler: Scheduler, asker: BrokerAsker, node_id: int
+        self, appender: MarkerAppender, image: ClusterImage, scheduler: Scheduler, asker: BrokerRequester, node_id: int
     ) -> None:
         self._appender = appender
         self._image = image

@@ -89,7 +89,7 @@ class IncrementalFetch(Fetch):
         topics: list[TopicResponse] = []
         told: Hashable = None
         for held, data in found:
-            if session.tell(held, data, self.until(held, data)):
+            if session.record(held, data, self.until(held, data)):
                 if held.identity != told:
                     topics.append(TopicResponse(topic=held.topic or "", topic_id=held.topic_id, partitions=[]))
                     told = held.identity

@@ -329,7 +329,7 @@ def note(reading: Fetch, session: FetchSession, body: FetchRequest, answered: li
     for topic, told_of in zip(body.topics, answered, strict=True):
         for part, data in zip(topic.partitions, told_of.partitions, strict=True):
             held = session.find(topic, part.partition)
-            session.tell(held, data, reading.until(held, data))
+            session.record(held, data, reading.until(held, data))
 
 
 def rested(purgatory: Purgatory, until_ms: int, wakes: int, took_ms: int) -> Steps[None]:

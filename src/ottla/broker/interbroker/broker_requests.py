@@ -25,7 +25,7 @@ ADD_PARTITIONS_SINCE: Final = (("3.8-IV0", 5), ("3.5-IV0", 4))
 UNSPOKEN: Final = -1
 
 
-class BrokerAsker:
+class BrokerRequester:
     """A sender of requests to another broker, or to this one, with `request.timeout.ms` as the timeout."""
 
     def __init__(self, channels: Channels, settings: SettingsInForce) -> None:
@@ -44,7 +44,7 @@ class BrokerAsker:
     def ask(self, node_id: int, message: Message, answered: Callable[[Any], None], *, lane: str) -> None:
         """Send a request, and call `answered` later with the response, or with None if the outcome is unknown."""
         timeout_ms = self._settings.value.request_timeout_ms
-        self._channels.ask(node_id, message, self.version(type(message)), answered, lane=lane, timeout_ms=timeout_ms)
+        self._channels.request(node_id, message, self.version(type(message)), answered, lane=lane, timeout_ms=timeout_ms)
 
     def answer(self, node_id: int, message: Message, *, lane: str) -> Steps[Any]:
         """Send a request in a job, and return the response; None if the outcome is unknown."""

@@ -40,7 +40,7 @@ class OpenLane(NamedTuple):
 
 
 class Channels:
-    """The channels to all brokers by id, including this one. No callback runs before `ask` has returned."""
+    """The channels to all brokers by id, including this one. No callback runs before `request` has returned."""
 
     def __init__(self, node_id: int, links: Links, image: ClusterImage, settings: SettingsInForce, within: Within) -> None:
         self._node_id = node_id
@@ -51,7 +51,7 @@ class Channels:
         self._lanes: dict[tuple[int, str], OpenLane] = {}
         self._last_id = 0
 
-    def ask(
+    def request(
         self,
         node_id: int,
         message: Message,

@@ -192,7 +192,7 @@ class BrokerMembership:
 
     def _failed(self, failure: Exception) -> None:
         level = logging.INFO if isinstance(failure, RegistryAway) else logging.ERROR
-        self._repeats.tell(log, level, "this broker could not register; it is retried: %s", failure)
+        self._repeats.log_once(log, level, "this broker could not register; it is retried: %s", failure)
         self._again()
 
     def _again(self) -> None:
@@ -203,7 +203,7 @@ class BrokerMembership:
         joined, self._joined = self._joined, None
         refusal = outcome if isinstance(outcome, NotAMember) else self._taken(outcome)
         if refusal is not None and joined is None:
-            self._repeats.tell(log, logging.ERROR, "%s", refusal)
+            self._repeats.log_once(log, logging.ERROR, "%s", refusal)
             self._again()
         if joined is not None:
             joined(refusal)

@@ -88,7 +88,7 @@ class Notifications:
         self._scheduler.begin("notifications", self._followed(), lambda _: self._repeats.over(), self._failed)
 
     def _failed(self, failure: Exception) -> None:
-        self._repeats.tell(log, logging.INFO, "changes of settings and ACLs could not be read; it is retried: %s", failure)
+        self._repeats.log_once(log, logging.INFO, "changes of settings and ACLs could not be read; it is retried: %s", failure)
         self._scheduler.at("notifications", self._scheduler.now().mono_ms + self._repeats.pause_ms(), lambda now: self._look())
 
     def _followed(self) -> Steps[None]:

@@ -161,7 +161,7 @@ class IsrsByController:
             self._answered(changes, response)
 
         message = self._message(changes, version)
-        self._channels.ask(controller_id, message, version, answered, lane="isr", timeout_ms=TIMEOUT_MS)
+        self._channels.request(controller_id, message, version, answered, lane="isr", timeout_ms=TIMEOUT_MS)
 
     def _message(self, changes: dict[Replica, IsrChange], version: int) -> AlterPartitionRequest:
         topics: dict[tuple[str, bytes], AlterPartitionRequest.TopicData] = {}
@@ -185,7 +185,7 @@ class IsrsByController:
     def _answered(self, changes: dict[Replica, IsrChange], response: AlterPartitionResponse | None) -> None:
         if response is None or response.error_code:
             if response is not None:
-                self._repeats.tell(log, logging.INFO, REFUSED, error_name(response.error_code))
+                self._repeats.log_once(log, logging.INFO, REFUSED, error_name(response.error_code))
                 if response.error_code == STALE_BROKER_EPOCH:
                     self._stale()
             self._again()
@@ -217,7 +217,7 @@ class IsrsByController:
             replica.isr_refused(change, part.error_code, self._scheduler.now())
         elif part.error_code not in OUT_OF_DATE:
             sentence = "%s: its in-sync set could not be changed (%s); it is retried"
-            self._repeats.tell(log, logging.WARNING, sentence, replica, error_name(part.error_code))
+            self._repeats.log_once(log, logging.WARNING, sentence, replica, error_name(part.error_code))
             return False
         else:
             self._request_overdue(replica, change)
@@ -234,7 +234,7 @@ class IsrsByController:
         left = {replica: change for replica, change in changes.items() if is_pending(replica, change)}
         for replica, change in left.items():
             sentence = "%s: the controller does not change its in-sync set, and has no newer one; it is retried"
-            self._late.tell(log, logging.INFO, sentence, replica)
+            self._late.log_once(log, logging.INFO, sentence, replica)
             self._wanted.add(replica, change)
         if left:
             self._send()
@@ -267,7 +267,7 @@ class IsrsByRegistry:
 
     def _failed(self, failure: Exception) -> None:
         sentence = "in-sync sets could not be written to the registry, and are written again: %s"
-        self._repeats.tell(log, logging.WARNING, sentence, failure)
+        self._repeats.log_once(log, logging.WARNING, sentence, failure)
         self._scheduler.at(self, self._scheduler.now().mono_ms + self._repeats.pause_ms(), lambda now: self._begin())
 
     def _write(self) -> Steps[None]:

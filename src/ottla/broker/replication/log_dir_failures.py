@@ -43,6 +43,6 @@ class LogDirFailures:
 
     def _failed(self, failure: Exception) -> None:
         sentence = "offline partitions could not be reported to the controller; it is retried: %s"
-        self._repeats.tell(log, logging.WARNING, sentence, failure)
+        self._repeats.log_once(log, logging.WARNING, sentence, failure)
         self._is_due = True
         self._scheduler.at(self, self._scheduler.now().mono_ms + self._repeats.pause_ms(), self._begin)

@@ -71,5 +71,5 @@ class MissedDeletions:
 
     def _failed(self, failure: Exception) -> None:
         sentence = "the existence of %d topics is unknown (%s); it is checked again"
-        self._repeats.tell(log, logging.INFO, sentence, len(self._untold), failure)
+        self._repeats.log_once(log, logging.INFO, sentence, len(self._untold), failure)
         self._retry()

@@ -172,7 +172,7 @@ class ReplicaFetcher:
                 done(None)
 
             settings = context.settings.value
-            context.channels.ask(
+            context.channels.request(
                 self.leader,
                 message,
                 version,

@@ -35,11 +35,11 @@ class CurrentLeaders:
     def add(self, response: Message, peer: Peer) -> None:
         """Add the current leader to each error that a wrong leader causes."""
         if isinstance(response, ProduceResponse):
-            self._tell_producer(response, peer)
+            self._add_to_produce(response, peer)
         elif isinstance(response, FetchResponse):
-            self._tell_reader(response, peer)
+            self._add_to_fetch(response, peer)
 
-    def _tell_producer(self, response: ProduceResponse, peer: Peer) -> None:
+    def _add_to_produce(self, response: ProduceResponse, peer: Peer) -> None:
         nodes = set[int]()
         for topic in response.responses:
             for part in topic.partition_responses:
@@ -50,7 +50,7 @@ class CurrentLeaders:
         if nodes:
             response.node_endpoints = [ProduceResponse.NodeEndpoint(**address._asdict()) for address in self._of(nodes, peer)]
 
-    def _tell_reader(self, response: FetchResponse, peer: Peer) -> None:
+    def _add_to_fetch(self, response: FetchResponse, peer: Peer) -> None:
         nodes = set[int]()
         for topic in response.responses:
             for part in topic.partitions:

@@ -153,7 +153,7 @@ class FetchSession:
     def identity(self, topic: FetchRequest.FetchTopic | FetchRequest.ForgottenTopic) -> BrokerIdentity:
         return topic.topic_id if self.uses_ids else topic.topic
 
-    def tell(self, held: Held, data: PartitionData, until: int) -> bool:
+    def record(self, held: Held, data: PartitionData, until: int) -> bool:
         """Record a partition's data as the client's last response. Return whether the response must contain the partition.
 
         `until` is the offset at which reading ends.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
-from ottla.broker.interbroker.broker_requests import BrokerAsker
+from ottla.broker.interbroker.broker_requests import BrokerRequester
 from ottla.broker.releases.traits import UNSEEN_MS
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.metadata_waits import MetadataWaits
@@ -46,7 +46,7 @@ class TopicsByName:
         self,
         image: ClusterImage,
         settings: SettingsInForce,
-        asker: BrokerAsker,
+        asker: BrokerRequester,
         scheduler: Scheduler,
         metadata_waits: MetadataWaits,
         brokers: int,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ottla.client.arguments import each_is, mapping, shown, whole
+from ottla.client.arguments import each_is, mapping, short_repr, whole
 from ottla.client.arguments import names as names_of
 from ottla.client.consumer.list_offsets import by_topic
 from ottla.client.consumer.subscription_bytes import decode_assignment
@@ -206,7 +206,7 @@ def alter_configs_request(
 
 def _text(value: ConfigValue | None) -> str | None:
     if value is not None and not isinstance(value, ConfigValue):
-        raise TypeError(f"The value of a setting is a string, a number, True or False, not {shown(value)}: lists are 'a,b'.")
+        raise TypeError(f"The value of a setting is a string, a number, True or False, not {short_repr(value)}: lists are 'a,b'.")
     return value if value is None or isinstance(value, str) else str(value).lower()
 
 
@@ -243,7 +243,7 @@ def read_deleted_records(answer: DeleteRecordsResponse) -> Iterator[tuple[TopicP
 def checked_resource(given: object) -> ConfigResource:
     """Return the argument if it is a `ConfigResource`. Raises `TypeError`."""
     if not isinstance(given, ConfigResource) or not isinstance(given.name, str):
-        raise TypeError(f"A resource is a ConfigResource, such as ConfigResource.topic('flights'), not {shown(given)}.")
+        raise TypeError(f"A resource is a ConfigResource, such as ConfigResource.topic('flights'), not {short_repr(given)}.")
     return given
 
 

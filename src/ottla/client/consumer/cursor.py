@@ -17,8 +17,8 @@ from ottla.records.batches.columns import Columns
 class Cursor:
     """A chunk whose records are being handed out: `taken` were, and the last `in_hand` of them are not processed yet.
 
-    A chunk is decoded part by part, and all attributes are about the current part. When it is processed, `settle` begins the next
-    part. The user of a blocking consumer runs `each` on one thread, while the event loop commits and drops records on another
+    A chunk is decoded part by part, and all attributes are about the current part. `mark_processed` begins the
+    next part. The user of a blocking consumer runs `each` on one thread, while the event loop commits and drops records on another
     thread. Therefore both counts change in one assignment.
     """
 
@@ -97,7 +97,7 @@ class Cursor:
         """Return whether any record was handed out and is not processed yet."""
         return self.counts[1] > 0 or self._whole
 
-    def settle(self) -> None:
+    def mark_processed(self) -> None:
         """Mark all records handed out as processed. At the end of a part, begin the next part of the chunk."""
         self.counts = (self.taken, 0)
         if self._rest is not None and self._has_ended():

@@ -21,10 +21,10 @@ class Progress:
         self._cursors.append(cursor)
         return cursor
 
-    def settle(self) -> None:
+    def mark_processed(self) -> None:
         """Mark all records handed out so far as processed."""
         for cursor in self._cursors:
-            cursor.settle()
+            cursor.mark_processed()
         self._cursors = [cursor for cursor in self._cursors if not cursor.exhausted]
 
     def left_over(self) -> Cursor | None:

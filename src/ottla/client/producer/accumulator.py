@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from ottla.client.arguments import shown
+from ottla.client.arguments import short_repr
 from ottla.client.errors import BrokerError, KafkaError, SettingError
 from ottla.client.producer.partitioner import Partitioner
 from ottla.client.types import RecordMetadata, TopicPartition
@@ -97,7 +97,7 @@ def checked_record(key: object, value: object, headers: Iterable[object] | None,
         wrong = SettingError if isinstance(timestamp_ms, int) else TypeError
         raise wrong(f"A record's timestamp_ms is a whole number of ms since 1970, not {timestamp_ms!r}.")
     if headers is not None and (not isinstance(headers, Iterable) or isinstance(headers, str | bytes | Mapping)):
-        raise TypeError(f"A record's headers are a list of pairs of a string and bytes or None, not {shown(headers)}.")
+        raise TypeError(f"A record's headers are a list of pairs of a string and bytes or None, not {short_repr(headers)}.")
     copied = tuple(_checked_header(header) for header in headers or ())
     return RecordFields(_checked_bytes("key", key), _checked_bytes("value", value), copied)
 

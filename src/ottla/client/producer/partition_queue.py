@@ -88,7 +88,7 @@ class Lane:
     def idle(self) -> bool:
         return not (self.queue or self.under_way or self.returned)
 
-    def settle(self) -> None:
+    def requeue_returned(self) -> None:
         """Queue returned batches at the front, and restart sequence numbers after a gap. While a batch is in flight, do nothing."""
         if self.under_way:
             return
@@ -123,7 +123,7 @@ class Lane:
         self.under_way.remove(batch)
         self.returned.append(batch)
         self.not_before_ms = not_before_ms
-        self.settle()
+        self.requeue_returned()
 
     def end(self, batch: Outgoing, *, written: bool) -> None:
         """Remove `batch`, which was written or has failed."""
@@ -131,7 +131,7 @@ class Lane:
             self.known, self.refusal = True, None
         if batch in self.under_way:
             self.under_way.remove(batch)
-        self.settle()
+        self.requeue_returned()
 
     def is_first(self, batch: Outgoing) -> bool:
         """Return whether no older batch is in flight or waits to be sent again."""

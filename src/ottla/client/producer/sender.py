@@ -157,7 +157,7 @@ class Sender:
         self._requests[node_id] = self._requests.get(node_id, 0) + 1
         name = None
         if self.transactions is not None:
-            self.transactions.leaves(lane.where for lane in lanes)
+            self.transactions.record_sent(lane.where for lane in lanes)
             name = self.transactions.transactional_id
         request = ProduceRequest(transactional_id=name, acks=acks, timeout_ms=timeout_ms, topic_data=data)
         return Send(node_id, request, taken)

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final, Protocol
 
-from ottla.client.arguments import shown
+from ottla.client.arguments import short_repr
 from ottla.client.consumer.list_offsets import indexes
 from ottla.client.errors import KafkaError, ProducerFenced, TransactionAbortable, TransactionError, TransactionFailed
 from ottla.client.producer.partition_queue import Identity
@@ -77,11 +77,13 @@ def metadata_of(member: InGroup | ConsumerGroupMetadata) -> ConsumerGroupMetadat
     if isinstance(member, ConsumerGroupMetadata):
         return member
     if not hasattr(member, "group_metadata"):
-        raise TypeError(f"send_offsets() takes the consumer that read the records, or its group_metadata(), not {shown(member)}.")
+        raise TypeError(
+            f"send_offsets() takes the consumer that read the records, or its group_metadata(), not {short_repr(member)}."
+        )
     return member.group_metadata()
 
 
-def tell_both(error: BaseException, failed: KafkaError) -> None:
+def chain_errors(error: BaseException, failed: KafkaError) -> None:
     """Add `failed`, the error of the abort after `error`, to `error` as a note. If `failed` is more serious, raise it instead."""
     if isinstance(error, TransactionAbortable) and isinstance(failed, TransactionFailed):
         raise failed from error
@@ -174,11 +176,11 @@ class ProducerTransactions:
         open_phases = (TransactionPhase.IN_TRANSACTION, TransactionPhase.COMMITTING)
         return self.phase in open_phases and not failed and not self._end_asked
 
-    def handed_over(self) -> None:
-        """Leave the end of the transaction, whose records are all written, to another process. `taken_back` follows that end."""
+    def detach(self) -> None:
+        """Leave the end of the transaction, whose records are all written, to another process. `reattach` follows that end."""
         self.ended()
 
-    def taken_back(self, identity: Identity) -> None:
+    def reattach(self, identity: Identity) -> None:
         """Continue under the coordinator's `identity`, after another process has ended the handed-over transaction."""
         self.identity = identity
 
@@ -198,13 +200,13 @@ class ProducerTransactions:
         self.wanted.add(where)
         return False
 
-    def leaves(self, partitions: Iterable[TopicPartition] = (), group_id: str | None = None) -> None:
+    def record_sent(self, partitions: Iterable[TopicPartition] = (), group_id: str | None = None) -> None:
         """Record that a request is sent that adds partitions or a group, so that brokers can have added them from now on."""
         self._tried.update(partitions)
         self._tried_group = group_id or self._tried_group
 
     def arrived(self) -> None:
-        """Record that a request recorded by `leaves` was accepted, so that the coordinator has begun the transaction."""
+        """Record that a request recorded by `record_sent` was accepted, so that the coordinator has begun the transaction."""
         self._has_begun = True
 
     @property

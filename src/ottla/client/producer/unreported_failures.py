@@ -49,7 +49,7 @@ class Losses:
 
         batch.on_error_raised = tell
 
-    def take(self) -> DeliveryFailed | None:
+    def take_error(self) -> DeliveryFailed | None:
         """Return the exception for the failures since the last call; None if there are no failures."""
         with self._lock:
             tally, self._tally = self._tally, _Tally()

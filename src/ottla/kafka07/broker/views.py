@@ -219,7 +219,7 @@ class Views07:
             self._looked_over = len(self._views)
 
     def _soon(self, claim: Claim) -> None:
-        self.scheduler.at(claim, self.now().mono_ms, lambda _: claim.tell())
+        self.scheduler.at(claim, self.now().mono_ms, lambda _: claim.notify())
 
 
 def _refusal(partition: Partition) -> str:

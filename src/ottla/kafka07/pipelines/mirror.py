@@ -105,7 +105,7 @@ class Copying07:
                 self._copy(records)
                 rate.add(records)
             rate.tell_now_and_then(self._lag)
-        rate.tell(self._lag())
+        rate.record(self._lag())
 
     def _look(self) -> None:
         """Assign all existing source partitions. Read new ones from the position stored at the target, or from their start."""
@@ -252,9 +252,9 @@ class Rate:
     def tell_now_and_then(self, lag: Callable[[], int | None]) -> None:
         """Report if messages were copied, and the last report was at least a second ago."""
         if self._messages and time.monotonic() - self._since_s >= TELL_EVERY_S:
-            self.tell(lag())
+            self.record(lag())
 
-    def tell(self, lag_bytes: int | None) -> None:
+    def record(self, lag_bytes: int | None) -> None:
         now_s = time.monotonic()
         took_s = max(now_s - self._since_s, 0.001)
         rates = round(self._messages / took_s, 1), round(self._bytes / took_s, 1)

@@ -88,9 +88,9 @@ class BlockingProducer(BlockingClient[AsyncProducer]):
         """
         self._background.check_process()
         if self._accumulator.pending_bytes > self._buffer_memory:
-            self._background.run(self._driver.wait_for_room())
+            self._background.run(self._driver.wait_for_memory())
         while (delivery := self._driver.append(topic, value, key, partition, headers, timestamp_ms)) is None:
-            self._background.run(self._driver.know(topic))
+            self._background.run(self._driver.load_metadata(topic))
         if not delivery.index:
             self._background.call(self._driver.pump_soon)
         return delivery

@@ -170,12 +170,12 @@ class ClusterLinks:
     async def ask(self, node_id: int, body: Message, *, lane: str = CONTROL, timeout_ms: int | None = None) -> AnswerBody:
         """Send one request to one broker, without retries."""
         link = await self.link(node_id, lane)
-        return await link.ask(body, timeout_ms or self.settings.request_timeout_ms)
+        return await link.request(body, timeout_ms or self.settings.request_timeout_ms)
 
-    async def ask_any(self, body: Message) -> AnswerBody:
+    async def request_any(self, body: Message) -> AnswerBody:
         """Send one request to any broker, without retries."""
         link = await self.any_link()
-        return await link.ask(body, self.settings.request_timeout_ms)
+        return await link.request(body, self.settings.request_timeout_ms)
 
     async def ask_each(self, body: Message, node_ids: Sequence[int] | None = None) -> dict[int, AnswerBody]:
         """Return the answers of these brokers, by node id, without retries. None means all brokers in fresh metadata."""
@@ -192,7 +192,7 @@ class ClusterLinks:
 
     async def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> None:
         """Request the metadata of `topics`; None means of all topics."""
-        answer = await self.ask_any(metadata_request(topics, allow_auto_topic_creation=create))
+        answer = await self.request_any(metadata_request(topics, allow_auto_topic_creation=create))
         self.metadata.update(answer, whole=topics is None)
 
     def refresh_soon(self, topics: Iterable[str], then: Callable[[], None], failed: Callable[[KafkaError], None]) -> None:
@@ -274,11 +274,11 @@ class ClusterLinks:
                 if self._asked_last is not None:
                     self._unhelpful.add(self._asked_last.where)
             except TimeoutError:
-                why = self._rest() if before is None else f" The try before: {before}"
+                why = self._throttle_text() if before is None else f" The try before: {before}"
                 raise TimedOut(f"No broker answered within {allowed_ms} ms.{why}") from before
             await asyncio.sleep(pause / 1000)
 
-    def _rest(self) -> str:
+    def _throttle_text(self) -> str:
         """Return a sentence about the broker that throttles this client for the longest time; empty if no broker does."""
         links = [link for link in map(_opened, (*self._links.values(), *self._firsts)) if link is not None]
         rest_ms, where = max(((link.rest_ms, link.where) for link in links), default=(0, ""))

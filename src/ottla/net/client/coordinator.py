@@ -44,7 +44,7 @@ async def find_coordinators(cluster: ClusterLinks, keys: Sequence[str], key_type
 
     Raises `KafkaError`; `NotSupported` for several keys if Kafka is older than 3.0.
     """
-    answer = await cluster.ask_any(FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type))
+    answer = await cluster.request_any(FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type))
     grouped: dict[int, list[str]] = {}
     for key, found in [(found.key, found) for found in answer.coordinators] or [(keys[0], answer)]:
         raise_for(found.error_code, f"{NOUNS[key_type]} {key}", found.error_message)
@@ -76,13 +76,13 @@ class Coordinator:
             self.forget()
             raise
 
-    async def ask(
+    async def request(
         self, body: Message, most: int | None = None, *, lane: str = CONTROL, timeout_ms: int | None = None
     ) -> AnswerBody:
         """Return the coordinator's answer to a request in at most version `most`. Raises `KafkaError`."""
         link = await self.link(lane)
         try:
-            return await link.ask(body, timeout_ms or self._cluster.settings.request_timeout_ms, most)
+            return await link.request(body, timeout_ms or self._cluster.settings.request_timeout_ms, most)
         except KafkaError:
             self.forget()
             raise

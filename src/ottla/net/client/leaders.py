@@ -16,14 +16,14 @@ Found = TypeVar("Found")
 Response = TypeVar("Response", bound=Message)
 
 
-async def ask_leaders(
+async def request_leaders(
     cluster: ClusterLinks,
     wanted: Mapping[TopicPartition, Wanted],
     request: Callable[[Mapping[TopicPartition, Wanted]], Message],
     read: Callable[[Response], Iterable[tuple[TopicPartition, int, Found]]],
     doing: str,
     *,
-    heard: Callable[[TopicPartition, Found], None] = lambda where, value: None,
+    received: Callable[[TopicPartition, Found], None] = lambda where, value: None,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, Found]:
     """Return the leaders' answers for all `wanted` partitions; retry while leaders move.
@@ -47,7 +47,7 @@ async def ask_leaders(
                     refused.append((where, error_code))
                 else:
                     found[where] = value
-                    heard(where, value)
+                    received(where, value)
         # Errors that are not retriable come first.
         for error in sorted((_error(where, code, doing) for where, code in refused), key=lambda error: error.retriable):
             raise error

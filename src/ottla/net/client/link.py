@@ -84,7 +84,7 @@ class Link(asyncio.BufferedProtocol):
             async with asyncio.timeout(timeout_ms / 1000):
                 await link._connect(host, port)
                 if not release:
-                    await link._greet()
+                    await link._begin()
                 if security is not None and security.uses_sasl:
                     session = Session(security, host, link.where, link._send_now, link._fail)
                     await session.begin()
@@ -120,7 +120,7 @@ class Link(asyncio.BufferedProtocol):
             return ended_early(self.where)
         return no_connection(self.where, error)
 
-    async def _greet(self) -> None:
+    async def _begin(self) -> None:
         for version in ({}, {"version": 0}):
             answer: asyncio.Future[AnswerBody] = self._loop.create_future()
             self._write(self._connection.hello(answer, **version))
@@ -211,7 +211,7 @@ class Link(asyncio.BufferedProtocol):
         await self._writable.wait()
         self._check_open()
 
-    async def ask(self, body: Message, timeout_ms: int, most: int | None = None) -> AnswerBody:
+    async def request(self, body: Message, timeout_ms: int, most: int | None = None) -> AnswerBody:
         """Return the answer to a request. Raises the exceptions of `send` and `answer`."""
         return await self.answer(self.send(body, most), timeout_ms)
 
@@ -242,7 +242,7 @@ class Link(asyncio.BufferedProtocol):
         """Return how long, in ms, a quota keeps the broker from reading this connection; 0 without a throttle."""
         return max(0, ceil((self._rested_s - self._loop.time()) * 1000))
 
-    def _rest(self, rest_ms: int) -> None:
+    def _throttle(self, rest_ms: int) -> None:
         """Record a throttle of `rest_ms`, and extend the timeouts of requests in flight, which the broker reads afterwards."""
         self._rested_s = max(self._rested_s, self._loop.time() + rest_ms / 1000)
         for limit, allowed_s in self._limits.items():
@@ -292,7 +292,7 @@ class Link(asyncio.BufferedProtocol):
         self._bulk.wake_at(self._connection.missing_bytes)
         for token, body in answers:
             if rest_ms := getattr(body, "throttle_time_ms", 0):
-                self._rest(rest_ms)
+                self._throttle(rest_ms)
             answer = cast("asyncio.Future[AnswerBody]", token)
             # A caller that gave up (timeout, cancellation) has already cancelled or failed its future.
             if not answer.done():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ottla.broker.releases import TODAY, UnknownRelease, find
 from ottla.broker.settings import BrokerSettings
-from ottla.client.arguments import several, shown
+from ottla.client.arguments import several, short_repr
 from ottla.coord.consumer.assign import Assignor
 from ottla.errors import SettingError
 from ottla.net.client.background import BackgroundLoop
@@ -72,9 +72,10 @@ class Broker:
         **settings: Unpack[BrokerKeywords],
     ) -> None:
         if data_dir is not None and not isinstance(data_dir, str | os.PathLike):
-            raise TypeError(f"data_dir is a path, not {shown(data_dir)}: settings are keyword arguments with underscores for dots.")
+            hint = "settings are keyword arguments with underscores for dots"
+            raise TypeError(f"data_dir is a path, not {short_repr(data_dir)}: {hint}.")
         if not isinstance(port, int) or not 0 <= port <= MOST_PORT:
-            raise SettingError(f"port is a whole number from 0 to {MOST_PORT}, not {shown(port)}.")
+            raise SettingError(f"port is a whole number from 0 to {MOST_PORT}, not {short_repr(port)}.")
         try:
             be = TODAY if release is None else find(release)
         except UnknownRelease as error:

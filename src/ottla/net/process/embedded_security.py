@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla.broker.settings import SecurityProtocol
-from ottla.client.arguments import shown
+from ottla.client.arguments import short_repr
 from ottla.errors import SettingError
 
 MECHANISM = "PLAIN"
@@ -154,10 +154,10 @@ def _checked(users: Mapping[str, str] | None) -> dict[str, str]:
     Raises `TypeError`, and `SettingError` for a user whose login could never succeed.
     """
     if users is not None and not isinstance(users, Mapping):
-        raise TypeError(f"users is a mapping of names to passwords, not {shown(users)}.")
+        raise TypeError(f"users is a mapping of names to passwords, not {short_repr(users)}.")
     for name, password in (users or {}).items():
         if not isinstance(name, str) or not isinstance(password, str):
-            raise TypeError(f"users is a mapping of names to passwords, and these are strings, not {shown((name, password))}.")
+            raise TypeError(f"users is a mapping of names to passwords, and these are strings, not {short_repr((name, password))}.")
         if not name or not password:
             raise SettingError("users: a name or a password is empty: set both.")
     return dict(users or {})

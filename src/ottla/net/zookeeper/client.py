@@ -226,7 +226,7 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         options = None if access.login is None else {"login": access.login}
         self._connection = AgreedConnection(self, self._conn_retry.copy(), logger=self.logger, sasl_options=options)
 
-    def ask(self, request: Any) -> ZooKeeperAnswer:
+    def send(self, request: Any) -> ZooKeeperAnswer:
         """Send a request in kazoo's form. Its paths are not changed."""
         answer: ZooKeeperAnswer = self.handler.async_result()
         self._call(request, answer)

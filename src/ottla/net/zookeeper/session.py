@@ -101,8 +101,8 @@ class ZooKeeperSession:
 
     def look(self, kind: Any, path: str, changed: Changed | None = None) -> ZooKeeperAnswer:
         """Read an entry by a request of kazoo's class `kind`: GetData, GetChildren or Exists. With `changed`, set a watch."""
-        watcher = None if changed is None else Watcher(path, changed, self._post)
-        return self.client.ask(kind(self._at(path), watcher))
+        watcher = None if changed is None else Watcher(path, changed, self._enqueue)
+        return self.client.send(kind(self._at(path), watcher))
 
     @property
     def reads_many(self) -> bool:
@@ -111,7 +111,7 @@ class ZooKeeperSession:
 
     def look_at_many(self, kind: Any, paths: Sequence[str]) -> ZooKeeperAnswer:
         """Read up to `PATHS_AT_ONCE` entries as requests of kazoo's class `kind` do: GetData or GetChildren."""
-        return self.client.ask(ReadMany(kind.type, [self._at(path) for path in paths]))
+        return self.client.send(ReadMany(kind.type, [self._at(path) for path in paths]))
 
     def _at(self, path: str) -> str:
         """Return the path of an entry on the server, which begins with the chroot."""

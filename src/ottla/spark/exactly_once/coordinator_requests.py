@@ -82,7 +82,7 @@ class HandedCoordinators:
 
     async def _described(self, name: str) -> SeenId | None:
         coordinator = self._of(name)
-        answer = await coordinator.ask(DescribeTransactionsRequest(transactional_ids=[name]))
+        answer = await coordinator.request(DescribeTransactionsRequest(transactional_ids=[name]))
         (seen,) = answer.transaction_states
         if seen.error_code == codes.TRANSACTIONAL_ID_NOT_FOUND:
             return None
@@ -116,7 +116,7 @@ class HandedCoordinators:
             enable_2pc=True,
             keep_prepared_txn=True,
         )
-        answer = await coordinator.ask(request)
+        answer = await coordinator.request(request)
         if answer.error_code in NO_TWO_PHASES:
             return handed
         if answer.error_code in REFUSED:
@@ -150,7 +150,7 @@ class HandedCoordinators:
             producer_epoch=producer_epoch,
             committed=committed,
         )
-        answer = await coordinator.ask(request, most)
+        answer = await coordinator.request(request, most)
         if answer.error_code in REFUSED:
             return False
         coordinator.check(answer.error_code, f"Ending the transaction of {handed.transactional_id}")

@@ -33,7 +33,7 @@ from ottla.client.consumer.visible_batches import visible
 from ottla.client.errors import BrokerError, OffsetOutOfRange, TimedOut, UnknownTopic, raise_for
 from ottla.client.types import EARLIEST_TIMESTAMP, TopicPartition
 from ottla.net.client.cluster import ClusterLinks, now_ms
-from ottla.net.client.leaders import ask_leaders
+from ottla.net.client.leaders import request_leaders
 from ottla.once.decisions import BatchDecision, decode
 from ottla.records.batches.columns import open_batches
 from ottla.spark.errors import OptionError
@@ -171,7 +171,7 @@ class DecisionLog:
         link = await self._cluster.link(await self._cluster.leader(self.where))
         position = FetchPosition(self._offset, self._cluster.metadata.leader_epoch(*self.where))
         timeout_ms = self._cluster.settings.request_timeout_ms
-        answer = await link.ask(fetch_request({self.where: position}, LIMITS), timeout_ms, NAMED_UNTIL)
+        answer = await link.request(fetch_request({self.where: position}, LIMITS), timeout_ms, NAMED_UNTIL)
         context = f"Reading the decisions in {self.where.topic}"
         raise_for(answer.error_code, context)
         for found in read_fetch(answer, link.version(FETCH)):
@@ -188,7 +188,7 @@ class DecisionLog:
             return list_offsets_request(wanted, read_committed=False, timeout_ms=self._cluster.settings.request_timeout_ms)
 
         asked = {self.where: EARLIEST_TIMESTAMP}
-        found = await ask_leaders(self._cluster, asked, request, read_list_offsets, "The first offset of")
+        found = await request_leaders(self._cluster, asked, request, read_list_offsets, "The first offset of")
         return found[self.where].offset
 
     def _take_in(self, found: FetchedPartition) -> bool:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.producer.partition_queue import Identity
 from ottla.client.settings.clients import ProducerSettings
-from ottla.net.client.producer.shared_transaction_producer import HandingProducer
+from ottla.net.client.producer.shared_transaction_producer import TransferableProducer
 from ottla.once.decisions import Handed
 from ottla.once.names import Work
 from ottla.once.steps import BeginId, GiveUp, OpenWith, TakeBack, WriteOn
@@ -36,7 +36,7 @@ class OnceWriter:
         self._options = options
         self._cluster = OnceCluster(options.client, options.decision_topic)
         self._ids = OwnIds(f"{os.getpid()}-{uuid.uuid4().hex[:8]}")
-        self._producers: dict[str, HandingProducer] = {}
+        self._producers: dict[str, TransferableProducer] = {}
         self._run_id = work.run_id
         self._has_written = False
 
@@ -71,7 +71,7 @@ class _TaskSteps:
         options: WriteOptions,
         work: Work,
         cluster: OnceCluster,
-        producers: dict[str, HandingProducer],
+        producers: dict[str, TransferableProducer],
         rows: Iterator[pa.RecordBatch],
     ) -> None:
         self._options, self._work, self._cluster, self._producers = options, work, cluster, producers
@@ -88,7 +88,7 @@ class _TaskSteps:
                 self._begin_id(name)
             case TakeBack(name, identity):
                 self._own = name
-                self._producers[name].take_back(Identity(*identity))
+                self._producers[name].reattach(Identity(*identity))
             case OpenWith(name):
                 self._own = name
                 return self._open(name)
@@ -106,7 +106,7 @@ class _TaskSteps:
         if name not in self._producers:
             loop.run(coordinators.check_told(name))
             timeout_ms = self._options.transaction_timeout_ms or loop.run(coordinators.max_timeout_ms())
-            self._producers[name] = HandingProducer(transactional(self._options.client, name, timeout_ms))
+            self._producers[name] = TransferableProducer(transactional(self._options.client, name, timeout_ms))
             loop.run(self._producers[name].start())
         try:
             loop.run(self._producers[name].initialize())
@@ -130,10 +130,10 @@ class _TaskSteps:
         producer = self._producers[name]
         for batch in self._arriving:
             self._send(producer, batch)
-        identity, partitions = self._cluster.loop.run(producer.hand_over())
+        identity, partitions = self._cluster.loop.run(producer.detach())
         return Handed(name, *identity, self._rows, partitions)
 
-    def _send(self, producer: HandingProducer, batch: pa.RecordBatch) -> None:
+    def _send(self, producer: TransferableProducer, batch: pa.RecordBatch) -> None:
         self._rows += batch.num_rows
         sender = TaskProducer(producer, self._cluster.loop)
         send_rows(sender, self._encode(batch), self._options)

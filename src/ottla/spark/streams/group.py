@@ -38,7 +38,7 @@ class GroupOffsets:
         self._repeat_s = 0.0
         self._task: asyncio.Task[None] | None = None
 
-    async def tell(self, offsets: PartitionOffsets, *, wait: bool) -> None:
+    async def commit(self, offsets: PartitionOffsets, *, wait: bool) -> None:
         """Commit `offsets` if they are new. Return at once, unless `wait` is set or this is the first commit.
 
         Only one commit is in flight: a later call commits the newest offsets. Raises `OptionError` if the first commit fails with
@@ -68,7 +68,7 @@ class GroupOffsets:
     async def _commit(self) -> None:
         offsets = {where: OffsetAndMetadata(offset) for where, offset in (self._told or {}).items()}
         request = commit_request(ConsumerGroupMetadata(self._group_id), offsets)
-        answer: OffsetCommitResponse = await self._coordinator.ask(request)
+        answer: OffsetCommitResponse = await self._coordinator.request(request)
         for where, code in read_commit(answer):
             if code != UNKNOWN_TOPIC_OR_PARTITION:  # the stream itself handles topics that are deleted
                 self._coordinator.check(code, f"Committing {where.topic}-{where.partition} for group {self._group_id}")

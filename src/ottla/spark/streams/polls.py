@@ -94,7 +94,7 @@ class Polls:
         request = fetch_request(positions, self._limits)
         try:
             link = self._links[node_id] = await self._cluster.link(node_id, FETCH_LANE)
-            answer: FetchResponse = await link.ask(request, self._cluster.settings.request_timeout_ms, NAMED_UNTIL)
+            answer: FetchResponse = await link.request(request, self._cluster.settings.request_timeout_ms, NAMED_UNTIL)
         except KafkaError as error:
             logger.debug("waiting for records: %s", error)
             return False

@@ -93,7 +93,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark calls this method after the micro-batch that ended at `start`.
         """
         begin = from_json(start)
-        self._watch().tell(begin.offsets, wait=self._target is not None)
+        self._watch().commit(begin.offsets, wait=self._target is not None)
         if self._is_idle(begin.offsets):
             return start
         latest = self._target or self._watch().ends(begin.offsets)

@@ -33,7 +33,7 @@ async def record_bytes(
     async def ask(node_id: int, group: list[TopicPartition]) -> list[FetchedPartition]:
         positions = {where: FetchPosition(begin[where], cluster.metadata.leader_epoch(*where)) for where in group}
         link = await cluster.link(node_id)
-        answer = await link.ask(fetch_request(positions, limits), settings.request_timeout_ms, NAMED_UNTIL)
+        answer = await link.request(fetch_request(positions, limits), settings.request_timeout_ms, NAMED_UNTIL)
         return list(read_fetch(answer, link.version(FETCH)))
 
     answers = await asyncio.gather(*(ask(node_id, group) for node_id, group in grouped.items()))

@@ -28,7 +28,7 @@ LOOKS = 3
 
 
 class Watch(Brokers):
-    """A stream's queries to brokers. If the settings have a group, `tell` commits its offsets."""
+    """A stream's queries to brokers. If the settings have a group, `commit` commits its offsets."""
 
     def __init__(self, settings: ConsumerSettings, selection: TopicSelection) -> None:
         super().__init__(settings)
@@ -88,7 +88,7 @@ class Watch(Brokers):
         """Return the mean record size in each partition, from a sample of `bytes_each` bytes after `begin`. Raises `KafkaError`."""
         return self._retried(lambda: record_bytes(self._cluster, self._settings, begin, bytes_each))
 
-    def tell(self, offsets: PartitionOffsets, *, wait: bool = False) -> None:
+    def commit(self, offsets: PartitionOffsets, *, wait: bool = False) -> None:
         """Commit `offsets` for the group. Without `wait`, the commit runs in the background. Raises `OptionError`."""
         if self._group is not None:
-            self._runner.run(self._group.tell(offsets, wait=wait))
+            self._runner.run(self._group.commit(offsets, wait=wait))

@@ -70,7 +70,7 @@ class ClusterLinks07(ClusterLinks):
         if self._zookeeper is not None:
             await self._look_up(topics, create=create)
         elif topics is not None:
-            await self._ask_all(topics)
+            await self._request_all(topics)
         else:
             raise NotSupported(
                 "Brokers of Kafka 0.7 do not tell which topics there are: name them, or give zookeeper_connect, where they stand."
@@ -84,17 +84,17 @@ class ClusterLinks07(ClusterLinks):
         if create and self._makes_topics:  # a broker creates a topic at the first message to it
             unknown = {broker.node_id: 1 for broker in brokers}
             counts = {topic: found or unknown for topic, found in counts.items()}
-        self.learned(brokers, counts, whole=topics is None)
+        self.update_metadata(brokers, counts, whole=topics is None)
 
     def _changed(self, path: str) -> None:
         self.is_stale = True
 
-    def learned(self, brokers: Sequence[Node], counts: Mapping[str, Mapping[int, int]], *, whole: bool = False) -> None:
+    def update_metadata(self, brokers: Sequence[Node], counts: Mapping[str, Mapping[int, int]], *, whole: bool = False) -> None:
         """Replace the brokers in the metadata, and the partitions of the topics in `counts`; `whole`: drop all other topics."""
         self.metadata.nodes = {}
         self.metadata.update(described(brokers, counts, {}), whole=whole)
 
-    async def _ask_all(self, topics: Collection[str]) -> None:
+    async def _request_all(self, topics: Collection[str]) -> None:
         """Probe each broker of the static list for partitions of these topics, and update the metadata."""
         self.metadata.nodes = {broker.node_id: broker for broker in self._brokers}
         found: dict[str, dict[int, int]] = {topic: {} for topic in topics}

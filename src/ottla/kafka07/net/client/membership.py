@@ -115,7 +115,7 @@ class MembershipDriver07:
             if self._subscription != self._registered and self._subscription is not None:
                 await self._begin_anew(group, self._subscription)
             found: Round07 = await walked(group.rebalance())
-            self._cluster.learned(found.brokers, found.counts)
+            self._cluster.update_metadata(found.brokers, found.counts)
             await self._adopt_what_is_new(group)
         except (DuplicateEntry, NoEntry, VersionConflict) as race:
             log.info("group %s: rebalancing again, because %s changed", self.group_id, race)

@@ -53,7 +53,7 @@ from ottla.net.client.admin import transactions
 from ottla.net.client.admin.replicas import log_dirs, reassignments
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, find_coordinator
-from ottla.net.client.leaders import ask_leaders
+from ottla.net.client.leaders import request_leaders
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.wire.api.delete_groups import DeleteGroupsRequest
 from ottla.wire.api.describe_groups import DescribeGroupsRequest
@@ -116,7 +116,7 @@ class AsyncAdmin:
         async def change() -> Result | KafkaError:
             link = await self._cluster.controller()
             try:
-                return read(await link.ask(body, self._settings.request_timeout_ms))
+                return read(await link.request(body, self._settings.request_timeout_ms))
             except KafkaError as error:
                 if isinstance(error, BrokerError) and error.code == NOT_CONTROLLER:
                     raise
@@ -131,7 +131,7 @@ class AsyncAdmin:
         """Return the result of `read` for the answer of a broker (None: of any), with retries."""
 
         async def ask() -> Result:
-            answer = await (self._cluster.ask_any(body) if node_id is None else self._cluster.ask(node_id, body))
+            answer = await (self._cluster.request_any(body) if node_id is None else self._cluster.ask(node_id, body))
             return read(answer)
 
         return await self._cluster.retried(ask)
@@ -187,7 +187,7 @@ class AsyncAdmin:
         """
         wanted = arguments.by_place("before", before, admin.checked_offset)
         request = partial(admin.delete_records_request, timeout_ms=self._settings.request_timeout_ms)
-        return await ask_leaders(self._cluster, wanted, request, admin.read_deleted_records, "Deleting records of")
+        return await request_leaders(self._cluster, wanted, request, admin.read_deleted_records, "Deleting records of")
 
     async def list_offsets(
         self, wanted: Mapping[tuple[str, int], int], *, read_committed: bool = False
@@ -202,7 +202,7 @@ class AsyncAdmin:
         """
         timestamps = arguments.by_place("wanted", wanted, checked_timestamp)
         request = partial(list_offsets_request, read_committed=read_committed, timeout_ms=self._settings.request_timeout_ms)
-        return await ask_leaders(self._cluster, timestamps, request, read_list_offsets, "Offsets of")
+        return await request_leaders(self._cluster, timestamps, request, read_list_offsets, "Offsets of")
 
     async def alter_configs(
         self,
@@ -364,7 +364,7 @@ class AsyncAdmin:
         self, topic: str, partition: int, producer_id: int, producer_epoch: int, coordinator_epoch: int | None = None
     ) -> None:
         """Abort a hanging transaction in one partition (KIP-664). `describe_producers` returns the producer's id and epochs."""
-        where = arguments.place((topic, partition))
+        where = arguments.check_partition((topic, partition))
         await transactions.aborted(self._cluster, where, producer_id, producer_epoch, coordinator_epoch)
 
     async def fence_producers(self, *transactional_ids: str) -> dict[str, FencedProducer]:

@@ -19,7 +19,7 @@ async def reassignments(
 
     async def ask() -> dict[TopicPartition, PartitionReassignment]:
         link = await cluster.controller()
-        return asked.read_reassignments(await link.ask(request, cluster.settings.request_timeout_ms))
+        return asked.read_reassignments(await link.request(request, cluster.settings.request_timeout_ms))
 
     return await cluster.retried(ask)
 

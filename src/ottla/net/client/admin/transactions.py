@@ -18,7 +18,7 @@ from ottla.client.errors import broker_error, raise_for
 from ottla.client.types import TopicPartition
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import TRANSACTION, find_coordinator, find_coordinators
-from ottla.net.client.leaders import ask_leaders
+from ottla.net.client.leaders import request_leaders
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.errors import NONE, TRANSACTIONAL_ID_NOT_FOUND, UNKNOWN_SERVER_ERROR
 
@@ -100,7 +100,7 @@ async def producers(cluster: ClusterLinks, partitions: Iterable[TopicPartition])
     for start in range(0, len(wanted), AT_A_TIME):
         some = dict.fromkeys(wanted[start : start + AT_A_TIME])
         request, read = asked.describe_producers_request, asked.read_producers
-        found |= await ask_leaders(cluster, some, request, read, "Describing the producers of")
+        found |= await request_leaders(cluster, some, request, read, "Describing the producers of")
     return found
 
 
@@ -110,7 +110,7 @@ async def aborted(
     """Make the leader of a partition write the abort marker of a transaction."""
     request = asked.abort_request(where, producer_id, producer_epoch, coordinator_epoch)
     doing = f"Aborting the transaction of producer {producer_id} in"
-    await ask_leaders(cluster, {where: None}, lambda wanted: request, asked.read_markers, doing)
+    await request_leaders(cluster, {where: None}, lambda wanted: request, asked.read_markers, doing)
 
 
 async def hanging(cluster: ClusterLinks, topics: Iterable[str] | None, min_open_ms: int) -> list[HangingTransaction]:

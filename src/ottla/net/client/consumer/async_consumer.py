@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client import arguments
-from ottla.client.arguments import place, places
+from ottla.client.arguments import check_partition, places
 from ottla.client.consumer.committed_offsets import committable
 from ottla.client.consumer.cursor import Cursor
 from ottla.client.consumer.fetcher import UNKNOWN_OFFSET
@@ -72,7 +72,7 @@ class AsyncConsumer:
         **settings: Unpack[ConsumerKeywords],
     ) -> None:
         if topics:
-            arguments.subscribed(topics, None)
+            arguments.check_subscription(topics, None)
         self._settings = parse(ConsumerSettings, settings)
         self._first_topics = topics
         self._on_assigned = arguments.callback("on_assigned", on_assigned)
@@ -127,7 +127,7 @@ class AsyncConsumer:
         If the group has refused this consumer, this call makes it join again. If brokers do not answer, the subscription stays
         unchanged. Raises `KafkaError`.
         """
-        compiled = arguments.subscribed(topics, pattern)
+        compiled = arguments.check_subscription(topics, pattern)
         self._check()
         if self.assignment() and not (self._topics or self._pattern):
             raise SettingError("This consumer reads partitions of assign(): unsubscribe() first, then subscribe().")
@@ -221,7 +221,7 @@ class AsyncConsumer:
                 "seek() to an offset, or set auto_offset_reset to earliest or latest."
             )
             self._reader.fetcher.fail(where, error)
-            self._reader.nudge()
+            self._reader.wake()
 
     async def _free(self, partitions: list[TopicPartition], timeout_ms: int) -> bool:
         self._progress.cut_short(partitions)
@@ -263,12 +263,12 @@ class AsyncConsumer:
         """Store the error by which the group refused this consumer. Every poll raises it until the consumer subscribes again."""
         log.warning("group %s: this consumer left the group until it subscribes again: %s", self._settings.group_id, error)
         self._error = error
-        self._reader.nudge()
+        self._reader.wake()
 
     def _broke(self, error: KafkaError) -> None:
         """Leave the group at once after an unexpected error, or an exception of a callback. The next call raises the error."""
         self._begin_shutting()
-        self._reader.nudge()
+        self._reader.wake()
 
     async def _keep_metadata_fresh(self) -> None:
         """Refresh metadata every `metadata_max_age_ms`, and more often while a topic is missing."""
@@ -306,7 +306,7 @@ class AsyncConsumer:
     async def _next_cursor(self, timeout_ms: int | None) -> Cursor | None:
         """Return the cursor of the next records, or None after `timeout_ms`. All records of earlier cursors count as processed."""
         timeout_ms = arguments.timeout("timeout_ms", timeout_ms)
-        self._progress.settle()
+        self._progress.mark_processed()
         self._settled.set()
         if self._member is not None:
             await self._member.lapse()
@@ -446,12 +446,12 @@ class AsyncConsumer:
     async def committed(self, partition: Partition) -> OffsetAndMetadata | None:
         """Return the offset that the group has committed for a partition; None if it has committed none. Raises `KafkaError`."""
         member = self._in_group()
-        where = place(partition)
+        where = check_partition(partition)
         return (await member.committed([where])).get(where)
 
     async def position(self, partition: Partition) -> int:
         """Return the offset of the next record to hand out from an assigned partition. Raises `KafkaError`."""
-        where = place(partition)
+        where = check_partition(partition)
         reading = self._reader.fetcher.reading(where)
         while (position := self._progress.position(where)) == UNKNOWN_OFFSET:
             self._raise_error()
@@ -471,7 +471,7 @@ class AsyncConsumer:
         Return None before the first response. The end is the high watermark, or with `read_committed` the last stable offset.
         Raises `KafkaError` if the partition is not assigned.
         """
-        where = place(partition)
+        where = check_partition(partition)
         reading, position = self._reader.fetcher.reading(where), self._progress.position(where)
         stable = self._settings.read_committed and reading.last_stable_offset != UNKNOWN_OFFSET  # brokers before 0.11 have none
         end = reading.last_stable_offset if stable else reading.high_watermark
@@ -479,7 +479,7 @@ class AsyncConsumer:
 
     def seek(self, partition: Partition, offset: int) -> None:
         """Continue reading a partition at `offset`. Raises `KafkaError` if the partition is not assigned."""
-        where = place(partition)
+        where = check_partition(partition)
         hint = "; seek_to_beginning() and seek_to_end() find the ends"
         self._reader.fetcher.seek(where, arguments.whole("offset", offset, hint=hint))
         self._progress.drop([where])
@@ -495,7 +495,7 @@ class AsyncConsumer:
 
     def _seek_to(self, partitions: Sequence[Partition], timestamp: int) -> None:
         for partition in partitions or sorted(self.assignment()):
-            where = place(partition)
+            where = check_partition(partition)
             self._reader.fetcher.reset(where, timestamp)
             self._progress.drop([where])
         self._reader.pump()
@@ -524,7 +524,7 @@ class AsyncConsumer:
         """Hand out records of these partitions again."""
         self._reader.fetcher.pause(places(partitions), paused=False)
         self._reader.pump()
-        self._reader.nudge()
+        self._reader.wake()
 
     def paused(self) -> set[TopicPartition]:
         """Return the paused partitions."""
@@ -560,7 +560,7 @@ class AsyncConsumer:
         if not self._started:
             return
         if finished and self._shutting is None:
-            self._progress.settle()
+            self._progress.mark_processed()
         await self._begin_shutting()
         self._tasks.check_untold()
 

@@ -13,7 +13,7 @@ from ottla.client.errors import KafkaError
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndTimestamp, TopicPartition
 from ottla.net.client.cluster import FETCH_LANE, ClusterLinks, now_ms
-from ottla.net.client.leaders import ask_leaders
+from ottla.net.client.leaders import request_leaders
 from ottla.net.client.tasks import Tasks
 from ottla.wire.api.list_offsets import ListOffsetsRequest
 
@@ -52,7 +52,7 @@ class FetchDriver:
         self._waiter: asyncio.Future[None] | None = None
 
     async def next_chunk(self, timeout_ms: int | None) -> Chunk | None:
-        """Return the next chunk. Return None after `timeout_ms`, or if `nudge` is called while there is no chunk.
+        """Return the next chunk. Return None after `timeout_ms`, or if `wake` is called while there is no chunk.
 
         Raises the `KafkaError` of a partition that cannot be fetched.
         """
@@ -83,7 +83,7 @@ class FetchDriver:
             # Only now, so that the next fetch includes the partition just emptied, or whose error was just raised.
             self.pump()
 
-    def nudge(self) -> None:
+    def wake(self) -> None:
         """Wake a waiting `next_chunk`, which then returns a chunk or None."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
@@ -108,18 +108,18 @@ class FetchDriver:
             self._timer.cancel()
         self._timer = None if wake_ms is None else self._tasks.later(max(1, wake_ms - now) / 1000, self.pump)
         if not self.fetcher.idle:
-            self.nudge()
+            self.wake()
 
     def _fail(self, error: KafkaError) -> None:
         self.fetcher.failure = error
-        self.nudge()
+        self.wake()
 
     async def _run(self, fetch: PlannedFetch) -> None:
         timeout_ms = self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms
         try:
             link = await self._cluster.link(fetch.node_id, FETCH_LANE)
             version = fetch.version(link.version(FETCH))
-            answer = await link.ask(fetch.request, timeout_ms, version)
+            answer = await link.request(fetch.request, timeout_ms, version)
             self.fetcher.answered(fetch, answer, now_ms(), version)
         except KafkaError as error:
             self.fetcher.broken(fetch, now_ms())
@@ -128,7 +128,7 @@ class FetchDriver:
         if self._waiter is None or self.fetcher.idle:
             self.pump()
         if not self.fetcher.idle:
-            self.nudge()
+            self.wake()
 
     async def _reset(self, wanted: Mapping[TopicPartition, int]) -> None:
         """Find the positions of partitions that have none, and set each as soon as it is found.
@@ -173,11 +173,11 @@ class FetchDriver:
         def request(part: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
             return list_offsets_request(part, read_committed=settings.read_committed, timeout_ms=settings.request_timeout_ms)
 
-        return await ask_leaders(self._cluster, wanted, request, read_list_offsets, "Offsets of", heard=heard)
+        return await request_leaders(self._cluster, wanted, request, read_list_offsets, "Offsets of", received=heard)
 
     def close(self) -> None:
         """Stop fetching, and wake a waiting `next_chunk`."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        self.nudge()
+        self.wake()

@@ -114,7 +114,7 @@ class MembershipDriver:
 
     async def _do(self, step: Step) -> None:
         if isinstance(step, Ask):
-            await self._ask(step)
+            await self._request(step)
         elif isinstance(step, Idle):
             await self._wait_for_change(step.until_ms)
         elif isinstance(step, Lead):
@@ -137,7 +137,7 @@ class MembershipDriver:
         beat = self.machine.heartbeat()
         while not await self._free(partitions, self._settings.heartbeat_interval_ms) and not self._user_is_late():
             try:
-                answer = await self.coordinator.ask(beat.body, lane=GROUP_LANE, timeout_ms=beat.timeout_ms)
+                answer = await self.coordinator.request(beat.body, lane=GROUP_LANE, timeout_ms=beat.timeout_ms)
             except KafkaError as error:
                 log.info("group %s: a heartbeat failed while partitions were being revoked: %s", self.group_id, error)
                 continue
@@ -155,9 +155,9 @@ class MembershipDriver:
         await self._cluster.retried(lambda: self._cluster.refresh(topics))
         self.machine.share_out({topic: self._cluster.metadata.partition_count(topic) for topic in topics})
 
-    async def _ask(self, ask: Ask) -> None:
+    async def _request(self, ask: Ask) -> None:
         try:
-            answer = await self.coordinator.ask(ask.body, lane=GROUP_LANE, timeout_ms=ask.timeout_ms)
+            answer = await self.coordinator.request(ask.body, lane=GROUP_LANE, timeout_ms=ask.timeout_ms)
         except KafkaError as error:
             self.machine.broken(ask, error, now_ms())
             return
@@ -185,7 +185,7 @@ class MembershipDriver:
     async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         machine = self.machine
         request = commit_request(self.group_metadata(), offsets)
-        for where, code in read_commit(await self.coordinator.ask(request)):
+        for where, code in read_commit(await self.coordinator.request(request)):
             context = f"Committing {where.topic}-{where.partition} to group {self.group_id}"
             if code in MOVED_ON:
                 machine.commit_refused(code, request.generation_id_or_member_epoch)
@@ -200,7 +200,7 @@ class MembershipDriver:
         return await self._cluster.retried(lambda: self._committed(wanted)) if wanted else {}
 
     async def _committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        answer: OffsetFetchResponse = await self.coordinator.ask(fetch_offsets_request(self.group_id, partitions))
+        answer: OffsetFetchResponse = await self.coordinator.request(fetch_offsets_request(self.group_id, partitions))
         self._coordinator.check(answer.error_code, f"Group {self.group_id}")
         found = {}
         for where, code, offset in read_fetch_offsets(answer):
@@ -218,7 +218,7 @@ class MembershipDriver:
         finally:  # even if a callback raises, leave the group, so that it does not wait for this member
             if ask is not None:
                 with suppress(KafkaError):
-                    await self.coordinator.ask(ask.body)
+                    await self.coordinator.request(ask.body)
 
     async def leave(self) -> None:
         """Stop, and leave the group, so that the group does not wait for this member's session timeout."""

@@ -94,13 +94,13 @@ class RangeReader:
         elif self._idle_answers > self._max_idle_answers:
             raise self._stuck(found)
         if self._offset < self._end:
-            self._ask_ahead()
+            self._request_ahead()
         return seen.pieces
 
     async def _fetch(self) -> FetchedPartition | None:
         """Return the partition's part of an answer; None if a throttle of this client made the answer empty (KIP-219)."""
         ahead, self._ahead = self._ahead, None
-        link, answer = ahead or self._ask(await self._cluster.link(await self._leader()))
+        link, answer = ahead or self._request(await self._cluster.link(await self._leader()))
         return self._read(await link.answer(answer, self._settings.request_timeout_ms), link.version(FETCH))
 
     async def _leader(self) -> int:
@@ -114,7 +114,7 @@ class RangeReader:
         self._missed = 0
         return node_id
 
-    def _ask(self, link: Link) -> FetchAhead:
+    def _request(self, link: Link) -> FetchAhead:
         self._link = link
         wanted = {self._where: FetchPosition(self._offset, self._cluster.metadata.leader_epoch(*self._where))}
         return FetchAhead(link, link.send(fetch_request(wanted, self._limits_of_next(link.version(FETCH))), NAMED_UNTIL))
@@ -132,10 +132,10 @@ class RangeReader:
             wanted = max(LEAST_FETCH_BYTES, left + left // 10)
         return replace(self._limits, max_partition_fetch_bytes=min(self._limits.max_partition_fetch_bytes, wanted))
 
-    def _ask_ahead(self) -> None:
+    def _request_ahead(self) -> None:
         """Request the next answer while the caller reads this one. Ignore an error, because the fetch is then sent again."""
         with suppress(KafkaError):
-            self._ahead = self._ask(self._link)
+            self._ahead = self._request(self._link)
 
     def _read(self, answer: FetchResponse, version: int) -> FetchedPartition | None:
         context = f"Fetching {self._where.topic}-{self._where.partition}"

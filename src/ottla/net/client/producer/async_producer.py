@@ -12,7 +12,7 @@ from ottla.client.consumer.committed_offsets import committable
 from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.keywords import ProducerKeywords
 from ottla.client.producer.accumulator import Headers
-from ottla.client.producer.transactions import InGroup, metadata_of, tell_both
+from ottla.client.producer.transactions import InGroup, chain_errors, metadata_of
 from ottla.client.settings.clients import ProducerSettings, parse
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
 from ottla.net.client.producer.delivery import Delivery
@@ -82,9 +82,9 @@ class AsyncProducer:
         driver = self._driver
         accumulator = driver.accumulator
         if accumulator.pending_bytes > driver.settings.buffer_memory:
-            await driver.wait_for_room()
+            await driver.wait_for_memory()
         while (delivery := driver.append(topic, value, key, partition, headers, timestamp_ms)) is None:
-            await driver.know(topic)
+            await driver.load_metadata(topic)
         if not delivery.index:
             driver.pump()
             # Without this pause, a caller that sends in a loop without waiting keeps the event loop from writing to sockets.
@@ -144,7 +144,7 @@ class AsyncProducer:
         try:
             await self.abort_transaction()
         except KafkaError as failed:
-            tell_both(error, failed)
+            chain_errors(error, failed)
 
     async def send_offsets(self, offsets: Mapping[Place, OffsetAndMetadata | int], member: InGroup | ConsumerGroupMetadata) -> None:
         """Commit a group's offsets as part of the transaction (KIP-447). Pass a consumer's `positions()` and the consumer.

@@ -70,7 +70,7 @@ class BatchSender:
                 await link.send_unanswered(send.request)
                 self.machine.sent_unanswered(send)
             else:
-                answer = await link.ask(send.request, self._settings.request_timeout_ms, self.machine.most_produce_version)
+                answer = await link.request(send.request, self._settings.request_timeout_ms, self.machine.most_produce_version)
                 self.machine.answered(send, answer, now_ms())
         except KafkaError as error:
             self.machine.broken(send, error, now_ms())
@@ -88,6 +88,6 @@ class BatchSender:
 
     async def _ask_identity(self) -> Identity:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        answer: InitProducerIdResponse = await self._cluster.ask_any(request)
+        answer: InitProducerIdResponse = await self._cluster.request_any(request)
         raise_for(answer.error_code, "Getting a producer id")
         return Identity(answer.producer_id, answer.producer_epoch)

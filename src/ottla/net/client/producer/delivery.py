@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
 
-from ottla.client.arguments import shown
+from ottla.client.arguments import short_repr
 from ottla.client.errors import TimedOut
 from ottla.client.producer.accumulator import PendingBatch
 from ottla.client.types import RecordMetadata
@@ -52,7 +52,7 @@ class Delivery:
         Raises `TimedOut`, or the `KafkaError` because of which the record was not written.
         """
         if timeout is not None and not isinstance(timeout, int | float):
-            raise TypeError(f"timeout is a number of seconds, not {shown(timeout)}.")
+            raise TypeError(f"timeout is a number of seconds, not {short_repr(timeout)}.")
         if not self._batch.done:
             arrived = threading.Event()
             self._batch.watch(arrived.set)

@@ -56,7 +56,7 @@ class ProduceDriver:
         """Start on the running loop. Connections are opened when first needed."""
         settings = self.settings
         self._loop = asyncio.get_running_loop()
-        self._tasks = Tasks(self._give_up)
+        self._tasks = Tasks(self._fail_all)
         self._cluster = links_to(settings, self._tasks)
         self.accumulator = self._new_accumulator()
         self._sender = BatchSender(self._cluster, settings, self._tasks, self.pump, self._machine)
@@ -109,7 +109,7 @@ class ProduceDriver:
     ) -> Delivery | None:
         """Add a record to its batch, on any thread.
 
-        Call `pump` afterwards if the index of the delivery is 0. Return None if the topic's metadata is missing: call `know` first.
+        Call `pump` afterwards if the index of the delivery is 0. Return None if `load_metadata` must be called first.
         """
         if headers is not None or timestamp_ms is not None or type(value) not in PLAIN or type(key) not in PLAIN:
             key, value, headers = checked_record(key, value, headers, timestamp_ms)
@@ -127,7 +127,7 @@ class ProduceDriver:
         self._tasks.check()
         raise self._tasks.ended()
 
-    async def know(self, topic: str) -> None:
+    async def load_metadata(self, topic: str) -> None:
         """Request the metadata of a topic that is not cached. Brokers with automatic topic creation create the topic.
 
         Raises `KafkaError`, and `TypeError` for a topic that is not a string.
@@ -136,7 +136,7 @@ class ProduceDriver:
         await self._cluster.ensure([topic], create=True, timeout_ms=self.settings.max_block_ms)
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
-        await self.know(topic)
+        await self.load_metadata(topic)
         return self._cluster.metadata.partitions(topic)
 
     async def _keep_metadata_fresh(self) -> None:
@@ -150,7 +150,7 @@ class ProduceDriver:
                     await self._cluster.refresh(list(self._cluster.metadata.topics))
                 self.pump()
 
-    async def wait_for_room(self) -> None:
+    async def wait_for_memory(self) -> None:
         """Return once the unfinished batches fit in `buffer_memory`. Raises `TimedOut` after `max_block_ms`."""
         try:
             async with asyncio.timeout(self.settings.max_block_ms / 1000):
@@ -177,12 +177,12 @@ class ProduceDriver:
         now = now_ms()
         batches, next_close_ms = self.accumulator.close(now, self._sender.machine.has_backlog)
         for batch in batches:
-            self._hand_over(batch)
+            self._pass_on(batch)
         self._sender.send_ready(now, next_close_ms)
         if self._transactions is not None:
             self._transactions.add_wanted()
 
-    def _hand_over(self, batch: PendingBatch) -> None:
+    def _pass_on(self, batch: PendingBatch) -> None:
         data = build(batch.keys, batch.values, batch.timestamps, batch.headers, codec=self._codec)
         self._sender.machine.add(
             Outgoing(batch.where, data, len(batch.values), batch.deadline_ms, lambda sent: self._done(batch, sent))
@@ -194,7 +194,7 @@ class ProduceDriver:
             self._note_loss(batch, sent.error)
         batch.finish(base_offset=sent.base_offset, log_append_time_ms=sent.log_append_time_ms, error=sent.error)
         if self._waiting_for_room and self.accumulator.pending_bytes <= self.settings.buffer_memory:
-            self._tell_of_room()
+            self._notify_waiting()
 
     def _note_loss(self, batch: PendingBatch, error: KafkaError) -> None:
         """Count the records of a failing batch, except in a transaction, whose commit raises the error."""
@@ -202,9 +202,9 @@ class ProduceDriver:
             return
         self._losses.add(batch, error)
         if self._telling is None:
-            self._telling = self._tasks.later(LOSSES_PAUSE_MS / 1000, self._tell_losses)
+            self._telling = self._tasks.later(LOSSES_PAUSE_MS / 1000, self._log_losses)
 
-    def _tell_losses(self) -> None:
+    def _log_losses(self) -> None:
         """Log the failures so far, for programs that seldom or never flush."""
         self._telling = None
         if lost := self._losses.seen():
@@ -215,12 +215,12 @@ class ProduceDriver:
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
-        lost = self._losses.take()
+        lost = self._losses.take_error()
         if lost is not None:
             log.error("%s", lost)
         return lost
 
-    def _tell_of_room(self) -> None:
+    def _notify_waiting(self) -> None:
         waiting, self._waiting_for_room = self._waiting_for_room, []
         for freed in waiting:
             if not freed.done():
@@ -231,7 +231,7 @@ class ProduceDriver:
         dropped = self.accumulator.drop()
         for batch in dropped:
             batch.finish(error=error)
-        self._tell_of_room()
+        self._notify_waiting()
         await self._finish_all()
 
     async def flush(self, timeout_ms: int | None = None) -> None:
@@ -275,7 +275,7 @@ class ProduceDriver:
         finally:
             await self._tasks.cancel()
             try:
-                self._give_up(Closed("The producer was closed before the record was written."))
+                self._fail_all(Closed("The producer was closed before the record was written."))
             finally:
                 lost = self._report_losses()
                 await self._cluster.close()
@@ -296,13 +296,13 @@ class ProduceDriver:
                 error,
             )
 
-    def _give_up(self, error: KafkaError) -> None:
+    def _fail_all(self, error: KafkaError) -> None:
         """Stop sending and accepting records. Unfinished batches fail with `error`, and waiting calls return or raise."""
         self._sender.stop()
         self._closed = True
         self.accumulator.end(self._raise_closed)
         unfinished = self.accumulator.abandon()
-        self._tell_of_room()
+        self._notify_waiting()
         with ExitStack() as stack:  # Every watcher is called, even if an earlier one raises.
             for batch in unfinished:
                 self._note_loss(batch, error)

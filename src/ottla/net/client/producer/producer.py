@@ -8,7 +8,7 @@ from typing import Unpack
 
 from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.keywords import ProducerKeywords
-from ottla.client.producer.transactions import InGroup, tell_both
+from ottla.client.producer.transactions import InGroup, chain_errors
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
 from ottla.net.client.blocking_base import BlockingProducer
 from ottla.net.client.producer.async_producer import AsyncProducer
@@ -92,7 +92,7 @@ class Producer(BlockingProducer):
         try:
             self.abort_transaction()
         except KafkaError as failed:
-            tell_both(error, failed)
+            chain_errors(error, failed)
 
     def send_offsets(self, offsets: Mapping[Place, OffsetAndMetadata | int], member: InGroup | ConsumerGroupMetadata) -> None:
         """Commit a group's offsets as part of the transaction (KIP-447). Pass a consumer's `positions()` and the consumer.

@@ -18,8 +18,8 @@ from ottla.net.client.producer.batch_sender import BatchSender
 from ottla.net.client.producer.transaction_driver import TransactionDriver
 
 
-class HandingProducer(BatchProducer):
-    """A `BatchProducer` with a `transactional_id`. Every batch belongs to a transaction, between `begin` and `hand_over`."""
+class TransferableProducer(BatchProducer):
+    """A `BatchProducer` with a `transactional_id`. Every batch belongs to a transaction, between `begin` and `detach`."""
 
     def __init__(self, settings: ProducerSettings) -> None:
         super().__init__(settings)
@@ -65,7 +65,7 @@ class HandingProducer(BatchProducer):
         self._partitions.update(where for where, _ in batches)
         await super().send(batches)
 
-    async def hand_over(self) -> tuple[Identity, tuple[TopicPartition, ...]]:
+    async def detach(self) -> tuple[Identity, tuple[TopicPartition, ...]]:
         """Wait until everything is written, and leave the transaction open for another process to end.
 
         Return the producer id and epoch of the writes, and their partitions. Raises `KafkaError`.
@@ -73,12 +73,12 @@ class HandingProducer(BatchProducer):
         await self.flush()
         identity = self._machine.identity
         assert identity is not None, "a transaction has begun"
-        self._machine.handed_over()
+        self._machine.detach()
         return identity, tuple(sorted(self._partitions))
 
-    def take_back(self, identity: Identity) -> None:
+    def reattach(self, identity: Identity) -> None:
         """Continue under the identity that the coordinator returned when another process ended the transaction."""
-        self._machine.taken_back(identity)
+        self._machine.reattach(identity)
         self._sender.machine.restart(identity)
 
     async def abort(self) -> None:

@@ -91,7 +91,7 @@ class TransactionDriver:
 
     async def _get_epoch(self) -> None:
         async def ask() -> None:
-            answer: InitProducerIdResponse = await self._coordinator.ask(self._machine.init_request())
+            answer: InitProducerIdResponse = await self._coordinator.request(self._machine.init_request())
             self._coordinator.check(answer.error_code, self._about("Beginning"))
             self._machine.initialized(answer)
 
@@ -130,9 +130,9 @@ class TransactionDriver:
         self._pump()
 
     async def _add_partitions(self, partitions: list[TopicPartition]) -> None:
-        self._machine.leaves(partitions)
+        self._machine.record_sent(partitions)
         request = self._machine.add_request(partitions)
-        answer: AddPartitionsToTxnResponse = await self._coordinator.ask(request)
+        answer: AddPartitionsToTxnResponse = await self._coordinator.request(request)
         refused: dict[int, str] = {}
         for topic in answer.results_by_topic_v3_and_below:
             for part in topic.results_by_partition:
@@ -157,23 +157,23 @@ class TransactionDriver:
 
     async def _add_group(self, group_id: str) -> None:
         producer = self._identity()
-        self._machine.leaves(group_id=group_id)
+        self._machine.record_sent(group_id=group_id)
         request = AddOffsetsToTxnRequest(
             transactional_id=self._machine.transactional_id,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             group_id=group_id,
         )
-        answer: AddOffsetsToTxnResponse = await self._coordinator.ask(request)
+        answer: AddOffsetsToTxnResponse = await self._coordinator.request(request)
         self._coordinator.check(answer.error_code, self._about(f"Adding group {group_id} to a transaction"))
         self._machine.added()
 
     async def _commit_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: ConsumerGroupMetadata) -> None:
         coordinator = self._groups.setdefault(member.group_id, Coordinator(self._cluster, member.group_id, GROUP))
         request = transaction_commit_request(self._machine.transactional_id, self._identity(), member, offsets)
-        self._machine.leaves(group_id=member.group_id)
+        self._machine.record_sent(group_id=member.group_id)
         most = None if self._machine.implicit else EXPLICIT_OFFSET_COMMIT
-        for where, code in read_commit(await coordinator.ask(request, most)):
+        for where, code in read_commit(await coordinator.request(request, most)):
             context = f"Committing {where.topic}-{where.partition} to group {member.group_id} in a transaction"
             if code in MOVED_ON:
                 raise CommitFailed(f"{broker_error(code, context)} The group's other members read the records again.")
@@ -239,7 +239,7 @@ class TransactionDriver:
         if request is None:
             return
         most = None if self._machine.implicit else EXPLICIT_END_TXN
-        answer: EndTxnResponse = await self._coordinator.ask(request, most)
+        answer: EndTxnResponse = await self._coordinator.request(request, most)
         if not self._machine.end_answered(answer):
             self._coordinator.check(answer.error_code, self._about("Ending a transaction"))
 
