@@ -18,12 +18,12 @@ from ottla.wire.codec.primitives import Stop, varint
 from ottla.wire.faults import Malformed
 from ottla.wire.schema import Message
 
-_HEADER: Final = Struct(">hhih")
-_WITHOUT_CLIENT_ID: Final = 8
+_HEADER: Final = Struct(">hhi")
 BOUNDED_BYTES: Final = 64 * 1024
 """The frame size in bytes above which a limit applies to the items in a request's arrays. Smaller requests cannot have many."""
 MOST_TAGS: Final = 1000
 """The most tagged fields in a header. No client sends more than one."""
+_INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 _REQUEST: Final = Struct(">ihhih")
 _REQUEST_0: Final = Struct(">ihhi")
@@ -40,9 +40,6 @@ class FrameHeader(NamedTuple):
     client_id: str | None = None
 
 
-_new_header: Final = tuple.__new__  # a NamedTuple's constructor is Python code, and takes three times as long
-
-
 class Unsupported(Malformed):
     """A request has an unknown API or version. `header` is the part of its header that was read."""
 
@@ -57,27 +54,35 @@ def decode_request_header(buf: Buffer) -> tuple[FrameHeader, int]:
     The position is meaningless if the API or version is unknown. Unknown newer versions are read with a flexible header, so that
     the broker can answer an ApiVersions request that is too new.
     """
-    position = 0
     try:
-        key, version, correlation_id, length = _HEADER.unpack_from(buf)
-        if (key, version) in REQUEST_HEADERS:
-            return FrameHeader(key, version, correlation_id), _WITHOUT_CLIENT_ID
+        key, version, correlation_id = _HEADER.unpack_from(buf)
+    except StructError as e:
+        raise Malformed("RequestHeader", 1, "", 0, "runs past the end") from e
+    api = API.get(key)
+    header_version = REQUEST_HEADERS.get((key, version), 2 if api and version in api.flexible else 1)
+    client_id, position = decode_client_id(buf, header_version)
+    return FrameHeader(key, version, correlation_id, client_id), position
+
+
+def decode_client_id(buf: Buffer, header_version: int) -> tuple[str | None, int]:
+    """Return the client id of a request frame and the position where the body begins. Raises `Malformed`."""
+    if header_version == 0:
+        return None, _HEADER.size
+    position, client_id = _HEADER.size, None
+    try:
+        (length,) = _INT16.unpack_from(buf, position)
         position = 10
-        client_id = None
         if length >= 0:
             position = 10 + length
             client_id = str(buf[10:position], "utf-8")
-        api = API.get(key)
-        if api and version in api.flexible:
+        if header_version == 2:
             position = position + 1 if buf[position] == 0 else _skip_tags(buf, position)
     except (StructError, IndexError, UnicodeDecodeError, Stop) as e:
         reason = "is not UTF-8" if isinstance(e, UnicodeDecodeError) else str(e) if isinstance(e, Stop) else "runs past the end"
-        raise Malformed(
-            "RequestHeader", 1, "client_id" if position else "", min(position, len(buf)), reason or "a varint is too long"
-        ) from e
+        raise Malformed("RequestHeader", 1, "client_id", min(position, len(buf)), reason or "a varint is too long") from e
     if position > len(buf):
         raise Malformed("RequestHeader", 1, "client_id", 10, "runs past the end of the frame")
-    return _new_header(FrameHeader, (key, version, correlation_id, client_id)), position
+    return client_id, position
 
 
 def decode_request(frame: Buffer) -> tuple[FrameHeader, Message]:

@@ -36,7 +36,7 @@ from ottla.wire import Malformed, Unencodable
 from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.codec.messages import decode, decode_first
 from ottla.wire.errors import ERRORS, KAFKA_STORAGE_ERROR, NOT_CONTROLLER, UNKNOWN_SERVER_ERROR
-from ottla.wire.framing import FrameHeader, decode_body, decode_request_header, encode_request, encode_response, frame_response
+from ottla.wire.framing import FrameHeader, decode_body, decode_client_id, encode_request, encode_response, frame_response
 from ottla.wire.schema import Message
 
 log = logging.getLogger("ottla.broker")
@@ -76,30 +76,29 @@ class Router:
         self._guard = guard
         self._leaders = leaders
         self._encode: Encode = self.encoded
-        self._handlers: dict[tuple[int, int], tuple[Handler, Route, int]] = {}
+        self._handlers: dict[tuple[int, int], tuple[Handler, Route, int, int]] = {}
         for key, route in served.routes.items():
             handler = route.bind(contexts)
-            self._handlers |= {(key, version): (handler, route, route.whole_bytes(version)) for version in route.versions}
+            headers = route.api.request_headers
+            self._handlers |= {(key, v): (handler, route, route.whole_bytes(v), headers[v]) for v in route.versions}
         self._at_hand: Request[Message] | None = None
 
     def encoded(self, request: Request[Message], reply: Answerable) -> Answer:
         """Return a result encoded for the network."""
-        if reply is NO_REPLY:
-            return None
-        if isinstance(reply, Close):
-            return reply if reply.last is None else _with_last(request, reply, reply.last)
-        key = request.api.key
-        if isinstance(reply, Encoded):
-            return frame_response(request.correlation_id, key, request.version, reply.parts)
-        if request.version >= LEADERS_FROM.get(key, NEVER):
+        key, version = request.api.key, request.version
+        if not isinstance(reply, Message):
+            if isinstance(reply, Encoded):
+                return frame_response(request.correlation_id, key, version, reply.parts)
+            return None if reply is NO_REPLY else _with_last(request, reply)
+        if version >= LEADERS_FROM.get(key, NEVER):
             self._leaders.add(reply, request.peer)
         if request.denied is not None or not request.release.is_today:
             reply = told(request, reply)
         try:
-            return encode_response(request.correlation_id, key, request.version, reply)
+            return encode_response(request.correlation_id, key, version, reply)
         except Unencodable:
-            shortened(reply, request.version)
-            return encode_response(request.correlation_id, key, request.version, reply)
+            shortened(reply, version)
+            return encode_response(request.correlation_id, key, version, reply)
 
     def encode_by(self, encode: Encode) -> None:
         """Use `encode`, which calls `encoded`, to encode results."""
@@ -123,13 +122,13 @@ class Router:
         found = None if version is None else self._handlers.get((key, version))
         if version is None or found is None:
             return self._unserved(key, asked, correlation_id, peer, now)
-        handler, route, whole_bytes = found
+        handler, route, whole_bytes, header_version = found
         if version != asked:
             frame, owned = _with_version(frame, version), True
         try:
-            header, position = decode_request_header(frame)
+            client_id, position = decode_client_id(frame, header_version)
             if len(frame) > whole_bytes:
-                request = Request(route.api, version, asked, correlation_id, header.client_id, route.message(), peer, release, now)
+                request = Request(route.api, version, asked, correlation_id, client_id, route.message(), peer, release, now)
                 request.size = len(frame)
                 if _is_modest(request, route, frame, position):
                     request.is_owned, self._at_hand = owned, request
@@ -139,7 +138,7 @@ class Router:
             body = decode_body(route.api.request, version, frame, position)
         except Malformed as malformed:
             return None if release.is_silent_on(key, known=True) else Close(str(malformed))
-        request = Request(route.api, version, asked, correlation_id, header.client_id, body, peer, release, now)
+        request = Request(route.api, version, asked, correlation_id, client_id, body, peer, release, now)
         request.size = len(frame)
         if owned:
             request.is_owned = True
@@ -155,7 +154,7 @@ class Router:
 
         A message in an older version loses the fields of newer ones, as if it was encoded.
         """
-        handler, route, _ = self._handlers[message.WIRE.key, version]
+        handler, route, _, _ = self._handlers[message.WIRE.key, version]
         self._changes.made = False
         request = Request(route.api, version, version, 0, None, message, peer, peer.release, now, is_owned=True)
         paths = route.parts.paths_of(type(message), version) if route.parts is not None and route.parts.together else None
@@ -255,7 +254,7 @@ class Router:
     def _unserved(self, key: int, version: int, correlation_id: int, peer: Peer, now: Now) -> Answer | DelayedReply:
         release = peer.release
         if key == API_VERSIONS and key in release.versions:
-            handler, route, _ = self._handlers[API_VERSIONS, 0]
+            handler, route, _, _ = self._handlers[API_VERSIONS, 0]
             request = Request(route.api, 0, version, correlation_id, None, route.message(), peer, release, now)
             self._at_hand = request
             return self._kept(request, self._ask(request, handler, route))
@@ -333,8 +332,11 @@ def _sent(request: Request[Message]) -> bytes:
         return b""
 
 
-def _with_last(request: Request[Message], close: Close, last: Message) -> Close:
-    return Close(close.reason, parts=encode_response(request.correlation_id, request.api.key, request.version, last))
+def _with_last(request: Request[Message], close: Close) -> Close:
+    """Return a close with its last message encoded, if it has one."""
+    if close.last is None:
+        return close
+    return Close(close.reason, parts=encode_response(request.correlation_id, request.api.key, request.version, close.last))
 
 
 def _with_version(frame: Buffer, version: int) -> bytearray:
