@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar, Final, TypeAlias, cast, dataclass_transform
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, cast, dataclass_transform
 
 # Fields have lower-case names, and `_declare` refuses a field with the name of an alias, so that no field shadows an alias.
 i8: TypeAlias = int
@@ -113,17 +113,14 @@ class Field:
         return [] if self.array else self.struct()
 
 
-class _Since:
+class _Since(NamedTuple):
     """The arguments of `since()`. When the class is declared, the default replaces this object."""
 
-    __slots__ = ("default", "ignorable", "null", "tag", "versions")
-
-    def __init__(self, versions: str, default: Any, null: str | None, tag: int | None, ignorable: bool) -> None:
-        self.versions = versions
-        self.default = default
-        self.null = null
-        self.tag = tag
-        self.ignorable = ignorable
+    versions: str
+    default: Any
+    null: str | None
+    tag: int | None
+    ignorable: bool
 
 
 def since(
@@ -138,23 +135,21 @@ def since(
     return _Since(versions, default, null, tag, ignorable)
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class Wire:
     """The schema of one class. For a message, it includes the API key (or record type) and the valid and flexible versions.
 
     `records` says whether any field contains records. `codec` stores its `readers` and `writers` here, by version.
     """
 
-    __slots__ = ("fields", "flexible", "key", "name", "readers", "records", "valid", "writers")
-
-    def __init__(self, name: str, fields: tuple[Field, ...], key: int = -1, valid: range = NEVER, flexible: range = NEVER) -> None:
-        self.name = name
-        self.fields = fields
-        self.key = key
-        self.valid = valid
-        self.flexible = flexible
-        self.records = False
-        self.readers: dict[int, Callable[..., Any]] = {}
-        self.writers: dict[int, Callable[..., None]] = {}
+    name: str
+    fields: tuple[Field, ...]
+    key: int
+    valid: range
+    flexible: range
+    records: bool = False
+    readers: dict[int, Callable[..., Any]] = dataclasses.field(default_factory=dict)
+    writers: dict[int, Callable[..., None]] = dataclasses.field(default_factory=dict)
 
 
 @dataclass_transform(kw_only_default=True)

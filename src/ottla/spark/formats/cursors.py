@@ -7,6 +7,7 @@ each byte of a number. One malformed string raises `Misfit` for all strings, and
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy
 import numpy.typing as npt
@@ -21,13 +22,13 @@ TOO_SHORT = "it ends too early"
 _FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError)
 
 
+@dataclass(slots=True, eq=False)
 class Cursors:
     """A cursor for each of many byte strings in one buffer: its position (`at`), and the end of its string."""
 
-    def __init__(self, data: npt.NDArray[numpy.uint8], at: Ints, end: Ints) -> None:
-        self.data = data
-        self.at = at
-        self.end = end
+    data: npt.NDArray[numpy.uint8]
+    at: Ints
+    end: Ints
 
     @classmethod
     def over(cls, values: pa.Array) -> Cursors:
