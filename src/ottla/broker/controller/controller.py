@@ -107,6 +107,8 @@ class Controller:
     ) -> None:
         """Create a controller. `is_alone`: the cluster never has another broker, so a restart of this broker can't lose records."""
         self._is_alone = is_alone
+        self._level = logging.DEBUG if is_alone else logging.INFO
+        """The level of messages about elections, which a broker without others always wins."""
         self._registry = registry
         self._channels = channels
         self._settings = settings
@@ -218,7 +220,7 @@ class Controller:
             log.info("this broker is not the controller any more")
             self._resign()
         if self._reign is None and elected is not None and self._is_candidate:
-            log.info("elected as the controller, in epoch %d", elected.epoch)
+            log.log(self._level, "elected as the controller, in epoch %d", elected.epoch)
             yield from self._begin_term(elected)
         self._repeats.over()
 
@@ -259,7 +261,8 @@ class Controller:
         if not self._is_alone:
             yield from reign.brokers.note_seen()
         yield from self._send_roles(reign, partitions)
-        log.info("at work as the controller of %d brokers and %d partitions", len(term.context.brokers), len(partitions))
+        sentence = "at work as the controller of %d brokers and %d partitions"
+        log.log(self._level, sentence, len(term.context.brokers), len(partitions))
         yield from reign.topics.to_be_deleted(deleted)
         yield from reign.reassignments.resume()
         yield from reign.elections.written()
@@ -337,7 +340,7 @@ class Controller:
     def _process_brokers(self, reign: Reign) -> Steps[None]:
         there = yield from reign.term.reader.brokers(self._brokers_changed, each=self._brokers_changed)
         joined = yield from reign.brokers.changed((yield from self._suitable(reign.term, there)))
-        yield from reign.topics.resume(reign.term.context.held_by(joined))
+        yield from reign.topics.resume((yield from reign.brokers.held(joined)))
         yield from reign.reassignments.resume_on(joined)
 
     def _topics_changed(self, path: str) -> None:

@@ -219,8 +219,8 @@ class TopicChanges:
         except CONFLICTS as conflict:
             log.info("somebody else has removed %s of topics that are deleted", conflict)
             yield from self._term.states.remove(path for name in names for path in paths[name])
+        log.info("deleted topic %s%s", names[0], f" and {len(names) - 1} more" if len(names) > 1 else "")
         for name in names:
-            log.info("topic %s is deleted", name)
             yield from self._drop(name)
 
     def _remove_states(self, name: str) -> Steps[None]:

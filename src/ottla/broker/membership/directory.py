@@ -43,7 +43,7 @@ class DirectoryEpoch:
     ) -> None:
         """Create the check. With `has_registry`, the registry is in the directory itself, so that nothing is checked."""
         self._node_id = node_id
-        self._has_registry = has_registry
+        self.has_registry = has_registry
         self._disk = disk
         self._registry = registry
         self._scheduler = scheduler
@@ -56,7 +56,7 @@ class DirectoryEpoch:
 
         Later registrations of the same process are never refused, because its directory has not changed.
         """
-        if not self._may_register and not self._has_registry:
+        if not self._may_register and not self.has_registry:
             counted = yield from self._counted_on()
             if counted:
                 return self._sentence(counted)
@@ -80,7 +80,7 @@ class DirectoryEpoch:
 
     def registered(self, broker_epoch: int) -> Steps[None]:
         """Write the epoch of a registration, to the directory first. Raise `StorageFailed`."""
-        if self._has_registry:
+        if self.has_registry:
             return
         self._disk.write_file(BROKER_EPOCH, b"%d\n" % broker_epoch)
         yield from self._registry.commit([Change(layout.broker_epoch_path(self._node_id), b"%d" % broker_epoch)])

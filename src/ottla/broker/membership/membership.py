@@ -215,7 +215,8 @@ class BrokerMembership:
             self.broker_epoch = entry.created
             self._is_silent = False
             self._repeats.over()
-            log.info("registered as broker %d with epoch %d", self._identity.node_id, entry.created)
+            level = logging.DEBUG if self._directory.has_registry else logging.INFO
+            log.log(level, "registered as broker %d with epoch %d", self._identity.node_id, entry.created)
             self._watch_session(now)
             self.look()
             for tell in self.entered:

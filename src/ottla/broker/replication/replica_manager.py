@@ -20,7 +20,7 @@ from ottla.broker.replication.replica import Replica, ReplicaPorts
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serial_jobs import InTurn
 from ottla.broker.settings import SettingsInForce
-from ottla.broker.topics.directories import PartitionDirectories
+from ottla.broker.topics.directories import PartitionDirectories, some
 from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
 from ottla.cluster.metadata import Errors, ReplicaRole, ReplicaStop, TopicUpdate
 from ottla.cluster.replicas.follower import FollowerState
@@ -282,6 +282,7 @@ class ReplicaManager:
                 gone.append(stop)
             yield None
         if gone:
+            log.info("replicas deleted by the controller: %s", some([f"{stop.topic}-{stop.index}" for stop in gone]))
             yield from self._partitions.checkpoints.settle_slowly({stop.topic for stop in gone})
             failure = yield partial(self._disk.sync_soon, [self._disk.directory("")])
             if failure is not None:
@@ -309,7 +310,6 @@ class ReplicaManager:
         self._notify_leader(replica)
         if not stop.is_deleted:
             return KAFKA_STORAGE_ERROR if replica.offline is not None else NONE
-        log.info("%s is deleted by the controller", replica)
         if self._partitions.drop(stop.topic, stop.index):
             return NONE
         return self._delete_directory(str(replica))

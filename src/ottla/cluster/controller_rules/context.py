@@ -5,7 +5,7 @@ It is a copy of the registry's entries, changed only after the registry has comm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -177,15 +177,9 @@ class ControllerContext:
         for name in list(self.topics) if topics is None else topics:
             yield from [(name, index) for index in self.topics.get(name, ())]
 
-    def held_by(self, node_ids: Iterable[int]) -> list[TopicPartition]:
-        """Return the partitions with a replica on one of these brokers, each once."""
-        nodes = set(node_ids)
-        return [
-            (name, index)
-            for name, assignments in self.topics.items()
-            for index, assignment in assignments.items()
-            if not nodes.isdisjoint(assignment.replicas)
-        ]
+    def is_held(self, partition: TopicPartition, node_ids: Set[int]) -> bool:
+        """Return whether one of these brokers has a replica of a partition."""
+        return not node_ids.isdisjoint(self.assignment(partition).replicas)
 
     def live(self) -> set[int]:
         """Return the brokers that can become leaders: registered, and not in a controlled shutdown."""
