@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from ottla.cluster import acls, features, layout, tokens, unknown_users
 from ottla.cluster.acls import Pattern
+from ottla.cluster.controller_rules import entries
 from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, BrokerImage, ClusterImage, PartitionImage
 from ottla.cluster.metadata import (
     AclsChanged,
@@ -23,7 +24,7 @@ from ottla.cluster.metadata import (
 )
 from ottla.cluster.metadata_updates import apply_setting
 from ottla.cluster.quotas import QuotaEntity, quotas_in
-from ottla.ports import Change, Entries, RegistryDamaged
+from ottla.ports import Change, Entries, Entry, RegistryDamaged
 
 
 def settings_in(path: str, value: bytes | None, version: int = 0) -> list[Setting]:
@@ -120,16 +121,11 @@ def _apply_topic(image: ClusterImage, name: str, value: bytes | None) -> None:
     if value is None:
         image.drop_topic(name)
         return
-    stored = layout.read(value)
-    topic_id = layout.uuid_bytes(stored["topic_id"]) if "topic_id" in stored else NO_TOPIC_ID
-    placed = stored["partitions"]
-    kinds: dict[tuple[int, ...], tuple[int, ...]] = {}  # ten thousand partitions have few distinct lists of replicas
-    try:
-        replicas = [tuple(placed[str(index)]) for index in range(len(placed))]
-    except KeyError:
-        raise ValueError(f"the partitions of topic {name} are not numbered from 0 without gaps") from None
-    replicas = [kinds.get(nodes) or kinds.setdefault(nodes, layout.nodes(list(nodes))) for nodes in replicas]
-    partitions = image.put_topic(name, topic_id).partitions
+    stored = entries.topic(Entry(value, 0))
+    if stored.assignments.keys() != set(range(len(stored.assignments))):
+        raise ValueError(f"the partitions of topic {name} are not numbered from 0 without gaps")
+    replicas = [stored.assignments[index].replicas for index in range(len(stored.assignments))]
+    partitions = image.put_topic(name, stored.topic_id or NO_TOPIC_ID).partitions
     for partition, nodes in zip(partitions, replicas, strict=False):
         partition.replicas = nodes
     new = range(len(partitions), len(replicas))
@@ -138,28 +134,17 @@ def _apply_topic(image: ClusterImage, name: str, value: bytes | None) -> None:
 
 def _apply_state(image: ClusterImage, name: str, index: int, value: bytes | None) -> None:
     topic = image.topics.get(name)
-    if topic is None or index >= len(topic.partitions) or value is None:
-        return
-    stored = layout.read(value)
-    partition = topic.partitions[index]
-    leader, epoch = layout.whole(stored["leader"], lowest=NO_LEADER), layout.whole(stored["leader_epoch"])
-    partition.leader, partition.leader_epoch, partition.isr = leader, epoch, layout.nodes(stored["isr"])
+    if topic is not None and index < len(topic.partitions) and value is not None:
+        stored, partition = entries.state(Entry(value, 0)), topic.partitions[index]
+        partition.leader, partition.leader_epoch, partition.isr = stored.leader, stored.leader_epoch, stored.isr
 
 
 def _apply_broker(image: ClusterImage, node_id: int, value: bytes | None) -> None:
     if value is None:
         image.brokers.pop(node_id, None)
         return
-    stored = layout.read(value)
-    endpoints = tuple(_endpoint(layout.text(text)) for text in stored["endpoints"])
-    rack = stored.get("rack")
-    image.brokers[node_id] = BrokerImage(layout.whole(node_id), endpoints, None if rack is None else layout.text(rack))
-
-
-def _endpoint(text: str) -> tuple[str, str, int]:
-    name, _, address = text.partition("://")
-    host, _, port = address.rpartition(":")
-    return name, host.removeprefix("[").removesuffix("]"), int(port)
+    stored = entries.broker(node_id, Entry(value, 0))
+    image.brokers[node_id] = BrokerImage(node_id, tuple(one[:3] for one in stored.endpoints), stored.rack)
 
 
 def _paths(registry: Entries) -> Iterator[str]:
