@@ -281,6 +281,8 @@ class ReplicaManager:
             if stop.is_deleted and not errors[stop.topic, stop.index]:
                 gone.append(stop)
             yield None
+        for tell in self.deleted:  # clients need not wait for the syncs: the request of the deletion is durable
+            tell()
         if gone:
             log.info("replicas deleted by the controller: %s", some([f"{stop.topic}-{stop.index}" for stop in gone]))
             yield from self._partitions.checkpoints.settle_slowly({stop.topic for stop in gone})
@@ -288,8 +290,6 @@ class ReplicaManager:
             if failure is not None:
                 log.error("the deletion of replicas could not be synced: %s; the controller retries", failure)
                 errors |= {(stop.topic, stop.index): KAFKA_STORAGE_ERROR for stop in gone}
-        for tell in self.deleted:
-            tell()
         return errors
 
     def part_with(self, told: Iterable[TopicUpdate]) -> Steps[None]:
@@ -350,7 +350,8 @@ class ReplicaManager:
 
         def note(now: Now) -> None:
             moved, self._ports.moved = self._ports.moved, {}
-            self._partitions.checkpoints.note_high_watermarks(moved)
+            if moved:
+                self._partitions.checkpoints.note_high_watermarks(moved)
 
         settings, every = self._settings, self._scheduler.every
         every("in-sync sets", lambda: settings.value.replica_lag_time_max_ms // 2, shrink, now)

@@ -29,7 +29,7 @@ class Sent:
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
 
-    def ask(self, node_id: int, message: Message, version: int, answered: Any, *, body: Any = None, **fields: Any) -> None:
+    def request(self, node_id: int, message: Message, version: int, answered: Any, *, body: Any = None, **fields: Any) -> None:
         self.bodies.append(encode(message, version) if body is None else b"".join(body))
 
     def is_itself(self, node_id: int) -> bool:
