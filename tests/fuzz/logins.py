@@ -31,7 +31,7 @@ from ottla.sasl.plain import PlainServer
 from ottla.sasl.saslprep import saslprep
 from ottla.sasl.scram import SHA_256, SHA_512, Algorithm, credential_of, xor
 from ottla.sasl.scram_client import ScramClient
-from ottla.sasl.scram_server import Account, ScramServer, credential_of_nobody
+from ottla.sasl.scram_server import Account, ScramServer, dummy_credential
 from tests.support.machine import Machine
 
 WALL_MS = 1_800_000_000_000
@@ -135,7 +135,7 @@ def _scram_server(algorithm: Algorithm) -> ScramServer:
         algorithm,
         lambda name, is_token: _accounts(algorithm) if name == "alice" else None,
         "of the server",
-        partial(credential_of_nobody, algorithm, b"s"),
+        partial(dummy_credential, algorithm, b"s"),
     )
 
 

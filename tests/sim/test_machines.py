@@ -35,7 +35,7 @@ def role_of(replica: Replica) -> str:
 
 
 def state_of(controller: Any) -> str:
-    if controller._reign is not None:
+    if controller._objects is not None:
         return "Active"
     return "Candidate" if controller._is_candidate else "Absent"
 
@@ -115,10 +115,10 @@ def controllers(monkeypatch: pytest.MonkeyPatch) -> set[Transition]:
     seen = set[Transition]()
 
     def observe(controller: Controller, name: str, value: object) -> None:
-        is_made = hasattr(controller, "_reign") and hasattr(controller, "_is_candidate")
+        is_made = hasattr(controller, "_objects") and hasattr(controller, "_is_candidate")
         before = state_of(controller) if is_made else ""
         object.__setattr__(controller, name, value)
-        if is_made and name in ("_reign", "_is_candidate"):
+        if is_made and name in ("_objects", "_is_candidate"):
             cause = CAUSES[sys._getframe(1).f_code.co_name]
             if cause == "resigned" and not controller._is_candidate:
                 cause = "session over"

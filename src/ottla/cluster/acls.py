@@ -216,14 +216,14 @@ def paths(registry: Entries) -> Iterator[str]:
 
 
 @lru_cache(maxsize=None, typed=True)  # untyped, Resource.TOPIC and Operation.ALL would share an entry: both are 2
-def told(member: IntEnum) -> str:
+def display_name(member: IntEnum) -> str:
     """Return the name of an enum member as Kafka's tools write it: TransactionalId for `TRANSACTIONAL_ID`."""
     return "".join(word.capitalize() for word in member.name.split("_"))
 
 
-_RESOURCES: Final = {told(resource): resource for resource in Resource}
-_OPERATIONS: Final = {told(operation): operation for operation in Operation}
-_PERMISSIONS: Final = {told(permission): permission for permission in Permission}
+_RESOURCES: Final = {display_name(resource): resource for resource in Resource}
+_OPERATIONS: Final = {display_name(operation): operation for operation in Operation}
+_PERMISSIONS: Final = {display_name(permission): permission for permission in Permission}
 
 
 def read(kind: str, entry: str, value: bytes | None, *, is_prefixed: bool) -> tuple[Key, tuple[Acl, ...]]:
@@ -242,13 +242,13 @@ def _change(key: Key, rules: Sequence[Acl]) -> Change:
     stored = [
         {
             "principal": acl.principal,
-            "permissionType": told(acl.permission),
-            "operation": told(acl.operation),
+            "permissionType": display_name(acl.permission),
+            "operation": display_name(acl.operation),
             "host": acl.host,
         }
         for acl in rules
     ]
-    return Change(layout.acl_path(pattern, told(resource), name), layout.acls_json(stored) if rules else None)
+    return Change(layout.acl_path(pattern, display_name(resource), name), layout.acls_json(stored) if rules else None)
 
 
 def _refusal(acl: Acl) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ottla.cluster import layout
-from ottla.cluster.acls import Pattern, Resource, told
+from ottla.cluster.acls import Pattern, Resource, display_name
 from ottla.ports import Change
 
 
@@ -26,7 +26,7 @@ OTHER_ACLS: Final = Announcements("/kafka-acl-extended-changes", "acl_changes_")
 TOKENS: Final = Announcements("/delegation_token/token_changes", "token_change_")
 ALL: Final = (CONFIGS, LITERAL_ACLS, OTHER_ACLS, TOKENS)
 CONFIG_KINDS: Final = frozenset(("topics", "brokers", "users", "clients", "ips", "groups"))
-_KINDS: Final = {told(resource): resource for resource in Resource}
+_KINDS: Final = {display_name(resource): resource for resource in Resource}
 
 
 def announced(changes: Sequence[Change]) -> list[Change]:
@@ -57,7 +57,7 @@ def _announcement(parts: Sequence[str], topics: set[str]) -> tuple[Announcements
     return None
 
 
-def told_by(where: Announcements, value: bytes) -> str:
+def parse_notification(where: Announcements, value: bytes) -> str:
     """Parse a notification from the directory `where`: return the path of the changed entry. Raises `ValueError`."""
     try:
         return _READ[where](value)

@@ -84,7 +84,7 @@ class ClusterImage:
         self._clients: Counter[str] = Counter()
         """The number of client ids with quotas, by user."""
 
-    def may_go(self, user: str) -> bool:
+    def can_remove_user(self, user: str) -> bool:
         """Return whether a user's entry may be removed, because the user has no quotas by client id."""
         return user not in self._clients
 
@@ -139,7 +139,7 @@ class ClusterImage:
         known = self.topics.get(name)
         return known is not None and (known.topic_id == topic_id or NO_TOPIC_ID in (known.topic_id, topic_id))
 
-    def know_configs(self, name: str, topic_id: bytes, configs: dict[str, str]) -> None:
+    def set_configs(self, name: str, topic_id: bytes, configs: dict[str, str]) -> None:
         """Set the settings of a topic. If the image lacks the topic of this name and id, keep the settings for `put_topic`."""
         if self.is_known(name, topic_id):
             self.topics[name].configs = configs

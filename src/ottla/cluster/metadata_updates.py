@@ -60,7 +60,7 @@ def apply_setting(image: ClusterImage, event: Setting) -> None:
         case ConfigsChanged():
             _apply_configs(image, event)
         case NewTopicConfigs(name, topic_id, configs):
-            image.know_configs(name, topic_id, configs)
+            image.set_configs(name, topic_id, configs)
         case UserChanged(user, configs):
             put(image.user_configs, user, configs)
         case QuotasChanged(entity, quotas):

@@ -26,7 +26,7 @@ def end_of(value: bytes) -> int:
         raise StorageFailed(layout.PRODUCER_ID_BLOCK, why) from error
 
 
-def take_block(present: Entry | None, node_id: int, size: int = BLOCK_SIZE) -> tuple[Change, range]:
+def allocate_block(present: Entry | None, node_id: int, size: int = BLOCK_SIZE) -> tuple[Change, range]:
     """Return the change that reserves the next block, and the block's ids. Use the ids only after a commit without conflict.
 
     Kafka's brokers create the entry without a value at startup. Raises `StorageFailed` if the entry is invalid.

@@ -256,7 +256,7 @@ def _pending_response(body: TxnOffsetCommitRequest, error_of: Callable[[TxnOffse
     )
 
 
-def names_nobody(body: TxnOffsetCommitRequest) -> bool:
+def has_no_member_id(body: TxnOffsetCommitRequest) -> bool:
     """Return whether the commit has no generation, member id or instance id, as before KIP-447. Membership is then not checked."""
     return body.generation_id_or_member_epoch == NO_GENERATION and not body.member_id and body.group_instance_id is None
 

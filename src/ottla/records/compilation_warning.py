@@ -12,7 +12,7 @@ from ottla.records import kernel
 
 
 @cache
-def say_once() -> None:
+def warn_once() -> None:
     if not kernel.COMPILED:
         logging.getLogger("ottla.records").info(
             "The kernel that opens and builds records runs uncompiled, many times slower: install a C compiler and reinstall Ottla."

@@ -99,7 +99,7 @@ class BearerRules:
         return frozenset(scope.strip() for scope in scopes)
 
 
-def take_apart(token: str) -> TokenParts:
+def split_token(token: str) -> TokenParts:
     """Split and decode a token. Raises `ValueError` if it is not three parts whose header and claims are JSON objects."""
     parts = token.split(".")
     if len(parts) != 3:
@@ -113,7 +113,7 @@ def take_apart(token: str) -> TokenParts:
 def judge_unsecured(rules: BearerRules, token: str, wall_ms: int) -> BearerToken | BadToken:
     """Judge a token without a signature. Any client can make one, so this is for tests, and only if the configuration allows it."""
     try:
-        header, claims, signature = take_apart(token)
+        header, claims, signature = split_token(token)
     except ValueError as malformed:
         return BadToken(str(malformed))
     if header.get("alg") != NO_SIGNATURE or signature:
@@ -124,7 +124,7 @@ def judge_unsecured(rules: BearerRules, token: str, wall_ms: int) -> BearerToken
 def expiry_ms(token: str) -> int | None:
     """Return the expiry of a token in milliseconds since 1970; None if it has none or cannot be parsed."""
     try:
-        return _time_ms(take_apart(token).claims, "exp")
+        return _time_ms(split_token(token).claims, "exp")
     except ValueError:
         return None
 

@@ -67,7 +67,7 @@ def likeness_of(credential: Credential) -> Likeness:
     return Likeness(credential.iterations, len(credential.salt), credential.salt.isalnum())
 
 
-def credential_of_nobody(algorithm: Algorithm, secret: bytes, name: str, like: Likeness = USUAL) -> Credential:
+def dummy_credential(algorithm: Algorithm, secret: bytes, name: str, like: Likeness = USUAL) -> Credential:
     """Return a credential that no password matches, with a salt and iterations like the ones of a real credential.
 
     The salt is derived from `secret` and the name, so that it changes only with the secret.

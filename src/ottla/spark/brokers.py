@@ -58,7 +58,7 @@ class Brokers:
 
     def partitions(self, selection: TopicSelection) -> list[TopicPartition]:
         """Return the existing partitions of a selection. Raises `OptionError` if it names a missing topic or partition."""
-        found = self._retried(lambda: self._existing(selection))
+        found = self._retried(lambda: self._list_partitions(selection))
         existing = {where.topic for where in found}
         for topic in named_topics(selection):
             if topic not in existing:
@@ -68,7 +68,7 @@ class Brokers:
             raise OptionError(f"Option assign names {names(missing)}, and there is no such partition: name others or add it first.")
         return sorted(set(selection.partitions)) or found
 
-    async def _existing(self, selection: TopicSelection) -> list[TopicPartition]:
+    async def _list_partitions(self, selection: TopicSelection) -> list[TopicPartition]:
         """Return all partitions that metadata has of a selection's topics, sorted."""
         if selection.pattern is not None:
             topics = await self._matching(re.compile(selection.pattern))

@@ -43,7 +43,7 @@ def named_topics(selection: TopicSelection) -> list[str]:
     return sorted({*selection.topics, *(where.topic for where in selection.partitions)})
 
 
-def asks_for(selection: TopicSelection, where: TopicPartition) -> bool:
+def selects(selection: TopicSelection, where: TopicPartition) -> bool:
     """Return whether a selection contains the partition `where`, which need not exist."""
     if selection.pattern is not None:
         return re.fullmatch(selection.pattern, where.topic) is not None

@@ -171,7 +171,7 @@ class _Declaring(type):
             return cls
         declared = _declare(cls, key, versions(valid or "none"), versions(flexible))
         if valid:
-            _resolve(declared, declared)
+            _bind_struct_classes(declared, declared)
         return declared
 
 
@@ -227,12 +227,12 @@ def _dataclass_default(f: Field) -> Any:
     return dataclasses.field(default_factory=list if f.array else f.new_default)
 
 
-def _resolve(cls: type[Message], owner: type[Struct]) -> None:
+def _bind_struct_classes(cls: type[Message], owner: type[Struct]) -> None:
     """Set `of` in every struct field of a message, or of its part `owner`, to the struct's class."""
     for f in owner.WIRE.fields:
         if f.kind == "struct":
             f.of = f.of or _struct_named(f.struct_name, cls, owner)
-            _resolve(cls, f.of)
+            _bind_struct_classes(cls, f.of)
         elif f.kind == "records":
             cls.WIRE.records = True
 

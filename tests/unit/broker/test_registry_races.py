@@ -7,7 +7,7 @@ from typing import Any
 from ottla.broker.failures import MOST_RACES
 from ottla.cluster import layout
 from ottla.cluster.producer_ids import BLOCK_SIZE
-from ottla.cluster.producer_ids import take_block as take
+from ottla.cluster.producer_ids import allocate_block as take
 from ottla.sim.registry import MemoryRegistry
 from ottla.wire.errors import NONE, TOPIC_ALREADY_EXISTS
 from tests.support.entries import make_entry

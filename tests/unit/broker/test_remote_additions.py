@@ -50,7 +50,7 @@ class Neighbours:
     def version(self, request: object) -> int:
         return self.spoken
 
-    def ask(self, node_id: int, message: Any, answered: Callable[[Any], None], *, lane: str) -> None:
+    def request(self, node_id: int, message: Any, answered: Callable[[Any], None], *, lane: str) -> None:
         self.sent.append((node_id, message, answered))
 
     def wanted(self, transactional_id: str, *, verify_only: bool = True) -> list[Added]:

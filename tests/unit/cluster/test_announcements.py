@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.cluster.announcements import CONFIGS, LITERAL_ACLS, OTHER_ACLS, TOKENS, Announcements, announced, told_by
+from ottla.cluster.announcements import CONFIGS, LITERAL_ACLS, OTHER_ACLS, TOKENS, Announcements, announced, parse_notification
 from ottla.ports import Change
 
 TOLD = [
@@ -25,7 +25,7 @@ TOLD = [
 @pytest.mark.parametrize(("path", "where", "value"), TOLD)
 def test_what_changed_is_told_in_kafkas_own_words_and_understood_from_them(path: str, where: Announcements, value: bytes) -> None:
     assert announced([Change(path, b"{}")]) == [Change(f"{where.path}/{where.prefix}", value, sequential=True)]
-    assert told_by(where, value) == path
+    assert parse_notification(where, value) == path
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_what_changed_is_told_in_kafkas_own_words_and_understood_from_them(path:
     ],
 )
 def test_what_older_brokers_and_tools_wrote_is_understood(where: Announcements, value: bytes, path: str) -> None:
-    assert told_by(where, value) == path
+    assert parse_notification(where, value) == path
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_what_older_brokers_and_tools_wrote_is_understood(where: Announcements, 
 )
 def test_a_notification_that_says_nothing_is_refused(where: Announcements, value: bytes) -> None:
     with pytest.raises(ValueError, match=r"it says|Expecting|unknown entity|no resource|not a JSON object"):
-        told_by(where, value)
+        parse_notification(where, value)
 
 
 def test_the_settings_of_a_new_or_deleted_topic_are_not_told() -> None:

@@ -15,7 +15,7 @@ from ottla.kafka07.records import produced_messages as arrivals07
 from ottla.kafka07.records import renderer as rendered07
 from ottla.records import kernel
 from ottla.records.batches import arrow, builder, columns, verification
-from ottla.records.compilation_warning import say_once
+from ottla.records.compilation_warning import warn_once
 from ottla.records.compression import decompression
 from ottla.records.message_sets import conversion, legacy
 
@@ -51,6 +51,6 @@ def kernels(request: pytest.FixtureRequest) -> Iterator[SimpleNamespace]:
         for user in USERS:
             for name in modules.keys() & vars(user).keys():
                 patch.setattr(user, name, modules[name])
-        say_once.cache_clear()
+        warn_once.cache_clear()
         yield SimpleNamespace(**modules)
-    say_once.cache_clear()
+    warn_once.cache_clear()

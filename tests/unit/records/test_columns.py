@@ -156,7 +156,7 @@ def test_the_limit_counts_for_all_batches_together() -> None:
 def test_an_uncompiled_kernel_says_so_once(kernels: SimpleNamespace, caplog: pytest.LogCaptureFixture) -> None:
     from ottla.records import compilation_warning
 
-    compilation_warning.say_once.cache_clear()
+    compilation_warning.warn_once.cache_clear()
     with caplog.at_level(logging.INFO, "ottla.records"), pytest.MonkeyPatch.context() as patch:
         patch.setattr(compilation_warning, "kernel", kernels.kernel)
         build(None, [b""], 0)

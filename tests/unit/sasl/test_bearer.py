@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.sasl.bearer import BearerRules, expiry_ms, judge_unsecured, take_apart
+from ottla.sasl.bearer import BearerRules, expiry_ms, judge_unsecured, split_token
 from ottla.sasl.oauthbearer import BadToken, BearerToken
 
 NOW_S = 1_700_000_000
@@ -121,7 +121,7 @@ def test_a_token_without_a_signature_is_judged_where_somebody_asked_for_that() -
 )
 def test_what_is_no_token_is_refused_in_a_sentence(token: str) -> None:
     with pytest.raises(ValueError, match=r"it|its|part"):
-        take_apart(token)
+        split_token(token)
     assert expiry_ms(token) is None
 
 

@@ -13,7 +13,7 @@ from ottla.sasl.clients import client_mechanism
 from ottla.sasl.mechanism import Authenticated, Challenge, ClientMechanism, Computed, Rejected, SaslFailed, ServerMechanism, Step
 from ottla.sasl.scram import ALGORITHMS, SHA_256, SHA_512, Algorithm, credential_of, nonce, xor
 from ottla.sasl.scram_client import ScramClient
-from ottla.sasl.scram_server import Account, ScramServer, credential_of_nobody
+from ottla.sasl.scram_server import Account, ScramServer, dummy_credential
 
 SALT = bytes(range(16))
 
@@ -31,7 +31,7 @@ def server(algorithm: Algorithm = SHA_256, *accounts: Account, own_nonce: str = 
         algorithm,
         lambda name, is_token: None if is_token else known.get(name),
         own_nonce,
-        partial(credential_of_nobody, algorithm, b"key"),
+        partial(dummy_credential, algorithm, b"key"),
     )
 
 
@@ -193,7 +193,7 @@ def test_a_token_logs_its_owner_in_until_it_expires() -> None:
     def login(wall_ms: int, *, token: bool) -> Step:
         return talk(
             ScramClient(SHA_256, "id", "secret", "c", token=token),
-            ScramServer(SHA_256, lookup, "s", partial(credential_of_nobody, SHA_256, b"key")),
+            ScramServer(SHA_256, lookup, "s", partial(dummy_credential, SHA_256, b"key")),
             wall_ms,
         )
 
@@ -205,9 +205,9 @@ def test_a_token_logs_its_owner_in_until_it_expires() -> None:
 
 
 def test_what_takes_long_is_computed_elsewhere() -> None:
-    to = ScramServer(SHA_256, lambda name, is_token: lambda: ALICE, "server", partial(credential_of_nobody, SHA_256, b"key"))
+    to = ScramServer(SHA_256, lambda name, is_token: lambda: ALICE, "server", partial(dummy_credential, SHA_256, b"key"))
     assert isinstance(to.step(b"n,,n=alice,r=client", 0), Computed)
-    to = ScramServer(SHA_256, lambda name, is_token: lambda: ALICE, "server", partial(credential_of_nobody, SHA_256, b"key"))
+    to = ScramServer(SHA_256, lambda name, is_token: lambda: ALICE, "server", partial(dummy_credential, SHA_256, b"key"))
     assert isinstance(talk(ScramClient(SHA_256, "alice", "secret", "client"), to), Authenticated)
 
 

@@ -1,6 +1,6 @@
 """The controller state machine of one broker: a candidate while the broker is registered, active once it is elected.
 
-Watches on the registry become events. Each event is processed by the current `Reign`, and dropped if there is none.
+Watches on the registry become events. Each event is processed by the current `TermObjects`, and dropped if there is none.
 
 | state | event | next state |
 |---|---|---|
@@ -78,7 +78,7 @@ class Watches(NamedTuple):
     altered: Callable[[Iterable[TopicPartition]], None]
 
 
-class Reign:
+class TermObjects:
     """One controller term, and the objects that process its events."""
 
     def __init__(self, term: ControllerTerm, new_id: Callable[[], bytes], watches: Watches) -> None:
@@ -115,7 +115,7 @@ class Controller:
         self._scheduler = scheduler
         self._node_id = node_id
         self._new_id = new_id
-        self._reign: Reign | None = None
+        self._objects: TermObjects | None = None
         self._is_candidate = False
         self._unsuitable: set[tuple[int, int]] = set()
         """(broker id, epoch) of registered brokers that are skipped, so that each is logged once."""
@@ -126,12 +126,12 @@ class Controller:
     @property
     def is_active(self) -> bool:
         """Return whether this broker considers itself the controller."""
-        return self._reign is not None
+        return self._objects is not None
 
     @property
     def epoch(self) -> int | None:
         """Return the controller epoch of the current term; None if this broker is not the controller."""
-        return None if self._reign is None else self._reign.term.context.epoch
+        return None if self._objects is None else self._objects.term.context.epoch
 
     def become_candidate(self, now: Now) -> None:
         """Become a candidate, because this broker is registered."""
@@ -144,22 +144,22 @@ class Controller:
         self._election.session_over()
         self._resign()
 
-    def run(self, work: Callable[[Reign], Steps[T]], instead: T) -> Steps[T]:
+    def run(self, work: Callable[[TermObjects], Steps[T]], instead: T) -> Steps[T]:
         """Run `work` on the current term as an event, and return its result. Return `instead` if there is no current term."""
 
         def see_to_it() -> Steps[T]:
-            reign = self._reign
-            return instead if reign is None else (yield from work(reign))
+            objects = self._objects
+            return instead if objects is None else (yield from work(objects))
 
         return self._events.run(see_to_it, instead)
 
     def stop(self, body: ControlledShutdownRequest) -> Steps[tuple[int, list[TopicPartition]]]:
         """Move leadership away from a broker in controlled shutdown. Return an error code and the partitions it still leads."""
-        return self.run(lambda reign: reign.brokers.stop(body.broker_id, body.broker_epoch), (NOT_CONTROLLER, []))
+        return self.run(lambda objects: objects.brokers.stop(body.broker_id, body.broker_epoch), (NOT_CONTROLLER, []))
 
     def alter_partition(self, body: AlterPartitionRequest, version: int) -> Steps[AlterPartitionResponse]:
         """Process a leader's request to change in-sync replicas."""
-        return self.run(lambda reign: reign.isrs.alter(body, version), AlterPartitionResponse(error_code=NOT_CONTROLLER))
+        return self.run(lambda objects: objects.isrs.alter(body, version), AlterPartitionResponse(error_code=NOT_CONTROLLER))
 
     def served_by_all(self, offered: Mapping[str, Feature]) -> Steps[dict[str, Feature] | None]:
         """Return the features, narrowed to the levels that all registered brokers support.
@@ -167,31 +167,31 @@ class Controller:
         None if this broker is not the controller.
         """
 
-        def narrowed(reign: Reign) -> Steps[dict[str, Feature] | None]:
+        def narrowed(objects: TermObjects) -> Steps[dict[str, Feature] | None]:
             yield None
-            return features.served_by_all(offered, [features.served(one.features) for one in reign.term.context.brokers.values()])
+            return features.served_by_all(offered, [features.served(one.features) for one in objects.term.context.brokers.values()])
 
         return self.run(narrowed, None)
 
     def alter_reassignments(self, targets: Targets, *, may_resize: bool) -> Steps[Faults | None]:
         """Start or cancel reassignments, and return a fault per partition; None if this broker is not the controller."""
-        return self.run(lambda reign: reign.reassignments.alter(targets, may_resize=may_resize), None)
+        return self.run(lambda objects: objects.reassignments.alter(targets, may_resize=may_resize), None)
 
     def reassignments(self, partitions: Iterable[TopicPartition] | None) -> Steps[dict[TopicPartition, ReplicaAssignment] | None]:
         """Return the ongoing reassignments of `partitions`, or of all if None. Return None if this broker is not the controller."""
-        return self.run(lambda reign: reign.reassignments.listed(partitions), None)
+        return self.run(lambda objects: objects.reassignments.listed(partitions), None)
 
     def elect(self, partitions: Iterable[TopicPartition] | None, *, is_unclean: bool) -> Steps[Faults | None]:
         """Elect leaders on request, and return a fault per partition; None if this broker is not the controller."""
-        return self.run(lambda reign: reign.elections.elect(partitions, is_unclean=is_unclean), None)
+        return self.run(lambda objects: objects.elections.elect(partitions, is_unclean=is_unclean), None)
 
     def settings_changed(self) -> None:
         """Elect missing leaders after a change of settings, because `unclean.leader.election.enable` can now be true."""
         self._soon("unclean elections", self._process_leaderless)
 
-    def _process_leaderless(self, reign: Reign) -> Steps[None]:
-        yield from reign.leaders.elect((yield from reign.leaders.without_leader()))
-        yield from reign.term.send()
+    def _process_leaderless(self, objects: TermObjects) -> Steps[None]:
+        yield from objects.leaders.elect((yield from objects.leaders.without_leader()))
+        yield from objects.term.send()
 
     def _states_refused(self, failure: StorageFailed) -> None:
         """Elect leaders again after a pause, because a topic deletion, which needs this controller, can free disk space."""
@@ -213,24 +213,24 @@ class Controller:
     def _elect(self) -> Steps[None]:
         if not self._is_candidate:
             return
-        reign = self._reign
-        held = partial(self._election.held, None if reign is None else reign.term.elected)
-        elected = yield from (held() if reign is None else reign.term.patience.read(held))
-        if self._reign is not None and self._reign.term.elected != elected:
+        objects = self._objects
+        held = partial(self._election.held, None if objects is None else objects.term.elected)
+        elected = yield from (held() if objects is None else objects.term.patience.read(held))
+        if self._objects is not None and self._objects.term.elected != elected:
             log.info("this broker is not the controller any more")
             self._resign()
-        if self._reign is None and elected is not None and self._is_candidate:
+        if self._objects is None and elected is not None and self._is_candidate:
             log.log(self._level, "elected as the controller, in epoch %d", elected.epoch)
             yield from self._begin_term(elected)
         self._repeats.over()
 
     def _resign(self) -> None:
-        reign, self._reign = self._reign, None
-        if reign is not None:
+        objects, self._objects = self._objects, None
+        if objects is not None:
             self._scheduler.cancel(BALANCE)
             self._scheduler.cancel(DELETIONS_AGAIN)
             self._scheduler.cancel(LEADERS_AGAIN)
-            reign.term.close()
+            objects.term.close()
 
     def _begin_term(self, elected: Elected) -> Steps[None]:
         """Load and watch all entries, elect missing leaders, and send all brokers their state."""
@@ -238,13 +238,13 @@ class Controller:
         told = self._answered, self._states_refused
         term = ControllerTerm(elected, node_id, registry, self._channels, settings, self._scheduler, *told)
         watches = Watches(self._topic_changed, self._reassignments_wanted, self._elections_wanted, self._isrs_altered)
-        reign = self._reign = Reign(term, self._new_id, watches)
-        yield from self._remove_notifications(reign, LOG_DIR_EVENTS, self._log_dir_failed)
-        yield from self._remove_notifications(reign, ISR_CHANGES, self._isr_changed)
+        objects = self._objects = TermObjects(term, self._new_id, watches)
+        yield from self._remove_notifications(objects, LOG_DIR_EVENTS, self._log_dir_failed)
+        yield from self._remove_notifications(objects, ISR_CHANGES, self._isr_changed)
         registered = yield from term.reader.brokers(self._brokers_changed, each=self._brokers_changed)
         yield from self._note_features(term, registered.values())
         term.context.brokers.update((yield from self._suitable(term, registered)))
-        yield from reign.topics.read((yield from term.reader.names(layout.TOPICS, self._topics_changed)))
+        yield from objects.topics.read((yield from term.reader.names(layout.TOPICS, self._topics_changed)))
         partitions = list(term.context.partitions())
         term.context.leaders.update((yield from term.reader.states(partitions)))
         for node in term.context.brokers:
@@ -255,17 +255,17 @@ class Controller:
         # Brokers need each other's addresses before they follow, and all partitions before they coordinate groups or transactions.
         yield from self._send_all_metadata(term)
         if not self._is_alone:
-            term.context.begun_anew.update((yield from reign.brokers.restarted_brokers()))
-        yield from reign.leaders.elect(partitions)
+            term.context.begun_anew.update((yield from objects.brokers.restarted_brokers()))
+        yield from objects.leaders.elect(partitions)
         term.context.begun_anew.clear()
         if not self._is_alone:
-            yield from reign.brokers.note_seen()
-        yield from self._send_roles(reign, partitions)
+            yield from objects.brokers.note_seen()
+        yield from self._send_roles(objects, partitions)
         sentence = "at work as the controller of %d brokers and %d partitions"
         log.log(self._level, sentence, len(term.context.brokers), len(partitions))
-        yield from reign.topics.to_be_deleted(deleted)
-        yield from reign.reassignments.resume()
-        yield from reign.elections.written()
+        yield from objects.topics.to_be_deleted(deleted)
+        yield from objects.reassignments.resume()
+        yield from objects.elections.written()
         if not self._is_alone:
             self._scheduler.at(BALANCE, self._scheduler.now().mono_ms + BALANCED_FIRST_MS, self._balance)
 
@@ -277,15 +277,15 @@ class Controller:
             term.requests.add_metadata_for_all(some)
             yield from term.send_and_wait()
 
-    def _send_roles(self, reign: Reign, partitions: list[TopicPartition]) -> Steps[None]:
+    def _send_roles(self, objects: TermObjects, partitions: list[TopicPartition]) -> Steps[None]:
         """Send LeaderAndIsr in one request per broker, which takes it as complete. A single broker sends smaller requests."""
         if not self._is_alone:
-            yield from reign.leaders.announce_to_replicas(partitions)
-            yield from reign.term.send()
+            yield from objects.leaders.announce_to_replicas(partitions)
+            yield from objects.term.send()
             return
         for some in in_pieces(partitions, PIECE):
-            yield from reign.leaders.announce_to_replicas(some)
-            yield from reign.term.send_and_wait()
+            yield from objects.leaders.announce_to_replicas(some)
+            yield from objects.term.send_and_wait()
 
     def _note_features(self, term: ControllerTerm, brokers: Iterable[LiveBroker]) -> Steps[None]:
         """Write the features entry of a new cluster: the newest levels that all brokers support.
@@ -320,80 +320,80 @@ class Controller:
         self._unsuitable = unsuitable
         return found
 
-    def _remove_notifications(self, reign: Reign, path: str, changed: Callable[[str], None]) -> Steps[None]:
+    def _remove_notifications(self, objects: TermObjects, path: str, changed: Callable[[str], None]) -> Steps[None]:
         """Remove notifications for a former controller, because this controller is about to read all states."""
-        names = yield from reign.term.reader.names(path, changed)
-        yield from reign.term.states.remove(f"{path}/{name}" for name in names)
+        names = yield from objects.term.reader.names(path, changed)
+        yield from objects.term.states.remove(f"{path}/{name}" for name in names)
 
     # Changes in the registry
 
-    def _soon(self, name: str | None, work: Callable[[Reign], Steps[None]]) -> None:
+    def _soon(self, name: str | None, work: Callable[[TermObjects], Steps[None]]) -> None:
         def see_to_it() -> Steps[None]:
-            if self._reign is not None:
-                yield from work(self._reign)
+            if self._objects is not None:
+                yield from work(self._objects)
 
         self._events.soon(name, see_to_it)
 
     def _brokers_changed(self, path: str) -> None:
         self._soon("brokers", self._process_brokers)
 
-    def _process_brokers(self, reign: Reign) -> Steps[None]:
-        there = yield from reign.term.reader.brokers(self._brokers_changed, each=self._brokers_changed)
-        joined = yield from reign.brokers.changed((yield from self._suitable(reign.term, there)))
-        yield from reign.topics.resume((yield from reign.brokers.held(joined)))
-        yield from reign.reassignments.resume_on(joined)
+    def _process_brokers(self, objects: TermObjects) -> Steps[None]:
+        there = yield from objects.term.reader.brokers(self._brokers_changed, each=self._brokers_changed)
+        joined = yield from objects.brokers.changed((yield from self._suitable(objects.term, there)))
+        yield from objects.topics.resume((yield from objects.brokers.held(joined)))
+        yield from objects.reassignments.resume_on(joined)
 
     def _topics_changed(self, path: str) -> None:
         self._soon("topics", self._process_topics)
 
-    def _process_topics(self, reign: Reign) -> Steps[None]:
-        yield from reign.topics.update_topics((yield from reign.term.reader.names(layout.TOPICS, self._topics_changed)))
+    def _process_topics(self, objects: TermObjects) -> Steps[None]:
+        yield from objects.topics.update_topics((yield from objects.term.reader.names(layout.TOPICS, self._topics_changed)))
 
     def _topic_changed(self, path: str) -> None:
         name = path.removeprefix(f"{layout.TOPICS}/")
-        self._soon(path, lambda reign: reign.topics.grown(name))
+        self._soon(path, lambda objects: objects.topics.grown(name))
 
     def _deletions_changed(self, path: str) -> None:
         self._soon("deletions", self._process_deletions)
 
-    def _process_deletions(self, reign: Reign) -> Steps[None]:
-        yield from self._process_topics(reign)  # a deletion can be requested before the new topic was read
-        yield from reign.topics.to_be_deleted((yield from reign.term.reader.names(DELETIONS, self._deletions_changed)))
+    def _process_deletions(self, objects: TermObjects) -> Steps[None]:
+        yield from self._process_topics(objects)  # a deletion can be requested before the new topic was read
+        yield from objects.topics.to_be_deleted((yield from objects.term.reader.names(DELETIONS, self._deletions_changed)))
 
     def _isr_changed(self, path: str) -> None:
         self._soon("in-sync replicas", self._process_isr_changes)
 
-    def _process_isr_changes(self, reign: Reign) -> Steps[None]:
-        names = yield from reign.term.reader.names(ISR_CHANGES, self._isr_changed)
+    def _process_isr_changes(self, objects: TermObjects) -> Steps[None]:
+        names = yield from objects.term.reader.names(ISR_CHANGES, self._isr_changed)
         if names:
-            yield from reign.reassignments.in_sync((yield from reign.isrs.notified(names)))
+            yield from objects.reassignments.in_sync((yield from objects.isrs.notified(names)))
 
     def _isrs_altered(self, partitions: Iterable[TopicPartition]) -> None:
-        reign = self._reign
-        moving = [] if reign is None else [one for one in partitions if one in reign.term.context.reassigning]
+        objects = self._objects
+        moving = [] if objects is None else [one for one in partitions if one in objects.term.context.reassigning]
         if moving:
-            self._soon(None, lambda reign: reign.reassignments.in_sync(moving))
+            self._soon(None, lambda objects: objects.reassignments.in_sync(moving))
 
     def _reassignments_wanted(self, path: str) -> None:
-        self._soon("reassignments", lambda reign: reign.reassignments.written())
+        self._soon("reassignments", lambda objects: objects.reassignments.written())
 
     def _elections_wanted(self, path: str) -> None:
-        self._soon("elections of first replicas", lambda reign: reign.elections.written())
+        self._soon("elections of first replicas", lambda objects: objects.elections.written())
 
     def _balance(self, now: Now) -> None:
         """Check the leader imbalance now and schedule the next check (`auto.leader.rebalance.enable`)."""
         settings = self._settings.value
         if settings.auto_leader_rebalance_enable:
-            self._soon("balance of leaders", lambda reign: reign.elections.balance())
+            self._soon("balance of leaders", lambda objects: objects.elections.balance())
         self._scheduler.at(BALANCE, now.mono_ms + settings.leader_imbalance_check_interval_seconds * 1000, self._balance)
 
     def _log_dir_failed(self, path: str) -> None:
         self._soon("log directories", self._process_log_dirs)
 
-    def _process_log_dirs(self, reign: Reign) -> Steps[None]:
-        names = yield from reign.term.reader.names(LOG_DIR_EVENTS, self._log_dir_failed)
+    def _process_log_dirs(self, objects: TermObjects) -> Steps[None]:
+        names = yield from objects.term.reader.names(LOG_DIR_EVENTS, self._log_dir_failed)
         if names:
-            yield from reign.brokers.log_dirs_failed(names)
+            yield from objects.brokers.log_dirs_failed(names)
 
     # Responses of brokers
 
@@ -404,16 +404,16 @@ class Controller:
         elif isinstance(request.message, LeaderAndIsrRequest):
             self._soon(None, partial(_roles_answered, request.node_id, response))
         if request.deleted:
-            self._soon(None, lambda reign: self._stopped(reign, request, response))
+            self._soon(None, lambda objects: self._stopped(objects, request, response))
 
-    def _stopped(self, reign: Reign, request: ControlRequest, response: StopReplicaResponse) -> Steps[None]:
-        yield from reign.topics.stopped(request, response)
-        pause_ms = reign.topics.begin_pause()
+    def _stopped(self, objects: TermObjects, request: ControlRequest, response: StopReplicaResponse) -> Steps[None]:
+        yield from objects.topics.stopped(request, response)
+        pause_ms = objects.topics.begin_pause()
         if pause_ms is not None:
             self._scheduler.at(DELETIONS_AGAIN, self._scheduler.now().mono_ms + pause_ms, self._delete_again)
 
     def _delete_again(self, now: Now) -> None:
-        self._soon("refused deletions", lambda reign: reign.topics.retry())
+        self._soon("refused deletions", lambda objects: objects.topics.retry())
 
 
 def _describe_request(request: ControlRequest) -> str:
@@ -422,5 +422,5 @@ def _describe_request(request: ControlRequest) -> str:
     return "to stop replicas" if isinstance(request.message, StopReplicaRequest) else "metadata"
 
 
-def _roles_answered(node_id: int, response: Any, reign: Reign) -> Steps[None]:
-    return reign.brokers.roles_answered(node_id, response)
+def _roles_answered(node_id: int, response: Any, objects: TermObjects) -> Steps[None]:
+    return objects.brokers.roles_answered(node_id, response)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from ottla.broker.controller.leaders import LeaderChanges
 from ottla.broker.controller.term import ControllerTerm
-from ottla.cluster.controller_rules.alter_partition import asked, fault, lives
+from ottla.cluster.controller_rules.alter_partition import asked, fault, read_broker_epochs
 from ottla.cluster.controller_rules.context import ControllerContext, LeaderAndIsr, TopicPartition
 from ottla.cluster.controller_rules.entries import ISR_CHANGES, changed_isrs
 from ottla.ports import Steps
@@ -52,7 +52,7 @@ class IsrChanges:
             name = self._context.names.get(topic.topic_id) if version >= BY_ID_FROM else topic.topic_name
             if name is not None:
                 wanted.update(((name, one.partition_index), asked(one, request.broker_id, version)) for one in topic.partitions)
-                epochs.update(((name, one.partition_index), lives(one)) for one in topic.partitions)
+                epochs.update(((name, one.partition_index), read_broker_epochs(one)) for one in topic.partitions)
         codes = yield from self._altered(wanted, epochs, version)
         self._term.requests.add_metadata_for_all(wanted)
         yield from self._term.send()

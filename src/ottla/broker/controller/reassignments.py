@@ -145,7 +145,7 @@ class Reassignments:
         """Complete reassignments whose targets are in sync. For the others, send the leader to all origin and target replicas."""
         complete = set((yield from chosen(partitions, partial(reassignments.is_complete, self._context))))
         left = [one for one in partitions if one not in complete]
-        yield from each((yield from self._term.states.change(left, reassignments.told_anew)), self._log_move)
+        yield from each((yield from self._term.states.change(left, reassignments.updated_partitions)), self._log_move)
         yield from self._term.send()
         if complete:
             yield from self._complete([one for one in partitions if one in complete])
@@ -157,7 +157,7 @@ class Reassignments:
 
     def _complete(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
         """Reduce replicas to the target, delete the other replicas, and write that the reassignment is complete."""
-        settled = yield from self._term.states.change(partitions, reassignments.settled)
+        settled = yield from self._term.states.change(partitions, reassignments.restrict_to_target)
         over: Moves = {}
 
         def end(one: TopicPartition) -> None:

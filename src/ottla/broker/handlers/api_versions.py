@@ -34,7 +34,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
 @serves(ApiVersionsRequest)
 def api_versions(request: Request[ApiVersionsRequest], identity: BrokerIdentity, served: Served, features: Features) -> Reply:
     """Return the supported versions of each API; an unknown version of this request is answered in version 0 (KIP-511)."""
-    body, told = request.body, _told(served, request.release.name)
+    body, told = request.body, _announced_apis(served, request.release.name)
     if request.asked_version != request.version:
         told = [each for each in told if request.release.announces_to_newer(each.api_key)]
         return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=told)
@@ -44,11 +44,11 @@ def api_versions(request: Request[ApiVersionsRequest], identity: BrokerIdentity,
     request.peer.client_software_name = body.client_software_name
     request.peer.client_software_version = body.client_software_version
     if request.peer.authentication is not None:
-        request.peer.authentication.versions_told()
-    return _features_told(ApiVersionsResponse(api_keys=told), request, features)
+        request.peer.authentication.record_api_versions()
+    return _add_features(ApiVersionsResponse(api_keys=told), request, features)
 
 
-def _features_told(response: ApiVersionsResponse, request: Request[ApiVersionsRequest], features: Features) -> ApiVersionsResponse:
+def _add_features(response: ApiVersionsResponse, request: Request[ApiVersionsRequest], features: Features) -> ApiVersionsResponse:
     """Add the supported features and the finalized levels. Omit features whose range begins at 0 before version 4 (KIP-1022)."""
     offered = request.release.features
     if not offered:
@@ -83,7 +83,7 @@ def _error(identity: BrokerIdentity, body: ApiVersionsRequest, version: int) -> 
 
 
 @lru_cache(64)
-def _told(served: Served, name: str) -> list[ApiVersionsResponse.ApiVersion]:
+def _announced_apis(served: Served, name: str) -> list[ApiVersionsResponse.ApiVersion]:
     """Return the APIs that a release announces.
 
     Without a release, every API begins at version 0, as in Kafka until 3.9. Clients of 0.10 to 2.0, whose newest Fetch is 3 to 8,

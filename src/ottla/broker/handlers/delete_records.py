@@ -43,7 +43,7 @@ def delete_records(request: Request[DeleteRecordsRequest], partitions: Partition
         wanted.setdefault(topic.name, {}).update((part.partition_index, part.offset) for part in topic.partitions)
     starts: dict[Partition, int] = {}
     results = {
-        name: [_asked(partitions, name, index, offset, starts) for index, offset in offsets.items()]
+        name: [_new_start(partitions, name, index, offset, starts) for index, offset in offsets.items()]
         for name, offsets in wanted.items()
     }
     yield from partitions.checkpoints.begin_at(starts)
@@ -86,7 +86,7 @@ def _part(results: dict[str, list[PartitionResult]], partition: Partition) -> Pa
     return next(part for part in results[partition.topic] if part.partition_index == partition.index)
 
 
-def _asked(partitions: Partitions, topic: str, index: int, offset: int, starts: dict[Partition, int]) -> PartitionResult:
+def _new_start(partitions: Partitions, topic: str, index: int, offset: int, starts: dict[Partition, int]) -> PartitionResult:
     """Return the result for a partition. Unless it is an error, add the partition's new start offset to `starts`."""
     partition = partitions.get(topic, index)
     error_code = partitions.absent_error(topic, index) if partition is None else _refusal(partition, offset)

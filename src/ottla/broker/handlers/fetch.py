@@ -8,7 +8,7 @@ fetched epoch, 13 topic ids, 15 the replica's epoch.
 
 from __future__ import annotations
 
-from ottla.broker.handlers.fetch_incremental import IncrementalFetch, take_in
+from ottla.broker.handlers.fetch_incremental import IncrementalFetch, add_partitions
 from ottla.broker.handlers.fetch_many import fetch_many
 from ottla.broker.handlers.fetch_reading import ANSWERED, MANY, TOPIC_IDS_FROM, Fetch, FetchContext
 from ottla.broker.quotas.exemptions import replica_id
@@ -55,7 +55,7 @@ def _has_to_rest(context: FetchContext, request: Request[FetchRequest]) -> bool:
 
 def _continued(context: FetchContext, request: Request[FetchRequest]) -> Steps[Reply]:
     """Serve an incremental fetch that names many partitions, after adding them to its session."""
-    return (yield from take_in(context, request)) or fetch.handler(request, context)
+    return (yield from add_partitions(context, request)) or fetch.handler(request, context)
 
 
 def _begun(context: FetchContext, request: Request[FetchRequest]) -> Fetch | int:

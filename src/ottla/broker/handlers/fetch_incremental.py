@@ -109,7 +109,7 @@ class IncrementalFetch(Fetch):
         return self._partition(held.topic, held, held.topic_id if self._session.uses_ids else None)
 
 
-def take_in(context: FetchContext, request: Request[FetchRequest]) -> Steps[Reply | None]:
+def add_partitions(context: FetchContext, request: Request[FetchRequest]) -> Steps[Reply | None]:
     """Add the partitions of a large incremental fetch to its session, in steps. Return a reply if the session has ended."""
     body, sessions = request.body, context.sessions
     session = sessions.resume(

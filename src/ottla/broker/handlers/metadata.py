@@ -20,7 +20,7 @@ from ottla.broker.serving.metadata_waits import MetadataWaits
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.parts import Parts
 from ottla.broker.serving.purgatory import Purgatory, Reply
-from ottla.broker.serving.refusals import told
+from ottla.broker.serving.refusals import translate_response
 from ottla.broker.serving.request import Encoded, Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.settings import SettingsInForce
@@ -158,12 +158,12 @@ def _all(request: Request[MetadataRequest], context: MetadataContext) -> Reply:
     at_hand = context.all_topics.at_hand(asker)
     if at_hand is None:
         return _with_all(request, response, context.all_topics.made(asker, request.release))
-    return Encoded(with_array(told(request, response), request.version, TOPICS, at_hand))
+    return Encoded(with_array(translate_response(request, response), request.version, TOPICS, at_hand))
 
 
 def _with_all(request: Request[MetadataRequest], response: MetadataResponse, made: Steps[list[Part]]) -> Steps[Reply]:
     array = yield from made
-    return Encoded(with_array(told(request, response), request.version, TOPICS, array))
+    return Encoded(with_array(translate_response(request, response), request.version, TOPICS, array))
 
 
 def _visible(request: Request[MetadataRequest], context: MetadataContext, asker: Asker) -> Steps[list[Part]]:

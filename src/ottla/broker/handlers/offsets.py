@@ -166,7 +166,7 @@ def offset_fetch(
                 _identify(cluster, asked, answered)
         return OffsetFetchResponse(groups=messages)
 
-    return groups.request_several(((group.group_id, _asked(request, group)) for group in wanted), request, combine)
+    return groups.request_several(((group.group_id, _coordinator_request(request, group)) for group in wanted), request, combine)
 
 
 def _visible(group: FetchGroup, topics: list[FetchTopic], seen: Mapping[str, bool]) -> FetchGroup:
@@ -175,7 +175,7 @@ def _visible(group: FetchGroup, topics: list[FetchTopic], seen: Mapping[str, boo
     return group if len(visible) == len(topics) else replace(group, topics=visible)
 
 
-def _asked(request: Request[OffsetFetchRequest], group: FetchGroup) -> FetchGroup | StableFetch:
+def _coordinator_request(request: Request[OffsetFetchRequest], group: FetchGroup) -> FetchGroup | StableFetch:
     """Return the request for the coordinator: a `StableFetch` if the client requires stable offsets (KIP-447)."""
     return StableFetch(group) if request.body.require_stable else group
 
@@ -237,7 +237,7 @@ def _fetch_one(
             _deny_unknown(cluster, response)
         return response
 
-    return groups.request(body.group_id, _asked(request, wanted), request, finish)
+    return groups.request(body.group_id, _coordinator_request(request, wanted), request, finish)
 
 
 def _deny_unknown(cluster: ClusterImage, response: OffsetFetchResponse) -> None:

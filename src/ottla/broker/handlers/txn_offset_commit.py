@@ -104,11 +104,11 @@ def _admitted(request: Request[TxnOffsetCommitRequest], partition: Partition, gu
     )
     tokens = {partition: partition.log.producers.token(body.producer_id)}
     added = yield from guard.add(wanted, request, {place: partition}, tokens)
-    error_code = _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version)
+    error_code = _error_of_version(added.error_of(place, TRANSACTION_ABORTABLE), request.version)
     return error_code or still_admitted(partition, body.producer_id, body.producer_epoch, tokens[partition])
 
 
-def _told(error_code: int, version: int) -> int:
+def _error_of_version(error_code: int, version: int) -> int:
     """Return the equivalent of a coordinator's error code for this version of the request."""
     if error_code == PRODUCER_FENCED:
         return INVALID_PRODUCER_EPOCH

@@ -123,7 +123,7 @@ class Notifications:
 
     def _understand(self, where: Announcements, path: str, value: bytes) -> None:
         try:
-            self._told[announcements.told_by(where, value)] = None
+            self._told[announcements.parse_notification(where, value)] = None
         except ValueError as error:
             log.warning("the notification %s cannot be parsed (%s), and is ignored", path, error)
 

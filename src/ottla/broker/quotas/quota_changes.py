@@ -51,7 +51,7 @@ class QuotaChanges:
         below = {entity.user for entity, _ in wanted if isinstance(entity, QuotaEntity) and entity.client_id is not None}
 
         def may_go(user: str) -> bool:
-            return user not in below and self._image.may_go(user)
+            return user not in below and self._image.can_remove_user(user)
 
         decisions = [self._decision(entity, ops, may_go) for entity, ops in wanted]
         for user in below - {None}:

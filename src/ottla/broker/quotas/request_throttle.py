@@ -55,7 +55,7 @@ class Throttling:
         request.peer.client_id = client.id
         throttle_ms = self._debt_ms(request, reply, client)
         if throttle_ms:
-            reply = told(request, reply, throttle_ms)
+            reply = set_throttle_time(request, reply, throttle_ms)
         answer = self._encode(request, reply)
         if isinstance(answer, (Close, Throttled)):
             return answer
@@ -75,7 +75,7 @@ class Throttling:
         return throttle_ms if by_key is None else max(throttle_ms, quotas.debt_ms(by_key, client))
 
 
-def told(request: Request[Message], reply: Answerable, throttle_ms: int) -> Answerable:
+def set_throttle_time(request: Request[Message], reply: Answerable, throttle_ms: int) -> Answerable:
     """Set the throttle time in a reply if its version has the field, and return the reply."""
     if isinstance(reply, Message):
         if hasattr(reply, THROTTLE_TIME):

@@ -13,12 +13,12 @@ class _WithCode(Protocol):
     error_code: int
 
 
-def tell(message: Message, release: Release) -> None:
+def replace_newer_errors(message: Message, release: Release) -> None:
     """Replace, in place, error codes of a reply that `release` does not have."""
-    _tell(message, release)
+    _replace_in_part(message, release)
 
 
-def _tell(part: object, release: Release) -> None:
+def _replace_in_part(part: object, release: Release) -> None:
     has_code, lists = _layout(type(part))
     if has_code:
         coded = cast("_WithCode", part)
@@ -26,7 +26,7 @@ def _tell(part: object, release: Release) -> None:
     for name in lists:
         for each in getattr(part, name) or ():
             if is_dataclass(each):
-                _tell(each, release)
+                _replace_in_part(each, release)
 
 
 _LAYOUTS: dict[type, tuple[bool, tuple[str, ...]]] = {}

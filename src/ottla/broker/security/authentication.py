@@ -130,7 +130,7 @@ class Authentication:
         """Return whether a token is expected."""
         return self._phase is LoginPhase.STEPS
 
-    def versions_told(self) -> None:
+    def record_api_versions(self) -> None:
         """Record that ApiVersions was answered, so that a handshake must follow."""
         if self._phase is LoginPhase.BEGINNING:
             self._phase = LoginPhase.HANDSHAKE

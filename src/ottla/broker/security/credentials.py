@@ -16,7 +16,7 @@ from ottla.cluster.scram import ScramRemoval, ScramUpsertion
 from ottla.cluster.unknown_users import SECRET_BYTES, UnknownUsers
 from ottla.ports import Steps
 from ottla.sasl.scram import Algorithm, Credential
-from ottla.sasl.scram_server import USUAL, credential_of_nobody
+from ottla.sasl.scram_server import USUAL, dummy_credential
 
 log = logging.getLogger("ottla.broker")
 
@@ -39,7 +39,7 @@ class Credentials:
         Until the registry has the cluster's secret, it is derived from this broker's own secret.
         """
         known = self._image.unknown_users or UnknownUsers(self._own_secret)
-        return credential_of_nobody(algorithm, known.secret, user, known.likenesses.get(algorithm.name, USUAL))
+        return dummy_credential(algorithm, known.secret, user, known.likenesses.get(algorithm.name, USUAL))
 
     def hide_unknown_users(self) -> Steps[list[Decision]]:
         """Store the secret for `of_nobody` in the registry; the first broker writes it."""
@@ -81,4 +81,4 @@ class Credentials:
         return decisions
 
     def _decisions(self, removals: Sequence[ScramRemoval], upsertions: Sequence[ScramUpsertion]) -> list[Decision]:
-        return scram.alter(self._image.user_configs, removals, upsertions, self._image.may_go)
+        return scram.alter(self._image.user_configs, removals, upsertions, self._image.can_remove_user)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.releases import Release
-from ottla.broker.releases.errors import tell
+from ottla.broker.releases.errors import replace_newer_errors
 from ottla.broker.security.rights import ALL_OPERATIONS, NOT_ASKED
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.parts import by_weight
@@ -100,7 +100,7 @@ class AllTopics:
         for topics in by_weight(described, lambda topic: 1 + len(topic.partitions), AT_ONCE):
             response = MetadataResponse(topics=topics)
             if not release.is_today:
-                tell(response, release)
+                replace_newer_errors(response, release)
             writer.add(response)
             yield None
         return writer.array()

@@ -94,7 +94,7 @@ class Guard:
                 continue  # the usual case, which must be cheap
             if not self._sort_out(request, need, named):
                 denied, request.denied = request.denied, None
-                return denied or _refusal(request, need.resource, request.body) or _unsaid(request, need)
+                return denied or _refusal(request, need.resource, request.body) or _refuse_without_field(request, need)
         return None
 
     def _applies(self, need: Need, request: Request[Message]) -> bool:
@@ -161,22 +161,22 @@ def _refusal(request: Request[Message], resource: Resource | None, body: Message
     return refusal(request.api, request.version, body, error_code, ERRORS[error_code].sentence, of_items=of_items)
 
 
-def _unsaid(request: Request[Message], need: Need) -> Message | Close:
+def _refuse_without_field(request: Request[Message], need: Need) -> Message | Close:
     """Return the refusal for a response without a field for the error: an empty response or a close, as in Kafka.
 
     The response is also empty if the request lists no item, so that there is no place for an error.
     """
-    if need.resource is Resource.CLUSTER or _asks_nothing(request.body):
+    if need.resource is Resource.CLUSTER or _is_empty(request.body):
         return request.api.response()
     who, what = printable(request.peer.principal), need.operation.name.lower()
     return Close(f"{who} may not {what}, and a {request.api.name} response has no error for it")
 
 
-def _asks_nothing(asked: Struct) -> bool:
+def _is_empty(asked: Struct) -> bool:
     """Return whether all lists of a request are present and empty, or contain only items with empty lists."""
     lists = [getattr(asked, field.name) for field in asked.WIRE.fields if field.array]
     return bool(lists) and all(
-        found is not None and all(isinstance(each, Struct) and _asks_nothing(each) for each in found) for found in lists
+        found is not None and all(isinstance(each, Struct) and _is_empty(each) for each in found) for found in lists
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from ottla.broker.failures import Mistake
 from ottla.broker.serving.purgatory import Begun, Purgatory, Reply
-from ottla.broker.serving.refusals import ERROR, told
+from ottla.broker.serving.refusals import ERROR, translate_response
 from ottla.broker.serving.request import Body, Close, Encoded, Ready, Request, Whole
 from ottla.ports import Buffer, Steps
 from ottla.wire.codec.blocks import MOST_THINGS, MOST_WITHIN, BlockReader, BlockWriter, Path, level_of, pieces
@@ -152,7 +152,7 @@ class ResponseWriter:
 
     def add(self, piece: Message, part: Request[Message] | None = None) -> None:
         """Write the items of a piece, with the refused items of `part`, the part of the request that the piece answers."""
-        self.write(told(self._request if part is None else part, piece))
+        self.write(translate_response(self._request if part is None else part, piece))
 
     def write(self, piece: Message) -> None:
         """Write the items of a piece whose error codes and messages are final."""
@@ -223,7 +223,7 @@ def serve_parts(
             reply = refuse(part, reply)
         if not isinstance(reply, Message):
             return reply
-        reply = told(part, reply)
+        reply = translate_response(part, reply)
         if _error_of(reply, request.version):
             return reply
         last = _agreed(writer, last, reply, answered)

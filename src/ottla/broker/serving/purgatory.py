@@ -96,11 +96,11 @@ class DelayedReply:
         """Set the function that encodes the reply."""
         self._encode = encode
 
-    def stand_in_for(self, delayed: DelayedReply) -> None:
+    def replace(self, delayed: DelayedReply) -> None:
         """Make this delayed reply complete another one when it completes."""
         self._instead = delayed
 
-    def let_others_begin(self, *, blocking: bool) -> None:
+    def release_connection(self, *, blocking: bool) -> None:
         """Let the connection begin its next request, unless `blocking`. Only a sync is then left to wait for."""
         if self.blocking and not blocking:
             self.blocking = False
@@ -209,8 +209,8 @@ class Purgatory:
         if isinstance(begun, DelayedOperation):
             self._hold(delayed, begun)
         elif isinstance(begun, DelayedReply):
-            begun.stand_in_for(delayed)
-            delayed.let_others_begin(blocking=begun.blocking)
+            begun.replace(delayed)
+            delayed.release_connection(blocking=begun.blocking)
         else:
             delayed.complete(begun)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.broker.releases.errors import tell
+from ottla.broker.releases.errors import replace_newer_errors
 from ottla.broker.serving.request import Request
 from ottla.wire.apis import Api
 from ottla.wire.schema import Field, Message, Struct
@@ -34,7 +34,7 @@ def refusal(api: Api, version: int, body: Message, error_code: int, sentence: st
     With `of_items`, the error is set in the response's items, if possible, instead of at the top level.
     """
     answer = api.response()
-    return answer if _say(answer, body, version, {ERROR: error_code, MESSAGE: sentence}, of_items=of_items) else None
+    return answer if _set_error(answer, body, version, {ERROR: error_code, MESSAGE: sentence}, of_items=of_items) else None
 
 
 def is_answered(body: Message) -> bool:
@@ -85,22 +85,22 @@ def _found_messages(kind: type[Struct], version: int) -> tuple[tuple[str, bool],
     return tuple(found)
 
 
-def told(request: Request[Message], response: Message) -> Message:
+def translate_response(request: Request[Message], response: Message) -> Message:
     """Return a response with the refused items added, error codes of the listener's release, and shortened error messages."""
     if request.denied is not None:
         response = joined(response, request.denied)
     if not request.release.is_today:
-        tell(response, request.release)
+        replace_newer_errors(response, request.release)
     shortened(response, request.version)
     return response
 
 
-def _say(answer: Struct, asked: Asked, version: int, error: dict[str, int | str], *, of_items: bool = False) -> bool:
+def _set_error(answer: Struct, asked: Asked, version: int, error: dict[str, int | str], *, of_items: bool = False) -> bool:
     """Set an error in `answer` or in its items, and return whether there is a field for the error."""
     fields = {field.name: field for field in answer.WIRE.fields if version in field.present}
-    if of_items and any(field.array and field.kind == "struct" and _tells(field.struct, version) for field in fields.values()):
+    if of_items and any(field.array and field.kind == "struct" and _has_error(field.struct, version) for field in fields.values()):
         fields = {name: field for name, field in fields.items() if name not in ERRORS and name != MESSAGE}
-    named = _take_names(answer, list(fields.values()), asked)
+    named = _copy_names(answer, list(fields.values()), asked)
     for name in fields:
         if name in UNKNOWN_OFFSETS:
             setattr(answer, name, NO_OFFSET)
@@ -109,11 +109,11 @@ def _say(answer: Struct, asked: Asked, version: int, error: dict[str, int | str]
     if not ERRORS.isdisjoint(fields):
         return named or isinstance(answer, Message) or _is_nameless(fields)
     for field in fields.values():
-        if field.array and field.kind == "struct" and _tells(field.struct, version):
+        if field.array and field.kind == "struct" and _has_error(field.struct, version):
             things = _first_list(asked, version)
             items = [field.struct() for _ in things]
             setattr(answer, field.name, items)
-            said = [_say(item, thing, version, error) for item, thing in zip(items, things, strict=True)]
+            said = [_set_error(item, thing, version, error) for item, thing in zip(items, things, strict=True)]
             return any(said)
     return False
 
@@ -123,7 +123,7 @@ def _is_nameless(fields: Mapping[str, Field]) -> bool:
     return all(field.array or name in ERRORS or name == MESSAGE for name, field in fields.items())
 
 
-def _take_names(answer: Struct, fields: list[Field], asked: Asked) -> bool:
+def _copy_names(answer: Struct, fields: list[Field], asked: Asked) -> bool:
     """Copy names from the request's item `asked` to the response's item `answer`, and return whether there are names."""
     if not isinstance(asked, Struct):
         fits = [
@@ -141,11 +141,11 @@ def _take_names(answer: Struct, fields: list[Field], asked: Asked) -> bool:
     return taken
 
 
-def _tells(cls: type[Struct], version: int) -> bool:
+def _has_error(cls: type[Struct], version: int) -> bool:
     """Return whether a struct, or a struct in its lists, has an error code."""
     fields = [field for field in cls.WIRE.fields if version in field.present]
     lists = [field.struct for field in fields if field.array and field.kind == "struct"]
-    return any(field.name in ERRORS for field in fields) or any(_tells(listed, version) for listed in lists)
+    return any(field.name in ERRORS for field in fields) or any(_has_error(listed, version) for listed in lists)
 
 
 def _first_list(asked: Asked, version: int) -> list[Asked]:

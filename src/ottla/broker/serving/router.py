@@ -17,7 +17,7 @@ from ottla.broker.serving.authorization import Guard
 from ottla.broker.serving.current_leaders import LEADERS_FROM, CurrentLeaders
 from ottla.broker.serving.parts import NEVER, MessageReader, as_decoded, open_slowly, reader_of, serve_parts
 from ottla.broker.serving.purgatory import Begun, DelayedOperation, DelayedReply, Purgatory, Reply
-from ottla.broker.serving.refusals import is_answered, refusal, shortened, told
+from ottla.broker.serving.refusals import is_answered, refusal, shortened, translate_response
 from ottla.broker.serving.request import (
     ANSWERABLE,
     NO_REPLY,
@@ -93,7 +93,7 @@ class Router:
         if version >= LEADERS_FROM.get(key, NEVER):
             self._leaders.add(reply, request.peer)
         if request.denied is not None or not request.release.is_today:
-            reply = told(request, reply)
+            reply = translate_response(request, reply)
         try:
             return encode_response(request.correlation_id, key, version, reply)
         except Unencodable:
@@ -181,11 +181,11 @@ class Router:
     def _kept(self, request: Request[Message], reply: Begun) -> Answer | DelayedReply:
         """Put a delayed reply into the purgatory. Return the encoded reply or the delayed reply."""
         if isinstance(reply, DelayedReply):
-            reply.encode_with(partial(self._told, request))
+            reply.encode_with(partial(self._encode_delayed, request))
             return reply
         if isinstance(reply, DelayedOperation):
-            return self._purgatory.watch(reply, partial(self._told, request))
-        return self._told(request, reply)
+            return self._purgatory.watch(reply, partial(self._encode_delayed, request))
+        return self._encode_delayed(request, reply)
 
     def _slowly(self, request: Request[Message], handler: Handler, route: Route, frame: Buffer, position: int) -> Steps[Reply]:
         """Serve a request that can have large lists, in steps."""
@@ -271,7 +271,7 @@ class Router:
         log.error("%s: %s: %s", request.peer, request.api.name, sentence)
         return _refusal(request, error_code, sentence)
 
-    def _told(self, request: Request[Message], reply: Ready) -> Answer:
+    def _encode_delayed(self, request: Request[Message], reply: Ready) -> Answer:
         """Encode a delayed reply. A bug in the encoding fails only this reply, because the request's effects are complete."""
         changes = self._changes
         answer = Mistake(reply.error) if isinstance(reply, Mistake) else changes.attempted(partial(self._encode, request, reply))

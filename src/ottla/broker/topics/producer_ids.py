@@ -15,7 +15,7 @@ from ottla.broker.interbroker.broker_requests import UNSPOKEN, BrokerRequester
 from ottla.broker.scheduler import Scheduler
 from ottla.cluster import layout
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.producer_ids import BLOCK_SIZE, GROWTH, LARGEST_BLOCK, take_block
+from ottla.cluster.producer_ids import BLOCK_SIZE, GROWTH, LARGEST_BLOCK, allocate_block
 from ottla.ports import Done, RegistryAway, SharedRegistry, Steps, StorageFailed
 from ottla.wire.api.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.errors import BROKER_ID_NOT_REGISTERED, REQUEST_TIMED_OUT, STALE_BROKER_EPOCH, UNKNOWN_SERVER_ERROR, error_name
@@ -37,7 +37,7 @@ class ProducerIdBlocks:
         """Allocate the next block for a broker. Raise `StorageFailed`."""
         for _ in range(MOST_RACES):
             (entry,) = yield from self._registry.read([layout.PRODUCER_ID_BLOCK])
-            change, block = take_block(entry, node_id, size)
+            change, block = allocate_block(entry, node_id, size)
             try:
                 yield from self._registry.commit((change,))
             except CONFLICTS:  # another broker took this block

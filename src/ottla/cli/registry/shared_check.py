@@ -47,13 +47,13 @@ def _read(options: argparse.Namespace) -> tuple[Tree, list[tuple[str, str]], str
 
     from ottla.broker.settings.broker_zookeeper import HOST_SCHEME
     from ottla.cli.serve import given
-    from ottla.net.offline.registry_copy import look_at
+    from ottla.net.offline.registry_copy import read_tree
     from ottla.net.sqlite.survey import survey
 
     address = options.directory
     directory = address.removeprefix(HOST_SCHEME)
     if directory == address:
-        return asyncio.run(look_at(address, given(None, options.set))), [], MEND
+        return asyncio.run(read_tree(address, given(None, options.set))), [], MEND
     found = survey(directory)
     return found.tree, found.faults, PUT_BACK
 

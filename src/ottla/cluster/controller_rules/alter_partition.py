@@ -29,7 +29,7 @@ def asked(partition: AlterPartitionRequest.PartitionData, leader: int, version: 
     return LeaderAndIsr(leader, partition.leader_epoch, tuple(isr), recovery, partition_epoch=epoch)
 
 
-def lives(partition: AlterPartitionRequest.PartitionData) -> dict[int, int]:
+def read_broker_epochs(partition: AlterPartitionRequest.PartitionData) -> dict[int, int]:
     """Return the broker epoch of each replica's last fetch, by broker id. Omit replicas with an unknown epoch (KIP-903)."""
     return {one.broker_id: one.broker_epoch for one in partition.new_isr_with_epochs if one.broker_epoch != UNKNOWN}
 
@@ -39,7 +39,7 @@ def fault(
 ) -> int | None:
     """Return None if the state can be written; NONE if it is written already; else the error code of the refusal.
 
-    `epochs` come from `lives`. A joining replica must still have the broker epoch of its last fetch, because a broker that
+    `epochs`: `read_broker_epochs`. A joining replica must still have the broker epoch of its last fetch, because a broker that
     registered again can have lost its disk.
     """
     known = context.leaders.get(partition)

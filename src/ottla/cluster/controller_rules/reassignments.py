@@ -84,7 +84,7 @@ def is_complete(context: ControllerContext, partition: TopicPartition) -> bool:
     return state is not None and set(context.assignment(partition).target) <= set(state.isr)
 
 
-def told_anew(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
+def updated_partitions(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
     """Return the state in a new leader epoch after a change of the assignment; None if no replica can lead.
 
     The new epoch makes brokers apply the assignment. Replicas that are no longer assigned leave the in-sync set.
@@ -92,7 +92,7 @@ def told_anew(context: ControllerContext, partition: TopicPartition) -> LeaderAn
     return _led_within(context, partition, context.assignment(partition).replicas)
 
 
-def settled(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
+def restrict_to_target(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
     """Return the state with only target replicas in the in-sync set; None if no target replica is both online and in sync.
 
     The present leader stays if it is such a replica. Otherwise the first such replica leads.

@@ -31,7 +31,7 @@ from ottla.coord.classic.states import NEXT, Cause, State
 from ottla.coord.classic.subscription import subscribed_topics
 from ottla.coord.consumer.embedded_protocol import PROTOCOL_TYPE
 from ottla.coord.consumer.names import TEXT_BYTES
-from ottla.coord.offsets import names_nobody
+from ottla.coord.offsets import has_no_member_id
 from ottla.coord.records import NO_TIMESTAMP, GroupForgotten, GroupStored, StoredMember
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
@@ -180,7 +180,7 @@ class ClassicGroup:
 
         A rebalance is no error, because the transaction itself fences members of older generations.
         """
-        if names_nobody(body):
+        if has_no_member_id(body):
             return NONE
         return self.generation_error(body.member_id, body.group_instance_id, body.generation_id_or_member_epoch)
 

@@ -136,7 +136,7 @@ def joined_reply(draft: ClassicDraft, member_id: str) -> JoinGroupResponse:
         protocol_name=group.protocol,
         leader=group.leader or "",
         member_id=member_id,
-        members=everybody(draft) if group.leader == member_id else [],
+        members=all_members(draft) if group.leader == member_id else [],
     )
 
 
@@ -145,7 +145,7 @@ def join_error(error_code: int, member_id: str = "") -> JoinGroupResponse:
     return JoinGroupResponse(error_code=error_code, member_id=member_id, protocol_name=None)
 
 
-def everybody(draft: ClassicDraft) -> list[JoinGroupResponse.JoinGroupResponseMember]:
+def all_members(draft: ClassicDraft) -> list[JoinGroupResponse.JoinGroupResponseMember]:
     group = draft.group
     return [
         JoinGroupResponse.JoinGroupResponseMember(

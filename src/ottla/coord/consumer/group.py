@@ -55,7 +55,7 @@ from ottla.coord.consumer.records import (
     TargetStored,
 )
 from ottla.coord.consumer.states import GroupState, MemberState
-from ottla.coord.offsets import names_nobody
+from ottla.coord.offsets import has_no_member_id
 from ottla.coord.records import NO_TIMESTAMP
 from ottla.wire.api.join_group import JoinGroupRequest
 from ottla.wire.api.offset_commit import OffsetCommitRequest
@@ -149,7 +149,7 @@ class ConsumerGroup:
     def transactional_commit_error(self, body: TxnOffsetCommitRequest) -> int:
         """Return the error of a commit in a producer's transaction. A commit without a member id is allowed."""
         epoch = body.generation_id_or_member_epoch
-        if names_nobody(body) or (epoch < 0 and not self.members):
+        if has_no_member_id(body) or (epoch < 0 and not self.members):
             return NONE
         member = self.members.get(body.member_id)
         if member is None:

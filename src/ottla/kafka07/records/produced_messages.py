@@ -25,7 +25,7 @@ from ottla.records.batches.header import (
     read_header,
 )
 from ottla.records.batches.verification import MOST_OPENED_BYTES
-from ottla.records.compilation_warning import say_once
+from ottla.records.compilation_warning import warn_once
 from ottla.records.compression import codecs
 from ottla.records.compression.codecs import CodecFailed
 from ottla.records.message_sets.legacy import BadMessage
@@ -90,7 +90,7 @@ def arrive(view: Buffer, terms: Terms07) -> Pauses[Arrived07]:
     message that decompresses to more than the terms allow counts as too large. Raises `BadMessage` for an impossible size, format
     or codec, for a wrong CRC-32, also within a compressed message, and for data that cannot be decompressed.
     """
-    say_once()
+    warn_once()
     view = memoryview(view)
     spans = yield from _looked(view, terms.max_message_bytes)
     if isinstance(spans, Arrived07):

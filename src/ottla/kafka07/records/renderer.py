@@ -14,7 +14,7 @@ from ottla.kafka07.records.messages import CRC, SIZE
 from ottla.ports import Pauses
 from ottla.records import kernel_07
 from ottla.records.batches.header import HEADER_BYTES, BadBatch, BatchHeader
-from ottla.records.compilation_warning import say_once
+from ottla.records.compilation_warning import warn_once
 from ottla.records.compression import codecs
 from ottla.records.compression.limits import room_slowly
 
@@ -132,7 +132,7 @@ def open_batch(
     Raises `BadBatch` for records that do not match the header, and `CodecFailed` for data that decompresses to more than
     `limit_bytes`.
     """
-    say_once()
+    warn_once()
     data, start = batch, HEADER_BYTES
     if header.codec:
         data = memoryview((yield from codecs.decompress_slowly(header.codec, batch[HEADER_BYTES:], limit_bytes=limit_bytes)))

@@ -126,7 +126,7 @@ async def read_all(registry: SharedRegistry) -> list[Carried]:
     return [*found.values()]
 
 
-async def look_at(address: str, given: Mapping[str, str]) -> Tree:
+async def read_tree(address: str, given: Mapping[str, str]) -> Tree:
     """Return all entries of a shared registry. Raises `SettingError`, `NotAMember` and `StorageFailed`."""
     async with opened(address, given) as registry:
         return tree_of(await read_all(registry))

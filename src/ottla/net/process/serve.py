@@ -16,7 +16,7 @@ from ottla.net.server.garbage_collector import Collector
 from ottla.net.server.listeners import Listen
 from ottla.net.startup.open_files import raise_limit
 from ottla.net.startup.start import Running, start
-from ottla.records.compilation_warning import say_once
+from ottla.records.compilation_warning import warn_once
 from ottla.version import VERSION
 
 log = logging.getLogger("ottla.net")
@@ -58,7 +58,7 @@ async def _serve(
         loop.add_signal_handler(number, stop.set)
     if is_supervised:
         loop.add_reader(sys.stdin.fileno(), _noticed, loop, stop)
-    say_once()
+    warn_once()
     Collector().begin()
     answers(_line(running, data_dir))
     await stop.wait()

@@ -6,7 +6,7 @@ from typing import Final
 
 from ottla.errors import SettingError
 from ottla.net.security.jwks import Keys
-from ottla.sasl.bearer import BearerRules, take_apart
+from ottla.sasl.bearer import BearerRules, split_token
 from ottla.sasl.oauthbearer import BadToken, BearerToken
 
 MISSING: Final = "OAUTHBEARER with signed tokens needs PyJWT and cryptography: pip install 'ottla[oauth]'."
@@ -34,7 +34,7 @@ class SignedTokens:
 
     def validate(self, token: str, wall_ms: int) -> BearerToken | BadToken:
         try:
-            parts = take_apart(token)
+            parts = split_token(token)
             algorithm, key_id = parts.header.get("alg"), parts.header.get("kid")
             if not isinstance(algorithm, str) or not isinstance(key_id, str | None):
                 raise ValueError("its header has no algorithm, or a key id that is not a string")

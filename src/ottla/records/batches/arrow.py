@@ -26,7 +26,7 @@ from ottla.records.batches.header import (
     TRANSACTIONAL_BIT,
     BatchHeader,
 )
-from ottla.records.compilation_warning import say_once
+from ottla.records.compilation_warning import warn_once
 from ottla.records.compression import codecs
 from ottla.records.kernel_common import SPAN_COLUMNS
 
@@ -223,7 +223,7 @@ def batches_of(
     transactional: bool = False,
 ) -> Iterator[bytearray]:
     """Yield record batches of the rows `order[start:stop]`, or of rows `start` to `stop` if `order` is empty."""
-    say_once()
+    warn_once()
     while start < stop:
         out, next_row, newest = rows.write(order, start, stop, batch_bytes)
         header = BatchHeader(

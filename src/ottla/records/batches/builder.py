@@ -25,7 +25,7 @@ from ottla.records.batches.header import (
     BatchHeader,
     write_crc,
 )
-from ottla.records.compilation_warning import say_once
+from ottla.records.compilation_warning import warn_once
 from ottla.records.compression import codecs
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -59,7 +59,7 @@ def build(
     If `keys` is None, no record has a key. An int as `timestamps` is the time of all records, in milliseconds since 1970. Raises
     ValueError if there are no records, the columns have different lengths, or the batch exceeds 2 GB.
     """
-    say_once()
+    warn_once()
     count = len(values)
     ages = [timestamps] * count if isinstance(timestamps, int) else list(timestamps)
     uneven = (keys is not None and len(keys) != count) or (headers is not None and len(headers) != count)

@@ -16,7 +16,7 @@ from ottla.records import kernel, kernel_record
 from ottla.records.batches.builder import build
 from ottla.records.batches.header import HEADER_BYTES, LOG_APPEND_TIME, BadBatch, BatchHeader, batches, crc_is_valid
 from ottla.records.batches.record import ConsumerRecord, Record, Where
-from ottla.records.compilation_warning import say_once
+from ottla.records.compilation_warning import warn_once
 from ottla.records.compression import codecs
 from ottla.records.compression.limits import zeroed
 from ottla.records.kernel_arrow import murmur2, murmur2_partitions
@@ -122,7 +122,7 @@ def open_batches(
     and control batches unless `control` is set. Compressed batches may decompress to `limit_bytes` together. Raises `BadBatch` for
     malformed batches, and `CodecFailed` for batches that cannot be decompressed.
     """
-    say_once()
+    warn_once()
     whole = memoryview(view)
     bodies: list[tuple[BatchHeader, memoryview, int, int]] = []
     next_offset, opener = -1, codecs.Opener()

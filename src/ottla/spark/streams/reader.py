@@ -18,7 +18,7 @@ from ottla.client.types import TopicPartition
 from ottla.spark import read_plan
 from ottla.spark.batch_reader import pieces_of, read_piece
 from ottla.spark.error_display import telling
-from ottla.spark.options import ReadOptions, asks_for, named_topics
+from ottla.spark.options import ReadOptions, named_topics, selects
 from ottla.spark.read_plan import PartitionOffsets
 from ottla.spark.streams import admission, changes
 from ottla.spark.streams.stream_position import Position, StoredOffsets, from_json, to_json
@@ -137,7 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _readable_from(self, begin: Position, latest: Position) -> PartitionOffsets:
         """Return the offset from which each partition of `latest` is read. Raises `DataLoss`."""
         selection = self._options.selection
-        selected = {where for where in begin.offsets if asks_for(selection, where)}
+        selected = {where for where in begin.offsets if selects(selection, where)}
         clauses, left = changes.gone(begin, latest, selected)
         ahead = {where: offset for where, offset in left.offsets.items() if offset > latest.offsets[where]}
         clauses += read_plan.lost(ahead, dict.fromkeys(ahead, 0), latest.offsets)
@@ -193,7 +193,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the tasks of a micro-batch. Raises `DataLoss` for deleted records, unless the query accepts losses."""
         begin, finish = from_json(start), from_json(end)
         now = self._watch().begins(finish.offsets)
-        clauses, left = changes.gone(finish, now, {where for where in finish.offsets if asks_for(self._options.selection, where)})
+        clauses, left = changes.gone(finish, now, {where for where in finish.offsets if selects(self._options.selection, where)})
         if finish.starting_offsets is not None:
             begin = Position(finish.starting_offsets, finish.topic_ids)
         begin = begin.without(begin.anew(finish.topic_ids))

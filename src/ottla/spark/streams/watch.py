@@ -14,7 +14,7 @@ from ottla.client.errors import KafkaError
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from ottla.spark.brokers import Brokers
-from ottla.spark.options import TopicSelection, asks_for
+from ottla.spark.options import TopicSelection, selects
 from ottla.spark.read_plan import PartitionOffsets
 from ottla.spark.streams.group import GroupOffsets
 from ottla.spark.streams.polls import Polls
@@ -70,14 +70,14 @@ class Watch(Brokers):
         return Position(offsets, self.topic_ids(offsets))
 
     async def _look(self, before: Collection[TopicPartition]) -> None:
-        expected = {where.topic for where in (*before, *self._partitions) if asks_for(self._selection, where)}
+        expected = {where.topic for where in (*before, *self._partitions) if selects(self._selection, where)}
         for look in range(LOOKS):
             if look:
                 await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
-            found = await self._existing(self._selection)
+            found = await self._list_partitions(self._selection)
             if expected <= {where.topic for where in found}:
                 break
-        self._partitions = [where for where in found if asks_for(self._selection, where)]
+        self._partitions = [where for where in found if selects(self._selection, where)]
         self._seen_s = time.monotonic()
 
     def wait_for_records(self, ends: PartitionOffsets, wait_ms: float) -> bool:

@@ -41,9 +41,9 @@ def work(cluster: ControlledCluster, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 def epoch_of(cluster: ControlledCluster, node_id: int) -> int:
-    reign = cluster.controller.controller._reign
-    assert reign is not None
-    return reign.term.context.brokers[node_id].epoch
+    objects = cluster.controller.controller._objects
+    assert objects is not None
+    return objects.term.context.brokers[node_id].epoch
 
 
 def test_a_controller_dies_and_comes_back(cluster: ControlledCluster, work: Work) -> None:
