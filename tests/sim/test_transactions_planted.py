@@ -61,7 +61,7 @@ def commit_what_is_aborted(*args: Any, committed: bool) -> bytearray:
 
 def carry_orders_out_at_once(own: PartitionLog, told: Any) -> None:
     """Carry them out, and sync the markers before the end: otherwise few power cuts come between the two."""
-    if told.func.__name__ == "_have_carried_out":
+    if told.func.__name__ == "_execute_orders":
         told(NONE)
         wanted = cast("Any", own._partition._want_sync).__self__._wanted
         if own._partition in wanted:
