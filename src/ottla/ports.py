@@ -56,10 +56,10 @@ that the callable itself raises counts as the operation's failure. `partial(disk
 """
 
 Steps: TypeAlias = Generator[Pause, StorageFailed | None, T]
-"""Work as a generator that pauses with `yield`.
+"""A generator that works in steps. It pauses with `yield`.
 
 At most a few milliseconds of work precede each `yield None`. `yield start`, with a callable of `Pause`, evaluates to the
-operation's failure or None.
+operation's failure, or to None.
 """
 
 Pauses: TypeAlias = Generator[None, object, T]
@@ -107,9 +107,9 @@ class Readable(Protocol):
 class File(Syncable, Readable, Protocol):
     """A file open for reading and writing. Positions and sizes are in bytes.
 
-    Every method raises `StorageFailed` where the operating system raises OSError. A closed file is opened again on its next use. A
-    file whose name was removed or given to another file can be read until it is closed. Every other call on it fails, except a sync
-    that was requested before its name was removed.
+    Every method raises `StorageFailed` where the operating system raises OSError. A closed file is opened again on its next use. If
+    a file's name was removed or given to another file, the file can still be read until it is closed, and a sync that was requested
+    before still works. All other calls fail.
     """
 
     @property
@@ -232,7 +232,7 @@ class Workers(Protocol):
 
 
 class DuplicateEntry(Exception):
-    """A commit was to create an entry of the registry that exists already."""
+    """A commit would have created a registry entry that exists already."""
 
 
 class NoEntry(Exception):
@@ -267,8 +267,8 @@ class Change(NamedTuple):
 
     `version` is the version that the entry must have: a number from `Entry.version`, `NEW`, or None for any version. An `ephemeral`
     entry is removed when the session that created it ends. The path of a `sequential` change is a prefix: a shared registry appends
-    ten digits, so that the path is always new. `may_use_spare`: deletions depend on the change, so a full disk refuses it
-    as late as possible.
+    ten digits, so that the path is always new. `may_use_spare` lets the change use a full disk's reserve, because deletions depend
+    on the change.
     """
 
     path: str
@@ -302,7 +302,7 @@ class Entries(Protocol):
 CommitSteps: TypeAlias = Steps[None]
 """A commit in progress.
 
-If the generator is never resumed, the commit may or may not be made, as after a crash. The next commit finds out.
+If the generator is abandoned, the commit may or may not be made, as after a crash. The next commit finds out.
 """
 
 

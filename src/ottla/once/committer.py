@@ -33,9 +33,9 @@ from ottla.once.steps import (
 )
 
 MOST_MARGIN_MS: Final = 60_000
-"""The least time, in ms, that must be left before a transaction's timeout when a batch is decided; a quarter of a shorter timeout.
+"""When a batch is decided, at least this time (in ms) must be left before a transaction times out; for short timeouts, a quarter.
 
-The margin is for a committer that must restart before it ends the transactions.
+A committer that must restart then has time to end the transactions.
 """
 
 Clock = Callable[[], int]
@@ -69,10 +69,10 @@ class Overtaken(KafkaError):
 def committing(
     work: Work, handed: Sequence[Handed], clock: Clock, *, found_decided: bool, has_decided: bool = False
 ) -> Steps[CommitOutcome]:
-    """Commit a batch. `found_decided` means that a task did not write, because it found the batch decided.
+    """Commit a batch. `found_decided`: a task found the batch decided, and did not write.
 
-    `has_decided` means that this process has decided an earlier batch of the run. If another run has decided a batch since then,
-    this run raises `Overtaken`.
+    `has_decided`: this process has decided an earlier batch of the run. If another run has decided a batch since then, this run
+    raises `Overtaken`.
 
     Raises `NotCommitted`, `SetBack`, `Torn`, `Overtaken`, and exceptions of its steps. After an exception of a step, it is unknown
     whether the batch was decided.
@@ -136,7 +136,7 @@ def giving_up(work: Work) -> Steps[None]:
 
 
 def _undecided(handed: Sequence[Handed], decided: BatchDecision) -> tuple[Handed, ...]:
-    """Return the transactions that are not in the decision. Attempts at one batch have different transactional ids."""
+    """Return the transactions that are not in the decision, by their transactional ids. Each attempt at a batch has its own ids."""
     parts = {each.transactional_id for each in decided.transactions}
     return tuple(each for each in handed if each.transactional_id not in parts)
 
@@ -144,7 +144,7 @@ def _undecided(handed: Sequence[Handed], decided: BatchDecision) -> tuple[Handed
 def _dropped(transactions: tuple[Handed, ...]) -> Steps[None]:
     """Abort transactions that are not part of a batch.
 
-    If an abort is refused, fence the id: the transaction has ended already, or a committer that failed has prepared it.
+    If an abort is refused, the transaction has ended, or a failed committer has prepared it. Then fence the id.
     """
     if transactions:
         ended: list[bool] = yield EndHanded(transactions, committed=False)
@@ -163,9 +163,9 @@ def _all_open(work: Work, handed: Sequence[Handed]) -> Steps[list[SeenId]]:
 
 
 def _prepared(work: Work, handed: Sequence[Handed]) -> Steps[tuple[Handed, ...]]:
-    """Return these transactions without timeouts, if brokers allow that (KIP-939). Raises `NotCommitted` unless all are open.
+    """Remove the timeouts of these transactions if brokers allow that (KIP-939). Raises `NotCommitted` unless all are open.
 
-    From now on brokers refuse their writers. A transaction that is not prepared can still end by its timeout, before the decision.
+    From now on brokers refuse their writers. A transaction that keeps its timeout can still end by it before the decision.
     """
     answers: list[Handed | None] = yield PrepareHanded(tuple(handed))
     for each, answer in zip(handed, answers, strict=True):
@@ -189,7 +189,7 @@ def _begun_ms(seen: Sequence[SeenId], now_ms: int) -> int:
 def _in_time(work: Work, handed: Sequence[Handed], seen: Sequence[SeenId], clock: Clock) -> Steps[int]:
     """Return the current time. Raises `NotCommitted` if a transaction is too close to its timeout.
 
-    The brokers' clock decides timeouts. It is read only if the committer's clock is certainly wrong, or would stop the batch.
+    Timeouts depend on the brokers' clock. It is read only if the committer's clock is certainly wrong, or would stop the batch.
     """
     now_ms = clock()
     if _begun_ms(seen, now_ms) <= now_ms:
@@ -219,10 +219,9 @@ def _check_margins(work: Work, handed: Sequence[Handed], seen: Sequence[SeenId],
 
 
 def _finished(work: Work, decision: BatchDecision, clock: Clock) -> Steps[None]:
-    """Commit the open transactions of a decision, which any committer has made.
+    """Commit the open transactions of a decision, which may be another committer's. Skip a decision that is recorded as finished.
 
-    A decision recorded as finished is skipped, because coordinators forget transactional ids after some time. Raises `Torn`,
-    `Overtaken`, `NotCommitted`.
+    Coordinators forget transactional ids after some time. Raises `Torn`, `Overtaken`, `NotCommitted`.
     """
     if decision.is_finished:
         return
@@ -303,7 +302,7 @@ def _set_back(work: Work, decided: BatchDecision) -> SetBack:
 def _cleared(work: Work, handed: Sequence[Handed], started_ms: int, *, others: bool = True) -> Steps[None]:
     """Abort open transactions of this run that are not in `handed`.
 
-    With `others`, also abort those of dead runs that began before `started_ms`.
+    With `others`, also abort transactions of dead runs that began before `started_ms`.
     """
     own = {each.transactional_id for each in handed}
     prefix = run_prefix_of(work)

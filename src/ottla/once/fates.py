@@ -29,9 +29,9 @@ class Fate(Enum):
 
 
 def fate_of(handed: Handed, seen: SeenId | None) -> Fate:
-    """Return the fate of a transaction, given the description `seen` of its id.
+    """Return the fate of a transaction. `seen` is the description of its transactional id.
 
-    The end of a transaction can raise the epoch by one (KIP-890). After the last epoch, it gives the producer another id.
+    When a transaction ends, its epoch can rise by one (KIP-890). After the last epoch, the producer gets another id.
     """
     if seen is None:
         return Fate.FORGOTTEN

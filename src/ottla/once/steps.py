@@ -61,7 +61,7 @@ class ReadBrokerClock(NamedTuple):
 
 
 class DescribeIds(NamedTuple):
-    """Request descriptions of transactional ids. The result has a `SeenId` for each id; None for an unknown id."""
+    """Request descriptions of transactional ids. The result has a `SeenId` for each id, or None for an unknown id."""
 
     transactional_ids: tuple[str, ...]
 
@@ -69,7 +69,7 @@ class DescribeIds(NamedTuple):
 class PrepareHanded(NamedTuple):
     """Remove the timeouts of transactions that were handed over. The result has each transaction as it must be ended from now on.
 
-    A transaction is unchanged if brokers allow no two-phase commit. It is None if the transaction is no longer open.
+    If brokers do not allow two-phase commit, a transaction stays as it is. If it is no longer open, the result has None for it.
     """
 
     transactions: tuple[Handed, ...]
@@ -98,13 +98,13 @@ class FenceWriter(NamedTuple):
 
 
 class BeginId(NamedTuple):
-    """Request a producer id and epoch for a transactional id of this process, whether the id is new or was used before."""
+    """Request a producer id and epoch for one of this process's transactional ids, whether new or used before."""
 
     transactional_id: str
 
 
 class TakeBack(NamedTuple):
-    """Continue with a transactional id whose transaction another process has ended."""
+    """Use a transactional id again, after another process has ended its transaction."""
 
     transactional_id: str
     identity: Identified

@@ -37,9 +37,9 @@ class TaskResult(NamedTuple):
 
 
 class OwnIds:
-    """The transactional ids of one process in one run. `free` ids can be used.
+    """The transactional ids of one process in one run: `free` ids, and `handed` ids, whose transactions were handed over.
 
-    `handed` ids have a transaction that was handed over, with its batch.
+    `handed` has the batch of each.
     """
 
     def __init__(self, process: str) -> None:
@@ -82,8 +82,7 @@ def _is_decided(work: Work) -> Steps[bool]:
 def _taken(work: Work, ids: OwnIds) -> Steps[str]:
     """Return a transactional id to use: a free one, one whose last transaction is committed, or a new one.
 
-    An id is used again only for a later batch. Until then, the end of its transaction shows a restarted committer that the batch
-    was committed.
+    An id is used again only for a later batch. Until then, a restarted committer can see from the id that its batch was committed.
     """
     if ids.free:
         return ids.free.pop()

@@ -20,9 +20,9 @@ class PipelineError(RuntimeError):
 
 
 class JavaFailed(PipelineError):
-    """Spark's Java failed without an error of Spark, or it ended.
+    """Spark's Java process failed without one of Spark's errors, or it has ended.
 
-    A signal to the whole group of processes, such as Ctrl-C, ends it.
+    A signal to the whole process group, such as Ctrl-C, ends it.
     """
 
 

@@ -130,7 +130,7 @@ class Copying:
         self._note(ends)
 
     def place(self, where: TopicPartition, source: int) -> tuple[OffsetSync, OffsetSync] | None:
-        """Return the last sync at or before a source offset, and the last sync of all; None if the partition has no syncs."""
+        """Return the last sync at or before a source offset, and the partition's last sync, or None if it has no syncs."""
         with self._lock:
             sync, last = self._syncs.before(where, source), self._syncs.last(where)
         return None if sync is None or last is None else (sync, last)
@@ -188,7 +188,7 @@ def topic_settings(admin: Admin, topic: str) -> dict[str, str]:
 
 
 class GroupsAlong:
-    """The translation of groups' committed offsets from source to target. It never decreases a committed offset."""
+    """Translates groups' committed offsets from source to target. A committed offset at the target never decreases."""
 
     def __init__(self, wanted: MirrorPipeline, copying: Copying, source: Admin, target: Admin) -> None:
         self._wanted, self._copying = wanted, copying
@@ -241,7 +241,7 @@ class GroupsAlong:
             self._complained.add(group)
 
     def _offset_there(self, group: str, where: TopicPartition, offset: int) -> int | None:
-        """Return the target offset that corresponds to a source offset; None if the partition has no syncs."""
+        """Return the target offset that corresponds to a source offset, or None if the partition has no syncs."""
         found = self._copying.place(where, offset)
         if found is None:
             return None

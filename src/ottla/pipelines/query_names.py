@@ -66,7 +66,7 @@ class QueryNames:
 
 
 def _taken(left: list[NamedQuery], target: str, digest: str) -> NamedQuery | None:
-    """Remove the query with this target and digest from `left`, and return it, or None if there is none."""
+    """Remove the query with this target and digest from `left`. Return it, or None if there is none."""
     for each in left:
         if (each.target, each.digest) == (target, digest):
             left.remove(each)

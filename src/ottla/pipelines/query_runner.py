@@ -62,7 +62,7 @@ def session(master: str, settings: Mapping[str, str], log: Path) -> Iterator[Spa
 
 
 def _said(error: Exception) -> str:
-    """Return one line about an error. Java has the text of some errors, and may have ended."""
+    """Return one line about an error. Some errors ask Java for their text, and Java may have ended."""
     try:
         return sentence_of(error).rstrip(".")
     except Exception:  # calls to a Java that has ended raise many kinds of exceptions

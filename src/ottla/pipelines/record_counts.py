@@ -29,7 +29,7 @@ def offset_after(settings: ConsumerSettings, where: TopicPartition, start: int, 
 
 
 def _offsets(settings: ConsumerSettings, where: TopicPartition, start: int, end: int) -> Iterator[range | memoryview[int]]:
-    """Yield the offsets of each batch in the range."""
+    """Yield the record offsets of each batch in the range."""
     reader = RangeReader(settings, where, start, end)
     with asyncio.Runner() as runner:
         try:

@@ -148,10 +148,7 @@ class Script:
         self._wanted.show(rows.columns, (row.asDict(recursive=True) for row in rows.limit(MOST_SHOWN).collect()))
 
     def _start(self, name: str, old_name: str, *ways: DataStreamWriter) -> None:
-        """Start a query with the first writer that Spark accepts for its rows.
-
-        `old_name` is the name that an older version gave the first query of this kind.
-        """
+        """Start a query with the first writer that accepts its rows. `old_name` is the name that older versions gave the query."""
         if self._is_old:
             old_name = old_name if old_name not in self._running else f"{old_name}-{len(self._running)}"
             if (self._state.checkpoint / old_name).exists() and old_name not in self._running:
@@ -202,5 +199,5 @@ def started(ways: Sequence[DataStreamWriter]) -> StreamingQuery:
 
 
 def _is_of_mode(error: AnalysisException) -> bool:
-    """Return whether Spark refuses only the output mode, as for groups without a watermark, and for sorted groups."""
+    """Return whether Spark refuses only the output mode. It does for groups without a watermark and for sorted groups."""
     return any(word in str(error.getCondition()) for word in ("OUTPUT_MODE", "UNSUPPORTED_STREAMING_OPERATION"))

@@ -114,6 +114,6 @@ class PipelineState:
 
 
 def _told(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """Return the differences between the stored and the wanted description, as text."""
+    """Return as text how the stored description differs from the wanted one."""
     names = [name for name in sorted(known.keys() | wanted.keys()) if known.get(name) != wanted.get(name)]
     return ", ".join(f"{name}: {known.get(name)!r}, not {wanted.get(name)!r}" for name in names)

@@ -34,10 +34,9 @@ class OffsetSyncs:
     def add(self, where: TopicPartition, sync: OffsetSync) -> None:
         """Add a sync.
 
-        If an offset is lower than in the last sync, the partition was recreated, and all its earlier syncs are dropped.
+        If an offset is lower than in the last sync, the partition was recreated, so its earlier syncs are dropped.
 
-        Of several syncs with one source offset, the first is kept, because records that are written again after a failure come
-        after it.
+        Of several syncs with one source offset, the first is kept: records that are written again after a failure come after it.
         """
         known = self._known.setdefault(where, [])
         if known and (sync.source < known[-1].source or sync.target < known[-1].target):

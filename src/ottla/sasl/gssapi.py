@@ -82,8 +82,8 @@ class GssapiServer:
     def _answered(self, answer: bytes, principal: str) -> Authenticated | Rejected:
         """Return the outcome of the client's choice of a security layer.
 
-        The bytes after the choice are an authorization id. They are ignored, because as in Kafka no client acts as another user.
-        kafka-python sends the broker's name in them.
+        The bytes after the choice are an authorization id; kafka-python sends the broker's name. They are ignored, because as in
+        Kafka no client acts as another user.
         """
         if len(answer) < OFFER_BYTES or answer[0] != NO_LAYER:
             return Rejected("it chose a security layer that was not offered")

@@ -33,7 +33,7 @@ class LoginModule:
 
 
 def parse(text: str) -> LoginModule:
-    """Parse the value of the setting. Raises `ValueError`, whose text continues a sentence that begins with the setting's name."""
+    """Parse the value of the setting. Raises `ValueError`, whose text must be preceded by the setting's name."""
     tokens = list(_tokens(text))
     if len(tokens) < 3 or tokens[-1] != END:
         raise ValueError(f"does not end with a semicolon after a login module and its options, as in {EXAMPLE}")

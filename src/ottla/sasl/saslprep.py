@@ -33,7 +33,7 @@ def saslprep(text: str) -> str | None:
 
 
 def _reads_one_way(text: str) -> bool:
-    """Return whether a text is written right-to-left as a whole, or not at all (RFC 3454, section 6)."""
+    """Return whether a text is written entirely right-to-left, or entirely not (RFC 3454, section 6)."""
     if not any(map(stringprep.in_table_d1, text)):
         return True
     return stringprep.in_table_d1(text[0]) and stringprep.in_table_d1(text[-1]) and not any(map(stringprep.in_table_d2, text))

@@ -1,4 +1,4 @@
-"""The client's side of SCRAM (RFC 5802; KIP-84): the client proves that it has the password, and the server its stored form."""
+"""The client's side of SCRAM (RFC 5802; KIP-84). The client proves that it has the password, the server its stored form of it."""
 
 from __future__ import annotations
 

@@ -44,10 +44,7 @@ class Account:
 
 
 Lookup = Callable[[str, bool], Account | Callable[[], Account] | None]
-"""Finds an account by its name, or if the flag is set by a delegation token's id.
-
-A slow lookup returns a callable, to run on another thread.
-"""
+"""Finds an account: by name, or with the flag by a delegation token's id. A slow lookup returns a callable for another thread."""
 
 
 class Likeness(NamedTuple):

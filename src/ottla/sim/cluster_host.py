@@ -217,7 +217,7 @@ class ClusterHost(Host):
         self.world.after(ms, lambda: process.post(call))
 
     def _around(self, call: Callable[[], None]) -> None:
-        """Run a call on the broker's thread."""
+        """Run a call of the broker. If the power is cut during the call, stop the host."""
         self._stamp()
         try:
             call()

@@ -206,9 +206,9 @@ class SimDisk:
     # Faults to order
 
     def fail(self, after: int, reason: str = IO_ERROR, *, count: int = 1) -> None:
-        """Let `count` operations fail, after the next `after` operations.
+        """Make `count` operations fail, after the next `after` operations.
 
-        A failure with the reason `TOO_MANY_FILES` waits for an operation that needs a file handle.
+        With the reason `TOO_MANY_FILES`, only operations that need a file handle fail.
         """
         for number in range(count):
             self._failing[self.operations + after + 1 + number] = reason
@@ -436,7 +436,7 @@ class SimDisk:
     # For its files
 
     def may(self, operation: str, path: str, size: int = 0) -> None:
-        """Count an operation. Raises `StorageFailed` if the operation was ordered to fail, or if the disk is full.
+        """Count an operation. Raises `StorageFailed` if the operation must fail, or if the disk is full.
 
         Raises `TryAgain` if the operation needs a file handle and none is free.
         """
@@ -464,7 +464,7 @@ class SimDisk:
             raise SyncFailed(path, failure.reason) from failure
 
     def hold(self, path: str) -> Sequence[Folder]:
-        """Return a directory, followed by the parent directories whose names must be synced with it because they are new."""
+        """Return a directory, followed by its new ancestors, whose names must be synced with it."""
         self.may("open", path)
         folder = self._folder(path, path)
         held = [folder]
@@ -500,7 +500,7 @@ class SimDisk:
 
 
 def _own(file: Syncable) -> SimFile | SimDirectory:
-    """Return the file. Raises TypeError for a file of another disk, because its sync would be promised and not made."""
+    """Return the file. Raises TypeError for a file of another disk, which this disk would not really sync."""
     if not isinstance(file, SimFile | SimDirectory):
         raise TypeError(f"{file!r} is not of this disk")
     return file

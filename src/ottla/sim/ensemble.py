@@ -2,7 +2,7 @@
 
 They behave as ZooKeeper does, as far as the port shows: transactions are numbered, a session outlives its connections, and a watch
 is called once. The server of a session can lag behind the others. It then returns former entries, but never older ones than the
-session has read, was notified of or has written. The module identifies sessions by their callbacks; brokers are unknown here.
+session has read, was notified of or has written. A session is identified by its callbacks, not by a broker.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class Missed(NamedTuple):
 class ServedSession:
     """A session as the servers see it. `told(watched)` is called for a watch, `over()` when the session ends.
 
-    A request is served only if it arrives over the session's last `connection`. `has_lapsed` is whether the session has expired.
-    While its server lags, `seen` is the last transaction that has reached the server, and `missed` are the later transactions.
-    Otherwise `seen` is None.
+    A request is served only if it arrives over `connection`, the session's last one. `has_lapsed` is whether the session has
+    expired. While its server lags, `seen` is the last transaction that has reached the server, and `missed` are the later
+    transactions. Otherwise `seen` is None.
     """
 
     number: int
@@ -177,7 +177,7 @@ class SimEnsemble:
             self._past.clear()
 
     def _was(self, session: ServedSession, path: str) -> PastNode:
-        """Return the state of a path on the server of a session."""
+        """Return an entry as the session's server sees it, which may lag."""
         if session.seen is not None:
             for past in self._past.get(path, ()):
                 if past.until > session.seen:

@@ -27,7 +27,7 @@ Answered = Callable[[Any], None]
 
 SIZE_BYTES = 4
 SLOW_SYNC, SLOWEST_SYNC_MS = 0.1, 40
-"""The share of syncs that are slow, so that a power cut finds unacknowledged data, and the longest duration of one in ms."""
+"""The share of syncs that are slow, and the longest duration of one in ms. During a slow sync, a power cut loses data."""
 
 
 class Host:
@@ -132,7 +132,7 @@ class Host:
             answered(None)
 
     def _stamp(self) -> None:
-        """Set the timestamp of files that are written from now on."""
+        """Set the modification time of files that are written from now on."""
         self.disk.wall_ms = self.clock.now().wall_ms
 
     def coordinators(self) -> list[GroupMachine]:

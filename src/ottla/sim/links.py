@@ -35,7 +35,7 @@ class LinkWeather(Delays):
 
 
 class FrameServer(Protocol):
-    """The server of one connection's frames, in order, in the process that listens."""
+    """Serves the frames of one connection in order, in the listening process."""
 
     def serve(self, frame: memoryview, answered: Answered) -> None:
         """Serve one request. `frame` does not include its size. `answered(None)` closes the connection."""
@@ -46,7 +46,7 @@ class FrameServer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """A listening process. `accept()` returns the server of a new connection."""
+    """A listening process. `accept()` returns the server for a new connection."""
 
     process: SimProcess
     accept: Callable[[], FrameServer]
@@ -74,7 +74,7 @@ class SimNetwork:
         return None if found is None or found.process.has_ended else found
 
     def name_of(self, host: str, port: int) -> str:
-        """Return the name of an address for `Cuts`: of the process that listens there or once did, otherwise HOST:PORT."""
+        """Return the name that `Cuts` uses for an address: the process that last listened there, or else HOST:PORT."""
         found = self._listening.get((host, port))
         return f"{host}:{port}" if found is None else found.process.name
 
@@ -164,7 +164,7 @@ class _Connection:
             self._network.world.after(self._network.delay_ms(), lambda: self._process.post(self.break_off))
 
     def _look_at(self, number: int) -> None:
-        """Break the connection if request `number` was not answered in time, because later answers would be assigned wrongly."""
+        """Break the connection if request `number` has no answer in time, because later answers would be taken for it."""
         if self._answers < number:
             self.break_off()
 

@@ -21,7 +21,7 @@ REFUSED_MS = 100
 
 @dataclass(slots=True)
 class Weather(Delays):
-    """The faults of the network: probabilities, and delays."""
+    """The probabilities of network faults, and the delays."""
 
     longest_ms: int = 5_000
     lose_request: float = 0.0
@@ -35,9 +35,9 @@ class Weather(Delays):
 
 Seen = Callable[[Any], None]
 Watch = Callable[[Message], Seen]
-"""A function that is called with each request when the broker receives it.
+"""A function that is called with each request that the broker receives.
 
-It returns a function, which is called with the answer, even if the answer is then lost.
+It returns a function that is called with the answer, even if the answer is then lost.
 """
 
 

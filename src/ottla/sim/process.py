@@ -96,7 +96,7 @@ class SimProcess:
 
 
 class Cuts:
-    """The cut connections between named places, in each direction."""
+    """The cut connections between named places. Each direction is cut by itself."""
 
     def __init__(self) -> None:
         self._cut: set[tuple[str, str]] = set()
@@ -120,8 +120,8 @@ class Cuts:
 class OrderedWay:
     """One direction of a connection. Messages arrive in order, each after `delay_ms()`.
 
-    A message is lost if `passes()` is False when it should arrive. Messages on their way can arrive after the end of the
-    connection, unless `is_closed` is set.
+    A message is lost if `passes()` is False when it should arrive. After the connection's end, sent messages still arrive, unless
+    `is_closed` is set.
     """
 
     def __init__(self, world: World, passes: Callable[[], bool], delay_ms: Callable[[], int]) -> None:

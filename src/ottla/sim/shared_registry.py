@@ -50,7 +50,7 @@ class RegistryWeather(Delays):
 
 @dataclass(slots=True, eq=False)
 class _RegistryRequest:
-    """A request: the work of the server, the watches that the request sets, the callback, and the result."""
+    """A request: what the server must do, the watches that it sets, the callback, and the result."""
 
     work: Callable[[ServedSession], Any]
     watches: dict[Watched, Callable[[str], None]] = field(default_factory=dict)
@@ -277,7 +277,7 @@ class SimSharedRegistry:
             wire.back.send(lambda: self._process.post(partial(self._ended, wire)))
 
     def _attach(self, session: ServedSession, wire: _Wire) -> None:
-        """Send the session's notifications over this connection: its watches, and its end, which closes the connection."""
+        """Make the session notify over this connection: of watches, and of its end, which closes the connection."""
         session.connection = wire
         session.told = lambda watched: wire.back.send(lambda: self._process.post(partial(self._watched, wire, watched)))
         session.over = lambda: wire.back.send(lambda: self._process.post(partial(self._was_closed, wire)))

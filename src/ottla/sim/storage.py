@@ -180,7 +180,7 @@ class Folder:
         self.is_known = True
 
     def fail(self, reason: str) -> None:
-        """Fail a sync with `reason`. Like the kernel, treat the changes as written after the failure was reported."""
+        """Fail a sync with `reason`. As in the kernel, the failed changes then count as written."""
         self.failure = reason
         self.dropped += self.pending
         self.pending.clear()

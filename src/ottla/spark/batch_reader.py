@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Piece(InputPartition):
-    """The range of one task."""
+    """The range of offsets that one task reads."""
 
     def __init__(self, value: Range) -> None:
         super().__init__(value)

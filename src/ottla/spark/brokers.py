@@ -94,10 +94,7 @@ class Brokers:
         return found
 
     def owner(self, where: TopicPartition) -> tuple[str, int, bytes]:
-        """Return the cluster id, a partition's leader, and the topic id.
-
-        The topic id is 16 zero bytes if brokers have no topic ids.
-        """
+        """Return the cluster id, a partition's leader, and the topic id (16 zero bytes if brokers have no topic ids)."""
         if not self._retried(lambda: self._found([where.topic])):
             raise _no_topic(where.topic)
         leader = self._retried(lambda: self._cluster.leader(where))

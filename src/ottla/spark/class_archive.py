@@ -45,7 +45,7 @@ def _stamp(path: Path) -> int:
 
 
 def _there(archive: Path) -> bool:
-    """Return whether the archive exists. Before that, rename an archive that another process has finished writing."""
+    """Return whether the archive exists. An archive that another process has finished writing is renamed first."""
     for draft in archive.parent.glob(f"{archive.name}.*[0-9]"):
         with suppress(OSError):
             if _finished(draft):

@@ -43,7 +43,7 @@ _OFFSETS: dict[type[Filter], Callable[[int], tuple[int, int]]] = {
     LessThan: lambda offset: (0, offset),
     LessThanOrEqual: lambda offset: (0, offset + 1),
 }
-"""The offsets that a comparison leaves: the first, and the end (exclusive)."""
+"""The offsets that satisfy a comparison: the first, and the end (exclusive)."""
 
 
 def are_pushed() -> bool:

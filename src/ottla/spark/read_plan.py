@@ -90,7 +90,7 @@ class Lookup(Protocol):
 
 
 def _named(option: str, named: Iterable[TopicPartition], partitions: Sequence[TopicPartition]) -> None:
-    """Raise `OptionError` unless an option names exactly the partitions to be read."""
+    """Raise `OptionError` unless an option has exactly the partitions that must be read."""
     named = set(named)
     missing = names(each for each in partitions if each not in named)
     strange = names(sorted(named.difference(partitions)))
@@ -188,7 +188,7 @@ def lost(
 
 
 def lost_ends(wholes: Sequence[Range], latest: Mapping[TopicPartition, int]) -> list[str]:
-    """Return one clause of a message for each range whose end is after the end of its partition."""
+    """Return a clause for each range that ends after the present end of its partition."""
     return [
         f"{names([where])} was to be read to offset {each.end} and ends at {latest[where]} now"
         for each in wholes

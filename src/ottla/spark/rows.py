@@ -88,7 +88,7 @@ def _all_columns(options: ReadOptions, work: Range) -> Iterator[Columns]:
 
 
 def _what_is_left(options: ReadOptions, work: Range) -> Range:
-    """Return the part of a range that still exists, after records were deleted since planning. Raises `DataLoss`."""
+    """Return the part of a range that was not deleted since planning. Raises `DataLoss`."""
     where = TopicPartition(work.topic, work.partition)
     try:
         with Brokers(options.client) as brokers:

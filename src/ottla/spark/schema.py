@@ -65,7 +65,7 @@ def _name(kind: DataType) -> str:
 
 
 def _shape(kind: DataType) -> str:
-    """Return a type as text without nullability, which Spark changes by itself and which does not describe values."""
+    """Return a type as text without its nullability, which Spark changes by itself, and which does not matter for values."""
     return kind.simpleString()
 
 

@@ -169,7 +169,7 @@ class Cluster:
         return self._made_by.get(node_id, ottla_member)(seat)
 
     def _way_to_registry(self, node_id: int) -> str:
-        """Return the registry's address for a broker: with ZooKeeper, of ports whose traffic can be cut."""
+        """Return the registry's address for a broker. With ZooKeeper it has forwarding ports, whose traffic can be cut."""
         if self.registry.startswith(_ON_HOST):
             return self.registry
         servers, slash, chroot = self.registry.partition("/")
@@ -256,10 +256,7 @@ class Cluster:
         return ottla.Admin([member.address for member in self.members.values() if member.is_running])
 
     def _asked_each(self, ask: Callable[[Admin], T]) -> Iterator[T]:
-        """Yield the answer of each broker that runs and is not paused.
-
-        Each broker is queried because a broker that is cut off can have outdated metadata.
-        """
+        """Yield the answer of each broker that runs and is not paused. A broker that is cut off can have outdated metadata."""
         import ottla
 
         for node_id, member in self.members.items():
@@ -297,7 +294,7 @@ class Cluster:
     def wait_until(self, happened: Callable[[], bool], told: Callable[[], str] = str, timeout_s: float = 60.0) -> None:
         """Return when `happened` returns True. A `KafkaError` counts as False.
 
-        Raises `NotYet`, with the text that `told` returns, after `timeout_s`.
+        Raises `NotYet` after `timeout_s`, with the text that `told` returns.
         """
         from ottla import KafkaError
 

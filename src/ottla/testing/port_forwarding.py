@@ -18,9 +18,9 @@ from ottla.net.client.background import BackgroundLoop
 
 LOCALHOST: Final = "127.0.0.1"
 REGISTRY: Final = 0
-"""The id that stands for the registry among the broker ids."""
+"""The registry's id among the broker ids."""
 UNKNOWN: Final = -1
-"""The source of a connection whose client id is not a broker's: a client."""
+"""The source of a connection that is not from a broker, but from a client."""
 
 _HEAD: Final = struct.Struct(">ihhih")
 _SPEAKERS: Final = re.compile(r"(\d+)|broker-(\d+)-.*|AddPartitionsManager-client-(\d+)", re.ASCII)
@@ -46,7 +46,7 @@ def speaker(begin: bytes) -> int | None:
 
 
 class Ways(Protocol):
-    """All forwarding ports of a cluster: between brokers, by their ids, and to the registry, whose id is `REGISTRY`."""
+    """The forwarding ports of a cluster: one for each pair of brokers, and one to the registry for each broker."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
@@ -62,7 +62,7 @@ class Ways(Protocol):
     def lead(self, target: int, host: str, port: int, *, source: int | None = None) -> int:
         """Return a port that forwards to `host`:`port`, the address of broker `target`.
 
-        `source` is the broker that connects to the port, or None if several brokers do.
+        Only broker `source` connects to the port; None means any broker.
         """
 
     def cut(self, source: int, target: int) -> None:

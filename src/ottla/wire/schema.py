@@ -114,7 +114,7 @@ class Field:
 
 
 class _Since(NamedTuple):
-    """The arguments of `since()`. When the class is declared, the default replaces this object."""
+    """The arguments of `since()`. They are the class attribute only until the class is declared; then the default is."""
 
     versions: str
     default: Any

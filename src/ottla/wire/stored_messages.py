@@ -20,7 +20,7 @@ TRANSACTION_STATE: Final = "__transaction_state"
 SHARE_GROUP_STATE: Final = "__share_group_state"
 
 _ELSEWHERE: Final = {"transaction_log": TRANSACTION_STATE, "share_group_state": SHARE_GROUP_STATE}
-"""The internal topic of a module's records, if it is not `__consumer_offsets`."""
+"""The internal topic of the records in each module that is not about `__consumer_offsets`."""
 
 INSIDE: Final[dict[tuple[str, str], type[Message]]] = {
     ("JoinGroupRequest", "protocols.metadata"): ConsumerProtocolSubscription,
@@ -32,7 +32,7 @@ INSIDE: Final[dict[tuple[str, str], type[Message]]] = {
     ("GroupMetadataValue", "members.subscription"): ConsumerProtocolSubscription,
     ("GroupMetadataValue", "members.assignment"): ConsumerProtocolAssignment,
 }
-"""The class in a bytes field, by (message, field without indices). Consumers use these classes; other clients use their own."""
+"""The class encoded in a bytes field of a consumer, by (message, field without indices). Other clients use other classes."""
 
 
 @cache

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _LOCK = threading.Lock()
 _WRITTEN: dict[tuple[str, str | None, str], tuple[int, int]] = {}
-"""The last batch of each query, run and name, and the rows that it wrote."""
+"""The batch that each query, run and name wrote last, and the number of its rows."""
 
 
 def write_once(frame: DataFrame, batch_id: int, *, name: str | None = None, query_id: str | None = None, **options: str) -> None:
@@ -51,7 +51,7 @@ def write_once(frame: DataFrame, batch_id: int, *, name: str | None = None, quer
 def _note(where: tuple[str, str | None, str], batch_id: int, rows: int) -> bool:
     """Record that a batch has written `rows` under a name. Return whether that was recorded before.
 
-    Raises `OptionError` if the batch has written other rows under this name, because these rows would be skipped.
+    Raises `OptionError` if the batch has written other rows under this name: Spark would skip the new rows.
     """
     with _LOCK:  # several threads can begin writes at once
         before = _WRITTEN.get(where)
@@ -62,9 +62,9 @@ def _note(where: tuple[str, str | None, str], batch_id: int, rows: int) -> bool:
 
 
 def _session_of(frame: DataFrame) -> str | None:
-    """Return an identity of the query's run, for a thread that has no run id; None with Spark Connect.
+    """Return the id of the Spark session for a thread without a run id, or None with Spark Connect.
 
-    It is the identity of the Spark session, because Spark clones the session for each run.
+    Spark clones the session for each run, so the id identifies the run.
     """
     session = getattr(frame.sparkSession, "_jsparkSession", None)
     return None if session is None else str(session.sessionUUID())

@@ -65,10 +65,7 @@ class OnceCommitter:
         self._cluster.coordinators.forget(each.transactional_id for each in handed)
 
     def _tell_written_before(self, work: Work) -> None:
-        """Log that a batch was written before.
-
-        For a job this is a warning, because the rows of this run may be other ones.
-        """
+        """Log that a batch was written before. For a job, warn, because this run may have other rows."""
         job_id = self._options.job_id if self._options.run_id is None else None
         before = self._cluster.loop.run(self._cluster.decisions.last(self._name))
         if job_id is None or before is None:
@@ -96,7 +93,7 @@ class OnceCommitter:
             run(giving_up(work), self._carry_out)
 
     def _leading(self, begin: Callable[[], Steps[Result]]) -> Result:
-        """Run steps that decide. If another process has decided during them, begin them again, by reading its decision.
+        """Run steps that decide. If another process has decided meanwhile, read its decision and begin again.
 
         Spark can use several processes for the commits of one run. Raises `ProducerFenced` if other processes keep deciding.
         """

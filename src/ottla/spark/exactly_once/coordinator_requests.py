@@ -63,8 +63,8 @@ class HandedCoordinators:
     async def check_told(self, transactional_id: str) -> None:
         """Check that the brokers can describe transactions.
 
-        Raises `NotSupported` before Kafka 3.0, because without DescribeTransactions it is unknown whether all transactions of a
-        batch are open or committed. Raises other `KafkaError`s.
+        Raises `NotSupported` before Kafka 3.0, which has no DescribeTransactions: nobody would know which transactions of a batch
+        are open or committed. Raises other `KafkaError`s.
         """
         link = await self._cluster.retried(self._of(transactional_id).link)
         if min(link.version(DESCRIBE_TRANSACTIONS), link.version(LIST_TRANSACTIONS)) < 0:
@@ -166,7 +166,7 @@ class HandedCoordinators:
         await transaction_admin.fenced(self._cluster, transactional_id)
 
     async def max_timeout_ms(self) -> int:
-        """Return the longest transaction timeout that the brokers allow, or Kafka's default if the brokers do not return it."""
+        """Return the longest transaction timeout that the brokers allow, or Kafka's default if they do not say."""
         if self._max_timeout_ms is None:
             self._max_timeout_ms = USUAL_MAX_TIMEOUT_MS
             with suppress(KafkaError, KeyError, ValueError):

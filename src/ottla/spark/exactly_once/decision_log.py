@@ -135,9 +135,9 @@ class DecisionLog:
         self._cluster.metadata.check([self.where.topic])
 
     async def last(self, name: str) -> BatchDecision | None:
-        """Return the last decision about `name` that was written before this call. Raises `KafkaError`.
+        """Return the last decision about `name` that was written before this call. Wait for one that is being written.
 
-        If a decision is being written, wait for its end.
+        Raises `KafkaError`.
         """
         try:
             await self._cluster.ensure([self.where.topic])

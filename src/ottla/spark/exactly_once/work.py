@@ -8,7 +8,7 @@ from ottla.spark.errors import OptionError
 BATCH_ID = "streaming.sql.batchId"
 QUERY_ID = "sql.streaming.queryId"
 RUN_ID = "spark.jobGroup.id"
-"""The local properties of the thread that runs a micro-batch. A checkpoint has one query id; each run has another run id."""
+"""The local properties of the thread that runs a micro-batch. A checkpoint keeps its query id, and each run has a new run id."""
 
 
 def of_this_task() -> Work:

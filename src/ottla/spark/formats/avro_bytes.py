@@ -74,7 +74,7 @@ def _record(node: Avro, column: pa.Array, path: str) -> pa.Array:
 
 
 def _listed(node: Avro, items: pa.Array, keys: pa.Array | None, counts: pa.Array, path: str) -> pa.Array:
-    """Encode arrays: one block with all items, if there are any, and then the empty block that ends an array."""
+    """Encode arrays. Each is a block with its items, unless it has none, followed by the empty block that ends it."""
     assert node.inner is not None
     made = _written(node.inner, items, f"{path}.element")
     if keys is not None:

@@ -47,9 +47,9 @@ class Encoder(Protocol):
 
 
 Few = Callable[[pa.Array, int, dict[int, str]], pa.Array]
-"""Decodes a few values one by one, and adds the reasons of malformed ones, which become null, to the mapping.
+"""Decodes a few values. The number is the row of the first value.
 
-The number is the row of the first value.
+Malformed values become null, and the reasons are added to the mapping.
 """
 
 

@@ -42,7 +42,7 @@ class Cursors:
         return len(self.at)
 
     def of(self, rows: Ints) -> Cursors:
-        """Return cursors for some rows. `moved` copies their new positions back."""
+        """Return cursors for some of the rows. `moved` copies their new positions back."""
         return Cursors(self.data, self.at[rows], self.end[rows])
 
     def moved(self, rows: Ints, others: Cursors) -> None:
@@ -113,7 +113,7 @@ class Cursors:
 
 
 def scattered(made: pa.Array, rows: Ints, count: int) -> pa.Array:
-    """Return an array of `count` rows: the values of `made` at `rows`, which can be in any order, and null elsewhere."""
+    """Return an array of `count` rows: the values of `made` at `rows`, in any order, and null elsewhere."""
     if len(rows) == count and (rows[:-1] < rows[1:]).all():
         return made
     where = numpy.full(count, -1, dtype=numpy.int64)
@@ -122,10 +122,7 @@ def scattered(made: pa.Array, rows: Ints, count: int) -> pa.Array:
 
 
 def listed(items: list[pa.Array], rows: list[Ints], count: int, kind: pa.DataType) -> tuple[pa.Array, Ints]:
-    """Return items in the order of their rows, and for each row the index of its first item.
-
-    The indexes have one element more than there are rows: the number of items.
-    """
+    """Return all items sorted by their rows, and for each row the index of its first item; at the end, the number of items."""
     owners = numpy.concatenate([numpy.empty(0, dtype=numpy.int64), *rows])
     offsets = numpy.zeros(count + 1, dtype=numpy.int64)
     numpy.cumsum(numpy.bincount(owners, minlength=count), out=offsets[1:])

@@ -22,7 +22,7 @@ WIDE = Context(prec=4 * MOST_DIGITS, rounding=ROUND_HALF_UP, Emin=MIN_EMIN, Emax
 
 
 def of_unscaled(number: int, scale: int) -> Decimal:
-    """Return `number` with the decimal point before its last `scale` digits."""
+    """Return the decimal with the digits of `number`, the last `scale` of them after the point."""
     return Decimal(number).scaleb(-scale, WIDE)
 
 

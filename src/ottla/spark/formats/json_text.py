@@ -42,10 +42,7 @@ def json_text(column: pa.Array) -> pa.Array:
 
 
 def _parts(column: pa.Array) -> list[pa.Array | str]:
-    """Return the parts of the rows' JSON, in order.
-
-    The caller joins them all at once, because joining takes most of the time.
-    """
+    """Return the parts of the rows' JSON, in order. The caller joins all parts at once, because each join takes long."""
     kind = column.type
     if pa.types.is_nested(kind):
         return [json_text(column)]

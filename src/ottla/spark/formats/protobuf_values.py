@@ -32,7 +32,7 @@ from ottla.spark.formats.protobuf_schema import (
 )  # fmt: skip
 
 Found = dict[int, tuple[list[pa.Array], list[Ints]]]
-"""The values found so far by field, and the rows to which they belong."""
+"""The values found so far, by field, with the row of each."""
 MOST_NESTED = 100
 
 

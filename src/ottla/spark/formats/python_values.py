@@ -35,7 +35,7 @@ class Number(str):
 
 
 def plain(value: Any) -> Any:
-    """Return a value as an argument of `json.dumps`. Its numbers become texts."""
+    """Return a value that `json.dumps` accepts: each `Number` in it becomes an int or a float."""
     if isinstance(value, Number):
         return int(value) if re.fullmatch(r"-?\d+", value) else float(value)
     if isinstance(value, dict):

@@ -14,7 +14,7 @@ from ottla.spark.formats.codecs import decoder_of
 from ottla.spark.formats.misfits import Misfits, Put
 
 OPENED = {"key": pa.binary(), "value": pa.binary(), "offset": pa.int64()}
-"""The columns, before decoding, that malformed values and dead letters need."""
+"""The undecoded columns from which malformed values and dead letters are made."""
 _SOURCES = {corrupt: column for column, corrupt in CORRUPT.items()}
 
 

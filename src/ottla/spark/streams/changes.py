@@ -10,9 +10,9 @@ from ottla.spark.streams.stream_position import Position
 
 
 def gone(begin: Position, now: Position, selected: Collection[TopicPartition]) -> tuple[list[str], Position]:
-    """Return one clause for each topic or partition that cannot be continued, and `begin` without them.
+    """Return a clause for each topic or partition that cannot be continued, and `begin` without them.
 
-    `now` has the partitions that exist. `selected` are the partitions of `begin` that the query still selects.
+    `now` has the partitions that exist. `selected` are those partitions of `begin` that the query still selects.
     """
     anew = begin.anew(now.topic_ids)
     left = begin.without(anew)

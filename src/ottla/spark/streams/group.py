@@ -41,8 +41,8 @@ class GroupOffsets:
     async def commit(self, offsets: PartitionOffsets, *, wait: bool) -> None:
         """Commit `offsets` if they are new. Return at once, unless `wait` is set or this is the first commit.
 
-        Only one commit is in flight: a later call commits the newest offsets. Raises `OptionError` if the first commit fails with
-        an error that is not retriable.
+        Only one commit is in flight. When it ends, the newest offsets are committed. Raises `OptionError` if the first commit fails
+        with an error that is not retriable.
         """
         first = self._told is None
         if self._task is not None and (wait or self._task.done()):

@@ -113,7 +113,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _is_idle(self, begin: PartitionOffsets) -> bool:
-        """Return whether there are still too few records, after the last call found too few. Wait a short time for records.
+        """Return whether there are still too few records, if the last call found too few. Wait a short time for records.
 
         Return False if the last call found enough.
         """
@@ -155,9 +155,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         read_plan.accept_losses(news, fail=self._options.fail_on_data_loss)
 
     def _starts_of_new(self, begin: PartitionOffsets, end: PartitionOffsets) -> PartitionOffsets:
-        """Return the starts of partitions that did not exist when the query began.
+        """Return the start offsets of partitions that were created after the query began.
 
-        A new partition is read from offset 0. Raises `DataLoss` if its first records are deleted.
+        They are 0. Raises `DataLoss` if a partition's first records are deleted.
         """
         new = dict.fromkeys((where for where in end if where not in begin), 0)
         if not new:

@@ -36,7 +36,7 @@ class Position:
     starting_offsets: PartitionOffsets | None = None
 
     def anew(self, later: Mapping[str, str]) -> list[str]:
-        """Return the topics whose id differs in `later`, because they were deleted and recreated."""
+        """Return the topics that were deleted and recreated, so that their ids differ in `later`."""
         return sorted(topic for topic, known in self.topic_ids.items() if later.get(topic, known) != known)
 
     def without(self, topics: list[str]) -> Position:

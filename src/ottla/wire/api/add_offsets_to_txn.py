@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, i16, i32, i64, since
 
 
 class AddOffsetsToTxnRequest(Message, key=25, valid="0-4", flexible="3+"):
-    """The group."""
+    """The group whose offsets the transaction will commit."""
 
     transactional_id: str = since()
     producer_id: i64 = since()

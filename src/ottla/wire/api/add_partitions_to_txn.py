@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
 class AddPartitionsToTxnRequest(Message, key=24, valid="0-5", flexible="3+"):
-    """The partitions. From version 4 on brokers send the partitions of several transactions."""
+    """The partitions that the transaction will write. From version 4 on brokers send the partitions of several transactions."""
 
     class AddPartitionsToTxnTopic(Struct):
         name: str = since()

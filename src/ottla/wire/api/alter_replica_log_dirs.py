@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
 class AlterReplicaLogDirsRequest(Message, key=34, valid="0-2", flexible="2+"):
-    """The new directory of each replica."""
+    """The directory to which each replica must move."""
 
     class AlterReplicaLogDirTopic(Struct):
         name: str = since()

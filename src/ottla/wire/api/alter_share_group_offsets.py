@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
 class AlterShareGroupOffsetsRequest(Message, key=91, valid="0", flexible="0+"):
-    """The new start of each partition."""
+    """The new start offset of each partition."""
 
     class AlterShareGroupOffsetsRequestPartition(Struct):
         partition_index: i32 = since()

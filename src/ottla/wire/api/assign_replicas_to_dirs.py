@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
 class AssignReplicasToDirsRequest(Message, key=73, valid="0", flexible="0+"):
-    """Partitions by directory."""
+    """The partitions that were assigned to each directory."""
 
     class PartitionData(Struct):
         partition_index: i32 = since()

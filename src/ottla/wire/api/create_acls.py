@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class CreateAclsRequest(Message, key=30, valid="0-3", flexible="2+"):
-    """The ACLs."""
+    """The ACLs to create."""
 
     class AclCreation(Struct):
         resource_type: i8 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class DeleteAclsRequest(Message, key=31, valid="0-3", flexible="2+"):
-    """The filters."""
+    """The filters that select the ACLs to delete."""
 
     class DeleteAclsFilter(Struct):
         resource_type_filter: i8 = since()

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i32, since
 
 
 class DeleteShareGroupStateRequest(Message, key=86, valid="0", flexible="0+"):
-    """The partitions."""
+    """The partitions whose state must be deleted."""
 
     class PartitionData(Struct):
         partition: i32 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class DescribeConfigsRequest(Message, key=32, valid="0-4", flexible="4+"):
-    """The resources and, if not all, the names of their settings."""
+    """The resources. For each, the names of the settings to describe, or null for all."""
 
     class DescribeConfigsResource(Struct):
         resource_type: i8 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
 class DescribeGroupsRequest(Message, key=15, valid="0-6", flexible="5+"):
-    """The groups."""
+    """The groups to describe."""
 
     groups: list[str] = since()
     include_authorized_operations: bool = since("3+")

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
 class DescribeProducersRequest(Message, key=61, valid="0", flexible="0+"):
-    """The partitions."""
+    """The partitions whose producers must be described."""
 
     class TopicRequest(Struct):
         name: str = since()

@@ -11,7 +11,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
 class EndQuorumEpochRequest(Message, key=54, valid="0-1", flexible="1+"):
-    """The preferred successors."""
+    """The replicas that should become leaders, in order of preference."""
 
     class ReplicaInfo(Struct):
         candidate_id: i32 = since("1+")

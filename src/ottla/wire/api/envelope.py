@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, i16, since
 
 
 class EnvelopeRequest(Message, key=58, valid="0", flexible="0+"):
-    """The request with the client's principal and address."""
+    """A client's request, with the client's principal and address."""
 
     request_data: bytes = since()
     request_principal: bytes | None = since()

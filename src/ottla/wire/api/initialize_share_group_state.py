@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i32, i64, since
 
 
 class InitializeShareGroupStateRequest(Message, key=83, valid="0", flexible="0+"):
-    """The first offset of each partition."""
+    """The offset at which each partition's state begins."""
 
     class PartitionData(Struct):
         partition: i32 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, since
 
 
 class ReadShareGroupStateRequest(Message, key=84, valid="0", flexible="0+"):
-    """The partitions."""
+    """The partitions whose state must be read."""
 
     class PartitionData(Struct):
         partition: i32 = since()

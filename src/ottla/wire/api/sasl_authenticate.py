@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, i16, i64, since
 
 
 class SaslAuthenticateRequest(Message, key=36, valid="0-2", flexible="2+"):
-    """The client's token."""
+    """The next message of the client's SASL exchange."""
 
     auth_bytes: bytes = since()
 

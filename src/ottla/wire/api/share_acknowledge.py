@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
 class ShareAcknowledgeRequest(Message, key=79, valid="0-2", flexible="0+"):
-    """Ranges of offsets and their acknowledgement types."""
+    """Ranges of offsets, and for each record whether it was accepted, released or rejected."""
 
     class AcknowledgePartition(Struct):
         partition_index: i32 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
 class StopReplicaRequest(Message, key=5, valid="0-4", flexible="2+"):
-    """The replicas, and whether to delete them."""
+    """The replicas to stop, and whether to delete them."""
 
     class StopReplicaPartitionV0(Struct):
         topic_name: str = since("0")

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class StreamsGroupTopologyDescriptionUpdateRequest(Message, key=93, valid="0", flexible="0+"):
-    """Subtopologies with their nodes."""
+    """The subtopologies of the group's application, with their nodes."""
 
     class TopologyDescription(Struct):
         subtopologies: list[StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionSubtopology] = since()

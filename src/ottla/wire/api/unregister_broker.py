@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, i16, i32, since
 
 
 class UnregisterBrokerRequest(Message, key=64, valid="0", flexible="0+"):
-    """The broker's id."""
+    """The id of the broker to remove."""
 
     broker_id: i32 = since()
 

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
 class WriteShareGroupStateRequest(Message, key=85, valid="0-1", flexible="0+"):
-    """The start offset and the state of each changed range."""
+    """The start offset of each partition, and the state of each changed range."""
 
     class PartitionData(Struct):
         partition: i32 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, since
 
 
 class WriteTxnMarkersRequest(Message, key=27, valid="0-2", flexible="1+"):
-    """The markers for each producer."""
+    """The markers to write for each producer."""
 
     class WritableTxnMarkerTopic(Struct):
         name: str = since()

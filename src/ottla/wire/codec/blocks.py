@@ -26,9 +26,9 @@ from ottla.wire.schema import Message
 Path = tuple[str, ...]
 
 MOST_THINGS: Final = 1_000_000
-"""The most items of a message, at all levels. No client sends as many; the limit bounds the memory for one request."""
+"""The most items that a message may have, at all levels. No client sends as many; the limit bounds the memory for one request."""
 MOST_WITHIN: Final = 100_000
-"""The most items in the arrays that one call reads: the arrays in one indivisible item, or all arrays after the path's first."""
+"""The most items that one call may read: in the arrays in one indivisible item, or in all arrays after the path's first."""
 _WITHIN_EACH: Final = 20
 _JOINED_BYTES: Final = 32 * 1024
 _COUNTS: Final = {2: Layout(">h"), 4: Layout(">i")}
@@ -67,7 +67,7 @@ class Level:
         return unsigned_varint(count + 1) if self.step.width == 1 else _COUNTS[self.step.width].pack(count)
 
     def some(self, buf: Buffer, at: int, count: int) -> tuple[list[Any], int]:
-        """Read some of the next items, at least one and at most `count`. Return them and the position after them."""
+        """Read at least one and at most `count` of the next items. Return them and the position after them."""
         if self.item_reader is None:
             return (_texts if self.step.kind == "texts" else _numbers)(self.step, buf, at, count)
         found: tuple[list[Any], int]
@@ -237,7 +237,7 @@ def pieces(message: M, path: Path, size: int) -> Iterator[M]:
 
 
 def _cut(item: Any, below: Path, size: int) -> Iterator[tuple[Any, int]]:
-    """Divide one item that has too many nested items. Yield each part with its number of items."""
+    """Divide an item if it has more than `size` nested items. Yield each part with the number of its items."""
     inner: list[Any] = getattr(item, below[0]) if below else []
     if len(inner) <= size:
         yield item, 1 + len(inner)

@@ -126,7 +126,7 @@ def struct_reader(plan: StructPlan) -> Read:
 
 
 def _field_reader(owner: str, step: Step) -> Read:
-    """Return a function that reads a single value: a tagged field, or a string in an array."""
+    """Return a function that reads one value: of a tagged field, or one string of an array."""
     out = Generated("def read(buf, at):", _READING)
     if step.fixed:
         out(f"v, = {out.bind(_layout([step]).unpack_from)}(buf, at)", f"at += {step.size}")
@@ -274,7 +274,7 @@ def _fixed(step: Step, x: str) -> str:
 
 
 def _is_set(blank: Blank, out: Generated) -> str:
-    """Return the condition that a field differs from its default, for a tagged field or a field that the version does not have."""
+    """Return the condition, as code, that a field differs from its default, for tagged fields and fields unknown to the version."""
     return _TESTS[blank.test].format(x=f"o.{blank.name}", like=out.bind(blank.like))
 
 

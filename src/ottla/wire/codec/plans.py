@@ -17,11 +17,11 @@ _UNTAGGED: Final = -1
 
 
 class Step(NamedTuple):
-    """One field of a plan. `kind` is one of `kernel.KINDS`, `item` the kind of the numbers in an array.
+    """One field of a plan. `kind` is one of `kernel.KINDS`, and `item` is the kind of an array's numbers.
 
-    `tag` is -1 for an untagged field. `size` is the number of bytes of a fixed value, or the fewest bytes of an item in an array.
-    For a string in an array it is the number of bytes of its length. `width` is the number of bytes of a length or count, 1 for a
-    varint. `inner` is the plan of a struct.
+    `tag` is -1 for an untagged field. `size` is the number of bytes of a fixed value. For arrays it is the fewest bytes of an item,
+    and for arrays of strings the bytes of a string's length. `width` is the number of bytes of a length or count, 1 for a varint.
+    `inner` is the plan of a struct.
     """
 
     name: str

@@ -30,7 +30,7 @@ def unencodable(msg: Message, version: int, cause: Exception) -> Unencodable:
 
 
 _Found = tuple[str, str] | None
-"""The path and the reason of a fault; None if no fault is found."""
+"""The path and the reason of a fault, or None if there is no fault."""
 
 
 def _struct(o: Struct, version: int, flexible: bool, path: str) -> _Found:

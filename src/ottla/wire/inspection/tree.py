@@ -79,7 +79,7 @@ def _grow(branches: dict[str, ValueNode], cls: type[Struct], leaf: Leaf) -> None
 
 
 def parent_of(branches: dict[str, ValueNode], path: str, start: int) -> tuple[ValueNode, str]:
-    """Return the parent node for the last step of a path, and the name of this step. Missing parents are created."""
+    """Return the parent node for the last step of a path, and the name of this step. Create missing parents."""
     head, name = _last_step(path)
     if head not in branches:
         above, own = parent_of(branches, head, start)

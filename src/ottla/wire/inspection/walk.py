@@ -103,7 +103,7 @@ class _Walk:
         raise self.fault(path, "a varint is longer than 5 bytes")
 
     def length(self, path: str, code: str, nullable: bool) -> int | None:
-        """Return a length or count; None for null."""
+        """Return a length or count, or None for null."""
         start = self.position
         size = self.varint(path) - 1 if code == "B" else self.fixed(path, code)
         if size >= 0:
