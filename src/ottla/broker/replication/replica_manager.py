@@ -281,8 +281,6 @@ class ReplicaManager:
             if stop.is_deleted and not errors[stop.topic, stop.index]:
                 gone.append(stop)
             yield None
-        for tell in self.deleted:  # clients need not wait for the syncs: the request of the deletion is durable
-            tell()
         if gone:
             log.info("replicas deleted by the controller: %s", some([f"{stop.topic}-{stop.index}" for stop in gone]))
             yield from self._partitions.checkpoints.settle_slowly({stop.topic for stop in gone})
@@ -290,6 +288,8 @@ class ReplicaManager:
             if failure is not None:
                 log.error("the deletion of replicas could not be synced: %s; the controller retries", failure)
                 errors |= {(stop.topic, stop.index): KAFKA_STORAGE_ERROR for stop in gone}
+        for tell in self.deleted:
+            tell()
         return errors
 
     def part_with(self, told: Iterable[TopicUpdate]) -> Steps[None]:
