@@ -88,7 +88,7 @@ def test_what_is_below_many_removed_entries_is_asked_for_at_once(
         asked.append(len(asks))
         return ask(asks)
 
-    monkeypatch.setattr(user.session, "asked", counted)
+    monkeypatch.setattr(user.session, "request", counted)
     user.commit(*(Change(path, None) for path in (*MANY, "/many/bare")))
     assert len(asked) < 10
     assert user.list("/many") == [[]]
