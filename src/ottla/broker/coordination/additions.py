@@ -116,7 +116,7 @@ class PartitionAdditions:
             self._waiting[node_id] = left
         self._under_way.add(node_id)
         message = AddPartitionsToTxnRequest(transactions=[_transaction(question.wanted) for question in asked.values()])
-        self._asker.ask(node_id, message, partial(self._answered, node_id, list(asked.values())), lane=LANE)
+        self._asker.request(node_id, message, partial(self._answered, node_id, list(asked.values())), lane=LANE)
 
     def _answered(self, node_id: int, asked: list[Question], response: AddPartitionsToTxnResponse | None) -> None:
         self._under_way.discard(node_id)

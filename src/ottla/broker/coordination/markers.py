@@ -286,7 +286,7 @@ class TransactionMarkers:
         while lanes and (taken := self._take(leader)):
             lane = lanes.pop()
             request = WriteTxnMarkersRequest(markers=[pending.marker(places) for pending, places in taken.items()])
-            self._asker.ask(leader, request, partial(self._answered, leader, lane, taken), lane=lane)
+            self._asker.request(leader, request, partial(self._answered, leader, lane, taken), lane=lane)
 
     def _take(self, leader: int) -> Queue:
         """Take the markers of the next request off the queue: one per producer, because responses identify them by producer id."""

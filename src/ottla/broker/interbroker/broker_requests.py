@@ -41,7 +41,7 @@ class BrokerRequester:
             return next((version for since, version in ADD_PARTITIONS_SINCE if spoken.is_at_least(since)), UNSPOKEN)
         return spoken.version(request)
 
-    def ask(self, node_id: int, message: Message, answered: Callable[[Any], None], *, lane: str) -> None:
+    def request(self, node_id: int, message: Message, answered: Callable[[Any], None], *, lane: str) -> None:
         """Send a request, and call `answered` later with the response, or with None if the outcome is unknown."""
         timeout_ms = self._settings.value.request_timeout_ms
         self._channels.request(node_id, message, self.version(type(message)), answered, lane=lane, timeout_ms=timeout_ms)
@@ -51,7 +51,7 @@ class BrokerRequester:
         answers: list[Any] = []
 
         def start(done: Done) -> None:
-            self.ask(node_id, message, partial(_note, answers, done), lane=lane)
+            self.request(node_id, message, partial(_note, answers, done), lane=lane)
 
         yield start
         return answers[0]
