@@ -123,7 +123,7 @@ def delete(_broker: ottla.Broker, client: Raw) -> None:
 
 MISTAKES: dict[str, tuple[object, str, Callable[[ottla.Broker, Raw], None]]] = {
     "after an append": (Partition, "must_sync", produce),
-    "in a bundle": (Purgatory, "settle", produce),
+    "in a bundle": (Purgatory, "evaluate_woken", produce),
     "in a completion": (Partition, "synced", produce),
     "in a timer": (Partitions, "retain", produce),
     "in a callback": (None, "", call),
