@@ -81,7 +81,10 @@ def _reported(run: Callable[[Profiles, argparse.Namespace], int]) -> Run:
 
 
 def _create(profiles: Profiles, options: argparse.Namespace) -> int:
-    texts = connection.read_config(options.command_config) | connection.properties(options.command_property)
+    from ottla.client.settings.clients import AdminSettings, ConsumerSettings, ProducerSettings
+
+    kinds = (AdminSettings, ConsumerSettings, ProducerSettings)
+    texts = connection.read_config(options.command_config, *kinds) | connection.properties(options.command_property, *kinds)
     if options.bootstrap_server:
         texts[connection.SERVERS] = options.bootstrap_server
     if connection.SERVERS not in texts:

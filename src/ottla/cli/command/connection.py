@@ -72,7 +72,7 @@ def client_texts(options: argparse.Namespace, *kinds: type[SecureSettings]) -> d
     servers = os.environ.get(SERVERS_VARIABLE)
     if servers and not (options.profile and SERVERS in profile):
         found[SERVERS] = servers
-    found |= read_config(options.command_config)
+    found |= read_config(options.command_config, *kinds)
     found |= properties(options.command_property, *kinds)
     if getattr(options, "bootstrap_server", None):
         found[SERVERS] = options.bootstrap_server
@@ -109,9 +109,8 @@ def _known_names(*kinds: type[SecureSettings]) -> set[str]:
     return {name for kind in kinds or (AdminSettings,) for name in names_of(kind)}
 
 
-def read_config(path: str | None) -> dict[str, str]:
+def read_config(path: str | None, *kinds: type[SecureSettings]) -> dict[str, str]:
     """Return the client settings in a file. Print the names of settings without effect to standard error. Raises `SettingError`."""
-    from ottla.client.settings.clients import AdminSettings, ConsumerSettings, ProducerSettings
     from ottla.properties import parse_properties
 
     if path is None:
@@ -123,7 +122,7 @@ def read_config(path: str | None) -> dict[str, str]:
         raise SettingError(f"Cannot read {path}: {why}; name a readable properties file.") from None
     except SettingError as error:
         raise SettingError(f"{path}, {error}") from None
-    known = _known_names(AdminSettings, ConsumerSettings, ProducerSettings)
+    known = _known_names(*kinds)
     if idle := sorted(found.keys() - known):
         print(f"ottla: ignored settings of {path}, which have no effect: {', '.join(idle)}", file=sys.stderr)
     return {name: text for name, text in found.items() if name in known}
