@@ -96,7 +96,7 @@ class Memory:
 
 
 class Turn(Generic[T]):
-    """A check in progress. Each call processes some pieces, on any thread but never on two at once."""
+    """A check of records in progress. A call checks up to `most_pieces` pieces. Calls may change threads, not overlap."""
 
     def __init__(self, steps: Generator[int, None, T], most_pieces: int) -> None:
         self.room_bytes = 0

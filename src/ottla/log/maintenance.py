@@ -148,9 +148,10 @@ class LogUpkeep(ReadableLog):
         return has_gap
 
     def note_gaps_soon(self) -> Generator[Syncable]:
-        """Record durably that the newest segment has gaps. The caller syncs each yielded file before the next step.
+        """Record durably that offsets are missing in the newest segment.
 
-        Nothing is recorded if the log rolls or is cut before the last step. Raises `StorageFailed`.
+        The caller syncs each yielded file before it resumes the generator. Nothing is recorded if the log rolls or is truncated
+        before the end. Raises `StorageFailed`.
         """
         segment, cuts = self._active, self.cuts
         try:

@@ -31,7 +31,7 @@ def run_prefix_of(work: Work) -> str:
 
 
 def transactional_id_of(work: Work, process: str, number: int) -> str:
-    """Return transactional id number `number` of a process that writes for this run."""
+    """Return the transactional id with this number, for one process that writes the batches of `work`."""
     return f"{run_prefix_of(work)}{process}/{number}"
 
 

@@ -76,7 +76,7 @@ class PrepareHanded(NamedTuple):
 
 
 class EndHanded(NamedTuple):
-    """Commit or abort transactions that were handed over.
+    """Commit or abort transactions whose producers have handed them to the committer.
 
     The result has True for each transaction that ended as requested, and False for one that the coordinator refused to end.
     """

@@ -164,7 +164,7 @@ class _Connection:
             self._network.world.after(self._network.delay_ms(), lambda: self._process.post(self.break_off))
 
     def _look_at(self, number: int) -> None:
-        """Break the connection if request `number` has no answer in time, because later answers would be taken for it."""
+        """Break the connection if request `number` is unanswered at its timeout, because answers are matched by order."""
         if self._answers < number:
             self.break_off()
 

@@ -47,7 +47,7 @@ class BrokerRequester:
         self._channels.request(node_id, message, self.version(type(message)), answered, lane=lane, timeout_ms=timeout_ms)
 
     def answer(self, node_id: int, message: Message, *, lane: str) -> Steps[Any]:
-        """Send a request in a job, and return the response; None if the outcome is unknown."""
+        """Send a request to another broker, and return its response. Return None if no response arrives."""
         answers: list[Any] = []
 
         def start(done: Done) -> None:

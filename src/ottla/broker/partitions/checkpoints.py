@@ -280,7 +280,7 @@ class Checkpoints:
             self._note(partition, recovery_point)
 
     def _replace(self, name: str) -> Steps[None]:
-        """Replace a file with current offsets. Replace it again if another job has begun to wait meanwhile."""
+        """Write current offsets into a checkpoint file. Write it again if another call requested it in the meantime."""
         while True:
             waiting, self._waiting[name] = self._waiting[name], []
             failed: StorageFailed | None = None

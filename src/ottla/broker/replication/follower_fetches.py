@@ -26,7 +26,7 @@ Asked = FetchRequest.FetchPartition | Held
 
 
 class Followers:
-    """The followers of all partitions that this broker leads."""
+    """The fetch positions and lags of the followers of all partitions that this broker leads."""
 
     def __init__(self, node_id: int, image: ClusterImage, settings: SettingsInForce, scheduler: Scheduler) -> None:
         self._node_id = node_id

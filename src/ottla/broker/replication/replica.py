@@ -448,7 +448,7 @@ class Replica(Partition):
             yield from self._restart(first.base_offset, lambda: self.log.log_start_offset == self.log.log_end_offset == offset)
 
     def note_gaps(self, records: memoryview) -> Steps[None]:
-        """Record the gaps between offsets that these batches reveal. Raise `StorageFailed`."""
+        """Record in the log's directory that offsets are missing between these batches, if any are. Raises `StorageFailed`."""
         if self.log.lacks_note(header for _, header in batches(records)):
             yield from self._ports.partitions.note_gaps(self)
 

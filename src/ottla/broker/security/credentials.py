@@ -42,7 +42,7 @@ class Credentials:
         return dummy_credential(algorithm, known.secret, user, known.likenesses.get(algorithm.name, USUAL))
 
     def hide_unknown_users(self) -> Steps[list[Decision]]:
-        """Store the secret for `of_nobody` in the registry; the first broker writes it."""
+        """Store the secret for fake credentials of unknown users, unless another broker of the cluster has stored it."""
         return self._commits.commit_slowly(self._hiding)
 
     def _hiding(self) -> list[Decision]:

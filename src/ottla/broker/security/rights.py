@@ -79,7 +79,7 @@ class Answering(Protocol):
 
     @property
     def changes(self) -> int:
-        """Return a number that increases whenever an answer may have changed."""
+        """Return a number that increases whenever rights may have changed, so that cached decisions can be dropped."""
         ...
 
 

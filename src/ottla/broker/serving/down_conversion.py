@@ -159,5 +159,5 @@ def _read_slowly(found: FileSlice) -> Steps[memoryview]:
 
 
 def _first_size(records: bytearray) -> int:
-    """Return the size of the first message with its offset and length."""
+    """Return the size of the first message in bytes, including the fields of its offset and length."""
     return 12 + int.from_bytes(records[8:12], "big") if len(records) >= 12 else 0

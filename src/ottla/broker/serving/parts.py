@@ -76,7 +76,7 @@ class Budget:
 
 
 def by_weight(items: Iterable[Item], weight_of: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
-    """Yield the items in lists, each of which ends when it weighs `most`. Without items, yield one empty list."""
+    """Yield the items in lists. A list ends with the item that makes it weigh `most` or more. Yield one empty list for none."""
     some: list[Item] = []
     weight, is_first = 0, True
     for item in items:

@@ -209,7 +209,7 @@ class Router:
         return (yield from serve_parts(self._purgatory, request, paths[1], serve, self._mistaken))
 
     def _ask(self, request: Request[Message], handler: Handler, route: Route) -> Begun:
-        """Return the handler's reply with its steps begun, or the refusal of a request that must not reach the handler."""
+        """Return the handler's reply, or a refusal by the guard. If the handler is a generator, run its first step."""
         try:
             if (self._guard is not None or route.controller_only) and not request.is_part:  # parts are admitted where they are made
                 refused = self._refused(request, route)

@@ -122,10 +122,7 @@ def _brokers(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _room(directories: Iterable[LogDir], *, as_json: bool) -> tuple[Cell, Cell]:
-    """Return the size of all replicas in a broker's directories, and the free space, in bytes.
-
-    Return None if the broker is too old to send the sizes.
-    """
+    """Return two cells: the size of all replicas in a broker's directories, and the free space, None from an older broker."""
     dirs = list(directories)
     used = sum(replica.size_bytes for each in dirs for replica in each.replicas.values())
     free = [each.usable_bytes for each in dirs if each.usable_bytes >= 0]

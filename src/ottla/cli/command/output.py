@@ -24,7 +24,7 @@ def show(names: Sequence[str], rows: Iterable[Sequence[Cell]], *, as_json: bool)
 
 
 def lines_of(names: Sequence[str], rows: Iterable[Sequence[Cell]], *, as_json: bool) -> list[str]:
-    """Return the lines that `show` prints."""
+    """Return the lines of a table, or a JSON object for each row."""
     if as_json:
         keys = [name.replace(" ", "_") for name in names]
         return as_lines(dict(zip(keys, row, strict=True)) for row in rows)

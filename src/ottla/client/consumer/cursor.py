@@ -98,7 +98,7 @@ class Cursor:
         return self.counts[1] > 0 or self._whole
 
     def mark_processed(self) -> None:
-        """Mark all records handed out as processed. At the end of a part, begin the next part of the chunk."""
+        """Mark all records handed out as processed. If all decoded records are, the next ones are decoded on demand."""
         self.counts = (self.taken, 0)
         if self._rest is not None and self._has_ended():
             self._begin(self._rest)

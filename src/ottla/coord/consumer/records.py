@@ -283,9 +283,10 @@ def _read_pattern(value: data.ConsumerGroupRegularExpressionValue, group_id: str
 
 
 class RecordKind(NamedTuple):
-    """One type of record: the messages of its key and value, the record and its tombstone, and the conversions of the value.
+    """How one type of stored record is encoded.
 
-    `names` are the fields of the key. `read(value, *fields)` returns the record.
+    `key` and `value` are the messages of the log, `stored` and `forgotten` the record and its tombstone in memory. `names` are the
+    fields of the key. `write(record)` returns the value's message, `read(value, *fields)` the record.
     """
 
     key: type[Any]

@@ -94,7 +94,7 @@ class Machine(Protocol[Record]):
 
     @property
     def weight(self) -> int:
-        """Return the machine's memory in bytes. A limit applies to the sum over all machines of one kind."""
+        """Return the estimated memory of this coordinator's state in bytes. A setting limits the sum over all of its type."""
         ...
 
     def decide(self, asked: Asked[object], now: Now, /) -> Outcome[Record]:

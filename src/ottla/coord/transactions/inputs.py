@@ -80,7 +80,10 @@ class MarkersWritten:
 
 
 class WriteMarkers(NamedTuple):
-    """An order: write transaction markers into the partitions, then send `MarkersWritten`. An order can occur twice."""
+    """A command to the broker: write transaction markers into `partitions`, then submit `MarkersWritten`.
+
+    After a retry the command is issued again, so writing the markers must be idempotent.
+    """
 
     transactional_id: str
     producer_id: int

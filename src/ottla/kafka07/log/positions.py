@@ -338,7 +338,10 @@ class Positions07:
     # Compaction and truncation
 
     def give_up(self, offset: int) -> None:
-        """Make all present positions invalid. The batches from `offset` on get positions beyond these. Raises `StorageFailed`."""
+        """Make all byte positions of the log invalid: clients that fetch at one get OFFSET_OUT_OF_RANGE.
+
+        The batches from `offset` on get new positions, above all that were ever given. Raises `StorageFailed`.
+        """
         if not self.sidecars:
             return
         self._forget_work()

@@ -44,7 +44,10 @@ REASONS: Final = {
 
 
 class PlainRun(NamedTuple):
-    """Messages of one magic from `start` to `end` of `data`. If they were compressed together, `place` is their common offset."""
+    """Messages of one magic from byte `start` to byte `end` of `data`.
+
+    If they were compressed together, `place` is the byte offset that Kafka 0.7 gives all of them, else None.
+    """
 
     data: memoryview
     start: int

@@ -41,7 +41,7 @@ def read_joined(disk: Disk, path: str) -> set[Joined]:
 
 
 def note_joined(disk: Disk, path: str, joined: Iterable[Joined]) -> None:
-    """Write the list of joined segments, without a sync. Raises `StorageFailed`."""
+    """Write the list of segments that compaction has joined into the directory `path`, without a sync. Raises `StorageFailed`."""
     disk.write_file(f"{path}/{JOINED_SEGMENTS}", _formatted(joined), sync=False)
 
 

@@ -292,10 +292,10 @@ class Segment:
         return find_offset(self.file, start, self.size, offset, last_offset=last_offset)
 
     def boundary(self, start: int, limit: int) -> tuple[int, int]:
-        """Return (end, next_offset) of the last whole batch between `start`, where a batch begins, and `limit`.
+        """Return (end, next_offset): the end of the last whole batch between two positions of the file, and the offset after it.
 
-        `end` is `start` if no whole batch is there. `next_offset` is the offset to read next at `end`, or -1 if unknown. Raises the
-        exceptions of `locate`.
+        A batch begins at the position `start`. Without a whole batch before `limit`, `end` is `start`, and `next_offset` can be -1
+        for unknown. Raises the exceptions of `locate`.
         """
         if self._reindexed is not None:
             self.need_indexes()

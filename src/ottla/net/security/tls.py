@@ -29,7 +29,10 @@ Given = Mapping[str, str | None]
 
 
 class ListenerTls:
-    """The TLS of a listener. `context` is for the next connection. Raises `SettingError` if the first one cannot be built."""
+    """The TLS of a listener. New connections use `context`, which is replaced when settings or certificate files change.
+
+    Raises `SettingError` if the files of the first context are unusable.
+    """
 
     def __init__(self, name: str, settings: SettingsInForce) -> None:
         self._name = name

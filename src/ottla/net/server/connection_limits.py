@@ -33,9 +33,9 @@ class ConnectionLimits:
     """The counts of connections by address and listener.
 
     `room` is the number of connections that the limit of open files allows, whatever the settings say. Without settings, one
-    address gets at most fifteen sixteenths of `room`. When all are in use, `make_room()` is called, which closes idle connections
-    and returns whether it closed any. `quotas` has the connection rates of addresses (KIP-612). `now_ms` returns the monotonic
-    time. `beside` runs work on another thread that can wait for the network.
+    address gets at most fifteen sixteenths of `room`. When `room` connections are open, `make_room()` is called: it closes idle
+    connections, and returns whether it closed any. `quotas` has the connection rates of addresses (KIP-612). `now_ms` returns the
+    monotonic time. `beside(work)` runs `work`, which can wait for the network, on another thread.
     """
 
     def __init__(

@@ -158,7 +158,10 @@ def _reading(step: Step, target: str, out: Generated) -> list[str]:
 
 
 def _length(step: Step) -> list[str]:
-    """Return the lines that read a length or count into `n` (negative for null), and check it if it is above 126."""
+    """Return lines of code that read a length or count into `n`, negative for null.
+
+    The code checks a number above 126 against the bytes that are left; a smaller one is harmless.
+    """
     bound = f"bound(buf, at, n, {step.size})" if step.size else "string(n)" if step.kind == "text" else "pass"
     if step.width > 1:
         return [f"n, = head{step.width}(buf, at)", f"at += {step.width}", f"if n > 126: {bound}"]
