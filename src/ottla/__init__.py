@@ -12,9 +12,10 @@ TYPE_CHECKING = False  # the spelling that type checkers accept, without the tim
 if TYPE_CHECKING:
     from ottla.client.admin.acls import AclRule
     from ottla.client.admin.features import ClusterFeatures, FeatureDescription
+    from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember
     from ottla.client.admin.quotas import ClientQuota, QuotaOf
     from ottla.client.admin.replicas import LogDir, PartitionReassignment, ReplicaOnDisk
-    from ottla.client.admin.topics import ConfigEntry, ConfigResource, GroupDescription, GroupListing, GroupMember, NewTopic
+    from ottla.client.admin.topics import ConfigEntry, ConfigResource, NewTopic
     from ottla.client.admin.transactions import (
         ActiveProducer,
         FencedProducer,
@@ -125,7 +126,8 @@ __all__ = [
 
 _HOMES = {
     "ottla.client.admin.acls": "AclRule",
-    "ottla.client.admin.topics": "ConfigEntry ConfigResource GroupDescription GroupListing GroupMember NewTopic",
+    "ottla.client.admin.groups": "GroupDescription GroupListing GroupMember",
+    "ottla.client.admin.topics": "ConfigEntry ConfigResource NewTopic",
     "ottla.client.errors": "AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed DeliveryFailed NotSupported "
     "OffsetOutOfRange ProducerFenced TimedOut TransactionAbortable TransactionError TransactionFailed UnknownTopic",
     "ottla.client.admin.features": "ClusterFeatures FeatureDescription",

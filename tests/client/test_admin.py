@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import confluent_kafka
 import pytest
 
 import ottla
@@ -134,6 +135,78 @@ def test_a_group_is_listed_described_and_deleted(
     assert altered == {(topic, 0): ottla.OffsetAndMetadata(3), (topic, 1): ottla.OffsetAndMetadata(4, "again")}
     admin.delete_groups(group)
     assert admin.describe_group(group).state == "Dead"
+
+
+def test_groups_of_both_kinds_are_described_together_and_their_offsets_deleted(
+    admin: ottla.Admin, broker: Peer, topic: str, unique: Callable[[str], str]
+) -> None:
+    classic, new, missing = unique("classic"), unique("new"), unique("missing")
+    settings = {"bootstrap.servers": broker.address, "group.id": new, "group.protocol": "consumer", "group.instance.id": "i"}
+    member = confluent_kafka.Consumer(settings)
+    member.subscribe([topic])
+    with ottla.Consumer(topic, bootstrap_servers=broker.address, group_id=classic, enable_auto_commit=False) as consumer:
+        eventually(
+            lambda: consumer.poll(10) or member.poll(0.01) or (len(consumer.assignment()), len(member.assignment())) == (3, 3)
+        )
+        eventually(lambda: admin.describe_group(new).state == "Stable")
+        found = admin.describe_groups(new, missing, classic)
+        assert [(each.group_id, each.state, each.group_type) for each in found.values()] == [
+            (new, "Stable", "consumer"),
+            (missing, "Dead", "classic"),
+            (classic, "Stable", "classic"),
+        ]
+        for each in (found[new], found[classic]):
+            assert sorted(each.members[0].assignment) == [(topic, 0), (topic, 1), (topic, 2)]
+        assert (found[new].members[0].group_instance_id, found[new].members[0].is_classic) == ("i", False)
+        listed = {each.group_id for each in admin.list_groups(states=["Stable"], types=["consumer"])}
+        assert (new in listed, classic in listed) == (True, False)
+        assert new not in {each.group_id for each in admin.list_groups(states=["Empty"])}
+        consumer.commit({(topic, 0): 7, (topic, 1): 8})
+        with pytest.raises(ottla.BrokerError, match="GROUP_SUBSCRIBED_TO_TOPIC"):
+            admin.delete_group_offsets(classic, [(topic, 0)])
+        with pytest.raises(ottla.BrokerError, match="UNKNOWN_MEMBER_ID"):
+            admin.remove_members(classic, ["nobody"])
+        assert len(admin.describe_group(classic).members) == 1
+    member.commit(offsets=[confluent_kafka.TopicPartition(topic, 2, 5)], asynchronous=False)
+    assert [each.group_instance_id for each in admin.remove_members(new, ["i"])] == ["i"]
+    assert not admin.describe_group(new).members
+    member.close()
+    assert admin.list_offsets_of_groups(classic, new, missing) == {
+        classic: {(topic, 0): ottla.OffsetAndMetadata(7), (topic, 1): ottla.OffsetAndMetadata(8)},
+        new: {(topic, 2): ottla.OffsetAndMetadata(5)},
+        missing: {},
+    }
+    admin.delete_group_offsets(classic, [(topic, 0)])
+    assert list(admin.list_group_offsets(classic)) == [(topic, 1)]
+
+
+def test_all_members_of_a_group_are_removed(admin: ottla.Admin, broker: Peer, topic: str, unique: Callable[[str], str]) -> None:
+    group = unique("removed")
+    at = broker.address
+    with (
+        ottla.Consumer(topic, bootstrap_servers=at, group_id=group) as one,
+        ottla.Consumer(topic, bootstrap_servers=at, group_id=group, group_instance_id="i") as other,
+    ):
+        eventually(lambda: one.poll(10) or other.poll(10) or len(admin.describe_group(group).members) == 2)
+        eventually(lambda: one.poll(10) or other.poll(10) or admin.describe_group(group).state == "Stable")
+        before = {member.member_id for member in admin.describe_group(group).members}
+        assert {member.member_id for member in admin.remove_members(group, None)} == before
+        assert not before & {member.member_id for member in admin.describe_group(group).members}
+
+
+@pytest.mark.parametrize("release", ["0.10.0", "0.10.2", "2.3", "3.6"])
+def test_groups_of_older_releases_are_listed_described_and_read(release: str) -> None:
+    with ottla.Broker(release=release, num_partitions=2) as broker, ottla.Admin(broker.address) as admin:
+        with ottla.Producer(broker.address, enable_idempotence=False) as producer:
+            producer.send("t", b"made by its first record")
+        admin.alter_group_offsets("g", {("t", 1): 3})
+        with ottla.Consumer("t", bootstrap_servers=broker.address, group_id="h") as consumer:
+            eventually(lambda: consumer.poll(10) or len(consumer.assignment()) == 2)
+            found = admin.describe_groups("g", "h", "missing")
+            assert [each.state for each in found.values()] == ["Empty", "Stable", "Dead"]
+            assert [each.group_id for each in admin.list_groups(states=["Stable"], types=["classic"])] == ["h"]
+            assert [member.member_id for member in admin.remove_members("h", None)] == [found["h"].members[0].member_id]
+        assert admin.list_offsets_of_groups("g", "missing") == {"g": {("t", 1): ottla.OffsetAndMetadata(3)}, "missing": {}}
 
 
 def test_offsets_are_listed_by_time_for_many_partitions_at_once(

@@ -1,4 +1,4 @@
-"""An admin client's requests about topics, configurations, records and groups. The module sends nothing."""
+"""An admin client's requests about topics, configurations and records. The module sends nothing."""
 
 from __future__ import annotations
 
@@ -9,25 +9,17 @@ from typing import NamedTuple
 from ottla.client.arguments import each_is, mapping, short_repr, whole
 from ottla.client.arguments import names as names_of
 from ottla.client.consumer.list_offsets import by_topic
-from ottla.client.consumer.subscription_bytes import decode_assignment
-from ottla.client.errors import KafkaError, raise_for
+from ottla.client.errors import raise_for
 from ottla.client.types import TopicPartition
-from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeResponse
 from ottla.wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.wire.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from ottla.wire.api.delete_groups import DeleteGroupsResponse
 from ottla.wire.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from ottla.wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from ottla.wire.api.describe_groups import DescribeGroupsResponse
 from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from ottla.wire.api.list_groups import ListGroupsResponse
-from ottla.wire.errors import GROUP_ID_NOT_FOUND
 
 BROKER_DEFAULT = -1
-DEAD = "Dead"
 ALL_RECORDS = -1
-CONSUMER = "consumer"
 TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE = 2, 4, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 DYNAMIC_TOPIC_SOURCE, DEFAULT_SOURCE = 1, 5
@@ -91,45 +83,6 @@ class ConfigEntry(NamedTuple):
         return self.source == DEFAULT_SOURCE
 
 
-class GroupListing(NamedTuple):
-    """A group in the list of all groups.
-
-    `state` is Kafka's name: Stable, Empty, PreparingRebalance, Assigning … `group_type` is classic or consumer (KIP-848). `state`
-    is empty before Kafka 2.6, `group_type` before Kafka 3.8.
-    """
-
-    group_id: str
-    protocol_type: str
-    state: str
-    group_type: str = ""
-
-
-class GroupMember(NamedTuple):
-    """A member of a group.
-
-    `group_instance_id` is the name of a static member (KIP-345). `assignment` are the partitions of a consumer. `member_assignment`
-    is the assignment in bytes, as the leader of a classic group wrote it. Its format depends on the protocol; Kafka Connect uses
-    another one than consumers.
-    """
-
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    member_assignment: bytes
-    assignment: list[TopicPartition]
-
-
-class GroupDescription(NamedTuple):
-    """A group with its members. `protocol` is the assignor in use, or empty. A group that does not exist has the state Dead."""
-
-    group_id: str
-    state: str
-    protocol_type: str
-    protocol: str
-    members: list[GroupMember]
-
-
 def create_topics_request(topics: Iterable[NewTopic], timeout_ms: int, *, validate_only: bool) -> CreateTopicsRequest:
     config = CreateTopicsRequest.CreatableTopicConfig
     return CreateTopicsRequest(
@@ -163,12 +116,6 @@ def check_deleted(answer: DeleteTopicsResponse) -> None:
     """Raise the first topic's error, if any."""
     for topic in answer.responses:
         raise_for(topic.error_code, f"Topic {topic.name}", topic.error_message)
-
-
-def check_groups(answer: DeleteGroupsResponse) -> None:
-    """Raise the first group's error, if any."""
-    for result in answer.results:
-        raise_for(result.error_code, f"Group {result.group_id}")
 
 
 def create_partitions_request(counts: Mapping[str, int], timeout_ms: int) -> CreatePartitionsRequest:
@@ -264,53 +211,3 @@ def read_configs(answer: DescribeConfigsResponse) -> dict[str, ConfigEntry]:
             source = DEFAULT_SOURCE if entry.is_default else entry.config_source
             entries[entry.name] = ConfigEntry(entry.name, entry.value, entry.read_only, entry.is_sensitive, source)
     return entries
-
-
-def read_groups(answer: ListGroupsResponse) -> list[GroupListing]:
-    """Return the groups of one broker. Raises `BrokerError`."""
-    raise_for(answer.error_code, "Listing groups")
-    return [GroupListing(found.group_id, found.protocol_type, found.group_state, found.group_type) for found in answer.groups]
-
-
-def read_description(answer: DescribeGroupsResponse) -> GroupDescription:
-    """Return the one requested group, as a classic group. Raises `KafkaError`."""
-    for group in answer.groups:
-        raise_for(group.error_code, f"Group {group.group_id}", group.error_message)
-        members = [
-            GroupMember(
-                member.member_id,
-                member.group_instance_id,
-                member.client_id,
-                member.client_host,
-                bytes(member.member_assignment),
-                decode_assignment(member.member_assignment) if group.protocol_type == CONSUMER else [],
-            )
-            for member in group.members
-        ]
-        return GroupDescription(group.group_id, group.group_state, group.protocol_type, group.protocol_data, members)
-    raise KafkaError("The broker's answer leaves out the group it was asked about.")
-
-
-def read_consumer_description(answer: ConsumerGroupDescribeResponse) -> GroupDescription | None:
-    """Return the one requested group, or None if it does not use the consumer protocol. Raises `BrokerError`."""
-    for group in answer.groups:
-        if group.error_code == GROUP_ID_NOT_FOUND:
-            continue
-        raise_for(group.error_code, f"Group {group.group_id}", group.error_message)
-        members = [
-            GroupMember(
-                member.member_id,
-                member.instance_id,
-                member.client_id,
-                member.client_host,
-                b"",
-                [
-                    TopicPartition(topic.topic_name, index)
-                    for topic in member.assignment.topic_partitions
-                    for index in topic.partitions
-                ],
-            )
-            for member in group.members
-        ]
-        return GroupDescription(group.group_id, group.group_state, CONSUMER, group.assignor_name, members)
-    return None

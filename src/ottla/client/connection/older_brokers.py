@@ -13,6 +13,7 @@ from ottla.client.admin.features import UPGRADE
 from ottla.client.errors import NotSupported
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.leave_group import LeaveGroupRequest
+from ottla.wire.api.list_groups import ListGroupsRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.api.produce import ProduceRequest
@@ -24,6 +25,10 @@ TIMES_FROM_PRODUCE: Final = 2
 CREATION_FROM_METADATA: Final = 4
 STABLE_FROM_OFFSET_FETCH: Final = 7
 """The version of OffsetFetch from which brokers can withhold the offsets of open transactions (KIP-447)."""
+ALL_FROM_OFFSET_FETCH: Final = 2
+"""The version of OffsetFetch from which a request need not name partitions (KIP-88)."""
+STATES_FROM_LIST_GROUPS, TYPES_FROM_LIST_GROUPS = 4, 5
+"""The versions of ListGroups from which brokers filter by state (KIP-518) and by type (KIP-848). Callers filter themselves, too."""
 SEVERAL_FROM_LEAVE_GROUP: Final = 3
 """The version of LeaveGroup from which several members can leave with one request (KIP-345)."""
 WHOLE_FROM_FETCH: Final = 3
@@ -45,7 +50,13 @@ def fitted(version: int, body: Message) -> Message:
         # From version 1 on, null means all topics; in version 0, the empty list does. Versions before 4 always create topics.
         return replace(body, topics=body.topics if version else body.topics or [], allow_auto_topic_creation=True)
     if isinstance(body, OffsetFetchRequest) and version < STABLE_FROM_OFFSET_FETCH:
+        if version < ALL_FROM_OFFSET_FETCH and body.topics is None:
+            raise NotSupported(
+                "Listing all offsets of a group needs Kafka 0.10.2 or newer: name partitions, or use a newer broker."
+            )
         return replace(body, require_stable=False)
+    if isinstance(body, ListGroupsRequest) and version < TYPES_FROM_LIST_GROUPS:
+        return replace(body, states_filter=body.states_filter if version >= STATES_FROM_LIST_GROUPS else [], types_filter=[])
     if isinstance(body, LeaveGroupRequest) and version < SEVERAL_FROM_LEAVE_GROUP:
         return replace(body, member_id=body.members[0].member_id, members=[])
     if isinstance(body, FindCoordinatorRequest) and version < SEVERAL_FROM_FIND_COORDINATOR:

@@ -9,9 +9,10 @@ from ottla.client.admin import topics as admin
 from ottla.client.admin import users
 from ottla.client.admin.acls import AclRule
 from ottla.client.admin.features import ClusterFeatures
+from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember
 from ottla.client.admin.quotas import ClientQuota
 from ottla.client.admin.replicas import LogDir, PartitionReassignment
-from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
+from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigValue, NewTopic
 from ottla.client.admin.transactions import (
     ANY_DURATION,
     ActiveProducer,
@@ -139,20 +140,36 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Return the settings in force for a broker, by name."""
         return self._background.run(self._async.describe_broker_configs(node_id))
 
-    def list_groups(self) -> list[GroupListing]:
-        """Return the groups of all brokers, sorted by id."""
-        return self._background.run(self._async.list_groups())
+    def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
+        """Return the groups of all brokers, sorted by id. Without filters, return all of them.
+
+        `states` are Kafka's names: Stable, Empty … (KIP-518). `types` are classic, consumer, share and streams (KIP-848).
+        """
+        return self._background.run(self._async.list_groups(states=states, types=types))
 
     def describe_group(self, group_id: str) -> GroupDescription:
-        """Return the state and the members of a group, classic or consumer (KIP-848).
+        """Return the state and the members of a group of any kind. A group that does not exist has the state Dead."""
+        return self._background.run(self._async.describe_group(group_id))
+
+    def describe_groups(self, *group_ids: str) -> dict[str, GroupDescription]:
+        """Return the states and the members of groups by id: classic, consumer (KIP-848), share and streams groups.
 
         A group that does not exist has the state Dead.
         """
-        return self._background.run(self._async.describe_group(group_id))
+        return self._background.run(self._async.describe_groups(*group_ids))
 
-    def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets that a group has committed."""
-        return self._background.run(self._async.list_group_offsets(group_id))
+    def list_group_offsets(self, group_id: str, *, require_stable: bool = True) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets that a group has committed.
+
+        With `require_stable`, wait for transactions that are committing offsets (KIP-447).
+        """
+        return self._background.run(self._async.list_group_offsets(group_id, require_stable=require_stable))
+
+    def list_offsets_of_groups(
+        self, *group_ids: str, require_stable: bool = True
+    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """Return the offsets that groups have committed, by group id. `require_stable` is that of `list_group_offsets`."""
+        return self._background.run(self._async.list_offsets_of_groups(*group_ids, require_stable=require_stable))
 
     def alter_group_offsets(self, group_id: str, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
         """Commit offsets, by (topic, partition), for a group without members, whose consumers then continue from them.
@@ -167,6 +184,20 @@ class Admin(BlockingClient[AsyncAdmin]):
         Raises `BrokerError`, such as NON_EMPTY_GROUP for a group that has members.
         """
         self._background.run(self._async.delete_groups(*group_ids))
+
+    def delete_group_offsets(self, group_id: str, partitions: Iterable[tuple[str, int]]) -> None:
+        """Delete committed offsets of a group that does not subscribe to their topics (KIP-496, Kafka 2.4).
+
+        Raises `BrokerError`, such as GROUP_SUBSCRIBED_TO_TOPIC or GROUP_ID_NOT_FOUND.
+        """
+        self._background.run(self._async.delete_group_offsets(group_id, partitions))
+
+    def remove_members(self, group_id: str, members: Iterable[str] | None, *, reason: str | None = None) -> list[GroupMember]:
+        """Remove members from a classic or consumer group by member ids or instance ids (None: all). Return these members.
+
+        A consumer that still runs joins again. Raises `BrokerError` (UNKNOWN_MEMBER_ID) before any is removed.
+        """
+        return self._background.run(self._async.remove_members(group_id, members, reason=reason))
 
     def list_transactions(
         self,

@@ -11,6 +11,7 @@ from typing import NamedTuple, Self, TypeVar, Unpack
 
 from ottla.client import arguments
 from ottla.client.admin import acls, replicas, users
+from ottla.client.admin import groups as group_requests
 from ottla.client.admin import topics as admin
 from ottla.client.admin.acls import AclRule
 from ottla.client.admin.features import (
@@ -23,9 +24,10 @@ from ottla.client.admin.features import (
     read_features,
     update_features_request,
 )
+from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember
 from ottla.client.admin.quotas import ClientQuota, QuotaOf, alter_quotas_request, check_quotas, describe_quotas_request, read_quotas
 from ottla.client.admin.replicas import LogDir, PartitionReassignment
-from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
+from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigValue, NewTopic
 from ottla.client.admin.transactions import (
     ANY_DURATION,
     ActiveProducer,
@@ -37,29 +39,19 @@ from ottla.client.admin.transactions import (
 from ottla.client.admin.users import DEFAULT_ITERATIONS, DEFAULT_MECHANISM
 from ottla.client.arguments import places, topic_name
 from ottla.client.connection.metadata import TopicInfo
-from ottla.client.consumer.committed_offsets import (
-    commit_request,
-    committable,
-    fetch_offsets_request,
-    read_commit,
-    read_fetch_offsets,
-)
+from ottla.client.consumer.committed_offsets import commit_request, committable, read_commit
 from ottla.client.consumer.list_offsets import checked_timestamp, list_offsets_request, read_list_offsets
-from ottla.client.errors import BrokerError, KafkaError, NotSupported, raise_for
+from ottla.client.errors import BrokerError, KafkaError, raise_for
 from ottla.client.keywords import AdminKeywords
 from ottla.client.settings.clients import AdminSettings, parse
 from ottla.client.types import ConsumerGroupMetadata, Node, OffsetAndMetadata, OffsetAndTimestamp, Place, TopicPartition
-from ottla.net.client.admin import transactions
+from ottla.net.client.admin import groups, transactions
 from ottla.net.client.admin.replicas import log_dirs, reassignments
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, find_coordinator
 from ottla.net.client.leaders import request_leaders
-from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.wire.api.delete_groups import DeleteGroupsRequest
-from ottla.wire.api.describe_groups import DescribeGroupsRequest
-from ottla.wire.api.list_groups import ListGroupsRequest
 from ottla.wire.api.offset_commit import OffsetCommitResponse
-from ottla.wire.api.offset_fetch import OffsetFetchResponse
 from ottla.wire.errors import NOT_CONTROLLER
 from ottla.wire.schema import Message
 
@@ -249,14 +241,12 @@ class AsyncAdmin:
         """Return the settings in force for a broker, by name."""
         return await self.describe_configs(ConfigResource.broker(node_id))
 
-    async def list_groups(self) -> list[GroupListing]:
-        """Return the groups of all brokers, sorted by id."""
+    async def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
+        """Return the groups of all brokers, sorted by id. Without filters, return all of them.
 
-        async def ask() -> list[GroupListing]:
-            answers = await self._cluster.ask_each(ListGroupsRequest())
-            return sorted(group for answer in answers.values() for group in admin.read_groups(answer))
-
-        return await self._cluster.retried(ask)
+        `states` are Kafka's names: Stable, Empty … (KIP-518). `types` are classic, consumer, share and streams (KIP-848).
+        """
+        return await groups.list_groups(self._cluster, arguments.several("states", states), arguments.several("types", types))
 
     async def _ask_coordinator(self, group_id: str, body: Message, read: Callable[[Response], Result]) -> Result:
         """Return the result of `read` for the coordinator's answer. Retry while the request or `read` raises a retriable error."""
@@ -270,33 +260,29 @@ class AsyncAdmin:
         return await self._cluster.retried(ask)
 
     async def describe_group(self, group_id: str) -> GroupDescription:
-        """Return the state and the members of a group, classic or consumer (KIP-848).
+        """Return the state and the members of a group of any kind. A group that does not exist has the state Dead."""
+        return (await self.describe_groups(group_id))[group_id]
+
+    async def describe_groups(self, *group_ids: str) -> dict[str, GroupDescription]:
+        """Return the states and the members of groups by id: classic, consumer (KIP-848), share and streams groups.
 
         A group that does not exist has the state Dead.
         """
-        request = DescribeGroupsRequest(groups=[group_id])
-        classic = await self._ask_coordinator(group_id, request, admin.read_description)
-        if classic.state != admin.DEAD:
-            return classic
-        try:
-            asked = ConsumerGroupDescribeRequest(group_ids=[group_id])
-            consumer = await self._ask_coordinator(group_id, asked, admin.read_consumer_description)
-        except NotSupported:  # the broker is older than KIP-848
-            return classic
-        return consumer or classic
+        return await groups.describe_groups(self._cluster, arguments.names("A group's id", group_ids))
 
-    async def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets that a group has committed."""
+    async def list_group_offsets(self, group_id: str, *, require_stable: bool = True) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets that a group has committed.
 
-        def read(answer: OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMetadata]:
-            raise_for(answer.error_code, f"Group {group_id}")
-            found = {}
-            for where, code, offset in read_fetch_offsets(answer):
-                raise_for(code, f"Committed offset of {where.topic}-{where.partition}")
-                found[where] = offset
-            return found
+        With `require_stable`, wait for transactions that are committing offsets (KIP-447).
+        """
+        return (await self.list_offsets_of_groups(group_id, require_stable=require_stable))[group_id]
 
-        return await self._ask_coordinator(group_id, fetch_offsets_request(group_id, None), read)
+    async def list_offsets_of_groups(
+        self, *group_ids: str, require_stable: bool = True
+    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """Return the offsets that groups have committed, by group id. `require_stable` is that of `list_group_offsets`."""
+        names = arguments.names("A group's id", group_ids)
+        return await groups.fetch_offsets(self._cluster, names, require_stable=require_stable)
 
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
         """Commit offsets, by (topic, partition), for a group without members, whose consumers then continue from them.
@@ -316,7 +302,24 @@ class AsyncAdmin:
         Raises `BrokerError`, such as NON_EMPTY_GROUP for a group that has members.
         """
         for group_id in arguments.names("A group's id", group_ids):
-            await self._ask_coordinator(group_id, DeleteGroupsRequest(groups_names=[group_id]), admin.check_groups)
+            await self._ask_coordinator(group_id, DeleteGroupsRequest(groups_names=[group_id]), group_requests.check_groups)
+
+    async def delete_group_offsets(self, group_id: str, partitions: Iterable[tuple[str, int]]) -> None:
+        """Delete committed offsets of a group that does not subscribe to their topics (KIP-496, Kafka 2.4).
+
+        Raises `BrokerError`, such as GROUP_SUBSCRIBED_TO_TOPIC or GROUP_ID_NOT_FOUND.
+        """
+        request = group_requests.delete_offsets_request(group_id, places(partitions))
+        await self._ask_coordinator(group_id, request, partial(group_requests.check_deleted_offsets, group_id=group_id))
+
+    async def remove_members(self, group_id: str, members: Iterable[str] | None, *, reason: str | None = None) -> list[GroupMember]:
+        """Remove members from a classic or consumer group by member ids or instance ids (None: all). Return these members.
+
+        A consumer that still runs joins again. Raises `BrokerError` (UNKNOWN_MEMBER_ID) before any is removed.
+        """
+        names = None if members is None else arguments.names("A member's id", arguments.several("members", members))
+        arguments.text("A group's id", group_id)
+        return await self._cluster.retried(lambda: groups.remove_members(self._cluster, group_id, names, reason))
 
     async def list_transactions(
         self,
