@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ottla.broker.controller.broker_changes import BrokerChanges
-from ottla.broker.controller.states import PartitionStates
+from ottla.broker.controller.term import PartitionStates
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.markers import PendingMarkers, TransactionMarkers
 from ottla.broker.membership.directory import DirectoryEpoch

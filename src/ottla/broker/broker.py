@@ -20,10 +20,9 @@ from ottla.broker.coordination.registry_offsets import RegistryOffsets
 from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.failures import Changes
 from ottla.broker.identity import BrokerIdentity
-from ottla.broker.interbroker.alone import NoLinks
 from ottla.broker.interbroker.broker_requests import BrokerRequester
 from ottla.broker.interbroker.channels import Channels
-from ottla.broker.interbroker.loopback import Within
+from ottla.broker.interbroker.loopback import NoLinks, Within
 from ottla.broker.long_checks import LongChecks
 from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.membership import BrokerMembership

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from ottla.broker.partitions.durable import NEW
+from ottla.broker.partitions.checkpoints import NEW
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.log.checkpoints import RECOVERY_POINTS, read_offsets
 from ottla.log.names import LEADER_EPOCHS

@@ -8,8 +8,7 @@ from itertools import product
 import pytest
 
 from ottla.broker.quotas.buckets import TokenBucket
-from ottla.broker.quotas.client_quotas import LEAST_SHARE, MOST_KNOWN, KindOfQuota
-from ottla.broker.quotas.precedence import bound_of
+from ottla.broker.quotas.client_quotas import LEAST_SHARE, MOST_KNOWN, KindOfQuota, bound_of
 from ottla.broker.quotas.replication import ReplicationQuota
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster.quotas import QuotaEntity

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain
 
-from ottla.broker.controller.leaders import LeaderChanges
+from ottla.broker.controller.leader_elections import LeaderChanges
 from ottla.broker.controller.partition_walk import chosen, each, in_pieces
 from ottla.broker.controller.term import ControllerTerm
 from ottla.cluster import layout

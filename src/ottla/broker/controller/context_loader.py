@@ -1,6 +1,9 @@
 """Reads of brokers, topics and partition states from the registry, in pieces that leave time for other jobs.
 
 An entry that can't be decoded is logged, left unchanged, and treated as missing.
+
+Reads are repeated while the registry is unreachable and the session is certainly alive. Kafka's controller also continues until
+its session ends.
 """
 
 from __future__ import annotations
@@ -8,13 +11,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from ottla.broker.controller.registry_retry import RegistryRetry
+from ottla.broker.retries import Repeats
+from ottla.broker.scheduler import Scheduler
 from ottla.cluster import features, layout
 from ottla.cluster.controller_rules import entries
 from ottla.cluster.controller_rules.context import LeaderAndIsr, LiveBroker, ReplicaAssignment, TopicPartition
-from ottla.ports import Entry, SharedRegistry, Steps
+from ottla.ports import Entry, RegistryAway, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")
 
@@ -27,6 +31,41 @@ UNDERSTOOD_AT_ONCE = 50
 """Entries decoded between two pauses: less than a millisecond of work, unless topics are large."""
 
 Changed = Callable[[str], None]
+
+FIRST_MS: Final = 50
+MOST_MS: Final = 500
+
+
+class RegistryRetry:
+    """The read retries of one term."""
+
+    def __init__(self, registry: SharedRegistry, scheduler: Scheduler) -> None:
+        self._registry = registry
+        self._scheduler = scheduler
+        self._repeats = Repeats(FIRST_MS, MOST_MS)
+        self.is_over = False
+        """Whether the term is over, so that reads are no longer retried."""
+
+    def read(self, steps: Callable[[], Steps[T]]) -> Steps[T]:
+        """Run steps that only read, and retry them while the registry is unreachable.
+
+        Raise `RegistryAway` if the session may have ended.
+        """
+        while True:
+            try:
+                found = yield from steps()
+            except RegistryAway as failure:
+                yield from self.pause(failure)
+            else:
+                self._repeats.over()
+                return found
+
+    def pause(self, failure: RegistryAway) -> Steps[None]:
+        """Pause before a retry. Raise `failure` if the session may have ended or the term is over."""
+        if self.is_over or self._scheduler.now().mono_ms >= self._registry.lives_until_ms():
+            raise failure
+        self._repeats.log_once(log, logging.INFO, "the controller waits for the registry: %s", failure)
+        yield self._scheduler.rest(self._repeats.pause_ms())
 
 
 class ControllerReader:

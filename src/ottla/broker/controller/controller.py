@@ -21,8 +21,7 @@ from ottla.broker.controller.broker_changes import BrokerChanges
 from ottla.broker.controller.controller_election import ControllerElection, Elected
 from ottla.broker.controller.events import ControllerEvents
 from ottla.broker.controller.isr_changes import IsrChanges
-from ottla.broker.controller.leader_elections import RequestedElections
-from ottla.broker.controller.leaders import LeaderChanges
+from ottla.broker.controller.leader_elections import LeaderChanges, RequestedElections
 from ottla.broker.controller.partition_walk import in_pieces
 from ottla.broker.controller.reassignments import Faults, Reassignments, Targets
 from ottla.broker.controller.term import ControllerTerm

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ottla.broker.controller.leaders import LeaderChanges
+from ottla.broker.controller.leader_elections import LeaderChanges
 from ottla.broker.controller.term import ControllerTerm
 from ottla.cluster.controller_rules.alter_partition import asked, fault, read_broker_epochs
 from ottla.cluster.controller_rules.context import ControllerContext, LeaderAndIsr, TopicPartition

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from ottla.broker.controller.leaders import LeaderChanges
+from ottla.broker.controller.leader_elections import LeaderChanges
 from ottla.broker.controller.partition_walk import chosen, each, in_pieces
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.controller.topic_changes import TopicChanges

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from ottla.broker.controller.leaders import LeaderChanges
+from ottla.broker.controller.leader_elections import LeaderChanges
 from ottla.broker.controller.partition_walk import each, in_pieces, split
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.failures import CONFLICTS

@@ -1,24 +1,44 @@
 """Requests of this broker to itself, served by the handlers without a connection, as messages that nobody encodes.
 
-Depends on `Router.serve`, and on no API.
+Depends on `Router.serve`, and on no API. A single broker has the links here, which reach no other broker.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ottla.broker.failures import Changes, Mistake
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.rights import ITSELF
 from ottla.broker.serving.request import Peer
-from ottla.ports import Now
+from ottla.ports import Buffer, Now
 from ottla.wire.codec.messages import encode
 from ottla.wire.schema import Message
 
 Answered = Callable[[Message | None], None]
 Serve = Callable[[Message, int, Peer, Now, Answered], None]
+
+
+class NoLinks:
+    """Implementation of `ottla.ports.Links` and `ottla.ports.BrokerLink` that reaches no broker.
+
+    `later(call)` runs a call after the current work.
+    """
+
+    def __init__(self, later: Callable[[Callable[[], None]], None]) -> None:
+        self._later = later
+
+    def open(self, host: str, port: int, receive_buffer_bytes: int) -> NoLinks:
+        """Return the link to a broker that can't be reached."""
+        return self
+
+    def send(self, frame: Sequence[Buffer], timeout_ms: int, answered: Callable[[memoryview | None], None]) -> None:
+        """Call `answered(None)` later, because no response will arrive."""
+        self._later(partial(answered, None))
+
+    def close(self) -> None: ...
 
 
 class Within:

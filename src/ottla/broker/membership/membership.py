@@ -13,14 +13,13 @@ from contextlib import suppress
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.membership.directory import DirectoryEpoch
-from ottla.broker.membership.event import Event
 from ottla.broker.releases.interbroker_versions import Switch
 from ottla.broker.retries import Repeats
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import Listener, SecurityProtocol, SettingsInForce
 from ottla.cluster import features, layout
 from ottla.cluster.brokers import address_in
-from ottla.ports import NEW, Change, Entry, Now, RegistryAway, SessionEvent, SharedRegistry, Steps
+from ottla.ports import NEW, Change, Done, Entry, Now, RegistryAway, SessionEvent, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")
 
@@ -37,6 +36,32 @@ LOOK = "check the registration"
 
 DRIFT = 20
 """The registry's clock can be faster by 1/n: a broker steps down when 1/n of its session timeout is left."""
+
+
+class Event:
+    """An event that occurs once: `while not event.has_happened: yield event.wait`."""
+
+    def __init__(self) -> None:
+        self.has_happened = False
+        self._done: Done | None = None
+
+    def changed(self, path: str) -> None:
+        """Set the event, as a callback of a registry watch."""
+        self._happen()
+
+    def passed(self, now: Now) -> None:
+        """Set the event, as a callback of a deadline."""
+        self._happen()
+
+    def _happen(self) -> None:
+        self.has_happened = True
+        done, self._done = self._done, None
+        if done is not None:
+            done(None)
+
+    def wait(self, done: Done) -> None:
+        """Call `done(None)` when the event occurs. It must not have occurred yet."""
+        self._done = done
 
 
 class NotAMember(Exception):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 
-from ottla.broker.partitions.durable import replace_file
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.scheduler import Countdown, Scheduler
 from ottla.log.checkpoints import (
@@ -34,6 +34,26 @@ NOTHING = format_offsets({})
 CAUSE = {"cause": "checkpoint"}
 MOST_STALE = 10_000
 """Upper limit of deleted topics whose partitions can still be in the files."""
+
+NEW = ".new"
+"""Suffix of a file's next content until it is on stable storage."""
+
+
+def _replace_file(disk: Disk, name: str, data: bytes) -> Steps[None]:
+    """Replace the content of a file without blocking on the disk. Raise `StorageFailed`.
+
+    The rename is not synced, so that a power failure can restore the old content. The old content must therefore remain correct.
+    """
+    file = disk.open(name + NEW, create=True)
+    file.truncate(0)
+    file.append([data])
+    failure = yield partial(disk.sync_soon, [file])
+    if failure is not None:
+        with suppress(StorageFailed):
+            disk.remove(name + NEW)  # a file whose sync failed can never be synced, so the next attempt needs a new file
+        raise failure
+    file.close()
+    disk.rename(name + NEW, name, sync=False)
 
 
 class Checkpoints:
@@ -287,7 +307,7 @@ class Checkpoints:
             try:
                 data = yield from formatted_slowly(self._offsets[name])
                 if data != self._written.get(name, NOTHING):
-                    yield from replace_file(
+                    yield from _replace_file(
                         self._disk, name, data
                     )  # if a power failure restores the old content, it is correct too
                     self._written[name] = data

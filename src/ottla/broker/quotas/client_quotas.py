@@ -1,8 +1,9 @@
 """Enforcement of client quotas: each client's use, and its throttle time (KIP-13, KIP-124, KIP-599).
 
-An idle client accumulates the quota of at most one window (`quota.window.size.seconds`), and a new client starts with almost none.
-Over a longer time, a client's rate is at most its quota. Controller mutations accumulate over all windows, as in Kafka. Depends on
-the cluster image and on settings, and neither on requests nor on connections.
+Of all quotas that match a user and a client id, the most specific quota applies (KIP-55). An idle client accumulates the quota
+of at most one window (`quota.window.size.seconds`), and a new client starts with almost none. Over a longer time, a client's
+rate is at most its quota. Controller mutations accumulate over all windows, as in Kafka. Depends on the cluster image and on
+settings, and neither on requests nor on connections.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from ottla.broker.quotas.buckets import TokenBucket
-from ottla.broker.quotas.precedence import bound_of
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.quotas import CONSUMER_BYTE_RATE, CONTROLLER_MUTATION_RATE, OF_CLIENTS, REQUEST_PERCENTAGE, QuotaEntity
+from ottla.cluster.quotas import CONSUMER_BYTE_RATE, CONTROLLER_MUTATION_RATE, DEFAULT, OF_CLIENTS, REQUEST_PERCENTAGE, QuotaEntity
 from ottla.ports import Now
 
 MOST_KNOWN: Final = 10_000
@@ -25,6 +25,37 @@ LEAST_SHARE: Final = 10
 
 MS: Final = 1000
 PERCENT_OF_NS: Final = 100 / 1_000_000_000
+
+
+class Bound(NamedTuple):
+    """A quota per second, and its owner. Clients with the same `owner` share the quota."""
+
+    per_second: float
+    owner: QuotaEntity
+
+
+def bound_of(quotas: Mapping[QuotaEntity, float], user: str, client_id: str) -> Bound | None:
+    """Return the quota of a user and client id; None if no quota applies.
+
+    A default quota applies to each user or client id separately. An empty name matches no quota.
+    """
+    for entity in _candidates(user, client_id):
+        found = quotas.get(entity)
+        if found is not None:
+            owner = QuotaEntity(None if entity.user is None else user, None if entity.client_id is None else client_id)
+            return Bound(found, owner)
+    return None
+
+
+def _candidates(user: str, client_id: str) -> list[QuotaEntity]:
+    """Return the entities that match, most specific first."""
+    of_users = [user, DEFAULT] if user else []
+    of_clients = [client_id, DEFAULT] if client_id else []
+    found: list[QuotaEntity] = []
+    for one in of_users:
+        found += [QuotaEntity(one, client) for client in of_clients]
+        found.append(QuotaEntity(one))
+    return found + [QuotaEntity(None, client) for client in of_clients]
 
 
 class KindOfQuota:

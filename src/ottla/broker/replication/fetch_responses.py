@@ -1,21 +1,20 @@
-"""The processing of a fetch response, partition by partition: records are appended, diverging logs are truncated.
+"""Fetches from a leader, the follower's side: the session, and the processing of a response, partition by partition.
 
-Depends on replicas that are fetched and responses, and neither on sessions nor on the time of the next fetch.
+Records are appended, and diverging logs are truncated. Depends on replicas that are fetched and on messages, and not on the
+time of the next fetch.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.broker.releases.interbroker_versions import ProtocolVersion
-from ottla.broker.replication.fetch_session import Identity
-from ottla.broker.replication.fetched_replica import FetchedReplica
-from ottla.broker.replication.fetcher_context import Copier
+from ottla.broker.replication.fetcher_context import Copier, FetchedReplica
 from ottla.cluster.replicas.truncation import EpochEnd, cut
 from ottla.ports import Steps, StorageFailed, SyncFailed
 from ottla.records.batches.header import BadBatch
-from ottla.wire.api.fetch import FetchResponse
+from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.api.list_offsets import ListOffsetsRequest
 from ottla.wire.errors import (
     ERRORS,
@@ -42,6 +41,78 @@ PASSING = (
 )
 """Errors that end by themselves, because brokers receive a change of leadership one after another."""
 PartitionData = FetchResponse.PartitionData
+
+NO_SESSION = 0
+FIRST_EPOCH, NO_EPOCH = 0, -1
+LAST_EPOCH = (1 << 31) - 1
+TOPIC_IDS_FROM = 13
+Identity = tuple[str | bytes, int]
+
+
+class FollowerSession:
+    """A session. `held` are its partitions by (topic, index). Topics are ids if `uses_ids`, else names."""
+
+    def __init__(self) -> None:
+        self.id = NO_SESSION
+        self.epoch = FIRST_EPOCH
+        self.uses_ids = False
+        self.held: dict[Identity, FetchedReplica] = {}
+        self._forgotten: dict[Identity, tuple[str, bytes]] = {}
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether the next request must name all partitions."""
+        return self.epoch in (FIRST_EPOCH, NO_EPOCH)
+
+    def begin(self, *, uses_ids: bool) -> None:
+        """Begin a new session. The next request names all partitions, and ends the former session if the leader still has it."""
+        self.epoch = FIRST_EPOCH
+        self.uses_ids = uses_ids
+        self.held.clear()
+        self._forgotten.clear()
+
+    def answered(self, session_id: int) -> None:
+        """Record that the leader accepted the last request in the session `session_id`; 0 means that it gave no session."""
+        if self.is_full:
+            self.id = session_id
+        if self.id == NO_SESSION:
+            self.epoch = NO_EPOCH
+        else:
+            self.epoch = 1 if self.epoch in (NO_EPOCH, LAST_EPOCH) else self.epoch + 1
+
+    def remove(self, followed: FetchedReplica) -> None:
+        """Remove a partition from the leader's session."""
+        identity = self.identity(followed)
+        if self.held.get(identity) is followed:
+            del self.held[identity]
+            self._forgotten[identity] = followed.replica.topic, followed.topic_id
+
+    def identity(self, followed: FetchedReplica) -> Identity:
+        return (followed.topic_id if self.uses_ids else followed.replica.topic), followed.replica.index
+
+    def fill_request(self, named: Iterable[FetchedReplica], request: FetchRequest, max_bytes: int, *, by_epoch: bool) -> None:
+        """Set the session in a request, its partitions `named` to add or update, and the partitions to remove."""
+        request.session_id, request.session_epoch = self.id, self.epoch
+        if self.is_full:
+            self.held.clear()
+        topics: dict[str, FetchRequest.FetchTopic] = {}
+        for followed in named:
+            replica, identity = followed.replica, self.identity(followed)
+            self.held[identity] = followed
+            self._forgotten.pop(identity, None)
+            topic = topics.get(replica.topic)
+            if topic is None:
+                topic = topics[replica.topic] = FetchRequest.FetchTopic(topic=replica.topic, topic_id=followed.topic_id)
+                request.topics.append(topic)
+            topic.partitions.append(followed.fetch_request(max_bytes, by_epoch=by_epoch))
+        forgotten: dict[str, FetchRequest.ForgottenTopic] = {}
+        for (_, index), (name, topic_id) in () if self.is_full else self._forgotten.items():
+            gone = forgotten.get(name)
+            if gone is None:
+                gone = forgotten[name] = FetchRequest.ForgottenTopic(topic=name, topic_id=topic_id)
+                request.forgotten_topics_data.append(gone)
+            gone.partitions.append(index)
+        self._forgotten.clear()
 
 
 class ResponseProcessor:

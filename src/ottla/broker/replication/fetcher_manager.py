@@ -14,8 +14,7 @@ from ottla.broker.interbroker.channels import Channels
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.quotas.replication import ReplicationQuota
 from ottla.broker.releases.interbroker_versions import Switch
-from ottla.broker.replication.fetched_replica import FetchedReplica
-from ottla.broker.replication.fetcher_context import FetcherContext
+from ottla.broker.replication.fetcher_context import FetchedReplica, FetcherContext
 from ottla.broker.replication.replica import Replica
 from ottla.broker.replication.replica_fetcher import ReplicaFetcher
 from ottla.broker.scheduler import Scheduler

@@ -2,26 +2,32 @@
 
 Depends on followed partitions, channels and the clock, and neither on roles nor on other fetchers. Responses are processed in
 steps with pauses between them.
+
+With flush.messages, copied records are on stable storage before the next fetch confirms them: the leader counts them only then,
+and a record acknowledged with acks=all is on the disks of all in-sync replicas. One wait serves all partitions of a fetch.
+
+For leaders whose fetch responses have no diverging epoch, OffsetForLeaderEpoch finds where to truncate before the first fetch
+(KIP-101).
 """
 
 from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from typing import Any
 
-from ottla.broker.replication.epoch_questions import EpochQuestions
-from ottla.broker.replication.fetch_responses import ResponseProcessor
-from ottla.broker.replication.fetch_session import TOPIC_IDS_FROM, FollowerSession
-from ottla.broker.replication.fetched_replica import FetchedReplica
-from ottla.broker.replication.fetcher_context import FetcherContext
-from ottla.broker.replication.flush_before_fetch import FlushWaits
+from ottla.broker.replication.fetch_responses import TOPIC_IDS_FROM, FollowerSession, ResponseProcessor
+from ottla.broker.replication.fetcher_context import Copier, FetchedReplica, FetcherContext
 from ottla.cluster.image import NO_TOPIC_ID
-from ottla.ports import Done, Now, Steps
+from ottla.cluster.replicas.truncation import EpochEnd
+from ottla.ports import Done, Now, Steps, StorageFailed, SyncFailed
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
+from ottla.wire.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from ottla.wire.errors import (
     ERRORS,
+    FENCED_LEADER_EPOCH,
     FETCH_SESSION_ID_NOT_FOUND,
     FETCH_SESSION_TOPIC_ID_ERROR,
     INVALID_FETCH_SESSION_EPOCH,
@@ -35,6 +41,100 @@ SESSION_OVER = (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_S
 EPOCHS_FROM, REPLICA_STATE_FROM = 12, 15
 THROTTLED_MS = 100
 """Pause before a throttled partition is checked again, in ms."""
+
+NO_EPOCH = -1
+
+
+class EpochQuestions:
+    """Truncates partitions of one fetcher that can diverge from their leader, before their first fetch."""
+
+    def __init__(self, fetcher: Copier, taking: ResponseProcessor) -> None:
+        self._fetcher = fetcher
+        self._taking = taking
+
+    def steps(self, due: Collection[FetchedReplica]) -> Steps[None]:
+        """Truncate the logs of these partitions to where they diverge from the leader's."""
+        version = self._fetcher.context.settings.value.inter_broker_protocol_version.version(OffsetForLeaderEpochRequest)
+        asked = {one.replica.key[1:]: one for one in due if version >= 0 and one.replica.log.leader_epoch != NO_EPOCH}
+        for followed in due:
+            if followed.replica.key[1:] not in asked:
+                yield from self._cut(followed, EpochEnd(NO_EPOCH, NO_EPOCH))
+        if asked:
+            yield from self._ask(asked, version)
+
+    def _ask(self, asked: dict[tuple[str, int], FetchedReplica], version: int) -> Steps[None]:
+        request = OffsetForLeaderEpochRequest(replica_id=self._fetcher.context.node_id)
+        topics: dict[str, OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = {}
+        for followed in asked.values():
+            replica = followed.replica
+            if replica.topic not in topics:
+                topics[replica.topic] = OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic=replica.topic)
+            part = OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
+                partition=replica.index, current_leader_epoch=followed.leader_epoch, leader_epoch=replica.log.leader_epoch
+            )
+            topics[replica.topic].partitions.append(part)
+        request.topics = list(topics.values())
+        answer = yield from self._fetcher.request(request, version)
+        left = dict(asked)
+        for topic in () if answer is None else answer.topics:
+            for told in topic.partitions:
+                found = left.pop((topic.topic, told.partition), None)
+                if found is None or not self._fetcher.is_followed(found):
+                    continue
+                if told.error_code == FENCED_LEADER_EPOCH:
+                    self._fetcher.abandon(found)
+                elif told.error_code:
+                    self._fetcher.pause(found)
+                else:
+                    yield from self._cut(found, EpochEnd(told.leader_epoch, told.end_offset))
+                yield None
+        for followed in left.values():
+            self._fetcher.pause(followed)
+
+    def _cut(self, followed: FetchedReplica, told: EpochEnd) -> Steps[None]:
+        try:
+            is_final = yield from self._taking.cut_back(followed, told)
+        except SyncFailed as failure:
+            followed.replica.fail(failure)
+        except StorageFailed as failure:
+            log.error("%s could not be cut as its leader's log is: %s; it is tried again", followed, failure)
+            self._fetcher.pause(followed)
+        else:
+            followed.is_truncating = not is_final
+            self._fetcher.name_again(followed)
+
+
+class FlushWaits:
+    """The syncs of copied records that one fetcher waits for."""
+
+    def __init__(self) -> None:
+        self._owing: dict[FetchedReplica, None] = {}
+        self._waiting: Done | None = None
+
+    def steps(self, named: Iterable[FetchedReplica]) -> Steps[None]:
+        """Wait until the records of these partitions that must be flushed are synced."""
+        while owing := [followed for followed in named if followed.replica.owes_sync and followed.is_current]:
+            self._owing = dict.fromkeys(owing)
+            for followed in owing:
+                replica = followed.replica
+                replica.when_synced(replica.log.log_end_offset, partial(self._is_over, followed))
+            if self._owing:
+                yield self._wait
+
+    def remove(self, followed: FetchedReplica) -> None:
+        """End the wait for a partition that is no longer copied, because its log can be truncated before the sync."""
+        self._is_over(followed, 0)
+
+    def _wait(self, done: Done) -> None:
+        self._waiting = done
+
+    def _is_over(self, followed: FetchedReplica, error_code: int) -> None:
+        if followed not in self._owing:
+            return
+        del self._owing[followed]
+        if not self._owing and self._waiting is not None:
+            waiting, self._waiting = self._waiting, None
+            waiting(None)
 
 
 class ReplicaFetcher:

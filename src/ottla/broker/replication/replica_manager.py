@@ -3,6 +3,10 @@
 Depends on partitions and the cluster image, and not on messages, connections or the registry. The controller's requests are
 processed one after another, in steps with pauses between them, because a request can name thousands of partitions. Outdated epochs
 are refused.
+
+A controller may fail after it recorded the end of a reassignment, and before it notified the former replica's broker; later
+controllers do not notify that broker. Such replicas are found by comparison with the metadata, except of topics without an id,
+which can be recreated topics of the same name.
 """
 
 from __future__ import annotations
@@ -15,14 +19,14 @@ from functools import partial
 from ottla.broker.membership.membership import NOT_YET
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.replication.controller_messages import EPOCH_DURING_DELETE, NO_EPOCH
-from ottla.broker.replication.moved_replicas import MovedReplicas
 from ottla.broker.replication.replica import Replica, ReplicaPorts
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serial_jobs import InTurn
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.directories import PartitionDirectories, some
-from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
+from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage, PartitionImage
 from ottla.cluster.metadata import Errors, ReplicaRole, ReplicaStop, TopicUpdate
+from ottla.cluster.metadata_updates import TAKEN_AT_ONCE, has_left
 from ottla.cluster.replicas.follower import FollowerState
 from ottla.cluster.replicas.leader import LeaderState
 from ottla.ports import Disk, Now, Steps, StorageFailed, TryAgain
@@ -40,6 +44,40 @@ log = logging.getLogger("ottla.broker")
 
 AGAIN_MS = 5_000
 """Pause, in ms, before the controller is asked to assign roles again that failed for lack of file handles."""
+
+
+class MovedReplicas:
+    """Finds the replicas of one broker that have moved. It neither stops nor deletes them."""
+
+    def __init__(self, node_id: int, partitions: Partitions, image: ClusterImage) -> None:
+        self._node_id = node_id
+        self._partitions = partitions
+        self._image = image
+
+    def find_moved(self, told: Iterable[TopicUpdate]) -> Steps[list[ReplicaStop]]:
+        """Return the replicas with a role here that have moved, by the metadata of these topics."""
+        found: list[ReplicaStop] = []
+        for topic in told:
+            for number, one in enumerate(topic.partitions, 1):
+                if self._is_left(topic, one.image):
+                    found.append(ReplicaStop(topic.name, one.image.index, NO_EPOCH, is_deleted=True))
+                if number % TAKEN_AT_ONCE == 0:
+                    yield None
+        return found
+
+    def _is_left(self, topic: TopicUpdate, told: PartitionImage) -> bool:
+        replica = self._partitions.get(topic.name, told.index)
+        if not isinstance(replica, Replica) or not replica.has_role or replica.offline is not None:
+            return False
+        is_the_same = topic.topic_id == replica.topic_id != NO_TOPIC_ID
+        return is_the_same and has_left(self._node_id, replica.leader_epoch, told)
+
+    def is_outdated(self, role: ReplicaRole) -> bool:
+        """Return whether a role is outdated, because the metadata shows that the replica has moved to other brokers."""
+        topic = self._image.topics.get(role.topic)
+        if topic is None or topic.topic_id != role.topic_id or role.topic_id == NO_TOPIC_ID or role.index >= len(topic.partitions):
+            return False
+        return has_left(self._node_id, role.assigned.leader_epoch, topic.partitions[role.index])
 
 
 class ReplicaManager:

@@ -9,19 +9,130 @@ from functools import partial
 from typing import Final
 
 from ottla.broker.security.authentication import MOST_BYTES, Offer, SaslListener
-from ottla.broker.security.bearer_logins import oauthbearer
-from ottla.broker.security.kerberos_logins import gssapi
+from ottla.broker.security.kerberos_names import parse_rules, short_name
 from ottla.broker.security.offers import Begin, Means, OfferedAt
-from ottla.broker.security.scram_logins import scram
+from ottla.broker.security.proofs import KeySource
 from ottla.broker.settings import BrokerSettings, SettingError
+from ottla.broker.settings.broker_tokens import UNSECURED, VALIDATORS
+from ottla.cluster.tokens import USER
 from ottla.sasl import gssapi as kerberos
 from ottla.sasl import oauthbearer as bearer
 from ottla.sasl import plain
+from ottla.sasl.bearer import BearerRules, judge_unsecured
+from ottla.sasl.gssapi import GssapiServer
+from ottla.sasl.oauthbearer import OAuthBearerServer
 from ottla.sasl.plain import PlainServer
-from ottla.sasl.scram import ALGORITHMS
+from ottla.sasl.scram import ALGORITHMS, LEAST_ITERATIONS, NONCE_BYTES, Algorithm, credential_of, letters, nonce
+from ottla.sasl.scram_server import Account, ScramServer
 
 PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
-USER: Final = "user_"
+USER_OPTION: Final = "user_"
+
+MODULE = "com.sun.security.auth.module.Krb5LoginModule"
+RULES = "sasl.kerberos.principal.to.local.rules"
+
+SALT = b"salt of a delegation token"
+
+HANDLER = "sasl.server.callback.handler.class"
+URL = "sasl.oauthbearer.jwks.endpoint.url"
+OPTION = "unsecuredValidator"
+
+
+def _oauthbearer(at: OfferedAt, means: Means) -> Begin:
+    """Return the mechanism for signed tokens, or for unsigned tokens if configured. Raise `SettingError`."""
+    settings = at.settings
+    handler = settings.sasl_server_callback_handler_class
+    if handler == UNSECURED:
+        return partial(OAuthBearerServer, partial(judge_unsecured, _unsecured_rules(at)))
+    if handler is not None and handler not in VALIDATORS:
+        raise SettingError(
+            f"{at.named(HANDLER)} names {handler}, which Ottla has not: leave it out for signed tokens, or, for tests alone, "
+            f"name {UNSECURED}."
+        )
+    url = settings.sasl_oauthbearer_jwks_endpoint_url
+    if not url:
+        raise SettingError(
+            f"OAUTHBEARER on listener {at.listener} does not know whose tokens count: set {URL} to where the keys of their "
+            f"issuer are, or, for tests alone, {at.named(HANDLER)}={UNSECURED}"
+        )
+    source = KeySource(
+        url,
+        settings.sasl_oauthbearer_jwks_endpoint_refresh_ms,
+        settings.sasl_oauthbearer_jwks_endpoint_retry_backoff_ms,
+        settings.sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms,
+    )
+    rules = BearerRules(
+        frozenset(settings.sasl_oauthbearer_expected_audience),
+        settings.sasl_oauthbearer_expected_issuer or None,
+        settings.sasl_oauthbearer_clock_skew_seconds * 1000,
+        settings.sasl_oauthbearer_scope_claim_name,
+        settings.sasl_oauthbearer_sub_claim_name,
+        frozenset(settings.ottla_sasl_oauthbearer_required_scope),
+    )
+    return partial(OAuthBearerServer, means.proofs.signed_tokens(rules, source))
+
+
+def _unsecured_rules(at: OfferedAt) -> BearerRules:
+    """Return rules from the options of the login module, under Kafka's names. Raise `SettingError`."""
+    options = at.options()
+    skew_ms = options.get(f"{OPTION}AllowableClockSkewMs", "0")
+    if not skew_ms.isdecimal():
+        raise SettingError(f"{at.named('sasl.jaas.config')} has an {OPTION}AllowableClockSkewMs that is not a number: write 3000.")
+    return BearerRules(
+        skew_ms=int(skew_ms),
+        scope_claim=options.get(f"{OPTION}ScopeClaimName", "scope"),
+        sub_claim=options.get(f"{OPTION}PrincipalClaimName", "sub"),
+        required_scopes=frozenset(options.get(f"{OPTION}RequiredScope", "").split()),
+        needs_issue_time=False,
+        any_audience=True,
+    )
+
+
+def _scram(algorithm: Algorithm, at: OfferedAt, means: Means) -> Begin:
+    """Return SCRAM with the users in the registry. No settings are needed."""
+    lookup, nobody = partial(_account, algorithm, means), partial(means.credentials.of_nobody, algorithm=algorithm)
+    return lambda: ScramServer(algorithm, lookup, nonce(means.random_bytes), nobody)
+
+
+def _account(algorithm: Algorithm, means: Means, name: str, is_token: bool) -> Account | Callable[[], Account] | None:
+    if is_token:
+        return _of_token(algorithm, means, name)
+    credential = means.credentials.find(name, algorithm)
+    return None if credential is None else Account(name, credential)
+
+
+def _of_token(algorithm: Algorithm, means: Means, token_id: str) -> Account | Callable[[], Account] | None:
+    """Return the account of a delegation token's owner. Return a function that computes it if the credential is not cached."""
+    login = means.tokens.login(token_id)
+    if login is None:
+        return None
+    name, kept = login.owner.removeprefix(USER), means.tokens.credentials
+    found = kept.get((token_id, algorithm.name))
+    if found is not None:
+        return Account(name, found, login.expiry_ms, by_token=True)
+
+    def made() -> Account:
+        salt = letters(algorithm.hmac(login.password.encode(), SALT)[:NONCE_BYTES]).encode()
+        salted = algorithm.salted(login.password, salt, LEAST_ITERATIONS)
+        credential = kept[token_id, algorithm.name] = credential_of(algorithm, salted, salt, LEAST_ITERATIONS)
+        return Account(name, credential, login.expiry_ms, by_token=True)
+
+    return made
+
+
+def _gssapi(at: OfferedAt, means: Means) -> Begin:
+    """Return the mechanism with the keytab of the login module's options, as in Kafka. Raise `SettingError`."""
+    name, options = at.named("sasl.jaas.config"), at.options()
+    keytab, principal = options.get("keyTab"), options.get("principal")
+    if not keytab or not principal or "@" not in principal:
+        example = f'{MODULE} required useKeyTab=true storeKey=true keyTab="/path/kafka.keytab" principal="kafka/host@REALM";'
+        raise SettingError(f"GSSAPI on listener {at.listener} has no keytab with a principal of the broker: set {name}={example}")
+    try:
+        rules = parse_rules(at.settings.sasl_kerberos_principal_to_local_rules, principal.rpartition("@")[2])
+    except ValueError as error:
+        raise SettingError(f"{RULES}: {error}") from None
+    accept = means.proofs.kerberos(keytab, principal, name)
+    return partial(GssapiServer, accept, partial(short_name, rules))
 
 
 def _plain(at: OfferedAt, means: Means) -> Begin:
@@ -32,7 +143,7 @@ def _plain(at: OfferedAt, means: Means) -> Begin:
     if not text:
         raise SettingError(f"PLAIN has no users on listener {at.listener}: set {name}={example}")
     module = at.module()
-    users = {option.removeprefix(USER): value for option, value in module.options.items() if option.startswith(USER)}
+    users = {option.removeprefix(USER_OPTION): value for option, value in module.options.items() if option.startswith(USER_OPTION)}
     if module.name != PLAIN_MODULE or not users:
         raise SettingError(f"{name} has no users of PLAIN: write it as {example}")
     return partial(PlainServer, _verifier(users))
@@ -55,9 +166,9 @@ def _digest(password: str) -> bytes:
 
 MECHANISMS: Final[dict[str, Callable[[OfferedAt, Means], Begin]]] = {
     plain.NAME: _plain,
-    **{name: partial(scram, algorithm) for name, algorithm in ALGORITHMS.items()},
-    bearer.NAME: oauthbearer,
-    kerberos.NAME: gssapi,
+    **{name: partial(_scram, algorithm) for name, algorithm in ALGORITHMS.items()},
+    bearer.NAME: _oauthbearer,
+    kerberos.NAME: _gssapi,
 }
 """Factories of the mechanisms, by name. They raise `SettingError`."""
 

@@ -2,6 +2,8 @@
 
 Each commit is a compare-and-set on versions read just before, so that each decision takes other brokers' writes into account.
 Independent of logs and the controller.
+
+Empty user entries are removed, as Apache Kafka does, unless another broker adds a quota below them.
 """
 
 from __future__ import annotations
@@ -11,13 +13,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES, Changes
-from ottla.broker.membership.empty_entries import without_empty_users
 from ottla.broker.serial_jobs import InTurn
+from ottla.cluster import layout
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.metadata_updates import apply_setting
 from ottla.cluster.registry_entries import settings_in
-from ottla.ports import NEW, Change, CommitSteps, Entry, RegistryAway, RegistryRefused, SharedRegistry, Steps, StorageFailed
+from ottla.ports import (
+    NEW,
+    Change,
+    CommitSteps,
+    Condition,
+    Entry,
+    RegistryAway,
+    RegistryRefused,
+    SharedRegistry,
+    Steps,
+    StorageFailed,
+)
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT, TOPIC_ALREADY_EXISTS, UNKNOWN_SERVER_ERROR
 
 log = logging.getLogger("ottla.broker")
@@ -34,6 +47,50 @@ DecideOn = Callable[[Mapping[str, Entry | None]], list[Decision]]
 
 Announce = Callable[[Sequence[Change]], Sequence[Change]]
 """Returns the notifications that announce the given changes to other brokers, as further changes."""
+
+PREFIX = f"{layout.USER_CONFIGS}/"
+
+
+def _without_empty_users(registry: SharedRegistry, changes: Sequence[Change]) -> Steps[list[Change | Condition]]:
+    """Return these changes, extended by the removal of user entries that they leave empty.
+
+    `changes` contain the versions that were read. The entry of a user with a quota for some client id is emptied instead of
+    removed.
+    """
+    users = list(dict.fromkeys(_user_of(change) for change in changes if change.value is None and change.path.startswith(PREFIX)))
+    if not users:
+        return [*changes]
+    below = [f"{user}/clients" for user in users]
+    entries = yield from registry.read([*users, *below])
+    listed = yield from registry.list(below)
+    kept: list[Change | Condition] = [change for change in changes if _user_of(change) not in users]
+    found = dict(zip((*users, *below), entries, strict=True))
+    for user, names in zip(users, listed, strict=True):
+        kept += _of_user(user, found, names or (), [change for change in changes if _user_of(change) == user])
+    return kept
+
+
+def _user_of(change: Change) -> str:
+    """Return the path of the user entry that a change modifies or is below; "" if there is none."""
+    return PREFIX + change.path.removeprefix(PREFIX).partition("/")[0] if change.path.startswith(PREFIX) else ""
+
+
+def _of_user(
+    user: str, entries: Mapping[str, Entry | None], names: Sequence[str], changes: Sequence[Change]
+) -> list[Change | Condition]:
+    entry, clients = entries[user], entries[f"{user}/clients"]
+    own = next((change for change in changes if change.path == user), None)
+    pairs = [change for change in changes if change is not own]
+    left = {f"{user}/clients/{name}" for name in names} - {pair.path for pair in pairs if pair.value is None}
+    is_set = own.value is not None if own is not None else entry is not None and bool(layout.configs_in(entry.value))
+    if entry is not None and not is_set and not left and all(pair.value is None for pair in pairs):
+        version = entry.version if own is None or own.version is None else own.version
+        checked = [Condition(f"{user}/clients", NEW if clients is None else clients.version)]
+        checked += [Condition(pair.path, pair.version) for pair in pairs if pair.version is not None]
+        return [*checked, Change(user, None, version)]
+    if own is not None and own.value is None:
+        return [own._replace(value=layout.config_json({})), *pairs]
+    return [*changes]
 
 
 class Commits:
@@ -96,7 +153,7 @@ class Commits:
     def _commit(self, changes: Sequence[Change], entries: Mapping[str, Entry | None]) -> Steps[None]:
         there = [change for change in changes if change.value is not None or entries[change.path] is not None]
         expected = [change._replace(version=_version(entries[change.path])) for change in there]
-        guarded = yield from without_empty_users(self._registry, expected)
+        guarded = yield from _without_empty_users(self._registry, expected)
         yield from self._changing(self._registry.commit([*guarded, *self._announce(changes)]))
         self._apply((change.path, change.value, _version(entries[change.path]) + 1) for change in changes)
 
