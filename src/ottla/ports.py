@@ -231,6 +231,16 @@ class Workers(Protocol):
         """
 
 
+class Loggers(Protocol):
+    """The loggers of the broker's process, in a tree by their dotted names, with Python's numbers of levels."""
+
+    def levels(self) -> dict[str, int]:
+        """Return the effective level of each logger: its own, or that of the nearest parent with one. The first is `root`."""
+
+    def set_level(self, name: str, level: int | None) -> None:
+        """Set the level of an existing logger; None removes it, so that the parent's applies."""
+
+
 class DuplicateEntry(Exception):
     """A commit would have created a registry entry that exists already."""
 

@@ -58,6 +58,41 @@ def test_the_consumer_protocol_is_a_feature(tool: Tool) -> None:
     assert re.search(r"group\.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 1\s+FinalizedVersionLevel: 1\s", said)
 
 
+def test_all_features_are_described_with_their_levels(tool: Tool) -> None:
+    said = tool("features", "describe")
+    names = {"eligible.leader.replicas.version", "group.version", "kraft.version", "share.version", "streams.version"}
+    assert names | {"transaction.version"} <= set(re.findall(r"Feature: (\S+)", said))
+    assert re.search(r"transaction\.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 2\s+FinalizedVersionLevel: 2\s", said)
+
+
+def test_a_quorum_of_one_is_described(tool: Tool) -> None:
+    status = tool("metadata-quorum", "describe", "--status")
+    assert re.search(r"LeaderId:\s+1\n", status)
+    assert re.search(r"CurrentVoters:\s+\[\{\"id\": 1, .*\"endpoints\": \[\"[A-Z]+://127\.0\.0\.1:\d+\"\]\}\]\n", status)
+    (watermark,) = re.findall(r"HighWatermark:\s+(\d+)\n", status)
+    assert int(watermark) > 0
+    (row,) = re.findall(r"(?m)^1\s+.*$", tool("metadata-quorum", "describe", "--replication"))
+    assert row.split()[-1] == "Leader"
+
+
+def test_nobody_else_can_be_unregistered(broker: Peer, toolbox: Toolbox) -> None:
+    said = toolbox.run("cluster", "unregister", "--bootstrap-server", broker.address, "--id", "99")
+    assert "Broker ID 99 is not" in said.text
+
+
+def test_levels_of_loggers_are_listed_changed_and_reset(tool: Tool) -> None:
+    loggers = ("configs", "--entity-type", "broker-loggers", "--entity-name", "1")
+    (name, level), *_ = re.findall(
+        r"(?m)^\s*(\S+)=(TRACE|DEBUG|INFO|WARN|ERROR|FATAL) sensitive=false", tool(*loggers, "--describe")
+    )
+    other = "ERROR" if level != "ERROR" else "WARN"
+    assert "Completed updating config" in tool(*loggers, "--alter", "--add-config", f"{name}={other}")
+    assert f"{name}={other} " in tool(*loggers, "--describe")
+    assert "Completed updating config" in tool(*loggers, "--alter", "--add-config", f"{name}={level}")
+    assert f"{name}={level} " in tool(*loggers, "--describe")
+    assert "not a supported log level" in tool(*loggers, "--alter", "--add-config", f"{name}=LOUD", fails=True)
+
+
 def test_versions_of_apis_are_listed_with_no_unknown_one(tool: Tool) -> None:
     said = tool("broker-api-versions")
     assert re.search(r"Produce\(0\): 0 to 13 \[usable: 13\]", said)

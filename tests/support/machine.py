@@ -17,6 +17,7 @@ from ottla.cluster.decision import Decision
 from ottla.ports import Workers
 from ottla.sim.clock import SimClock
 from ottla.sim.disk import SimDisk
+from ottla.sim.loggers import SimLoggers
 from ottla.sim.registry import MemoryRegistry
 from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.support.watched import kept
@@ -38,6 +39,7 @@ class Machine:
         self.clock = SimClock()
         self.disk = SimDisk()
         self.registry = MemoryRegistry()
+        self.loggers = SimLoggers("ottla", "ottla.broker", "ottla.broker.deep", "ottla.log")
         given = {name.replace("_", "."): str(value) for name, value in settings.items()}
         wanted = {"group.initial.rebalance.delay.ms": "0"} | {name: str(value) for name, value in kept(given).items()}
         self.settings = BrokerSettings.parse(wanted)
@@ -64,6 +66,7 @@ class Machine:
             routes=self._routes,
             authorizer=self._authorizer,
             first_dialect=self._first_dialect,
+            loggers=self.loggers,
         )
         broker.start(clean=clean, was_killed=self._ran_on)
         return broker

@@ -23,6 +23,7 @@ from ottla.broker.identity import BrokerIdentity
 from ottla.broker.interbroker.broker_requests import BrokerRequester
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.loopback import NoLinks, Within
+from ottla.broker.loggers import NoLoggers
 from ottla.broker.long_checks import LongChecks
 from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.membership import BrokerMembership
@@ -76,7 +77,7 @@ from ottla.cluster.metadata import ClusterPorts, SourceFactory
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.transactions.machine import TransactionMachine
-from ottla.ports import Buffer, Clock, Disk, Now, Registry, RegistryDamaged, Steps, StorageFailed, Workers
+from ottla.ports import Buffer, Clock, Disk, Loggers, Now, Registry, RegistryDamaged, Steps, StorageFailed, Workers
 from ottla.registry.embedded_registry import EmbeddedRegistry
 
 
@@ -87,7 +88,7 @@ class BrokerMachine:
     custom assignors that the settings name; without them, only the built-in assignors are available. `routes` are APIs in addition
     to Ottla's own APIs, or in place of them. Without an `authorizer`, and without an authorizer in the settings, everything is
     allowed. `proofs` verify tokens and tickets of other issuers. Without a `first_dialect`, no listener can emulate Kafka 0.6 or
-    0.7.
+    0.7. `loggers` are those whose levels clients can change.
 
     `cluster` contains the shared registry and the links to other brokers. A single broker has only the store of its own registry.
     """
@@ -108,10 +109,12 @@ class BrokerMachine:
         authorizer: Authorizer | None = None,
         proofs: Proofs | None = None,
         first_dialect: FirstDialect | None = None,
+        loggers: Loggers | None = None,
     ) -> None:
         self.settings_in_force = SettingsInForce(settings)
         self.clock, self.disk, self.random_bytes = clock, disk, random_bytes
         self.node_id, self.cluster_id = node_id, cluster_id
+        self._loggers = loggers or NoLoggers()
         self.changes = Changes()
         self.scheduler = Scheduler(clock)
         self.purgatory = Purgatory(self.scheduler, self.changes)
@@ -297,6 +300,8 @@ class BrokerMachine:
             BrokerIdentity: identity,
             SettingsInForce: self.settings_in_force,
             Disk: self.disk,
+            EmbeddedRegistry: self.embedded,
+            Loggers: self._loggers,
             Purgatory: self.purgatory,
             LongChecks: self.checks,
             Partitions: self.partitions,

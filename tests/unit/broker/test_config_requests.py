@@ -466,3 +466,8 @@ def test_an_unknown_setting_of_a_broker_is_shown_so_that_it_can_be_deleted(node:
     found = entry(machine, BROKER, node, "my.plugin.password")
     assert (found.value, found.is_sensitive, found.read_only) == (None, True, True), "as Apache Kafka 4.3 shows it"
     assert found.config_source == (DYNAMIC if node else DYNAMIC_DEFAULT)
+    assert (found.config_type, found.documentation, sources(found)) == (
+        0,
+        None,
+        [("my.plugin.password", None, found.config_source)],
+    )

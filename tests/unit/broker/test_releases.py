@@ -236,16 +236,18 @@ def features(machine: Machine, version: int) -> tuple[set[str], set[str], int]:
     answer = machine.ask(API_VERSIONS, version, body)
     told = answer.supported_features, answer.finalized_features
     levels = {"group.version": 1, "transaction.version": 2}
-    assert all((each.min_version, each.max_version) == (0, levels[each.name]) for each in told[0])
+    assert all((each.min_version, each.max_version) == (0, levels.get(each.name, 0)) for each in told[0])
     assert all((each.min_version_level, each.max_version_level) == (levels[each.name],) * 2 for each in told[1])
     return {each.name for each in told[0]}, {each.name for each in told[1]}, answer.finalized_features_epoch
 
 
 def test_the_consumer_protocol_and_epochs_of_transactions_are_features_where_they_were() -> None:
     both = {"group.version", "transaction.version"}
+    of_4_0 = both | {"kraft.version", "eligible.leader.replicas.version"}
+    of_4_1 = of_4_0 | {"share.version", "streams.version"}
     assert features(machine_of("3.9"), 4) == (set(), set(), -1)
-    for machine in (Machine(), machine_of("4.0"), machine_of("4.3")):
-        assert features(machine, 4) == (both, both, 0)
+    for machine, supported in ((Machine(), of_4_1), (machine_of("4.0"), of_4_0), (machine_of("4.3"), of_4_1)):
+        assert features(machine, 4) == (supported, both, 0)
         assert features(machine, 3) == (set(), both, 0)  # a range from 0 on is an error to older clients
         assert features(machine, 2) == (set(), set(), -1)
 

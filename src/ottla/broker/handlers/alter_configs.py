@@ -1,8 +1,8 @@
 """AlterConfigs and IncrementalAlterConfigs: the settings of topics, groups and brokers (KIP-133, KIP-339).
 
 All changes of a resource are checked before any is made; each resource has a result of its own. AlterConfigs replaces all settings
-of a resource, and IncrementalAlterConfigs changes the named settings. Other resource types are refused. Versions differ in
-encoding only.
+of a resource, and IncrementalAlterConfigs changes the named settings, and levels of loggers. Other resource types are refused.
+Versions differ in encoding only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ottla.broker.handlers.config_resources import BROKER, GROUP, TOPIC, ConfigRefused, group_configs, named_broker, topic_configs
+from ottla.broker.handlers.broker_loggers import alter_loggers
+from ottla.broker.handlers.config_resources import (
+    BROKER,
+    BROKER_LOGGER,
+    GROUP,
+    TOPIC,
+    ConfigRefused,
+    group_configs,
+    named_broker,
+    topic_configs,
+)
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.serving.authorization import Need, Operation
 from ottla.broker.serving.parts import Parts
@@ -29,7 +39,7 @@ from ottla.broker.settings.setting_sources import MIN_INSYNC_REPLICAS
 from ottla.broker.topics.configs import DynamicConfigs
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
-from ottla.ports import Steps
+from ottla.ports import Loggers, Steps
 from ottla.wire.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from ottla.wire.errors import INVALID_CONFIG, INVALID_REQUEST
@@ -46,6 +56,7 @@ class AlterContext(NamedTuple):
     cluster: ClusterImage
     settings: SettingsInForce
     configs: DynamicConfigs
+    loggers: Loggers
 
 
 Alter = Callable[[AlterContext, Altering, str, list[ConfigChange], Mapping[str, str] | None], Decision]
@@ -104,9 +115,14 @@ def _decided(
     if request.body.validate_only:
         return [one() for one in decide]
     decided: dict[int, Decision] = {}
-    others = [number for number, resource in enumerate(resources) if resource.resource_type != BROKER]
-    for number in sorted(set(range(len(resources))).difference(others)):
-        decided[number] = yield from context.configs.commit_broker(decide[number], request.now)
+    others: list[int] = []
+    for number, resource in enumerate(resources):
+        if resource.resource_type == BROKER_LOGGER:
+            decided[number] = decide[number]()
+        elif resource.resource_type == BROKER:
+            decided[number] = yield from context.configs.commit_broker(decide[number], request.now)
+        else:
+            others.append(number)
     made = yield from context.configs.commit([decide[number] for number in others], request.now)
     decided |= zip(others, made, strict=True)
     return [decided[number] for number in range(len(resources))]
@@ -132,6 +148,8 @@ def _altered(
     """Decide the changes of one resource, based on `base` or, if None, on its current configs. `times`: how often it is named."""
     name = resource.resource_name
     alter: dict[int, Alter] = {TOPIC: _alter_topic, BROKER: _alter_broker, GROUP: _alter_group}
+    if base is None:
+        alter[BROKER_LOGGER] = _alter_logger
     kind = resource.resource_type
     try:
         if times > 1 or request.repeats(kind, name):
@@ -139,7 +157,7 @@ def _altered(
         _check(changes)
         if kind not in alter:
             raise ConfigRefused(
-                INVALID_REQUEST, f"Unknown resource type {kind}: only topics, brokers and groups have settings to change."
+                INVALID_REQUEST, f"Unknown resource type {kind}: this request changes those of {', '.join(map(str, alter))}."
             )
         return alter[kind](context, request, name, changes, base)
     except ConfigRefused as refused:
@@ -215,6 +233,13 @@ def _alter_broker(
     if request.release.eligible_replicas:
         _check_replicas(changes, node_id, keeps=base is None)
     return decision
+
+
+def _alter_logger(
+    context: AlterContext, request: Altering, name: str, changes: list[ConfigChange], base: Mapping[str, str] | None
+) -> Decision:
+    alter_loggers(context.identity, context.loggers, name, changes, validate_only=request.body.validate_only)
+    return Decision(name)
 
 
 def _check_reach(changes: list[ConfigChange], node_id: int | None) -> None:

@@ -75,6 +75,7 @@ def list_config_resources(request: Request[ListConfigResourcesRequest], identity
     wanted = (CLIENT_METRICS,) if request.version == 0 else tuple(dict.fromkeys(request.body.resource_types)) or KINDS
     if not set(wanted) <= set(KINDS):
         return ListConfigResourcesResponse(error_code=UNSUPPORTED_VERSION)
-    names: dict[int, Iterable[str]] = {TOPIC: cluster.topics, GROUP: cluster.group_configs, BROKER: (str(identity.node_id),)}
+    names: dict[int, Iterable[str]] = {TOPIC: cluster.topics, GROUP: cluster.group_configs}
+    names |= dict.fromkeys((BROKER, BROKER_LOGGER), (str(identity.node_id),))
     resources = [ConfigResource(resource_name=name, resource_type=kind) for kind in wanted for name in names.get(kind, ())]
     return ListConfigResourcesResponse(config_resources=resources)

@@ -1,4 +1,4 @@
-"""DescribeConfigs: the settings of topics, of groups and of brokers, with their sources (KIP-133).
+"""DescribeConfigs: the settings of topics, of groups, of brokers and of their loggers, with their sources (KIP-133).
 
 Sensitive values are null. Version 1 added sources and synonyms (KIP-226), 3 types and documentation (KIP-569).
 """
@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ottla.broker.handlers.config_resources import BROKER, GROUP, TOPIC, ConfigRefused, group_configs, named_broker, topic_configs
+from ottla.broker.handlers.broker_loggers import described_loggers
+from ottla.broker.handlers.config_resources import (
+    BROKER,
+    BROKER_LOGGER,
+    GROUP,
+    KINDS,
+    TOPIC,
+    ConfigRefused,
+    group_configs,
+    named_broker,
+    topic_configs,
+)
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.serving.authorization import Need, Operation
 from ottla.broker.serving.parts import Parts
@@ -26,6 +37,7 @@ from ottla.broker.settings.setting_sources import (
     described_topic,
 )
 from ottla.cluster.image import ClusterImage
+from ottla.ports import Loggers
 from ottla.wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from ottla.wire.errors import INVALID_REQUEST
 
@@ -40,6 +52,7 @@ class DescribeContext(NamedTuple):
     identity: BrokerIdentity
     cluster: ClusterImage
     settings: SettingsInForce
+    loggers: Loggers
 
 
 @serves(
@@ -74,11 +87,10 @@ def _rows(context: DescribeContext, kind: int, name: str, request: Request[Descr
         return described_topic(told, topic_configs(context.cluster, name))
     if kind == GROUP:
         return described_group(context.settings.value, group_configs(context.cluster, name))
+    if kind == BROKER_LOGGER:
+        return described_loggers(context.identity, context.loggers, name)
     if kind != BROKER:
-        raise ConfigRefused(
-            INVALID_REQUEST,
-            f"Resource type {kind} has no settings: use a topic ({TOPIC}), a broker ({BROKER}) or a group ({GROUP}).",
-        )
+        raise ConfigRefused(INVALID_REQUEST, f"Resource type {kind} has no settings: use one of {', '.join(map(str, KINDS))}.")
     if named_broker(context.identity, name) is None:
         return described_changes(told.of_all_brokers)
     return described_broker(_with_addresses(told, context, request))

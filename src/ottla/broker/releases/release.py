@@ -13,7 +13,7 @@ from typing import Final
 
 from ottla.broker.releases import traits
 from ottla.broker.releases.traits import CommitsChecked, Dialect, MoreAcks, Since, T, TooNew, Unreadable
-from ottla.cluster.features import OFFERED, Feature
+from ottla.cluster.features import OFF_ONLY, OFFERED, Feature
 from ottla.records.compression import codecs
 from ottla.records.message_sets.up_conversion import Inside, Terms
 from ottla.wire import releases
@@ -41,7 +41,7 @@ class Release:
     too_new: TooNew = TooNew.ALL
     more_acks: MoreAcks = MoreAcks.AS_ALL
     first_topic_error: int = NONE
-    features: tuple[Feature, ...] = tuple(OFFERED.values())
+    features: tuple[Feature, ...] = (*OFFERED.values(), *OFF_ONLY.values())
     offsets_of_unknown_topics: bool = False
     commits_checked: CommitsChecked = CommitsChecked.PARTITIONS
     failed_generation: int = -1

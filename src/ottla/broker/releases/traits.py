@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import Final, TypeVar
 
-from ottla.cluster.features import GROUP_VERSION, TRANSACTION_VERSION, Feature
+from ottla.cluster.features import GROUP_VERSION, OFF_ONLY, TRANSACTION_VERSION, Feature
 from ottla.records.compression import codecs
 from ottla.records.message_sets.up_conversion import Inside
 from ottla.wire.errors import (
@@ -97,10 +97,14 @@ FIRST_TOPIC_ERROR: Final[Since[int]] = (("0.8.0", LEADER_NOT_AVAILABLE), ("4.0",
 UNSEEN_MS: Final = 50
 """Duration of `FIRST_TOPIC_ERROR`, in ms: Kafka 0.9 to 4.3 took 15 to 50 ms. sarama retries twice, 10 ms apart."""
 
-FEATURES: Final[Since[tuple[Feature, ...]]] = (("0.8.0", ()), ("4.0", (GROUP_VERSION, TRANSACTION_VERSION)))
-"""The features in ApiVersions: the consumer protocol (KIP-848), and epochs for each transaction (KIP-890).
+FEATURES: Final[Since[tuple[Feature, ...]]] = (
+    ("0.8.0", ()),
+    ("4.0", (GROUP_VERSION, TRANSACTION_VERSION, OFF_ONLY["kraft.version"], OFF_ONLY["eligible.leader.replicas.version"])),
+    ("4.1", (GROUP_VERSION, TRANSACTION_VERSION, *OFF_ONLY.values())),
+)
+"""The features in ApiVersions: the consumer protocol (KIP-848), epochs for each transaction (KIP-890), and those that are off.
 
-Kafka 4 announces four more, which are not served here, and `metadata.version`, the format of a KRaft log, which is not written.
+Kafka 4 also announces `metadata.version`, the format of a KRaft log, which is not written here.
 """
 
 OFFSETS_OF_UNKNOWN_TOPICS: Final[Since[bool]] = (("0.8.0", False), ("0.8.2", True), ("0.9.0", False))

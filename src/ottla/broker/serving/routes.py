@@ -52,7 +52,8 @@ class Route:
     `controller_only`: other brokers than the controller refuse the API with NOT_CONTROLLER. `parts` is the division of a request
     with large lists. Other requests have at most `most` items, unless `most` is 0, and at most `most_bytes` bytes. If the setting
     `switch` is true, all declared versions are served, even unannounced ones. `cluster_only`: only brokers send the API.
-    `to_the_end`: steps that change state continue after the client has disconnected.
+    `lone_only`: brokers of a cluster over ZooKeeper do not serve the API, as in Kafka. `to_the_end`: steps that change state
+    continue after the client has disconnected.
     """
 
     api: Api
@@ -67,6 +68,7 @@ class Route:
     cluster_only: bool = False
     most_bytes: int = MOST_BYTES
     to_the_end: bool = False
+    lone_only: bool = False
 
     def whole_bytes(self, version: int) -> int:
         """Return up to which size, in bytes, a request of this version can't have large lists."""
@@ -100,6 +102,7 @@ def serves(
     cluster_only: bool = False,
     most_bytes: int = MOST_BYTES,
     to_the_end: bool = False,
+    lone_only: bool = False,
 ) -> Callable[[Callable[Concatenate[Request[B], P], Reply]], Route]:
     """Register a handler for the API of a request class: for all declared versions, or up to `newest`.
 
@@ -127,6 +130,7 @@ def serves(
             cluster_only,
             NEVER if parts else most_bytes,
             to_the_end,
+            lone_only,
         )
 
     return register
@@ -179,9 +183,9 @@ def _by_key(routes: Iterable[Route]) -> dict[int, Route]:
 
 @cache
 def all_routes(*, for_brokers: bool = False) -> tuple[Route, ...]:
-    """Return the routes in `ottla.broker.handlers`; `for_brokers` includes requests that only brokers send."""
+    """Return the routes in `ottla.broker.handlers` for a lone broker; with `for_brokers`, for a member of a cluster."""
     modules = (
         import_module(f"{ottla.broker.handlers.__name__}.{found.name}") for found in iter_modules(ottla.broker.handlers.__path__)
     )
     found = (thing for module in modules for thing in vars(module).values() if isinstance(thing, Route))
-    return tuple(route for route in found if for_brokers or not route.cluster_only)
+    return tuple(route for route in found if not (route.lone_only if for_brokers else route.cluster_only))

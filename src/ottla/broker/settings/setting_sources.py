@@ -36,7 +36,7 @@ class DescribedSetting(NamedTuple):
     synonyms: tuple[Synonym, ...]
     is_sensitive: bool
     type_code: int
-    documentation: str
+    documentation: str | None
 
 
 def as_told(settings: BrokerSettings, release: Release) -> BrokerSettings:
@@ -97,7 +97,7 @@ def described_broker(settings: BrokerSettings) -> Iterator[DescribedSetting]:
 def _unknown(name: str, sources: Sequence[int]) -> DescribedSetting:
     """Describe an unknown setting that was set, so that it can be deleted. It is treated as secret, as in Kafka."""
     synonyms = tuple(Synonym(name, None, source) for source in sources)
-    return DescribedSetting(name, None, sources[0], True, synonyms, True, UNKNOWN_TYPE, "")
+    return DescribedSetting(name, None, sources[0], True, synonyms, True, UNKNOWN_TYPE, None)
 
 
 def _of_listener(settings: BrokerSettings, name: str, setting: Setting[object]) -> DescribedSetting:

@@ -24,6 +24,7 @@ from ottla.cluster.metadata import ClusterPorts
 from ottla.coord.consumer.assign import Assignor
 from ottla.net.clock import RealClock
 from ottla.net.disk.disk import RealDisk
+from ottla.net.process_loggers import ProcessLoggers
 from ottla.net.security.verifiers import SystemProofs
 from ottla.net.server.exception_boundary import BrokerFailed
 from ottla.net.server.listeners import PLAINTEXT, Listen, cannot_listen
@@ -256,6 +257,7 @@ def _start_machine(
                 proofs=proofs,
                 authorizer=authorizer,
                 first_dialect=first_clients.first_dialect(),
+                loggers=ProcessLoggers(),
             )
             server = Server(broker, asyncio.get_running_loop(), share.connections)
             posts.reach(server.completed)
