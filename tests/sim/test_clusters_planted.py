@@ -12,8 +12,7 @@ from ottla.broker.controller.broker_changes import BrokerChanges
 from ottla.broker.controller.term import PartitionStates
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.markers import PendingMarkers, TransactionMarkers
-from ottla.broker.membership.directory import DirectoryEpoch
-from ottla.broker.membership.lost_directory import in_sync_of
+from ottla.broker.membership.directory import DirectoryEpoch, in_sync_of
 from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.replication import fetch_responses
@@ -24,9 +23,9 @@ from ottla.broker.topics.producer_ids import ProducerIdBlocks
 from ottla.cluster import layout
 from ottla.cluster.controller_rules import elections
 from ottla.cluster.controller_rules.context import ControllerContext, LeaderAndIsr, TopicPartition
+from ottla.cluster.replicas.follower import Cut, EpochEnd
 from ottla.cluster.replicas.leader import LeaderState
 from ottla.cluster.replicas.partition_state import Assigned, IsrChange
-from ottla.cluster.replicas.truncation import Cut, EpochEnd
 from ottla.ports import Change, CommitSteps, Now, Steps
 from ottla.sim.links import LinkWeather
 from ottla.wire.errors import NONE

@@ -50,10 +50,9 @@ from ottla.broker.security.offers import Means
 from ottla.broker.security.proofs import NoProofs, Proofs
 from ottla.broker.security.rights import Answering, AskingEachTime, Authorizer, Everybody, Rights, TrustingItself
 from ottla.broker.security.tokens import DelegationTokens
-from ottla.broker.serving.addresses import Addresses
+from ottla.broker.serving.addresses import Addresses, CurrentLeaders
 from ottla.broker.serving.all_topics import AllTopics
 from ottla.broker.serving.authorization import Guard
-from ottla.broker.serving.current_leaders import CurrentLeaders
 from ottla.broker.serving.dialects import DialectParts, FirstDialect, Speaks
 from ottla.broker.serving.fetch_sessions import FetchSessions
 from ottla.broker.serving.metadata_waits import MetadataWaits

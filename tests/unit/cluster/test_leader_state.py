@@ -6,8 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from ottla.cluster.replicas.follower_progress import REFUSED_MS
-from ottla.cluster.replicas.leader import LeaderState, LeaderTerms
+from ottla.cluster.replicas.leader import REFUSED_MS, LeaderState, LeaderTerms
 from ottla.cluster.replicas.partition_state import Assigned
 
 LAG_MS = 1000

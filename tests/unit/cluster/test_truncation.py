@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.cluster.replicas.truncation import Cut, EpochEnd, cut
+from ottla.cluster.replicas.follower import Cut, EpochEnd, cut
 
 END, HIGH_WATERMARK = 10, 4
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coord.offsets import FetchGroup, Offsets, fetch
-from ottla.coord.pending_offsets import OffsetKey
+from ottla.coord.offsets import FetchGroup, OffsetKey, Offsets, fetch
 from ottla.coord.records import OffsetCommitted, OffsetForgotten, OffsetPending, TransactionEnded
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.errors import NONE, UNSTABLE_OFFSET_COMMIT

@@ -24,10 +24,9 @@ from ottla.cluster.features import TRANSACTION_VERSION
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import TRANSACTIONS_TOPIC
 from ottla.coord.runtime.shard import Shard
-from ottla.coord.transactions.inputs import Added, AddPartitions, MarkersWritten, TransactionSettings, WriteMarkers
+from ottla.coord.transactions.inputs import Added, AddPartitions, MarkersWritten, TransactionSettings, WriteMarkers, refused
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.records import TransactionReader
-from ottla.coord.transactions.refusal import refused
 from ottla.coord.transactions.transaction import NO_PARTITIONS, Forgotten, Stored
 from ottla.coord.transactions.unfinished_transactions import Opened, with_opened
 from ottla.ports import Now, Steps

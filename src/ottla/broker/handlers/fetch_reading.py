@@ -23,7 +23,7 @@ from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.acls import CLUSTER_NAME, Operation, Resource
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.replicas.truncation import EpochEnd
+from ottla.cluster.replicas.follower import EpochEnd
 from ottla.log.errors import Damaged
 from ottla.log.slice_reader import FirstPart
 from ottla.ports import Now, Steps, StorageFailed

@@ -5,11 +5,11 @@ Error codes depend on the request's version: KAFKA_STORAGE_ERROR from version 4 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ottla.broker.handlers.produce_batches import ACKS_LEADER, ACKS_NONE, PartitionResponse, Unsynced
-from ottla.broker.replication.acknowledgements import Acknowledgements
+from ottla.broker.partitions.partition import Partition
 from ottla.broker.serving.purgatory import DelayedOperation, DelayedReply, Purgatory, Reply
 from ottla.broker.serving.request import NO_REPLY, Close, Request
 from ottla.ports import Now
@@ -30,6 +30,51 @@ STORAGE_ERROR_FROM = 4
 
 Kept = tuple[Callable[[Callable[[int], None]], None], list[PartitionResponse]]
 """A function that calls back with the result of adding partitions to a transaction, and the responses that depend on it."""
+
+Part = ProduceResponse.PartitionProduceResponse
+
+
+class Acknowledgements:
+    """A response whose parts complete one after another, or not before the client's timeout."""
+
+    def __init__(self, response: ProduceResponse, failed: Callable[[Part, int], None], purgatory: Purgatory) -> None:
+        """Create the wait. `failed(part, error_code)` sets an error in a part of the response."""
+        self._response = response
+        self._failed = failed
+        self._purgatory = purgatory
+        self._left: dict[int, Part] = {}
+        self._delayed: DelayedReply
+
+    def delayed(self, appended: Sequence[tuple[Partition, int, Part]], until_ms: int, *, has_more: bool) -> DelayedReply:
+        """Return the delayed response for the appended records: (partition, offset after the records, part of the response).
+
+        `has_more` adds one further event to wait for. `until_ms` is a time of the monotonic clock.
+        """
+        delayed = self._delayed = DelayedReply(self._finish, blocking=False, missing=len(appended) + has_more)
+        self._left = {number: part for number, (_, _, part) in enumerate(appended)}
+        for number, (partition, offset, _) in enumerate(appended):
+            partition.when_committed(offset, partial(self._told, number))
+        if self._left:
+            self._purgatory.expire(delayed, until_ms, self._expired)
+        return delayed
+
+    def _told(self, number: int, error_code: int) -> None:
+        part = self._left.pop(number, None)
+        if part is not None:
+            if error_code:
+                self._failed(part, error_code)
+            self._delayed.happened()
+
+    def _finish(self) -> ProduceResponse:
+        self._purgatory.cancel_expiry(self._delayed)
+        return self._response
+
+    def _expired(self) -> ProduceResponse:
+        """Set REQUEST_TIMED_OUT in incomplete parts. Their records can still reach all replicas later."""
+        left, self._left = self._left, {}
+        for part in left.values():
+            self._failed(part, REQUEST_TIMED_OUT)
+        return self._response
 
 
 def reply_to(

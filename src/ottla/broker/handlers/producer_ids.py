@@ -16,8 +16,8 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.topics.producer_ids import ProducerIds
 from ottla.cluster.acls import CLUSTER_NAME
+from ottla.coord.transactions.inputs import init_refused
 from ottla.coord.transactions.machine import TransactionMachine
-from ottla.coord.transactions.refusal import init_refused
 from ottla.ports import Steps
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.errors import (

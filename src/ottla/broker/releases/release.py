@@ -2,14 +2,16 @@
 
 Handlers call its methods, and never compare its number. It is built from `ottla.wire.releases` and `traits`, and depends on no
 request and no connection. `TODAY` is a listener without a release: every version of every API, with current behaviour.
+
+Error codes that a release does not have are translated in replies to its clients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from typing import Final
+from typing import Final, Protocol, cast
 
 from ottla.broker.releases import traits
 from ottla.broker.releases.traits import CommitsChecked, Dialect, MoreAcks, Since, T, TooNew, Unreadable
@@ -19,6 +21,7 @@ from ottla.records.message_sets.up_conversion import Inside, Terms
 from ottla.wire import releases
 from ottla.wire.apis import VERSIONS
 from ottla.wire.errors import CORRUPT_MESSAGE, NONE, UNKNOWN_SERVER_ERROR, UNSUPPORTED_COMPRESSION_TYPE
+from ottla.wire.schema import Message
 
 HIGHEST_CODE: Final = 32767
 API_VERSIONS: Final = 18
@@ -185,3 +188,36 @@ def _at(name: str, since: Since[T]) -> T:
     """Return the value that applies to a release: the last value that began with it or an earlier release, else the first."""
     number = KNOWN.index(name)
     return next((value for first, value in reversed(since) if KNOWN.index(first) <= number), since[0][1])
+
+
+class _WithCode(Protocol):
+    error_code: int
+
+
+def replace_newer_errors(message: Message, release: Release) -> None:
+    """Replace, in place, error codes of a reply that `release` does not have."""
+    _replace_in_part(message, release)
+
+
+def _replace_in_part(part: object, release: Release) -> None:
+    has_code, lists = _layout(type(part))
+    if has_code:
+        coded = cast("_WithCode", part)
+        coded.error_code = release.error_code(coded.error_code)
+    for name in lists:
+        for each in getattr(part, name) or ():
+            if is_dataclass(each):
+                _replace_in_part(each, release)
+
+
+_LAYOUTS: dict[type, tuple[bool, tuple[str, ...]]] = {}
+
+
+def _layout(kind: type) -> tuple[bool, tuple[str, ...]]:
+    """Return whether a message or struct has an error code, and the names of its list fields."""
+    found = _LAYOUTS.get(kind)
+    if found is None:
+        names = {field.name: str(field.type) for field in fields(kind)}
+        lists = tuple(name for name, text in names.items() if text.startswith("list["))
+        found = _LAYOUTS[kind] = "error_code" in names, lists
+    return found

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.broker.releases.interbroker_versions import ProtocolVersion
 from ottla.broker.replication.fetcher_context import Copier, FetchedReplica
-from ottla.cluster.replicas.truncation import EpochEnd, cut
+from ottla.cluster.replicas.follower import EpochEnd, cut
 from ottla.ports import Steps, StorageFailed, SyncFailed
 from ottla.records.batches.header import BadBatch
 from ottla.wire.api.fetch import FetchRequest, FetchResponse

@@ -12,9 +12,8 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.fetch_sessions import Held, HeldByFollower
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.replicas.follower import FollowerState
+from ottla.cluster.replicas.follower import EpochEnd, FollowerState
 from ottla.cluster.replicas.leader import LeaderState
-from ottla.cluster.replicas.truncation import EpochEnd
 from ottla.ports import Now
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 

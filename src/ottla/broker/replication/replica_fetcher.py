@@ -21,7 +21,7 @@ from typing import Any
 from ottla.broker.replication.fetch_responses import TOPIC_IDS_FROM, FollowerSession, ResponseProcessor
 from ottla.broker.replication.fetcher_context import Copier, FetchedReplica, FetcherContext
 from ottla.cluster.image import NO_TOPIC_ID
-from ottla.cluster.replicas.truncation import EpochEnd
+from ottla.cluster.replicas.follower import EpochEnd
 from ottla.ports import Done, Now, Steps, StorageFailed, SyncFailed
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.releases import Release
-from ottla.broker.releases.errors import replace_newer_errors
+from ottla.broker.releases.release import replace_newer_errors
 from ottla.broker.security.rights import ALL_OPERATIONS, NOT_ASKED
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.parts import by_weight

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.broker.releases.errors import replace_newer_errors
+from ottla.broker.releases.release import replace_newer_errors
 from ottla.broker.serving.request import Request
 from ottla.wire.apis import Api
 from ottla.wire.schema import Field, Message, Struct

@@ -13,8 +13,8 @@ from types import GeneratorType
 
 from ottla.broker.failures import EXPECTED, Changes, Mistake
 from ottla.broker.security.logins import Logins
+from ottla.broker.serving.addresses import LEADERS_FROM, CurrentLeaders
 from ottla.broker.serving.authorization import Guard
-from ottla.broker.serving.current_leaders import LEADERS_FROM, CurrentLeaders
 from ottla.broker.serving.parts import NEVER, MessageReader, as_decoded, open_slowly, reader_of, serve_parts
 from ottla.broker.serving.purgatory import Begun, DelayedOperation, DelayedReply, Purgatory, Reply
 from ottla.broker.serving.refusals import is_answered, refusal, shortened, translate_response

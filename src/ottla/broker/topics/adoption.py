@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ottla.broker.settings import BrokerSettings
-from ottla.broker.topics.defaults import default_topic
+from ottla.broker.topics.by_name import default_topic
 from ottla.cluster import layout
 from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.cluster.names import INTERNAL, name_error

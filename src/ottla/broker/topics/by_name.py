@@ -14,10 +14,11 @@ from ottla.broker.interbroker.broker_requests import BrokerRequester
 from ottla.broker.releases.traits import UNSEEN_MS
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.metadata_waits import MetadataWaits
-from ottla.broker.settings import SettingsInForce
-from ottla.broker.topics.defaults import default_topic, topic_on
+from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import NO_LEADER, ClusterImage
+from ottla.cluster.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.cluster.topics import TopicSpec
 from ottla.ports import Steps
 from ottla.wire.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.errors import LEADER_NOT_AVAILABLE, NONE, NOT_CONTROLLER, TOPIC_ALREADY_EXISTS, error_name
@@ -33,6 +34,34 @@ MANY_BROKERS: Final = 1 << 15
 Topic = CreateTopicsRequest.CreatableTopic
 Config = CreateTopicsRequest.CreatableTopicConfig
 Placed = CreateTopicsRequest.CreatableReplicaAssignment
+
+
+def default_topic(name: str, settings: BrokerSettings, brokers: int) -> TopicSpec:
+    """Return the specification of a topic in a cluster of `brokers` brokers."""
+    configs: dict[str, str | None]
+    if name == OFFSETS_TOPIC:
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(settings.offsets_topic_segment_bytes),
+        }
+        factor = min(settings.offsets_topic_replication_factor, brokers)
+        return TopicSpec(name, settings.offsets_topic_num_partitions, factor, configs=configs)
+    if name == TRANSACTIONS_TOPIC:
+        factor = min(settings.transaction_state_log_replication_factor, brokers)
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(settings.transaction_state_log_min_isr),
+            "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+        }
+        return TopicSpec(name, settings.transaction_state_log_num_partitions, factor, configs=configs)
+    return TopicSpec(name, settings.num_partitions, settings.default_replication_factor)
+
+
+def _topic_on(name: str, settings: BrokerSettings, node_id: int) -> TopicSpec:
+    """Return the specification of a topic with all partitions on one broker, regardless of the default replication factor."""
+    return TopicSpec(name, -1, -1, tuple((index, (node_id,)) for index in range(settings.num_partitions)))
 
 
 class TopicsByName:
@@ -81,7 +110,7 @@ class TopicsByName:
 
     def made_on(self, name: str, node_id: int) -> Steps[Decision]:
         """Create a topic with all partitions on broker `node_id`, and wait for their leaders."""
-        spec = topic_on(name, self._settings.value, node_id)
+        spec = _topic_on(name, self._settings.value, node_id)
         placed = [Placed(partition_index=index, broker_ids=list(replicas)) for index, replicas in spec.assignments]
         topic = Topic(name=name, num_partitions=-1, replication_factor=-1, assignments=placed)
         (decision,) = yield from self._led((yield from self._asked([topic])))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from ottla.coord.classic import describe, rebalance
+from ottla.coord.classic import rebalance
 from ottla.coord.classic.draft import ClassicDraft
 from ottla.coord.classic.events import ClassicEvent
 from ottla.coord.classic.group import APPLIED, ClassicGroup, apply
 from ottla.coord.classic.join import join
 from ottla.coord.classic.leave import leave
+from ottla.coord.classic.states import State
 from ottla.coord.classic.sync_group import heartbeat, sync_group
 from ottla.coord.consumer.events import TopicsSeen
 from ottla.coord.groups import Context, Decision, drop
@@ -23,8 +24,43 @@ from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.api.join_group import JoinGroupRequest
 from ottla.wire.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
-from ottla.wire.errors import GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_SERVER_ERROR
+from ottla.wire.errors import GROUP_ID_NOT_FOUND, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_SERVER_ERROR
 from ottla.wire.schema import Message
+
+NOT_FOUND_FROM = 6
+
+Described = DescribeGroupsResponse.DescribedGroup
+
+
+def _described(group: ClassicGroup) -> Described:
+    """Return a group's description. It contains the members' metadata only while the group is stable."""
+    is_stable = group.state is State.STABLE
+    members = [
+        DescribeGroupsResponse.DescribedGroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            member_metadata=member.metadata(group.protocol) if is_stable else b"",
+            member_assignment=member.assignment,
+        )
+        for member in group.members.values()
+    ]
+    return Described(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if is_stable else "",
+        members=members,
+    )
+
+
+def _not_found(group_id: str, version: int, *, exists: bool = False) -> Described:
+    """Return the state Dead for a missing group, or for one that `exists` with another protocol. KIP-1043 added an error."""
+    if version < NOT_FOUND_FROM:
+        return Described(group_id=group_id, group_state=State.DEAD.value)
+    message = f"Group {group_id} is not a classic group." if exists else f"Group {group_id} not found."
+    return Described(group_id=group_id, group_state=State.DEAD.value, error_code=GROUP_ID_NOT_FOUND, error_message=message)
 
 
 class ClassicGroups:
@@ -110,9 +146,9 @@ class ClassicGroups:
 
     def _describe(self, asked: Asked[DescribeGroupsRequest], now: Now) -> GroupOutcome:
         groups = [
-            describe.described(self.groups[group_id])
+            _described(self.groups[group_id])
             if group_id in self.groups
-            else describe.not_found(group_id, asked.version, exists=self._context.find(group_id) is not None)
+            else _not_found(group_id, asked.version, exists=self._context.find(group_id) is not None)
             for group_id in asked.body.groups
         ]
         return _answered(asked, DescribeGroupsResponse(groups=groups))
@@ -137,7 +173,7 @@ def _answered(asked: Asked[object], message: Message) -> GroupOutcome:
 
 
 def _refuse_described(body: DescribeGroupsRequest, error_code: int) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=[describe.Described(group_id=group_id, error_code=error_code) for group_id in body.groups])
+    return DescribeGroupsResponse(groups=[Described(group_id=group_id, error_code=error_code) for group_id in body.groups])
 
 
 ClassicGroups.decisions = {

@@ -24,7 +24,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, NamedTuple, Never, TypeVar
 
 from ottla.coord.consumer.assign import Partitions
-from ottla.coord.consumer.commits import commit_error, fetch_error
 from ottla.coord.consumer.embedded_protocol import PROTOCOL_TYPE
 from ottla.coord.consumer.events import (
     AssignmentBegun,
@@ -36,7 +35,7 @@ from ottla.coord.consumer.events import (
     RejoinAwaited,
     RejoinSeen,
 )
-from ottla.coord.consumer.member import LEAVING_EPOCH, ConsumerMember, Epochs
+from ottla.coord.consumer.member import LEAVING_EPOCH, ConsumerMember, Epochs, commit_error, fetch_error
 from ottla.coord.consumer.records import (
     ConsumerStored,
     CurrentForgotten,

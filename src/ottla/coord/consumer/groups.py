@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Never
 
 from ottla.coord.classic.join import request_error
 from ottla.coord.classic.rebalance import join_error
 from ottla.coord.classic.sync_group import request_error as sync_request_error
-from ottla.coord.consumer import classic_members, describe, leave, migrate, slow_target
+from ottla.coord.consumer import classic_members, leave, migrate, slow_target
 from ottla.coord.consumer import group as consumer
 from ottla.coord.consumer import heartbeat as heartbeats
 from ottla.coord.consumer.assign import Assignor
@@ -17,11 +17,13 @@ from ottla.coord.consumer.assign.uniform import UniformAssignor
 from ottla.coord.consumer.checks import request_error as heartbeat_error
 from ottla.coord.consumer.draft import ConsumerDraft, Refusal
 from ottla.coord.consumer.events import ConsumerEvent, TopicsSeen
-from ottla.coord.consumer.group import EVENTS, ConsumerGroup
+from ottla.coord.consumer.group import EVENTS, NO_TARGET, ConsumerGroup
 from ottla.coord.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH, ConsumerMember
+from ottla.coord.consumer.names import in_order
 from ottla.coord.consumer.records import STORED, ConsumerStored, EpochForgotten, MemberStored, PatternStored
 from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.subscription import preferred, seek, subscribed_with
+from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.groups import Context, Decision, Group
 from ottla.coord.outcome import (
     AssignmentKey,
@@ -41,11 +43,67 @@ from ottla.wire.api.join_group import JoinGroupRequest
 from ottla.wire.api.leave_group import LeaveGroupRequest
 from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.errors import GROUP_ID_NOT_FOUND, INVALID_GROUP_ID
-from ottla.wire.schema import Message
+from ottla.wire.schema import Message, Uuid
 
 BUILT_IN: tuple[Assignor, ...] = (UniformAssignor(), RangeAssignor())
 
 ClassicRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
+
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+
+Described = ConsumerGroupDescribeResponse.DescribedGroup
+DescribedMember = ConsumerGroupDescribeResponse.Member
+Assignment = ConsumerGroupDescribeResponse.Assignment
+
+
+def _described(group: ConsumerGroup, topics: KnownTopics, assignor: str) -> Described:
+    return Described(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=assignor,
+        members=[_member(group, member, topics) for member in group.members.values()],
+    )
+
+
+def _not_found(group_id: str, message: str) -> Described:
+    return Described(group_id=group_id, error_code=GROUP_ID_NOT_FOUND, error_message=message)
+
+
+def _member(group: ConsumerGroup, member: ConsumerMember, topics: KnownTopics) -> DescribedMember:
+    """Return a member's description. Its assignment includes the partitions to revoke, which the member still reads."""
+    held: dict[Uuid, set[int]] = {}
+    for part in (member.assigned, member.revoking):
+        for topic_id, partitions in part.items():
+            held.setdefault(topic_id, set()).update(partitions)
+    return DescribedMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=in_order(member.topics),
+        subscribed_topic_regex=member.pattern,
+        assignment=_assignment(held, topics),
+        target_assignment=_assignment(group.targets.get(member.member_id, NO_TARGET), topics),
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
+    )
+
+
+def _assignment(partitions: Mapping[Uuid, Iterable[int]], topics: KnownTopics) -> Assignment:
+    """Return an assignment with topic names. Deleted topics are left out, because their names are unknown."""
+    named = ((topics.with_id(topic_id), indexes) for topic_id, indexes in partitions.items())
+    return Assignment(
+        topic_partitions=[
+            ConsumerGroupDescribeResponse.TopicPartitions(
+                topic_id=topic.topic_id, topic_name=topic.name, partitions=sorted(indexes)
+            )
+            for topic, indexes in named
+            if topic is not None
+        ]
+    )
 
 
 class ConsumerGroups:
@@ -134,15 +192,15 @@ class ConsumerGroups:
         described = [self._described(group_id, now) for group_id in asked.body.group_ids]
         return _answered(asked, ConsumerGroupDescribeResponse(groups=described))
 
-    def _described(self, group_id: str, now: Now) -> describe.Described:
+    def _described(self, group_id: str, now: Now) -> Described:
         group = self.groups.get(group_id)
         if not group_id:
-            return describe.Described(error_code=INVALID_GROUP_ID)
+            return Described(error_code=INVALID_GROUP_ID)
         if group is not None:
-            return describe.described(group, self._context.topics, preferred(self._draft(group, now)))
+            return _described(group, self._context.topics, preferred(self._draft(group, now)))
         if self._context.find(group_id) is not None:
-            return describe.not_found(group_id, f"Group {group_id} is not a consumer group.")
-        return describe.not_found(group_id, f"Group {group_id} not found.")
+            return _not_found(group_id, f"Group {group_id} is not a consumer group.")
+        return _not_found(group_id, f"Group {group_id} not found.")
 
     def _classic(self, asked: Asked[ClassicRequest], now: Now) -> GroupOutcome:
         """Decide a classic request to a consumer group. The caller has checked that the group `serves` the request."""
@@ -217,7 +275,7 @@ _REFUSED: dict[type, Callable[[Refusal], Message]] = {
 
 
 def _refuse_described(body: ConsumerGroupDescribeRequest, error_code: int) -> ConsumerGroupDescribeResponse:
-    groups = [describe.Described(group_id=group_id, error_code=error_code) for group_id in body.group_ids]
+    groups = [Described(group_id=group_id, error_code=error_code) for group_id in body.group_ids]
     return ConsumerGroupDescribeResponse(groups=groups)
 
 

@@ -1,11 +1,16 @@
-"""Inputs, orders, timers and settings that only the transaction machine has. Values only."""
+"""Inputs, orders, timers and settings that only the transaction machine has, and error responses for inputs that it cannot decide.
+Values only.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Never
 
 from ottla.coord.transactions.transaction import Partitions, TopicPartition
+from ottla.wire.api.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 DAY_MS = 86_400_000
@@ -126,3 +131,30 @@ class IdExpiryKey:
 
     names: tuple[str, ...] = field(default=(), compare=False, repr=False)
     at: int = field(default=0, compare=False)
+
+
+def refused(body: object, error_code: int) -> object:
+    """Return the reply to an input with `error_code`."""
+    return _REFUSED[type(body)](body, error_code)  # type: ignore[arg-type]  # the table's keys are the bodies' types
+
+
+def init_refused(error_code: int) -> InitProducerIdResponse:
+    """Return a response to InitProducerId without a producer id."""
+    return InitProducerIdResponse(error_code=error_code, producer_id=-1, producer_epoch=-1)
+
+
+def _describe(body: DescribeTransactionsRequest, error_code: int) -> DescribeTransactionsResponse:
+    described = DescribeTransactionsResponse.TransactionState
+    return DescribeTransactionsResponse(
+        transaction_states=[described(transactional_id=name, error_code=error_code) for name in body.transactional_ids]
+    )
+
+
+_REFUSED: dict[type, Callable[[Never, int], object]] = {
+    InitProducerIdRequest: lambda body, error_code: init_refused(error_code),
+    AddPartitions: lambda body, error_code: Added(error_code),
+    EndTransaction: lambda body, error_code: Ended(error_code),
+    MarkersWritten: lambda body, error_code: error_code,
+    DescribeTransactionsRequest: _describe,
+    ListSome: lambda body, error_code: ListedSome(ListTransactionsResponse(error_code=error_code)),
+}

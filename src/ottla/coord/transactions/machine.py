@@ -26,10 +26,10 @@ from ottla.coord.transactions.inputs import (
     TimeoutsKey,
     TransactionSettings,
     WriteMarkers,
+    init_refused,
 )
 from ottla.coord.transactions.producers import NewProducerId, expectation_error, founded, renewed
 from ottla.coord.transactions.records import FLEXIBLE, OLDEST_READ, encode_record
-from ottla.coord.transactions.refusal import init_refused
 from ottla.coord.transactions.transaction import (
     ENDLESS_MS,
     ID_BYTES,

@@ -1,6 +1,6 @@
 """An operator's acceptance that a broker's data directory is lost, which is stored in a shared registry.
 
-The broker itself leaves the in-sync sets when it starts (`ottla.broker.membership.lost_directory`). This module writes only the
+The broker itself leaves the in-sync sets when it starts (`ottla.broker.membership.directory`). This module writes only the
 acceptance.
 """
 
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.broker.membership.lost_directory import in_sync_of
+from ottla.broker.membership.directory import in_sync_of
 from ottla.broker.membership.membership import NotAMember
 from ottla.cluster import layout
 from ottla.net.offline.registry_copy import opened

@@ -2,18 +2,117 @@
 
 If members subscribe to different topics (`ottla.coord.consumer.assign.uneven`), shares are as even as possible. Within these two
 rules, members get partitions with replicas in their own rack.
+
+A partition that changes its member gets a member in a replica's rack, where fetching is cheaper, if there is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from ottla.coord.consumer.assign import BETWEEN_PAUSES, Partitions, Subscriber, TopicShape, finish
-from ottla.coord.consumer.assign.draft import AssignmentDraft, spread
-from ottla.coord.consumer.assign.racks import prefer_racks
+from ottla.coord.consumer.assign.draft import AssignablePartition, AssignmentDraft, spread
 from ottla.coord.consumer.assign.uneven import level
 from ottla.ports import Pauses
 from ottla.wire.schema import Uuid
+
+MOST_LOOKS = 64
+"""The most candidates that are tried for a swap with one partition, if members subscribe to different topics."""
+
+BETWEEN_EXCHANGES = 10
+"""The number of partitions between two pauses. It is small, because each partition is compared with many others."""
+
+
+class RackPlace(NamedTuple):
+    """The rack of a partition's member, and the racks of its replicas. Partitions with equal places are interchangeable."""
+
+    rack: str
+    replicas: frozenset[str]
+
+    @property
+    def fits(self) -> bool:
+        return self.rack in self.replicas
+
+
+Moved = tuple[str, AssignablePartition]
+
+
+def _prefer_racks(draft: AssignmentDraft) -> Pauses[None]:
+    """Swap pairs of partitions that are new to their members, if more of both then have a replica in their member's rack."""
+    places: dict[RackPlace, list[Moved]] = {}
+    for count, (member_id, partition, place) in enumerate(_moved(draft)):
+        places.setdefault(place, []).append((member_id, partition))
+        if count % BETWEEN_PAUSES == 0:
+            yield None
+    for place in sorted(places, key=_order):
+        if place.fits:
+            continue
+        stays = []
+        for count, moved in enumerate(places[place]):
+            if not _exchanged(draft, places, place, moved):
+                stays.append(moved)
+            if count % BETWEEN_EXCHANGES == 0:
+                yield None
+        places[place] = stays
+
+
+def _moved(draft: AssignmentDraft) -> Iterator[tuple[str, AssignablePartition, RackPlace]]:
+    """Yield every partition that is new to its member, if the member's rack and the replicas' racks are known."""
+    known = [topic_id for topic_id in draft.free if draft.topics[topic_id].racks]
+    for member_id in draft.members if known else ():
+        rack = draft.subscribers[member_id].rack_id
+        if rack is None:
+            continue
+        held = draft.held(member_id)
+        if held is draft.subscribers[member_id].owned:
+            continue
+        for topic_id in known:
+            replicas = draft.topics[topic_id].racks
+            for index in sorted(held.get(topic_id, ())):
+                partition = AssignablePartition(topic_id, index)
+                if index < len(replicas) and replicas[index] and not draft.owned(member_id, partition):
+                    yield member_id, partition, RackPlace(rack, replicas[index])
+
+
+def _exchanged(draft: AssignmentDraft, places: dict[RackPlace, list[Moved]], place: RackPlace, moved: Moved) -> bool:
+    """Swap the partition in `moved` with another one if that improves the racks, and return whether it was swapped."""
+    for other in sorted(places, key=_order):
+        if other.rack not in place.replicas or (other.fits and place.rack not in other.replicas):
+            continue
+        position = _partner(draft, places[other], moved)
+        if position is not None:
+            partner = places[other].pop(position)
+            _exchange(draft, moved, partner)
+            places.setdefault(RackPlace(other.rack, place.replicas), []).append((partner[0], moved[1]))
+            places.setdefault(RackPlace(place.rack, other.replicas), []).append((moved[0], partner[1]))
+            return True
+    return False
+
+
+def _partner(draft: AssignmentDraft, candidates: list[Moved], moved: Moved) -> int | None:
+    """Return the index of the last candidate that can be swapped with the partition in `moved`; None if there is none."""
+    member_id, partition = moved
+    for position in range(len(candidates) - 1, max(-1, len(candidates) - 1 - MOST_LOOKS), -1):
+        other_id, other = candidates[position]
+        if _may_have(draft, other_id, partition) and _may_have(draft, member_id, other):
+            return position
+    return None
+
+
+def _may_have(draft: AssignmentDraft, member_id: str, partition: AssignablePartition) -> bool:
+    return partition.topic_id in draft.subscribers[member_id].topic_ids
+
+
+def _exchange(draft: AssignmentDraft, one: Moved, other: Moved) -> None:
+    for member_id, partition in (one, other):
+        draft.take(member_id, partition)
+    draft.give(one[0], other[1])
+    draft.give(other[0], one[1])
+
+
+def _order(place: RackPlace) -> tuple[str, list[str]]:
+    return place.rack, sorted(place.replicas)
 
 
 class UniformAssignor:
@@ -35,7 +134,7 @@ class UniformAssignor:
             yield from _fill(draft, claims)
         else:
             yield from level(draft)
-        yield from prefer_racks(draft)
+        yield from _prefer_racks(draft)
         return (yield from draft.assigned())
 
 
