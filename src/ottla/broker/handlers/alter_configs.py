@@ -8,7 +8,7 @@ Versions differ in encoding only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.settings import BrokerSettings, SettingError, SettingsInForce, TopicSettings
 from ottla.broker.settings.broker_security import bare
+from ottla.broker.settings.changes import APPEND, DELETE, SET, SUBTRACT, ConfigChange, changed
 from ottla.broker.settings.group import GroupConfigs, group_value
 from ottla.broker.settings.kinds import LIST
 from ottla.broker.settings.setting import Reach, Setting, SettingsOf
@@ -46,42 +47,6 @@ from ottla.wire.errors import INVALID_CONFIG, INVALID_REQUEST
 Altering = Request[AlterConfigsRequest] | Request[IncrementalAlterConfigsRequest]
 AlteredResource = AlterConfigsRequest.AlterConfigsResource | IncrementalAlterConfigsRequest.AlterConfigsResource
 Altered = AlterConfigsResponse.AlterConfigsResourceResponse
-
-SET, DELETE, APPEND, SUBTRACT = range(4)
-"""The operations of IncrementalAlterConfigs (KIP-339)."""
-
-
-class ConfigChange(NamedTuple):
-    """One change of one setting; only a deletion has no value."""
-
-    name: str
-    operation: int
-    value: str | None
-
-
-def _changed(
-    before: Mapping[str, str], changes: Iterable[ConfigChange], declared: type[SettingsOf], in_force: Callable[[str], object]
-) -> dict[str, str]:
-    """Return the configs after these changes.
-
-    `in_force` returns a setting's current value, to which list items are added if the setting is not in `before`.
-    """
-    after = dict(before)
-    for name, operation, value in changes:
-        if operation == DELETE:
-            after.pop(name, None)
-            continue
-        assert value is not None
-        if operation == SET:
-            after[name] = value
-            continue
-        setting = declared.DECLARED.get(name)
-        present = LIST.parse(after.get(name, (setting and setting.show(in_force(name))) or ""))
-        given = LIST.parse(value)
-        kept = [item for item in present if operation == APPEND or item not in given]
-        added = [item for item in given if operation == APPEND and item not in present]
-        after[name] = ",".join(kept + added)
-    return after
 
 
 class AlterContext(NamedTuple):
@@ -236,7 +201,7 @@ def _alter_topic(
     present = topic_configs(context.cluster, name)
     _check_lists(changes, TopicSettings, "Can't {} to key {} because its type is not LIST: set it instead.")
     in_force = partial(context.settings.value.topic_value, overrides=present)
-    after = _changed(present if base is None else base, changes, TopicSettings, in_force)
+    after = changed(present if base is None else base, changes, TopicSettings, in_force)
     return context.configs.of_topic(name, after)
 
 
@@ -248,7 +213,7 @@ def _alter_group(
     present = group_configs(context.cluster, name)
     _check_lists(changes, GroupConfigs, "Can't {} to key {} because its type is not LIST: set it instead.")
     in_force = partial(group_value, context.settings.value, overrides=present)
-    after = _changed(present if base is None else base, changes, GroupConfigs, in_force)
+    after = changed(present if base is None else base, changes, GroupConfigs, in_force)
     return context.configs.of_group(name, after)
 
 
@@ -260,7 +225,7 @@ def _alter_broker(
     _check_lists(changes, BrokerSettings, "Config value {} is not allowed for config key: {}; it is not a list, so set it.")
     _check_reach(changes, node_id)
     present = settings.of_all_brokers if node_id is None else settings.of_this_broker
-    after = _changed(present if base is None else base, changes, BrokerSettings, settings.value)
+    after = changed(present if base is None else base, changes, BrokerSettings, settings.value)
     try:
         decision = context.configs.of_broker(node_id, after)
     except SettingError as error:
