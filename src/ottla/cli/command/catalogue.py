@@ -18,6 +18,7 @@ class CommandEntry(NamedTuple):
 COMMANDS = {
     "serve": CommandEntry("serve", "run a broker"),
     "topic": CommandEntry("topic.topic", "list, create, describe, alter, trim, copy and delete topics"),
+    "group": CommandEntry("group.group", "list, describe, seek, export and delete groups, and print their lag"),
     "cluster": CommandEntry("admin.cluster", "show the brokers of a cluster, and move replicas and leaders between them"),
     "profile": CommandEntry("profile", "name the settings of clusters, so that commands need no address"),
     "acl": CommandEntry("admin.acl", "add, remove and list ACLs"),

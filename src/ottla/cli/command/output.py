@@ -20,7 +20,12 @@ BOLD, DIM, RED, GREEN, YELLOW = "1", "2", "31", "32", "33"
 
 def show(names: Sequence[str], rows: Iterable[Sequence[Cell]], *, as_json: bool) -> None:
     """Print rows, with the names of their columns, as a table or as JSON objects. Keys of objects have underscores for blanks."""
-    print("\n".join(lines_of(names, rows, as_json=as_json)), flush=True)
+    print_lines(lines_of(names, rows, as_json=as_json))
+
+
+def print_lines(lines: Sequence[str]) -> None:
+    """Print lines at once. Without any, as for JSON objects of no rows, print nothing."""
+    print("".join(f"{line}\n" for line in lines), end="", flush=True)
 
 
 def lines_of(names: Sequence[str], rows: Iterable[Sequence[Cell]], *, as_json: bool) -> list[str]:

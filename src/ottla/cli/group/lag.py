@@ -1,0 +1,117 @@
+"""The lag of groups: committed offsets beside the ends of partitions, and the members that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.errors import KafkaError
+
+if TYPE_CHECKING:
+    from ottla.client.admin.groups import GroupDescription, GroupMember
+    from ottla.client.connection.metadata import TopicInfo
+    from ottla.client.types import TopicPartition
+    from ottla.net.client.admin.admin import Admin
+
+SHARE = "share"
+
+
+class PartitionLag(NamedTuple):
+    """A partition that a group reads or has read. `end` is None while it has no leader, and after its topic was deleted."""
+
+    where: TopicPartition
+    committed: int | None
+    end: int | None
+    member: GroupMember | None
+
+    @property
+    def lag(self) -> int | None:
+        """Return the number of offsets to read. It is negative if the topic was created anew and is shorter now."""
+        return None if self.committed is None or self.end is None else self.end - self.committed
+
+
+class GroupLag(NamedTuple):
+    """A group with its partitions, sorted."""
+
+    group: GroupDescription
+    partitions: list[PartitionLag]
+
+    @property
+    def known(self) -> list[int]:
+        """Return the lags of the partitions that have one."""
+        return [max(each.lag, 0) for each in self.partitions if each.lag is not None]
+
+    @property
+    def total(self) -> int | None:
+        return sum(self.known) if self.known else None
+
+    @property
+    def largest(self) -> int | None:
+        return max(self.known, default=None)
+
+
+def measure(admin: Admin, group_ids: Iterable[str]) -> list[GroupLag]:
+    """Return the lag of groups, in the given order.
+
+    Share groups have no committed offsets: only the partitions of their members are known.
+    """
+    groups = admin.describe_groups(*group_ids)
+    names = [name for name, group in groups.items() if group.group_type != SHARE]
+    committed = admin.list_offsets_of_groups(*names, require_stable=False)
+    readers = {name: {where: member for member in group.members for where in member.assignment} for name, group in groups.items()}
+    partitions = {name: sorted(committed.get(name, {}).keys() | readers[name].keys()) for name in groups}
+    ends = _ends(admin, {where for some in partitions.values() for where in some})
+    found = []
+    for name, group in groups.items():
+        offsets = committed.get(name, {})
+        rows = [
+            PartitionLag(where, offsets[where].offset if where in offsets else None, ends.get(where), readers[name].get(where))
+            for where in partitions[name]
+        ]
+        found.append(GroupLag(group, rows))
+    return found
+
+
+def existing_topics(admin: Admin, names: Iterable[str]) -> Mapping[str, TopicInfo]:
+    """Return the topics that exist among `names`."""
+    from ottla.client.errors import UnknownTopic
+
+    wanted = set(names)
+    if not wanted:
+        return {}
+    try:
+        return admin.describe_topics(*sorted(wanted))
+    except UnknownTopic:
+        rest = wanted & set(admin.list_topics(internal=True))
+        return admin.describe_topics(*sorted(rest)) if rest else {}
+
+
+def _ends(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the end of each partition that exists and has a leader."""
+    from ottla.client.types import LATEST_TIMESTAMP
+
+    wanted = set(partitions)
+    topics = existing_topics(admin, {where.topic for where in wanted})
+    led = [where for where in wanted if where.topic in topics and _has_leader(topics[where.topic], where.partition)]
+    if not led:
+        return {}
+    return {where: found.offset for where, found in admin.list_offsets(dict.fromkeys(led, LATEST_TIMESTAMP)).items()}
+
+
+def _has_leader(topic: TopicInfo, partition: int) -> bool:
+    return partition in topic.partitions and topic.partitions[partition].leader >= 0
+
+
+def describe_existing(admin: Admin, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
+    """Return groups by id. Raises `KafkaError` if one does not exist."""
+    groups = admin.describe_groups(*group_ids)
+    check_existing(groups.values())
+    return groups
+
+
+def check_existing(groups: Iterable[GroupDescription]) -> None:
+    """Raise `KafkaError` if a group does not exist."""
+    missing = [group.group_id for group in groups if group.state == "Dead"]
+    if missing:
+        nouns = "is no group" if len(missing) == 1 else "are no groups"
+        raise KafkaError(f"There {nouns} {', '.join(missing)}: `ottla group list` lists the groups.")

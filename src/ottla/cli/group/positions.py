@@ -1,0 +1,64 @@
+"""Positions to seek to, and topics with partitions, as options name them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import NamedTuple
+
+from ottla.cli.command.times import FORMS, parse_time
+
+START, END, OFFSET, TIME, SHIFT = "start", "end", "offset", "time", "shift"
+_SHIFT = re.compile(r"[+-]\d{1,18}")
+_INDEXES = re.compile(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*")
+MOST_PARTITIONS = 100_000
+"""The maximum number of partitions that one option names."""
+
+
+class SeekTarget(NamedTuple):
+    """A position to seek to. `value` is the offset, the time in ms, or the records from the committed offset."""
+
+    kind: str
+    value: int = 0
+
+
+class TopicChoice(NamedTuple):
+    """A topic with the numbers of some of its partitions; None means all."""
+
+    topic: str
+    partitions: frozenset[int] | None
+
+
+def target_argument(text: str) -> SeekTarget:
+    """Return the position of an option.
+
+    A number of up to nine digits is an offset, and so is one after `offset:`. A text after @ is a time. Raises argparse's error.
+    """
+    if text in (START, END):
+        return SeekTarget(text)
+    if _SHIFT.fullmatch(text):
+        return SeekTarget(SHIFT, int(text))
+    digits = text.removeprefix("offset:")
+    if digits.isdecimal() and len(digits) < 19 and (len(digits) < 10 or text != digits):
+        return SeekTarget(OFFSET, int(digits))
+    try:
+        return SeekTarget(TIME, parse_time(text.removeprefix("@")))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not start, end, an offset, +N, -N or {FORMS}") from None
+
+
+def topic_argument(text: str) -> TopicChoice:
+    """Return the topic and the partitions of an option such as flights:0,3-5. Raises argparse's error."""
+    topic, colon, indexes = text.partition(":")
+    if not topic or (colon and not _INDEXES.fullmatch(indexes)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not like flights or flights:0,3-5")
+    if not colon:
+        return TopicChoice(topic, None)
+    found: set[int] = set()
+    for part in indexes.split(","):
+        first, dash, last = part.partition("-")
+        some = range(int(first), int(last if dash else first) + 1)
+        if not some or len(some) > MOST_PARTITIONS:
+            raise argparse.ArgumentTypeError(f"{part!r} is not a range of partitions, such as 3-5")
+        found.update(some)
+    return TopicChoice(topic, frozenset(found))

@@ -1,0 +1,84 @@
+"""The repeated output of a command: drawn in place on a terminal, a block for each period in a pipe.
+
+Nothing of the terminal is changed but the rows below the command, so that there is nothing to restore after Ctrl-C or a kill.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import time
+import unicodedata
+from collections.abc import Callable, Sequence
+
+from ottla.cli.command.output import DIM, RED, is_terminal, print_lines, styled
+from ottla.errors import KafkaError
+
+_TOKEN = re.compile(r"\x1b\[[\d;]*m|.", re.DOTALL)
+RESET = "\x1b[0m"
+
+
+def repeat(lines: Callable[[], list[str]], every_s: float, *, as_json: bool) -> int:
+    """Print `lines()` at once and then every `every_s` seconds, until the process is stopped or its output is closed.
+
+    On a terminal, an error is shown below the last lines, and the next period tries again. Elsewhere it is raised.
+    """
+    if is_terminal() and not as_json:
+        _redraw(lines, every_s)
+    between: list[str] = []
+    while True:
+        print_lines([*between, *lines()])
+        between = [] if as_json else [""]
+        time.sleep(every_s)
+
+
+def _redraw(lines: Callable[[], list[str]], every_s: float) -> None:
+    screen, shown, status = Screen(), [""], ""
+    while True:
+        try:
+            shown = lines()
+            status = styled(f"{time.strftime('%H:%M:%S')}, every {every_s:g} s; Ctrl-C ends", DIM)
+        except KafkaError as error:
+            status = styled(f"{time.strftime('%H:%M:%S')}, {error}", RED)
+        sys.stdout.write(screen.frame(shown, status, *shutil.get_terminal_size()))
+        sys.stdout.flush()
+        time.sleep(every_s)
+
+
+class Screen:
+    """The rows that the last frame takes on a terminal. Each frame is written over the last one, and then less is cleared."""
+
+    def __init__(self) -> None:
+        self._widths: list[int] = []
+
+    def frame(self, lines: Sequence[str], status: str, columns: int, rows: int) -> str:
+        """Return the text that draws the lines and the status, cut to the terminal's size."""
+        most = max(rows - 2, 1)  # one row for the status, one for the cursor
+        shown = [clip(line, columns) for line in lines]
+        if len(shown) > most:
+            shown = [*shown[: most - 1], (f"… {len(shown) - most + 1} more lines: enlarge the terminal"[:columns], columns)]
+        shown.append(clip(status, columns))
+        # A terminal that was made narrower has wrapped the last frame's rows.
+        above = sum(max(1, -(-width // max(columns, 1))) for width in self._widths)
+        up = f"\x1b[{min(above, rows)}A" if above else ""
+        self._widths = [width for _, width in shown]
+        return f"\r{up}" + "".join(f"{text}\x1b[K\n" for text, _ in shown) + "\x1b[J"
+
+
+def clip(line: str, columns: int) -> tuple[str, int]:
+    """Return as much of a line as fits, and its width. Control characters other than colours become question marks."""
+    found: list[str] = []
+    width = 0
+    styles = False
+    for token in _TOKEN.findall(line):
+        if len(token) > 1:
+            styles = True
+            found.append(token)
+            continue
+        cells = 0 if unicodedata.combining(token) else 2 if unicodedata.east_asian_width(token) in "WF" else 1
+        if width + cells > columns:
+            break
+        width += cells
+        found.append(token if token.isprintable() else "?")
+    return "".join(found) + (RESET if styles else ""), width
