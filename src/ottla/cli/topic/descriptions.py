@@ -20,12 +20,6 @@ if TYPE_CHECKING:
     from ottla.client.types import TopicPartition
     from ottla.net.client.admin.admin import Admin
 
-SOURCES = {
-    0: "unknown", 1: "topic", 2: "broker", 3: "all brokers", 4: "server.properties", 5: "default", 6: "logger",
-    7: "client metrics", 8: "group",
-}  # fmt: skip
-"""Where a setting's value comes from, by Kafka's number of the source (KIP-226)."""
-
 
 def list_topics(admin: Admin, options: argparse.Namespace) -> int:
     try:
@@ -154,7 +148,7 @@ def _describe_as_text(
         if shown:
             if is_whole or options.partitions:
                 print()
-            rows = [(entry.name, "[hidden]" if entry.is_sensitive else entry.value, SOURCES.get(entry.source)) for entry in shown]
+            rows = [(entry.name, "[hidden]" if entry.is_sensitive else entry.value, entry.source_name) for entry in shown]
             show(("setting", "value", "source"), sorted(rows), as_json=False)
 
 
@@ -182,7 +176,7 @@ def _describe_as_json(
         for each, found in placed
     ]
     settings: list[dict[str, object]] = [
-        {"topic": topic.name, "setting": entry.name, "value": entry.value, "source": SOURCES.get(entry.source)}
+        {"topic": topic.name, "setting": entry.name, "value": entry.value, "source": entry.source_name}
         for entry in configs.values()
     ]
     if options.partitions or options.configs:

@@ -49,7 +49,7 @@ class ReplicaOnDisk(NamedTuple):
 class LogDir(NamedTuple):
     """A log directory of a broker. A nonzero `error_code` says why its replicas are unknown.
 
-    Sizes are in bytes, -1 from older brokers.
+    Sizes are in bytes, -1 from older brokers. A cordoned directory gets no new replicas (KIP-1066).
     """
 
     path: str
@@ -57,6 +57,7 @@ class LogDir(NamedTuple):
     total_bytes: int
     usable_bytes: int
     replicas: dict[TopicPartition, ReplicaOnDisk]
+    is_cordoned: bool = False
 
 
 def reassignments_request(
@@ -144,7 +145,7 @@ def read_log_dirs(answer: DescribeLogDirsResponse, node_id: int) -> list[LogDir]
             "The broker returned none: grant this user DESCRIBE on the cluster.",
         )
     return [
-        LogDir(found.log_dir, found.error_code, found.total_bytes, found.usable_bytes, dict(_replicas(found)))
+        LogDir(found.log_dir, found.error_code, found.total_bytes, found.usable_bytes, dict(_replicas(found)), found.is_cordoned)
         for found in answer.results
     ]
 

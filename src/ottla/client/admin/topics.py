@@ -20,9 +20,14 @@ from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequ
 
 BROKER_DEFAULT = -1
 ALL_RECORDS = -1
-TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE = 2, 4, 32
+TOPIC_RESOURCE, BROKER_RESOURCE, LOGGERS_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 DYNAMIC_TOPIC_SOURCE, DEFAULT_SOURCE = 1, 5
+SOURCES = {
+    1: "dynamic topic", 2: "dynamic broker", 3: "dynamic default broker", 4: "static broker", 5: "default",
+    6: "dynamic broker logger", 7: "dynamic client metrics", 8: "dynamic group",
+}  # fmt: skip
+"""The sources of settings by Kafka's numbers, in the words of its names, such as DYNAMIC_TOPIC_CONFIG."""
 
 ConfigValue = str | int | float | bool
 
@@ -38,7 +43,7 @@ class NewTopic:
 
 
 class ConfigResource(NamedTuple):
-    """A resource with settings: a topic, a broker, all brokers, or a group. `kind` is Kafka's number of the resource type."""
+    """A resource with settings, such as a topic, a broker or a group. `kind` is Kafka's number of the resource type."""
 
     kind: int
     name: str
@@ -46,7 +51,7 @@ class ConfigResource(NamedTuple):
     @property
     def node_id(self) -> int | None:
         """Return the id of the only broker that can describe these settings, or None for any broker."""
-        return int(self.name) if self.kind == BROKER_RESOURCE and self.name else None
+        return int(self.name) if self.kind in (BROKER_RESOURCE, LOGGERS_RESOURCE) and self.name else None
 
     @classmethod
     def topic(cls, name: str) -> ConfigResource:
@@ -67,20 +72,57 @@ class ConfigResource(NamedTuple):
         """Return the resource of a group, which need not exist yet (KIP-848)."""
         return cls(GROUP_RESOURCE, group_id)
 
+    @classmethod
+    def loggers(cls, node_id: int) -> ConfigResource:
+        """Return the resource of a broker's loggers: settings are names of loggers, values are levels (KIP-412)."""
+        return cls(LOGGERS_RESOURCE, str(whole("node_id", node_id)))
+
+    @classmethod
+    def client_metrics(cls, name: str) -> ConfigResource:
+        """Return the resource of a subscription to the metrics of clients, which need not exist yet (KIP-714)."""
+        return cls(CLIENT_METRICS_RESOURCE, name)
+
+
+class ConfigSynonym(NamedTuple):
+    """A value that a setting has or falls back to. `name` may differ, such as `log.retention.hours` for `retention.ms`."""
+
+    name: str
+    value: str | None
+    source: int
+
+    @property
+    def source_name(self) -> str:
+        return source_name(self.source)
+
 
 class ConfigEntry(NamedTuple):
-    """A setting in force. `value` is None if it has none or is secret. `source` is Kafka's number of the source (KIP-226)."""
+    """A setting in force. `value` is None if it has none or is secret. `source` is Kafka's number of the source (KIP-226).
+
+    `synonyms` are the values by precedence, the one in force first; `documentation` is a text of the broker (KIP-569). Both are
+    empty unless they were requested.
+    """
 
     name: str
     value: str | None
     read_only: bool
     is_sensitive: bool
     source: int
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    documentation: str = ""
+
+    @property
+    def source_name(self) -> str:
+        """Return the source in the words of Kafka's name, such as "dynamic topic" for DYNAMIC_TOPIC_CONFIG."""
+        return source_name(self.source)
 
     @property
     def is_default(self) -> bool:
         """Return whether the value is the default, so that neither the resource nor its broker sets another one."""
         return self.source == DEFAULT_SOURCE
+
+
+def source_name(source: int) -> str:
+    return SOURCES.get(source, "unknown")
 
 
 def create_topics_request(topics: Iterable[NewTopic], timeout_ms: int, *, validate_only: bool) -> CreateTopicsRequest:
@@ -194,12 +236,14 @@ def checked_resource(given: object) -> ConfigResource:
     return given
 
 
-def describe_configs_request(resource: ConfigResource) -> DescribeConfigsRequest:
+def describe_configs_request(
+    resource: ConfigResource, *, synonyms: bool = False, documentation: bool = False
+) -> DescribeConfigsRequest:
     checked_resource(resource)
     wanted = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=resource.kind, resource_name=resource.name, configuration_keys=None
     )
-    return DescribeConfigsRequest(resources=[wanted])
+    return DescribeConfigsRequest(resources=[wanted], include_synonyms=synonyms, include_documentation=documentation)
 
 
 def read_configs(answer: DescribeConfigsResponse) -> dict[str, ConfigEntry]:
@@ -209,5 +253,7 @@ def read_configs(answer: DescribeConfigsResponse) -> dict[str, ConfigEntry]:
         raise_for(result.error_code, f"Settings of {result.resource_name}", result.error_message)
         for entry in result.configs:
             source = DEFAULT_SOURCE if entry.is_default else entry.config_source
-            entries[entry.name] = ConfigEntry(entry.name, entry.value, entry.read_only, entry.is_sensitive, source)
+            synonyms = tuple(ConfigSynonym(each.name, each.value, each.source) for each in entry.synonyms)
+            about = (entry.read_only, entry.is_sensitive, source)
+            entries[entry.name] = ConfigEntry(entry.name, entry.value, *about, synonyms, entry.documentation or "")
     return entries

@@ -11,6 +11,7 @@ from typing import Final
 
 from ottla.client.admin.features import UPGRADE
 from ottla.client.errors import NotSupported
+from ottla.wire.api.describe_configs import DescribeConfigsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.leave_group import LeaveGroupRequest
 from ottla.wire.api.list_groups import ListGroupsRequest
@@ -37,6 +38,10 @@ SEVERAL_FROM_FIND_COORDINATOR: Final = 4
 """The version of FindCoordinator from which one request finds the coordinators of several keys (KIP-699)."""
 UPGRADE_TYPES_FROM_UPDATE_FEATURES: Final = 1
 """The version of UpdateFeatures that distinguishes safe from unsafe downgrades, and can only validate them (KIP-778)."""
+SYNONYMS_FROM_DESCRIBE_CONFIGS: Final = 1
+"""The version of DescribeConfigs from which brokers describe synonyms on request (KIP-226)."""
+DOCUMENTATION_FROM_DESCRIBE_CONFIGS: Final = 3
+"""The version of DescribeConfigs from which brokers describe settings in words on request (KIP-569)."""
 
 
 def fitted(version: int, body: Message) -> Message:
@@ -63,6 +68,9 @@ def fitted(version: int, body: Message) -> Message:
         return _find_coordinator(body)
     if isinstance(body, UpdateFeaturesRequest) and version < UPGRADE_TYPES_FROM_UPDATE_FEATURES:
         return _update_features(body)
+    if isinstance(body, DescribeConfigsRequest) and version < DOCUMENTATION_FROM_DESCRIBE_CONFIGS:
+        with_synonyms = body.include_synonyms and version >= SYNONYMS_FROM_DESCRIBE_CONFIGS
+        return replace(body, include_synonyms=with_synonyms, include_documentation=False)
     return body
 
 

@@ -22,6 +22,8 @@ ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 24, 25, 
 UPDATE_FEATURES, DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS, WRITE_TXN_MARKERS = 57, 61, 65, 66, 27
 DESCRIBE_CLIENT_QUOTAS, ALTER_CLIENT_QUOTAS = 48, 49
 DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = 29, 30, 31
+CREATE_DELEGATION_TOKEN, RENEW_DELEGATION_TOKEN, EXPIRE_DELEGATION_TOKEN, DESCRIBE_DELEGATION_TOKEN = 38, 39, 40, 41
+DESCRIBE_QUORUM, UNREGISTER_BROKER = 55, 64
 DESCRIBE_USER_SCRAM_CREDENTIALS, ALTER_USER_SCRAM_CREDENTIALS = 50, 51
 DESCRIBE_LOG_DIRS, ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS = 35, 43, 45, 46
 INIT_PRODUCER_ID, DESCRIBE_CONFIGS, CREATE_PARTITIONS, DELETE_GROUPS, DESCRIBE_CLUSTER = 22, 32, 37, 42, 60
@@ -52,8 +54,14 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     TXN_OFFSET_COMMIT: (0, 5),
     DESCRIBE_CONFIGS: (0, 4),
     SASL_AUTHENTICATE: (0, 2),
-    DESCRIBE_LOG_DIRS: (0, 4),
+    DESCRIBE_LOG_DIRS: (0, 5),
     CREATE_PARTITIONS: (0, 3),
+    CREATE_DELEGATION_TOKEN: (0, 3),
+    RENEW_DELEGATION_TOKEN: (0, 2),
+    EXPIRE_DELEGATION_TOKEN: (0, 2),
+    DESCRIBE_DELEGATION_TOKEN: (0, 3),
+    DESCRIBE_QUORUM: (0, 2),
+    UNREGISTER_BROKER: (0, 0),
     DELETE_GROUPS: (0, 2),
     ELECT_LEADERS: (0, 2),
     INCREMENTAL_ALTER_CONFIGS: (0, 1),
@@ -111,6 +119,14 @@ def not_shared(api_key: int) -> NotSupported:
 
 
 _INSTEAD = {
+    DESCRIBE_CONFIGS: "settings are described by Kafka 0.11 or newer.",
+    INCREMENTAL_ALTER_CONFIGS: "single settings are changed by Kafka 2.3 or newer.",
+    **dict.fromkeys(
+        (CREATE_DELEGATION_TOKEN, RENEW_DELEGATION_TOKEN, EXPIRE_DELEGATION_TOKEN, DESCRIBE_DELEGATION_TOKEN),
+        "delegation tokens need Kafka 1.1 or newer.",
+    ),
+    DESCRIBE_QUORUM: "only clusters of KRaft, without ZooKeeper, have a quorum of controllers.",
+    UNREGISTER_BROKER: "only clusters of KRaft, without ZooKeeper, keep brokers that are stopped; elsewhere stop the broker.",
     DESCRIBE_PRODUCERS: "DescribeProducers needs Kafka 2.8 or newer. Give the producer's id and epochs, or use a newer broker.",
     **dict.fromkeys((LIST_TRANSACTIONS, DESCRIBE_TRANSACTIONS), "listing and describing transactions needs Kafka 3.0 or newer."),
     **dict.fromkeys((DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS), "ACLs of prefixed patterns need Kafka 2.0 or newer."),

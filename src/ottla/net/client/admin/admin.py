@@ -10,8 +10,10 @@ from ottla.client.admin import users
 from ottla.client.admin.acls import AclRule
 from ottla.client.admin.features import ClusterFeatures
 from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember
+from ottla.client.admin.quorum import QuorumDescription
 from ottla.client.admin.quotas import ClientQuota
 from ottla.client.admin.replicas import LogDir, PartitionReassignment
+from ottla.client.admin.tokens import AT_ONCE_MS, BROKER_DEFAULT_MS, TokenDescription
 from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigValue, NewTopic
 from ottla.client.admin.transactions import (
     ANY_DURATION,
@@ -114,7 +116,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         subtract: Mapping[str, ConfigValue] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Change some settings of a topic, broker or group, and leave its other settings unchanged (KIP-339).
+        """Change some settings of a resource, such as a topic or a broker, and leave its other settings unchanged (KIP-339).
 
             admin.alter_configs(ConfigResource.topic("flights"), set={"retention.ms": 86_400_000})
 
@@ -128,9 +130,14 @@ class Admin(BlockingClient[AsyncAdmin]):
             )
         )
 
-    def describe_configs(self, resource: ConfigResource) -> dict[str, ConfigEntry]:
-        """Return the settings in force for a topic, broker or group, by name, defaults included (KIP-226)."""
-        return self._background.run(self._async.describe_configs(resource))
+    def describe_configs(
+        self, resource: ConfigResource, *, synonyms: bool = False, documentation: bool = False
+    ) -> dict[str, ConfigEntry]:
+        """Return the settings in force for a topic, broker or group, by name, defaults included (KIP-226).
+
+        With `synonyms`, entries have the values by precedence; with `documentation`, the broker's texts about settings (KIP-569).
+        """
+        return self._background.run(self._async.describe_configs(resource, synonyms=synonyms, documentation=documentation))
 
     def describe_topic_configs(self, topic: str) -> dict[str, ConfigEntry]:
         """Return the settings in force for a topic, by name."""
@@ -285,6 +292,17 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Return the log directories of brokers, by node id, with their replicas (KIP-113). None means all live brokers."""
         return self._background.run(self._async.describe_log_dirs(node_ids, partitions))
 
+    def describe_quorum(self) -> QuorumDescription:
+        """Return the metadata quorum of a KRaft cluster (KIP-595). Raises `NotSupported` for a cluster without one."""
+        return self._background.run(self._async.describe_quorum())
+
+    def unregister_broker(self, node_id: int) -> None:
+        """Remove a broker that was stopped for ever from the metadata of a KRaft cluster (KIP-631).
+
+        Raises `BrokerError`, such as BROKER_ID_NOT_REGISTERED.
+        """
+        self._background.run(self._async.unregister_broker(node_id))
+
     def describe_features(self) -> ClusterFeatures:
         """Return the features of the cluster and their levels (KIP-584)."""
         return self._background.run(self._async.describe_features())
@@ -349,3 +367,27 @@ class Admin(BlockingClient[AsyncAdmin]):
     def delete_acls(self, rules: Iterable[AclRule]) -> list[AclRule]:
         """Delete exactly these ACLs. Return the ACLs that existed and are deleted."""
         return self._background.run(self._async.delete_acls(rules))
+
+    def create_delegation_token(
+        self, *, owner: str | None = None, renewers: Iterable[str] = (), max_lifetime_ms: int = BROKER_DEFAULT_MS
+    ) -> TokenDescription:
+        """Create a delegation token (KIP-48), for this client's user or for another `owner`, such as "User:alice" (KIP-373).
+
+        `renewers` are principals that may renew it. Raises `BrokerError`, such as DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for a client
+        that is not authenticated, or is by a token.
+        """
+        return self._background.run(
+            self._async.create_delegation_token(owner=owner, renewers=renewers, max_lifetime_ms=max_lifetime_ms)
+        )
+
+    def describe_delegation_tokens(self, *owners: str) -> list[TokenDescription]:
+        """Return the delegation tokens of `owners`, or all, among the tokens that this client's user may describe (KIP-48)."""
+        return self._background.run(self._async.describe_delegation_tokens(*owners))
+
+    def renew_delegation_token(self, hmac: bytes, period_ms: int = BROKER_DEFAULT_MS) -> int:
+        """Let a token expire `period_ms` from now, at most at its maximum lifetime. Return the time in ms since 1970."""
+        return self._background.run(self._async.renew_delegation_token(hmac, period_ms))
+
+    def expire_delegation_token(self, hmac: bytes, period_ms: int = AT_ONCE_MS) -> int:
+        """End a token `period_ms` from now, by default at once. Return the time in ms since 1970."""
+        return self._background.run(self._async.expire_delegation_token(hmac, period_ms))

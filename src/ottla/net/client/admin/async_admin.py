@@ -1,4 +1,4 @@
-"""The admin client on asyncio: topics, settings, records, groups, transactions, features, quotas, users, ACLs."""
+"""The admin client on asyncio: topics, settings, records, groups, transactions, features, quotas, users, ACLs, tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import NamedTuple, Self, TypeVar, Unpack
 
 from ottla.client import arguments
-from ottla.client.admin import acls, replicas, users
+from ottla.client.admin import acls, quorum, replicas, tokens, users
 from ottla.client.admin import groups as group_requests
 from ottla.client.admin import topics as admin
 from ottla.client.admin.acls import AclRule
@@ -25,8 +25,10 @@ from ottla.client.admin.features import (
     update_features_request,
 )
 from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember
+from ottla.client.admin.quorum import QuorumDescription
 from ottla.client.admin.quotas import ClientQuota, QuotaOf, alter_quotas_request, check_quotas, describe_quotas_request, read_quotas
 from ottla.client.admin.replicas import LogDir, PartitionReassignment
+from ottla.client.admin.tokens import AT_ONCE_MS, BROKER_DEFAULT_MS, TokenDescription
 from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigValue, NewTopic
 from ottla.client.admin.transactions import (
     ANY_DURATION,
@@ -206,7 +208,7 @@ class AsyncAdmin:
         subtract: Mapping[str, ConfigValue] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Change some settings of a topic, broker or group, and leave its other settings unchanged (KIP-339).
+        """Change some settings of a resource, such as a topic or a broker, and leave its other settings unchanged (KIP-339).
 
             await admin.alter_configs(ConfigResource.topic("flights"), set={"retention.ms": 86_400_000})
 
@@ -227,9 +229,14 @@ class AsyncAdmin:
             await self.describe_cluster()
             admin.check_altered(await self._cluster.ask(resource.node_id, request))
 
-    async def describe_configs(self, resource: ConfigResource) -> dict[str, ConfigEntry]:
-        """Return the settings in force for a topic, broker or group, by name, defaults included (KIP-226)."""
-        request = admin.describe_configs_request(resource)
+    async def describe_configs(
+        self, resource: ConfigResource, *, synonyms: bool = False, documentation: bool = False
+    ) -> dict[str, ConfigEntry]:
+        """Return the settings in force for a topic, broker or group, by name, defaults included (KIP-226).
+
+        With `synonyms`, entries have the values by precedence; with `documentation`, the broker's texts about settings (KIP-569).
+        """
+        request = admin.describe_configs_request(resource, synonyms=synonyms, documentation=documentation)
         await self.describe_cluster()
         return await self._ask(request, admin.read_configs, resource.node_id)
 
@@ -416,6 +423,18 @@ class AsyncAdmin:
         nodes = None if node_ids is None else arguments.several("node_ids", node_ids)
         return await log_dirs(self._cluster, nodes, wanted)
 
+    async def describe_quorum(self) -> QuorumDescription:
+        """Return the metadata quorum of a KRaft cluster (KIP-595). Raises `NotSupported` for a cluster without one."""
+        return await self._ask(quorum.quorum_request(), quorum.read_quorum)
+
+    async def unregister_broker(self, node_id: int) -> None:
+        """Remove a broker that was stopped for ever from the metadata of a KRaft cluster (KIP-631).
+
+        Raises `BrokerError`, such as BROKER_ID_NOT_REGISTERED.
+        """
+        request = quorum.unregister_request(arguments.whole("node_id", node_id))
+        await self._change(request, quorum.check_unregistered)
+
     async def describe_features(self) -> ClusterFeatures:
         """Return the features of the cluster and their levels (KIP-584)."""
         return await self._ask(features_request(), read_features)
@@ -487,3 +506,27 @@ class AsyncAdmin:
     async def delete_acls(self, rules: Iterable[AclRule]) -> list[AclRule]:
         """Delete exactly these ACLs. Return the ACLs that existed and are deleted."""
         return await self._change(acls.delete_request(rules), acls.read_deleted)
+
+    async def create_delegation_token(
+        self, *, owner: str | None = None, renewers: Iterable[str] = (), max_lifetime_ms: int = BROKER_DEFAULT_MS
+    ) -> TokenDescription:
+        """Create a delegation token (KIP-48), for this client's user or for another `owner`, such as "User:alice" (KIP-373).
+
+        `renewers` are principals that may renew it. Raises `BrokerError`, such as DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for a client
+        that is not authenticated, or is by a token.
+        """
+        wanted = arguments.several("renewers", renewers)
+        request = tokens.create_token_request(owner, wanted, max_lifetime_ms)
+        return await self._change(request, partial(tokens.read_created, renewers=wanted))
+
+    async def describe_delegation_tokens(self, *owners: str) -> list[TokenDescription]:
+        """Return the delegation tokens of `owners`, or all, among the tokens that this client's user may describe (KIP-48)."""
+        return await self._ask(tokens.describe_tokens_request(owners), tokens.read_tokens)
+
+    async def renew_delegation_token(self, hmac: bytes, period_ms: int = BROKER_DEFAULT_MS) -> int:
+        """Let a token expire `period_ms` from now, at most at its maximum lifetime. Return the time in ms since 1970."""
+        return await self._change(tokens.renew_token_request(hmac, period_ms), tokens.read_expiry)
+
+    async def expire_delegation_token(self, hmac: bytes, period_ms: int = AT_ONCE_MS) -> int:
+        """End a token `period_ms` from now, by default at once. Return the time in ms since 1970."""
+        return await self._change(tokens.expire_token_request(hmac, period_ms), tokens.read_expiry)

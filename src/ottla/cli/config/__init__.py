@@ -1,0 +1,1 @@
+"""`ottla config`: the settings of topics, brokers, groups, loggers and client metrics."""

@@ -1,0 +1,112 @@
+"""`ottla config`: the commands and their arguments. The modules beside it carry them out with an admin client."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.cli.command import confirm
+from ottla.cli.command.connection import add_options, on_cluster
+from ottla.cli.command.parser import Example
+from ottla.cli.config import alterations, values
+from ottla.cli.config.resource_names import FORMS, parse_change, parse_resource
+
+if TYPE_CHECKING:
+    from ottla.cli.command.parser import Commands, Parser
+
+Parsed = TypeVar("Parsed")
+
+GET = """Print the settings of a resource that differ from the defaults, or the named ones, with the source of each value:
+dynamic ones were set with this command, static ones are in a broker's server.properties. With --diff, print the settings of two
+resources that differ."""
+SET = """Change settings of a resource: NAME=VALUE sets one, NAME+=VALUE adds to a list, NAME-=VALUE removes from a list. Its
+other settings stay. The levels of loggers change at once and last until the broker stops."""
+UNSET = """Remove values that were set for a resource, so that the next ones apply: of the brokers or the defaults. A
+subscription of client-metrics ends with its last setting."""
+
+
+def build(parser: Parser) -> None:
+    own = parser.group()
+    _add_get(own)
+    _add_set(own)
+    _add_unset(own)
+
+
+def _add_get(own: Commands) -> None:
+    command = own.add(
+        "get",
+        "print the settings of a resource",
+        on_cluster(values.get),
+        description=GET,
+        examples=(
+            Example("config get topic/flights", "The settings that differ from the defaults."),
+            Example("config get broker/1 log.retention.ms --synonyms", "One setting, with the values that it falls back to."),
+            Example("config get --diff topic/flights topic/planes", "The settings in which two topics differ."),
+        ),
+    )
+    command.add_argument("words", metavar="RESOURCE [NAME…]", nargs="*", help=f"{FORMS}; then names of settings")
+    shown = command.add_mutually_exclusive_group()
+    shown.add_argument("--diff", metavar=("RESOURCE", "RESOURCE"), nargs=2, help="print the settings of two resources that differ")
+    shown.add_argument("--values", action="store_true", help="print only the values, a line each")
+    shown.add_argument("--explain", action="store_true", help="print what the settings mean, in the broker's words")
+    shown.add_argument("--synonyms", action="store_true", help="print also the values that each setting falls back to")
+    command.add_argument("-a", "--all", action="store_true", help="print settings with default values, too")
+    add_options(command)
+
+
+def _add_set(own: Commands) -> None:
+    command = own.add(
+        "set",
+        "change settings of a resource",
+        on_cluster(alterations.set_values),
+        description=SET,
+        examples=(
+            Example("config set topic/flights retention.ms=86400000 cleanup.policy+=compact", "Change two settings."),
+            Example("config set 'broker/*' log.retention.ms=86400000 --dry-run", "Check a default for all brokers."),
+            Example("config set loggers/1 kafka.server=DEBUG", "Change the level of a broker's logger."),
+        ),
+    )
+    _add_resource(command)
+    command.add_argument(
+        "changes", metavar="NAME=VALUE", nargs="*", type=_argument(parse_change), help="a setting; NAME+= and NAME-= change lists"
+    )
+    command.add_argument("--file", metavar="FILE", help="set the settings of this properties file, too, such as passwords")
+    command.add_argument("--dry-run", action="store_true", help="only check whether the broker would do it")
+    add_options(command)
+
+
+def _add_unset(own: Commands) -> None:
+    command = own.add(
+        "unset",
+        "remove values that were set for a resource",
+        on_cluster(alterations.unset_values),
+        description=UNSET,
+        examples=(
+            Example("config unset topic/flights retention.ms", "Restore the default of one setting."),
+            Example("config unset broker/1 --all --dry-run", "Print what would be removed."),
+            Example("config unset loggers/1 kafka.server", "Let a logger have the level of its parent again."),
+        ),
+    )
+    _add_resource(command)
+    command.add_argument("names", metavar="NAME", nargs="*", help="a setting")
+    command.add_argument("-a", "--all", action="store_true", help="remove all values that were set for this resource")
+    command.add_argument("--dry-run", action="store_true", help="only check whether the broker would do it")
+    confirm.add_option(command)
+    add_options(command)
+
+
+def _add_resource(command: Parser) -> None:
+    command.add_argument("resource", metavar="RESOURCE", type=_argument(parse_resource), help=FORMS)
+
+
+def _argument(parse: Callable[[str], Parsed]) -> Callable[[str], Parsed]:
+    """Return `parse` as a type of arguments, whose sentences argparse prints."""
+
+    def argument(text: str) -> Parsed:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return argument

@@ -1,0 +1,191 @@
+"""The settings of resources, as `ottla config get` prints them: a table, values only, explanations, or two resources compared."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import textwrap
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from ottla.cli.command.exits import MISUSED, fail
+from ottla.cli.command.output import BOLD, Cell, as_lines, styled, table, terminal_width
+from ottla.cli.config.resource_names import ALL, FORMS, NUMBERED, ResourceName, parse_resource
+from ottla.errors import KafkaError, SettingError
+
+if TYPE_CHECKING:
+    from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigSynonym
+    from ottla.net.client.admin.admin import Admin
+
+HIDDEN = "[hidden]"
+WIDTH = 100
+"""The width of explanations where standard output is no terminal, in characters."""
+
+
+def resource_of(admin: Admin, name: ResourceName) -> ConfigResource:
+    """Return the resource that the admin client uses. Raises `KafkaError` at once for a broker or a topic that does not exist."""
+    from ottla.client.admin.topics import ConfigResource
+    from ottla.client.errors import BrokerError, UnknownTopic
+
+    if name.kind in NUMBERED and name.name != ALL:
+        nodes = [node.node_id for node in admin.describe_cluster().nodes]
+        if int(name.name) not in nodes:
+            raise KafkaError(f"There is no live broker {name.name}: the live ones are {', '.join(map(str, nodes))}.")
+        return (ConfigResource.broker if name.kind == "broker" else ConfigResource.loggers)(int(name.name))
+    if name.kind == "broker":
+        return ConfigResource.all_brokers()
+    if name.kind == "topic":  # describing settings would wait, in case that the topic is new
+        try:
+            admin.describe_topics(name.name)
+        except UnknownTopic:
+            raise
+        except BrokerError:  # rights to the topic and to its settings are separate
+            pass
+    made = {"topic": ConfigResource.topic, "group": ConfigResource.group, "client-metrics": ConfigResource.client_metrics}
+    return made[name.kind](name.name)
+
+
+def get(admin: Admin, options: argparse.Namespace) -> int:
+    words = [*(options.diff or ()), *options.words]
+    count = 2 if options.diff else 1
+    if len(words) < count:
+        return fail(f"name a resource: {FORMS}.", MISUSED)
+    try:
+        resources = [parse_resource(word) for word in words[:count]]
+    except ValueError as error:
+        return fail(f"{error}.", MISUSED)
+    found = [_described(admin, each, options) for each in resources]
+    names = list(dict.fromkeys(words[count:]))
+    for name in names:
+        if not any(name in entries for entries in found):
+            holder = f"Neither {resources[0]} nor {resources[1]}" if options.diff else str(resources[0])
+            return fail(f"{holder} has {'a' if options.diff else 'no'} setting {name}{nearest(name, found[0])}.")
+    if options.diff:
+        return _show_differences(resources, found, names, options)
+    return _show(resources[0], found[0], names, options)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a question about the known setting that is nearest to a misspelt one, or nothing."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def _described(admin: Admin, resource: ResourceName, options: argparse.Namespace) -> Mapping[str, ConfigEntry]:
+    return admin.describe_configs(resource_of(admin, resource), synonyms=options.synonyms, documentation=options.explain)
+
+
+def _show(resource: ResourceName, found: Mapping[str, ConfigEntry], names: list[str], options: argparse.Namespace) -> int:
+    wanted = names or sorted(name for name, entry in found.items() if options.all or not entry.is_default)
+    entries = [found[name] for name in wanted]
+    if options.json:
+        lines = as_lines(_object(resource, entry, options) for entry in entries)
+    elif options.values:
+        lines = [shown(entry) or "" for entry in entries]
+    elif options.explain:
+        lines = [line for entry in entries for line in _explanation(entry)]
+    elif entries:
+        lines = _table(entries, options)
+    else:
+        hint = "" if options.all or not found else ": --all prints the defaults"
+        lines = [f"{resource} has no settings{' other than defaults' if found else ' of its own'}{hint}."]
+    for line in lines:
+        print(line)
+    return 0
+
+
+def shown(entry: ConfigEntry) -> str | None:
+    return HIDDEN if entry.is_sensitive else entry.value
+
+
+def _table(entries: Iterable[ConfigEntry], options: argparse.Namespace) -> list[str]:
+    """Return the lines of a table, whose last column of notes is left out if there are none."""
+    columns, rows = ["SETTING", "VALUE", "SOURCE"], []
+    notes = [_notes(entry) for entry in entries]
+    for entry, note in zip(entries, notes, strict=True):
+        row: list[Cell] = [entry.name, shown(entry), entry.source_name]
+        if options.synonyms:
+            row.append("; ".join(_fallback(each, entry) for each in entry.synonyms[1:]) or None)
+        rows.append([*row, note] if any(notes) else row)
+    columns += ["FALLS BACK TO"] if options.synonyms else []
+    return table([*columns, "NOTES"] if any(notes) else columns, rows)
+
+
+def _notes(entry: ConfigEntry) -> str:
+    return ", ".join(note for note, applies in (("read-only", entry.read_only), ("sensitive", entry.is_sensitive)) if applies)
+
+
+def _fallback(synonym: ConfigSynonym, entry: ConfigEntry) -> str:
+    value = HIDDEN if entry.is_sensitive else synonym.value
+    return f"{synonym.source_name}: {synonym.name}={'' if value is None else value}"
+
+
+def _object(resource: ResourceName, entry: ConfigEntry, options: argparse.Namespace) -> dict[str, object]:
+    found: dict[str, object] = {
+        "resource": str(resource),
+        "setting": entry.name,
+        "value": None if entry.is_sensitive else entry.value,
+        "source": entry.source_name,
+        "read_only": entry.read_only,
+        "sensitive": entry.is_sensitive,
+    }
+    if options.synonyms:
+        found["synonyms"] = [
+            {"setting": each.name, "value": None if entry.is_sensitive else each.value, "source": each.source_name}
+            for each in entry.synonyms
+        ]
+    if options.explain:
+        found["documentation"] = _plain(entry.documentation)
+    return found
+
+
+def _explanation(entry: ConfigEntry) -> list[str]:
+    text = _plain(entry.documentation) or "The broker does not say what this setting means."
+    indented = textwrap.wrap(text, terminal_width() or WIDTH, initial_indent="  ", subsequent_indent="  ")
+    value = shown(entry)
+    return [f"{styled(entry.name, BOLD)} = {'-' if value is None else value} ({entry.source_name})", *indented]
+
+
+def _plain(documentation: str) -> str:
+    """Return a text of Kafka's documentation without its HTML."""
+    from html import unescape
+
+    return " ".join(unescape(re.sub(r"</?[a-zA-Z][^>]*>", "", documentation)).split())
+
+
+def _show_differences(
+    resources: list[ResourceName], found: list[Mapping[str, ConfigEntry]], names: list[str], options: argparse.Namespace
+) -> int:
+    """Print the settings whose values differ, in both resources. Secrets cannot be compared."""
+    one, other = found
+    rows = []
+    for name in names or sorted(one.keys() | other.keys()):
+        entries = [entries.get(name) for entries in found]
+        values = [None if entry is None else shown(entry) for entry in entries]
+        if values[0] != values[1]:
+            rows.append((name, values, [None if entry is None else entry.source_name for entry in entries]))
+    if options.json:
+        lines = as_lines({"setting": name, "values": values, "sources": sources} for name, values, sources in rows)
+    elif rows:
+        lines = table(["SETTING", *map(str, resources)], [(name, *values) for name, values, _ in rows])
+    else:
+        lines = [f"{resources[0]} and {resources[1]} do not differ."]
+    for line in lines:
+        print(line)
+    return 0
+
+
+def read_file(path: str) -> dict[str, str]:
+    """Return the settings of a properties file. Raises `SettingError` with a sentence."""
+    from pathlib import Path
+
+    from ottla.properties import parse_properties
+
+    try:
+        return parse_properties(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise SettingError(f"Cannot read {path}: {why}; name a readable properties file.") from None
+    except SettingError as error:
+        raise SettingError(f"{path}, {error}") from None
