@@ -153,7 +153,10 @@ Part = Buffer | FileSlice
 
 
 class Disk(Protocol):
-    """A directory tree. Paths are relative to the data directory and use "/". Every method raises `StorageFailed`."""
+    """A directory tree. Paths are relative to the data directory and use "/". Every method raises `StorageFailed`.
+
+    The directories of `log.dirs` outside of the data directory have absolute paths. They exist when the disk is made.
+    """
 
     def open(self, path: str, *, create: bool = False) -> File: ...
 
@@ -207,8 +210,8 @@ class Disk(Protocol):
     def directory(self, path: str) -> Syncable:
         """Return a directory as an argument for `sync_soon`, which does not block as `sync_dir` does."""
 
-    def room(self) -> tuple[int, int]:
-        """Return (the size of the file system in bytes, the number of bytes that can still be written)."""
+    def room(self, path: str = "") -> tuple[int, int]:
+        """Return (the size of a directory's file system in bytes, the number of bytes that can still be written)."""
 
     def sync_soon(self, files: Iterable[Syncable], done: Done) -> None:
         """Start a sync of everything written to `files` so far.

@@ -34,10 +34,14 @@ class Machine:
     _authorizer: Authorizer | None = None
     _workers: Workers | None = None
     _ran_on = False
+    _log_dirs: Sequence[str] = ()
 
     def __init__(self, **settings: object) -> None:
         self.clock = SimClock()
         self.disk = SimDisk()
+        for path in self._log_dirs:
+            self.disk.make_dir(path)
+            self.disk.sync_dir(path)
         self.registry = MemoryRegistry()
         self.loggers = SimLoggers("ottla", "ottla.broker", "ottla.broker.deep", "ottla.log")
         given = {name.replace("_", "."): str(value) for name, value in settings.items()}
@@ -67,6 +71,7 @@ class Machine:
             authorizer=self._authorizer,
             first_dialect=self._first_dialect,
             loggers=self.loggers,
+            log_dirs=self._log_dirs,
         )
         broker.start(clean=clean, was_killed=self._ran_on)
         return broker

@@ -29,6 +29,7 @@ from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.membership.notifications import Notifications
 from ottla.broker.partitions.log_cleaner import Cleaner
+from ottla.broker.partitions.log_directories import LogDirectories
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.quotas.client_quotas import ClientQuotas
@@ -89,6 +90,8 @@ class BrokerMachine:
     allowed. `proofs` verify tokens and tickets of other issuers. Without a `first_dialect`, no listener can emulate Kafka 0.6 or
     0.7. `loggers` are those whose levels clients can change.
 
+    `log_dirs` are the directories of logs in addition to the data directory, as the disk knows them.
+
     `cluster` contains the shared registry and the links to other brokers. A single broker has only the store of its own registry.
     """
 
@@ -109,6 +112,7 @@ class BrokerMachine:
         proofs: Proofs | None = None,
         first_dialect: FirstDialect | None = None,
         loggers: Loggers | None = None,
+        log_dirs: Sequence[str] = (),
     ) -> None:
         self.settings_in_force = SettingsInForce(settings)
         self.clock, self.disk, self.random_bytes = clock, disk, random_bytes
@@ -121,8 +125,9 @@ class BrokerMachine:
         self.image = ClusterImage()
         self.metadata_waits = MetadataWaits(self.purgatory, self.scheduler)
         source = self._connect(cluster)
+        self.log_directories = self._log_directories(log_dirs)
         self.partitions = self._partitions(first_dialect)
-        self.directories = PartitionDirectories(disk, random_bytes)
+        self.directories = PartitionDirectories(disk, random_bytes, self.log_directories)
         self._change_metadata()
         self.rights = self._rights(authorizer)
         self._coordinate(assignors)
@@ -158,9 +163,13 @@ class BrokerMachine:
         self.replication = Replication(self.node_id, registry, self.channels, self.image, settings, scheduler, self.membership)
         return cluster.source
 
+    def _log_directories(self, further: Sequence[str]) -> LogDirectories:
+        first = (self.settings.log_dirs or self.settings.log_dir)[0]
+        return LogDirectories(self.disk, further, first, lambda: self.settings_in_force.value.cordoned_log_dirs)
+
     def _partitions(self, first_dialect: FirstDialect | None) -> Partitions:
         shared = (self.disk, self.clock, self.scheduler, self.changes, self._changed)
-        partitions = Partitions(*shared, self.replication.kind, self.image.has_partition)
+        partitions = Partitions(*shared, self.replication.kind, self.image.has_partition, self.log_directories)
         partitions.sidecars = None if first_dialect is None else first_dialect.sidecars
         partitions.producers.most = lambda: self.settings_in_force.value.ottla_max_producer_ids_per_broker
         return partitions
@@ -304,6 +313,7 @@ class BrokerMachine:
             Purgatory: self.purgatory,
             LongChecks: self.checks,
             Partitions: self.partitions,
+            LogDirectories: self.log_directories,
             ClusterImage: self.image,
             Topics: self.topics,
             DynamicConfigs: self.configs,
@@ -349,6 +359,7 @@ class BrokerMachine:
         """
         self.partitions.was_killed = was_killed
         now = self.clock.now()
+        self.log_directories.load()
         self.configs.load()
         self.quotas.load()
         check = None if self.embedded is None else RegistryCheck(self.embedded.store, self.cluster_id)

@@ -66,15 +66,20 @@ def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, k
 
     format07 = sidecars()
     noted = check.all_known(disk)
+    paths = {os.path.basename(path): path for path in check.partitions(disk, disk.log_dirs)}
     if wanted is not None and wanted not in noted and not disk.exists(wanted):
         return fail(f"{options.directory} does not exist: name a data directory, or a partition's directory in it.")
     say = _printer(options.json)
-    faults = _tell(check.check_directory(disk), say) if wanted is None else 0
-    faults += _tell(_gone(disk, {path: known for path, known in noted.items() if wanted in (None, path)}), say)
+    faults = _tell(check.check_directory(disk, disk.log_dirs), say) if wanted is None else 0
+    faults += _tell(
+        _gone(disk, {name: known for name, known in noted.items() if wanted in (None, name) and name not in paths}), say
+    )
     topic_ids = _held(disk)
-    for path in check.partitions(disk) if wanted is None else [wanted] if disk.exists(wanted) else []:
-        topic_id = topic_ids.get(path, check.NOTHING_KNOWN.topic_id)
-        known = noted.get(path, check.NOTHING_KNOWN)._replace(was_killed=killed, topic_id=topic_id)
+    for name, path in paths.items() if wanted is None else [(wanted, paths.get(wanted, wanted))]:
+        if not disk.exists(path):
+            continue
+        topic_id = topic_ids.get(name, check.NOTHING_KNOWN.topic_id)
+        known = noted.get(name, check.NOTHING_KNOWN)._replace(was_killed=killed, topic_id=topic_id)
         found = _tell(check.check_partition(disk, path, known, format07), say)
         if found and options.repair:
             for sentence in check.repair_partition(disk, path, RealClock().now(), known, format07):
@@ -87,16 +92,15 @@ def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, k
     return 1 if faults else 0
 
 
-def _gone(disk: RealDisk, noted: Mapping[str, Known]) -> Iterator[Finding]:
-    """Yield a finding for each missing directory of a partition that held records.
+def _gone(disk: RealDisk, gone: Mapping[str, Known]) -> Iterator[Finding]:
+    """Yield a finding for each partition that held records and has no directory.
 
     It is damage, unless the topic may have been deleted.
     """
     from ottla.log.check.check import DAMAGED, NOTE, Finding
 
-    gone = {path: known.recovery_point for path, known in sorted(noted.items()) if not disk.exists(path)}
     held = _held(disk) if gone else {}
-    for path, end_offset in gone.items():
+    for path, end_offset in sorted((path, known.recovery_point) for path, known in gone.items()):
         if end_offset:
             way_out = "or delete the topic" if path in held else "unless the topic was deleted"
             sentence = f"its directory is missing, and it had records below offset {end_offset}: restore it, {way_out}."
@@ -204,8 +208,9 @@ def _disk(root: str) -> closing[RealDisk]:
     from contextlib import closing
 
     from ottla.net.disk.disk import RealDisk
+    from ottla.net.startup.data_directory import log_dirs_in
 
-    return closing(RealDisk(root, lambda call: call()))
+    return closing(RealDisk(root, lambda call: call(), log_dirs=list(log_dirs_in(root).values())))
 
 
 def _printer(as_json: bool) -> Callable[[Row, str], None]:

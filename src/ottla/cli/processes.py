@@ -61,6 +61,10 @@ def check(options: argparse.Namespace, settings: BrokerSettings, listen: Sequenc
         raise SettingError(f"--processes must be 1 or more, not {count}: give the number of brokers, such as --processes 2.")
     if settings.registry_address is not None or settings.node_id is not None:
         raise SettingError("--processes sets the registry and the node ids: leave out --registry, --node-id and their settings.")
+    if settings.log_dirs:
+        raise SettingError(
+            "--processes cannot share log.dirs among brokers: leave the setting out, or start each broker by itself."
+        )
     if (root / META).exists():
         raise SettingError(
             f"{root} is the data directory of a single broker: choose another, and copy its registry with "

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 def build(command: Parser) -> None:
     command.description = "Run a broker until SIGTERM or Ctrl-C."
-    command.add_argument("--data-dir", required=True, metavar="DIR", help="the directory of topics, offsets and the registry")
+    command.add_argument(
+        "--data-dir",
+        required=True,
+        metavar="DIR",
+        help="the directory of topics, offsets and the registry; the setting log.dirs names more for topics",
+    )
     command.add_argument(
         "--listen",
         action="append",

@@ -43,7 +43,8 @@ def parse_file_name(name: str) -> tuple[int, str] | None:
 
 
 def set_aside_name(directory: str, unique: str, end: str) -> str:
-    """Return the new name of a former partition's directory: its name, `unique` and `end`. A long topic name is cut to fit."""
-    topic, _, index = directory.rpartition("-")
+    """Return the new path of a former partition's directory: its path, `unique` and `end`. A long topic name is cut to fit."""
+    above, slash, name = directory.rpartition("/")
+    topic, _, index = name.rpartition("-")
     suffix = f"-{index}.{unique}{end}"
-    return topic[: LONGEST_NAME - len(suffix)] + suffix
+    return above + slash + topic[: LONGEST_NAME - len(suffix)] + suffix

@@ -412,8 +412,8 @@ class SimDisk:
     def sync_dir(self, path: str) -> None:
         self.directory(path).sync()
 
-    def room(self) -> tuple[int, int]:
-        self.may("room", "")
+    def room(self, path: str = "") -> tuple[int, int]:
+        self.may("room", path)
         total = UNBOUNDED_BYTES if self.capacity_bytes is None else self.capacity_bytes
         return total, max(0, total - self.used_bytes)
 

@@ -132,7 +132,7 @@ class DictDisk:
     def directory(self, path: str) -> Syncable:
         return Names(path)
 
-    def room(self) -> tuple[int, int]:
+    def room(self, path: str = "") -> tuple[int, int]:
         return 1 << 40, 1 << 40
 
     def sync_soon(self, files: Iterable[Syncable], done: Callable[[StorageFailed | None], None]) -> None:

@@ -1,7 +1,7 @@
-"""DescribeLogDirs: the sizes of partitions in the data directory, and the free space (KIP-113, KIP-827).
+"""DescribeLogDirs: the sizes of partitions by directory of logs, and the free space (KIP-113, KIP-827).
 
-There is one directory. Missing partitions are left out; `offset_lag` is 0, and there are no future replicas. Version 4 added the
-total and usable bytes.
+Missing partitions are left out; `offset_lag` is 0, and there are no future replicas. Version 4 added the total and usable bytes,
+and version 5 whether a directory is cordoned (KIP-1066).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from ottla.broker.partitions.log_directories import LogDirectories
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import Need, Operation, Resource
@@ -16,7 +17,6 @@ from ottla.broker.serving.parts import Parts, ResponseWriter
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.settings import SettingsInForce
 from ottla.ports import Disk, Steps, StorageFailed
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.wire.errors import KAFKA_STORAGE_ERROR
@@ -29,6 +29,8 @@ Asked = list[DescribeLogDirsRequest.DescribableLogDirTopic]
 
 AT_ONCE: Final = 200
 """Partitions described between two pauses."""
+PLACED_AT_ONCE: Final = 2000
+"""Partitions assigned to their directories between two pauses."""
 
 
 @serves(
@@ -37,47 +39,53 @@ AT_ONCE: Final = 200
     parts=Parts(((("topics", "partitions"), ("results", "topics", "partitions")),)),
 )
 def describe_log_dirs(
-    request: Request[DescribeLogDirsRequest], partitions: Partitions, settings: SettingsInForce, disk: Disk
+    request: Request[DescribeLogDirsRequest], partitions: Partitions, directories: LogDirectories, disk: Disk
 ) -> Steps[Reply]:
-    """Describe the directory with the requested partitions. Partitions that this broker does not have are skipped."""
+    """Describe each directory with the requested partitions. Partitions that this broker does not have are skipped."""
+    found = yield from _by_directory(_asked(partitions, request.body.topics), directories)
     if request.body.topics is None and request.release.is_today:
-        return (yield from _all_described(request, partitions, settings, disk))
-    return (yield from _described(request.body.topics, partitions, settings, disk))
+        return (yield from _all_described(request, found, directories, disk))
+    return (yield from _described(found, directories, disk))
 
 
 def _all_described(
-    request: Request[DescribeLogDirsRequest], partitions: Partitions, settings: SettingsInForce, disk: Disk
+    request: Request[DescribeLogDirsRequest], found: dict[str, list[Partition]], directories: LogDirectories, disk: Disk
 ) -> Steps[Reply]:
     """Describe all partitions, encoded in blocks."""
-    directory = _directory(settings, disk)
-    found = [] if directory.error_code else list(partitions)
     writer = ResponseWriter(request, ("results", "topics", "partitions"))
-    for first in range(0, max(1, len(found)), AT_ONCE):
-        sizes = _sizes(found[first : first + AT_ONCE])
-        writer.add(DescribeLogDirsResponse(results=[replace(directory, topics=_by_topic(sizes))]))
-        yield None
+    for path in directories.paths:
+        directory = _directory(path, directories, disk)
+        held = [] if directory.error_code else found[path]
+        for first in range(0, max(1, len(held)), AT_ONCE):
+            sizes = _sizes(held[first : first + AT_ONCE])
+            writer.add(DescribeLogDirsResponse(results=[replace(directory, topics=_by_topic(sizes))]))
+            yield None
     return writer.reply()
 
 
-def _described(topics_asked: Asked | None, partitions: Partitions, settings: SettingsInForce, disk: Disk) -> Steps[Reply]:
-    directory = _directory(settings, disk)
-    found = [] if directory.error_code else _asked(partitions, topics_asked)
-    sizes: list[Sized] = []
-    for first in range(0, len(found), AT_ONCE):
-        sizes += _sizes(found[first : first + AT_ONCE])
-        yield None
-    directory.topics = _by_topic(sizes)
-    return DescribeLogDirsResponse(results=[directory])
+def _described(found: dict[str, list[Partition]], directories: LogDirectories, disk: Disk) -> Steps[Reply]:
+    results = []
+    for path in directories.paths:
+        directory = _directory(path, directories, disk)
+        held = [] if directory.error_code else found[path]
+        sizes: list[Sized] = []
+        for first in range(0, len(held), AT_ONCE):
+            sizes += _sizes(held[first : first + AT_ONCE])
+            yield None
+        directory.topics = _by_topic(sizes)
+        results.append(directory)
+    return DescribeLogDirsResponse(results=results)
 
 
-def _directory(settings: SettingsInForce, disk: Disk) -> Result:
-    """Return the directory as a result without partitions."""
-    name = (settings.value.log_dirs or settings.value.log_dir)[0]
+def _directory(path: str, directories: LogDirectories, disk: Disk) -> Result:
+    """Return a directory as a result without partitions."""
+    name = directories.name_of(path)
     try:
-        total_bytes, usable_bytes = disk.room()
+        total_bytes, usable_bytes = disk.room(path)
     except StorageFailed:
         return Result(log_dir=name, error_code=KAFKA_STORAGE_ERROR)
-    return Result(log_dir=name, total_bytes=total_bytes, usable_bytes=usable_bytes)
+    is_cordoned = directories.is_cordoned(path)
+    return Result(log_dir=name, total_bytes=total_bytes, usable_bytes=usable_bytes, is_cordoned=is_cordoned)
 
 
 def _sizes(found: list[Partition]) -> list[Sized]:
@@ -93,6 +101,18 @@ def _by_topic(sizes: list[Sized]) -> list[TopicResult]:
     for topic, size in sizes:
         topics.setdefault(topic, []).append(size)
     return [TopicResult(name=name, partitions=parts) for name, parts in topics.items()]
+
+
+def _by_directory(found: list[Partition], directories: LogDirectories) -> Steps[dict[str, list[Partition]]]:
+    """Return path of the directory of logs -> partitions."""
+    if len(directories.paths) == 1:
+        return {"": found}
+    held: dict[str, list[Partition]] = {path: [] for path in directories.paths}
+    for number, partition in enumerate(found, 1):
+        held[directories.place_of(str(partition))].append(partition)
+        if number % PLACED_AT_ONCE == 0:
+            yield None
+    return held
 
 
 def _asked(partitions: Partitions, topics: Asked | None) -> list[Partition]:

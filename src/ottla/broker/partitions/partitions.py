@@ -12,6 +12,7 @@ from functools import partial
 
 from ottla.broker.failures import Changes
 from ottla.broker.partitions.checkpoints import Checkpoints
+from ottla.broker.partitions.log_directories import LogDirectories
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.syncs import Syncs
 from ottla.broker.scheduler import Countdown, Scheduler
@@ -45,12 +46,15 @@ class Partitions:
         on_change: Callable[[Partition], None],
         kind: Callable[..., Partition] = Partition,
         is_elsewhere: Callable[[str, int], bool] = _nowhere,
+        directories: LogDirectories | None = None,
     ) -> None:
         """Create an empty collection.
 
         `on_change(partition)` is called when a partition's readable range can have changed. `kind` makes partitions.
-        `is_elsewhere(topic, index)` returns whether other brokers have a partition.
+        `is_elsewhere(topic, index)` returns whether other brokers have a partition. `directories` are those of logs, by default
+        the data directory alone.
         """
+        self.directories = directories or LogDirectories(disk)
         self.checkpoints = Checkpoints(disk, scheduler)
         self.producers = ProducerShares()
         self.syncs = Syncs(disk, clock, scheduler, self.checkpoints.has_vanished)
@@ -150,15 +154,15 @@ class Partitions:
             self._open_later()
 
     def _open_log(self, partition: Partition, now: Now, *, clean: bool) -> Log:
-        path = str(partition)
+        name = str(partition)
         recovery_point = self.checkpoints.recovery_point(partition.topic, partition.index)
         log_start_offset = self.checkpoints.log_start_offset(partition.topic, partition.index)
-        if recovery_point > log_start_offset and not self._disk.exists(path):
+        if recovery_point > log_start_offset and not self._disk.exists(self.directories.path_of(name)):
             sentence = f"the directory is missing, though it held records below offset {recovery_point}"
-            raise StorageFailed(path, f"{sentence}: restore it, or delete the topic to give them up.")
+            raise StorageFailed(name, f"{sentence}: restore it, or delete the topic to give them up.")
         return Log.open(
             self._disk,
-            path,
+            self.directories.place(name),
             partition.config,
             now,
             topic_id=partition.topic_id,
@@ -214,12 +218,17 @@ class Partitions:
         partition = self._topics.get(topic, {}).pop(index, None)
         if not self._topics.get(topic):
             self._topics.pop(topic, None)
+        name = f"{topic}-{index}"
         if partition is None or partition.offline is not None:
-            return not self._disk.exists(f"{topic}-{index}")
+            is_gone = not self._disk.exists(self.directories.path_of(name))
+            if is_gone:
+                self.directories.forget(name)
+            return is_gone
         partition.go_offline("the topic was deleted")
         self.checkpoints.touched.pop(partition, None)
         try:
             partition.log.delete()
+            self.directories.forget(name)
         except StorageFailed as failure:
             log.error("%s is deleted, but its files could not be removed: %s; the next start removes them", partition, failure)
             return False

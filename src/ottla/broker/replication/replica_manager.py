@@ -322,7 +322,7 @@ class ReplicaManager:
         if gone:
             log.info("replicas deleted by the controller: %s", some([f"{stop.topic}-{stop.index}" for stop in gone]))
             yield from self._partitions.checkpoints.settle_slowly({stop.topic for stop in gone})
-            failure = yield partial(self._disk.sync_soon, [self._disk.directory("")])
+            failure = yield partial(self._disk.sync_soon, self._directories.to_sync())
             if failure is not None:
                 log.error("the deletion of replicas could not be synced: %s; the controller retries", failure)
                 errors |= {(stop.topic, stop.index): KAFKA_STORAGE_ERROR for stop in gone}
@@ -357,7 +357,7 @@ class ReplicaManager:
         topic, _, index = name.rpartition("-")
         self._partitions.checkpoints.forget(topic, int(index))
         try:
-            if self._disk.exists(name):
+            if self._directories.exists(name):
                 self._directories.delete(name)
         except StorageFailed as failure:
             log.error("%s could not be deleted: %s; the controller retries", name, failure)

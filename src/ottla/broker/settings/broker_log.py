@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.settings.kinds import BOOLEAN, INT, LARGEST_LONG, LIST, LONG, at_least
-from ottla.broker.settings.setting import Setting, SettingsOf, default_of, unset
+from ottla.broker.settings.setting import Reach, Setting, SettingsOf, default_of, unset
 from ottla.broker.settings.topic import DAY_MS, TopicSettings
 from ottla.log.producer_state.producer_limit import MOST_BY_DEFAULT
 
@@ -18,6 +18,13 @@ class LogSettings(SettingsOf):
     compression_lz4_level = default_of(TopicSettings.compression_lz4_level)
     compression_type = default_of(TopicSettings.compression_type)
     compression_zstd_level = default_of(TopicSettings.compression_zstd_level)
+    cordoned_log_dirs = Setting(
+        LIST,
+        (),
+        "Entries of log.dirs that get no new partitions while there is another one; * means all.",
+        dynamic=True,
+        reach=Reach.ONE,
+    )
     log_cleaner_backoff_ms = Setting(LONG, 15_000, "Time between two checks for logs to compact.", check=at_least(0), dynamic=True)
     log_cleaner_dedupe_buffer_size = Setting(
         LONG,
@@ -32,8 +39,12 @@ class LogSettings(SettingsOf):
     log_cleaner_min_cleanable_ratio = default_of(TopicSettings.min_cleanable_dirty_ratio)
     log_cleaner_min_compaction_lag_ms = default_of(TopicSettings.min_compaction_lag_ms)
     log_cleanup_policy = default_of(TopicSettings.cleanup_policy)
-    log_dir = Setting(LIST, ("/tmp/kafka-logs",), "An older name of log.dirs; --data-dir overrides both.")
-    log_dirs = unset(LIST, "The data directory; --data-dir sets it.")
+    log_dir = Setting(LIST, ("/tmp/kafka-logs",), "Not used: --data-dir names the data directory, and log.dirs more.")
+    log_dirs = unset(
+        LIST,
+        "Directories of logs in addition to that of --data-dir; a new partition is put where the fewest are. The data directory, "
+        "with the registry and the checkpoints, is always the first.",
+    )
     log_flush_interval_messages = default_of(TopicSettings.flush_messages)
     log_flush_interval_ms = unset(LONG, "Default of flush.ms.", dynamic=True, falls_back=("log.flush.scheduler.interval.ms",))
     log_flush_offset_checkpoint_interval_ms = Setting(

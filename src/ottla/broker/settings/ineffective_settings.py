@@ -50,7 +50,6 @@ controller.quorum.fetch.timeout.ms int 2000 start
 controller.quorum.request.timeout.ms int 2000 start
 controller.quorum.retry.backoff.ms int 20 start
 controller.quorum.voters list "" start
-cordoned.log.dirs list "" one
 create.topic.policy.class.name class - start
 delete.records.purgatory.purge.interval.requests int 1 start
 early.start.listeners list - start

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ottla.broker.partitions.log_directories import LogDirectories
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.topics.by_name import default_topic
 from ottla.cluster import layout
@@ -33,13 +34,20 @@ class Adoption(NamedTuple):
     sentence: str
 
 
-def adopt(image: ClusterImage, disk: Disk, strangers: Sequence[str], node_id: int, new_id: Callable[[], bytes]) -> list[Adoption]:
+def adopt(
+    image: ClusterImage,
+    disk: Disk,
+    places: LogDirectories,
+    strangers: Sequence[str],
+    node_id: int,
+    new_id: Callable[[], bytes],
+) -> list[Adoption]:
     """Decide for each topic with these directories whether to restore it, sorted by name. Raise `StorageFailed`."""
     found: dict[str, dict[int, bytes | None]] = defaultdict(dict)
     for directory in strangers:
         name, _, index = directory.rpartition("-")
         if index == str(int(index)):
-            found[name][int(index)] = _topic_id(disk, directory)
+            found[name][int(index)] = _topic_id(disk, places.path_of(directory))
     return [_adopt_one(image, name, parts, node_id, new_id) for name, parts in sorted(found.items())]
 
 

@@ -1,4 +1,4 @@
-"""The directories of partitions in the data directory, and their removal. Depends on the disk port and their names."""
+"""The directories of partitions in the directories of logs, and their removal. Depends on the disk port and their names."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import logging
 import re
 from collections.abc import Callable, Collection
 
+from ottla.broker.partitions.log_directories import LogDirectories, joined
 from ottla.log.checkpoints import RECOVERY_POINTS, read_offsets
 from ottla.log.names import DELETING, LOG, PARTITION_METADATA, STRAY, set_aside_name
-from ottla.ports import Disk, StorageFailed
+from ottla.ports import Disk, StorageFailed, Syncable
 
 log = logging.getLogger("ottla.broker")
 
-_PARTITION = re.compile(r"(.+)-\d+")
 _DELETED = re.compile(rf".+-\d+\.[0-9a-f]{{32}}{DELETING}")
 
 
 class PartitionDirectories:
     """The partition directories. A directory is renamed before its removal, so that its name is free at once."""
 
-    def __init__(self, disk: Disk, random_bytes: Callable[[int], bytes]) -> None:
+    def __init__(self, disk: Disk, random_bytes: Callable[[int], bytes], places: LogDirectories | None = None) -> None:
+        self.places = places or LogDirectories(disk)
         self._disk = disk
         self._random_bytes = random_bytes
         self._is_syncing = self._is_due = False
@@ -34,11 +35,12 @@ class PartitionDirectories:
         return [name for name in unknown if name.rpartition("-")[0] not in deleted and self._holds_records(name)]
 
     def _present(self) -> set[str]:
-        return {name for name in self._disk.list("") if _PARTITION.fullmatch(name)}
+        return {name for _, name in self.places.present()}
 
     def _holds_records(self, name: str) -> bool:
         try:
-            return any(file == PARTITION_METADATA or file.endswith(LOG) for file in self._disk.list(name))
+            files = self._disk.list(self.places.path_of(name))
+            return any(file == PARTITION_METADATA or file.endswith(LOG) for file in files)
         except StorageFailed:  # it is a file, or belongs to no partition
             return False
 
@@ -47,9 +49,10 @@ class PartitionDirectories:
 
         Directories in `held` that are missing and not `new` are logged; unrelated directories are left unchanged.
         """
-        for name in self._disk.list(""):
-            if _DELETED.fullmatch(name):
-                self._disk.remove_tree(name)
+        for path in self.places.paths:
+            for name in self._disk.list(path):
+                if _DELETED.fullmatch(name):
+                    self._disk.remove_tree(joined(path, name))
         present = self._present()
         for name in sorted(present.difference(held)):
             if name.rpartition("-")[0] in deleted:
@@ -57,14 +60,6 @@ class PartitionDirectories:
         missing = sorted(set(held).difference(present, new))
         if missing:
             log.warning("%d partitions have no directory: those that held no records begin empty: %s", len(missing), some(missing))
-
-    def make_room(self, name: str) -> None:
-        """Rename an existing directory that has the name of a new partition. If that fails, the partition's log will be offline."""
-        if self._disk.exists(name):
-            try:
-                log.warning("%s is there though the partition is new; it is kept as %s", name, self.set_aside(name))
-            except StorageFailed as failure:
-                log.error("%s exists although the partition is new, and cannot be moved: %s", name, failure)
 
     def sync_soon(self) -> None:
         """Sync the names of new directories early, so that the first sync in each directory need not do it.
@@ -76,7 +71,7 @@ class PartitionDirectories:
             return
         self._is_syncing, self._is_due = True, False
         try:
-            self._disk.sync_soon([self._disk.directory("")], self._names_are_synced)
+            self._disk.sync_soon(self.to_sync(), self._names_are_synced)
         except StorageFailed as failure:
             self._names_are_synced(failure)
 
@@ -88,30 +83,40 @@ class PartitionDirectories:
         if self._is_due:
             self.sync_soon()
 
+    def to_sync(self) -> list[Syncable]:
+        """Return all directories of logs, whose sync makes the names of new and removed partitions durable."""
+        return [self._disk.directory(path) for path in self.places.paths]
+
+    def exists(self, name: str) -> bool:
+        """Return whether a partition has a directory. Raise `StorageFailed`."""
+        return self._disk.exists(self.places.path_of(name))
+
     def delete(self, name: str) -> None:
         """Delete the directory of a deleted topic's partition. Raise `StorageFailed`."""
-        gone = set_aside_name(name, self._random_bytes(16).hex(), DELETING)
-        self._disk.rename(name, gone, sync=False)
-        self._disk.remove_tree_soon(gone)
+        self._disk.remove_tree_soon(self._rename(name, DELETING))
 
     def set_aside(self, name: str) -> str:
-        """Rename a directory that belongs to no partition, as Kafka does, to keep its records; return the new name."""
-        stray = set_aside_name(name, self._random_bytes(16).hex(), STRAY)
-        self._disk.rename(name, stray, sync=False)
-        return stray
+        """Rename a directory that belongs to no partition, as Kafka does, to keep its records; return the new path."""
+        return self._rename(name, STRAY)
 
+    def _rename(self, name: str, end: str) -> str:
+        path = self.places.path_of(name)
+        to = set_aside_name(path, self._random_bytes(16).hex(), end)
+        self._disk.rename(path, to, sync=False)
+        self.places.forget(name)
+        return to
 
-def gone(disk: Disk, deleted: Collection[str]) -> dict[str, int]:
-    """Return partition -> recovery point for partitions that had records but have no directory. Skip topics in `deleted`.
+    def gone(self, deleted: Collection[str]) -> dict[str, int]:
+        """Return partition -> recovery point for partitions that had records but have no directory. Skip topics in `deleted`.
 
-    Raise `StorageFailed`.
-    """
-    noted = sorted(read_offsets(disk, RECOVERY_POINTS).items())
-    return {
-        f"{topic}-{index}": offset
-        for (topic, index), offset in noted
-        if offset and topic not in deleted and not disk.exists(f"{topic}-{index}")
-    }
+        Raise `StorageFailed`.
+        """
+        noted = sorted(read_offsets(self._disk, RECOVERY_POINTS).items())
+        return {
+            f"{topic}-{index}": offset
+            for (topic, index), offset in noted
+            if offset and topic not in deleted and not self.exists(f"{topic}-{index}")
+        }
 
 
 def some(names: Collection[str]) -> str:

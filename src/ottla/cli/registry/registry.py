@@ -16,9 +16,9 @@ from ottla.cli.registry import accept_loss, copy, shared_check
 if TYPE_CHECKING:
     from contextlib import closing
 
+    from ottla.broker.topics.directories import PartitionDirectories
     from ottla.cli.command.parser import Parser
     from ottla.cluster.image import ClusterImage
-    from ottla.cluster.registry_entries import load
     from ottla.net.disk.disk import RealDisk
     from ottla.ports import Entries
     from ottla.registry.journal import JournalRegistry
@@ -131,13 +131,12 @@ def _tell_gone(disk: RealDisk, entries: Entries, say: Say) -> bool:
 
     Return whether any of these partitions was certainly not deleted.
     """
-    from ottla.broker.topics.directories import gone
     from ottla.cluster.controller_rules.entries import DELETIONS
     from ottla.log.checkpoints import CLEAN_SHUTDOWN
 
     held, deleted = _image(entries).partition_names(), entries.children(DELETIONS)
     was_clean = disk.exists(CLEAN_SHUTDOWN)
-    missing = gone(disk, deleted)
+    missing = _directories(disk).gone(deleted)
     for name, offset in missing.items():
         if name in held:
             say("missing", name, f"it had records below offset {offset}, and its directory is missing: {PUT_BACK}.")
@@ -261,32 +260,42 @@ def _leave_out_producer_ids(registry: JournalRegistry, node_id: int) -> None:
 def _adopt(disk: RealDisk, registry: JournalRegistry, node_id: int) -> None:
     from ottla.broker.topics.adoption import adopt
 
-    for adoption in adopt(_image(registry), disk, _strangers(disk, registry), node_id, lambda: os.urandom(16)):
+    places, strangers = _directories(disk).places, _strangers(disk, registry)
+    for adoption in adopt(_image(registry), disk, places, strangers, node_id, lambda: os.urandom(16)):
         registry.commit(adoption.changes)
         print(adoption.sentence)
 
 
 def _image(entries: Entries) -> ClusterImage:
     from ottla.cluster.image import ClusterImage
+    from ottla.cluster.registry_entries import load
 
     image = ClusterImage()
     load(image, entries)
     return image
 
 
-def _strangers(disk: RealDisk, entries: Entries) -> list[str]:
+def _directories(disk: RealDisk) -> PartitionDirectories:
+    from ottla.broker.partitions.log_directories import LogDirectories
     from ottla.broker.topics.directories import PartitionDirectories
+
+    places = LogDirectories(disk, disk.log_dirs)
+    places.load()
+    return PartitionDirectories(disk, os.urandom, places)
+
+
+def _strangers(disk: RealDisk, entries: Entries) -> list[str]:
     from ottla.cluster.controller_rules.entries import DELETIONS
 
-    return PartitionDirectories(disk, os.urandom).strangers(_image(entries).partition_names(), entries.children(DELETIONS))
+    return _directories(disk).strangers(_image(entries).partition_names(), entries.children(DELETIONS))
 
 
 def _set_aside(disk: RealDisk, directories: list[str]) -> None:
-    from ottla.broker.topics.directories import PartitionDirectories
-
+    found = _directories(disk)
     for directory in directories:
-        print(f"{directory} is kept as {PartitionDirectories(disk, os.urandom).set_aside(directory)}.")
-    disk.sync_dir("")
+        print(f"{directory} is kept as {found.set_aside(directory)}.")
+    for one in found.to_sync():
+        one.sync()
 
 
 def _printer(as_json: bool) -> Say:
@@ -299,5 +308,6 @@ def _disk(root: str) -> closing[RealDisk]:
     from contextlib import closing
 
     from ottla.net.disk.disk import RealDisk
+    from ottla.net.startup.data_directory import log_dirs_in
 
-    return closing(RealDisk(root, lambda call: call()))
+    return closing(RealDisk(root, lambda call: call(), log_dirs=list(log_dirs_in(root).values())))

@@ -130,9 +130,19 @@ class Moved(NamedTuple):
     last_offset_delta: int
 
 
-def partitions(disk: Disk) -> list[str]:
-    """List the directories of partitions in a data directory."""
-    return [name for name in disk.list("") if _PARTITION.fullmatch(name) and parse_file_name(name) is None]
+def partitions(disk: Disk, log_dirs: Sequence[str] = ()) -> list[str]:
+    """List the directories of partitions in a data directory, and in others."""
+    return [path for path in _entries(disk, log_dirs) if _PARTITION.fullmatch(_name(path)) and parse_file_name(path) is None]
+
+
+def _entries(disk: Disk, log_dirs: Sequence[str]) -> Iterator[str]:
+    yield from disk.list("")
+    for path in log_dirs:
+        yield from (f"{path}/{name}" for name in disk.list(path))
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def all_known(disk: Disk) -> dict[str, Known]:
@@ -147,15 +157,15 @@ def all_known(disk: Disk) -> dict[str, Known]:
 
 def known(disk: Disk, path: str) -> Known:
     """Return the checkpoints of the partition in `path`."""
-    return all_known(disk).get(path, NOTHING_KNOWN)
+    return all_known(disk).get(_name(path), NOTHING_KNOWN)
 
 
-def check_directory(disk: Disk) -> Iterator[Finding]:
-    """Check the data directory itself: its checkpoints, and directories that belong to no partition."""
+def check_directory(disk: Disk, log_dirs: Sequence[str] = ()) -> Iterator[Finding]:
+    """Check the data directory itself: its checkpoints, and directories that belong to no partition, there and in `log_dirs`."""
     for name in (checkpoints.RECOVERY_POINTS, checkpoints.LOG_START_OFFSETS, checkpoints.HIGH_WATERMARKS):
         if disk.exists(name) and disk.size(name) and checkpoints.parse_checkpoint(disk.read_file(name)) is None:
             yield Finding(DERIVED, name, -1, "the checkpoint cannot be parsed; a broker rewrites it.")
-    for name in disk.list(""):
+    for name in _entries(disk, log_dirs):
         if name.endswith(DELETING):
             yield Finding(LEFTOVER, name, -1, "a partition whose topic was deleted; the next start of a broker removes it.")
         elif name.endswith(STRAY):
@@ -573,7 +583,7 @@ def _free(disk: Disk, name: str) -> str:
 
 def _lower(disk: Disk, path: str, offset: int) -> None:
     """Lower a partition's checkpoints to `offset`, the new end of its log."""
-    found = _PARTITION.fullmatch(path)
+    found = _PARTITION.fullmatch(_name(path))
     if found is None:
         return
     key = (found[1], int(found[2]))

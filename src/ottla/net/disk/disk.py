@@ -293,7 +293,8 @@ class RealDisk:
     """The directory `root` as a `Disk`.
 
     `post` schedules a call on the broker's thread (`loop.call_soon_threadsafe`). About `max_open_files` files are kept open.
-    `system` makes the system calls. The `reserve` supplies space for writes that must succeed on a full disk.
+    `system` makes the system calls. The `reserve` supplies space for writes that must succeed on a full disk. `log_dirs` are the
+    absolute paths of directories outside of `root`, whose own names are durable. The reserve is not for them.
     """
 
     def __init__(
@@ -304,14 +305,16 @@ class RealDisk:
         max_open_files: int = MAX_OPEN_FILES,
         system: System = os,
         reserve: Reserve | None = None,
+        log_dirs: Sequence[str] = (),
     ) -> None:
         self.root = root
+        self.log_dirs = log_dirs
         self.system = system
         self.reserve = reserve or Reserve(root)
         self._max_open_files = max_open_files
         self._open: deque[weakref.ref[RealFile]] = deque()
         self._by_path: weakref.WeakValueDictionary[str, RealFile] = weakref.WeakValueDictionary()
-        self._directories = Directories(root, system)
+        self._directories = Directories(root, system, log_dirs)
         self._worker = SyncWorker(post)
         self._janitor = Janitor(post)
 
@@ -470,9 +473,9 @@ class RealDisk:
     def sync_dir(self, path: str) -> None:
         self.directory(path).sync()
 
-    def room(self) -> tuple[int, int]:
-        with named(""):
-            found = self.system.statvfs(self.root)
+    def room(self, path: str = "") -> tuple[int, int]:
+        with named(path):
+            found = self.system.statvfs(self._full(path) if path else self.root)
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
     def directory(self, path: str) -> RealDirectory:
@@ -549,7 +552,7 @@ class RealDisk:
         return frozenset(file.path.rpartition("/")[2] for file in files if file is not None and file.is_removed())
 
     def _full(self, path: str) -> str:
-        return f"{self.root}/{path}"
+        return path if path.startswith("/") else f"{self.root}/{path}"
 
     def _stat(self, path: str) -> os.stat_result:
         with named(path):

@@ -75,9 +75,9 @@ class Reserve:
         """Release space after a failed write to `path`, and return whether the caller should retry the write.
 
         `path` is relative to the directory. Files in subdirectories get only the first half of the reserve. The other half is kept
-        for the checkpoint files.
+        for the checkpoint files. Files elsewhere, with an absolute path, get nothing.
         """
-        if failure.errno not in FULL or not self.size or _is_of_records(path):
+        if failure.errno not in FULL or not self.size or path.startswith("/") or _is_of_records(path):
             return False
         least = self.wanted // 2 if "/" in path else 0
         if self.size <= least:

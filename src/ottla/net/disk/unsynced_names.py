@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import count
 
 from ottla.net.disk.sync_workers import Pinned
@@ -70,10 +70,11 @@ class RealDirectory(Pinned):
 
 
 class Directories:
-    """The directories below `root`, and which of their names are new."""
+    """The directories below `root` and in `log_dirs`, and which of their names are new."""
 
-    def __init__(self, root: str, system: System) -> None:
+    def __init__(self, root: str, system: System, log_dirs: Sequence[str] = ()) -> None:
         self._root = root
+        self._tops = frozenset(("", *log_dirs))
         self._system = system
         self._numbers = count()
         self._new: dict[str, int] = {}
@@ -128,9 +129,9 @@ class Directories:
         try:
             while True:
                 flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-                held.append((path, self._system.open(f"{self._root}/{path}", flags)))
+                held.append((path, self._system.open(path if path.startswith("/") else f"{self._root}/{path}", flags)))
                 above = parent(path)
-                if not path or (path not in self._new and above in self._known):
+                if path in self._tops or (path not in self._new and above in self._known):
                     return held
                 path = above
         except OSError as failure:

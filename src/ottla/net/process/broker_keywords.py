@@ -28,6 +28,7 @@ class BrokerKeywords(TypedDict, total=False):
     controller_quota_window_num: int
     controller_quota_window_size_seconds: int
     controller_socket_timeout_ms: int
+    cordoned_log_dirs: str
     default_replication_factor: int
     delegation_token_expiry_check_interval_ms: int
     delegation_token_expiry_time_ms: int

@@ -9,9 +9,10 @@ import base64
 import contextlib
 import fcntl
 import os
+import re
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -40,6 +41,14 @@ _held: set[str] = set()
 
 _claiming = threading.Lock()
 """The lock of `_held`, so that only one of two threads gets a directory."""
+
+LOG_DIRS = ".log-dirs"
+"""The file in the data directory that names the other directories with partitions: a line `directory.id path` for each."""
+
+FIRST = "ottla.data.directory"
+"""The property in `meta.properties` of an entry of `log.dirs` that names the data directory of its broker."""
+
+_PARTITION = re.compile(r".+-\d+")
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -88,7 +97,8 @@ class DataDirectory:
         self.clean = clean
         self.was_killed = not clean and _ran_on(path)
         self.is_boot_noted = False
-        self._claim: HeldDirectory | None = claim
+        self.log_dirs: list[str] = []
+        self._claims = [claim]
 
     @classmethod
     def open(
@@ -119,6 +129,56 @@ class DataDirectory:
     def absolute_path(self) -> str:
         return os.path.abspath(self.path)
 
+    @property
+    def all_paths(self) -> str:
+        """Return the absolute paths of this directory and the others as a value of `log.dirs`."""
+        return ",".join((self.absolute_path, *self.log_dirs))
+
+    def open_log_dirs(self, paths: Sequence[str], *, is_shared: bool = False) -> None:
+        """Lock the other directories of `log.dirs`; create those that do not exist. `log_dirs` are then their absolute paths.
+
+        Each has the cluster and node id of this directory, and an id of its own (KIP-858). Raises `DataDirectoryError` also if a
+        directory is missing that may hold partitions.
+        """
+        wanted = {os.path.realpath(path): os.path.abspath(path) for path in paths}
+        wanted.pop(os.path.realpath(self.path), None)
+        for path in wanted.values():
+            self._claims.append(_lock(path))
+        found = {path: read_properties(path) for path in wanted.values()}
+        there = {known.get("directory.id") for known in found.values()}
+        for directory_id, path in log_dirs_in(self.path).items():
+            if directory_id not in there:
+                raise DataDirectoryError(
+                    f"The data directory {self.path} has partitions in {path}, which is not in log.dirs or not the same directory "
+                    f"any more: name or mount it, or if it is lost, remove its line from {self.path}/{LOG_DIRS}."
+                )
+        try:
+            ids = {self._identify_log_dir(path, known, is_shared=is_shared): path for path, known in found.items()}
+            self._note_log_dirs(ids)
+        except OSError as error:
+            raise _unusable(", ".join(found), error) from error
+        self.log_dirs = list(found)
+
+    def _identify_log_dir(self, path: str, known: Mapping[str, str], *, is_shared: bool) -> str:
+        """Check and write the `meta.properties` of another directory. Return its id."""
+        if has_registry(path):
+            raise DataDirectoryError(f"{path} in log.dirs has a registry of its own: name it with --data-dir, or choose another.")
+        properties = _completed(known, self.cluster_id, self.node_id)
+        for name, own in (("node.id", str(self.node_id)), ("cluster.id", self.cluster_id)):
+            if properties[name] != own:
+                raise DataDirectoryError(f"{path} in log.dirs belongs to {name} {properties[name]}, not {own}: choose another.")
+        content = _written(properties | {FIRST: self.absolute_path}, is_shared=is_shared)
+        file = Path(path, META)
+        if not file.exists() or file.read_bytes() != content:
+            _replace(file, content)
+        return properties["directory.id"]
+
+    def _note_log_dirs(self, ids: Mapping[str, str]) -> None:
+        """Store which other directories may hold partitions."""
+        content = "".join(f"{directory_id} {path}\n" for directory_id, path in ids.items())
+        if log_dirs_in(self.path) != ids:
+            _replace(Path(self.path, LOG_DIRS), content.encode())
+
     def note_boot(self) -> None:
         """Store the machine's boot id, after all logs were verified. The file is not synced, because a power cut invalidates it."""
         self.is_boot_noted = True
@@ -127,7 +187,13 @@ class DataDirectory:
                 Path(self.path, BOOT).write_text(boot_id())
 
     def close(self) -> None:
-        """Write the clean-shutdown marker, then release the directory. This must follow the close of every log."""
+        """Write the clean-shutdown marker, then release the directory. This must follow the close of every log.
+
+        Of the other directories, only those with partitions must be there at the next start.
+        """
+        if self.log_dirs:
+            with contextlib.suppress(OSError):
+                self._note_log_dirs({one: path for one, path in log_dirs_in(self.path).items() if _may_hold_partitions(path)})
         with contextlib.suppress(OSError):  # without the marker the next start scans the logs, which is slower but as correct
             _replace(Path(self.path, CLEAN_SHUTDOWN), CLEAN_SHUTDOWN_CONTENT)
         self.reserve.take(self.reserve.wanted)
@@ -135,8 +201,8 @@ class DataDirectory:
 
     def release(self) -> None:
         """Release the directory without the marker, so that the next start scans the logs."""
-        claim, self._claim = self._claim, None
-        if claim is not None:
+        claims, self._claims = self._claims, []
+        for claim in claims:
             _unlock(claim)
 
 
@@ -179,6 +245,7 @@ def lock(path: str) -> Iterator[dict[str, str]]:
         if not known:
             raise _says_nothing(path)
         _check_version(path, known)
+        _check_first(path, known)
         _check_sum(path, data)
         yield known
     except OSError as error:
@@ -262,6 +329,22 @@ def read_properties(path: str) -> dict[str, str]:
     return known
 
 
+def log_dirs_in(path: str) -> dict[str, str]:
+    """Return directory.id -> path of the other directories with partitions of a data directory. Raises `DataDirectoryError`."""
+    try:
+        lines = Path(path, LOG_DIRS).read_text().splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataDirectoryError(f"{path}/{LOG_DIRS} cannot be read ({error}): restore it.") from error
+    return {directory_id: place for directory_id, _, place in (line.partition(" ") for line in lines)}
+
+
+def _may_hold_partitions(path: str) -> bool:
+    names = os.listdir(path)
+    return META not in names or any(map(_PARTITION.match, names))
+
+
 def has_registry(path: str) -> bool:
     """Return whether this directory contains the registry of a lone broker."""
     return any(Path(path, name).exists() for name in (OLD_REGISTRY, *DIRECTORIES))
@@ -281,6 +364,7 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shar
     if not known and has_registry(path):
         raise _says_nothing(path)
     _check_version(path, known)
+    _check_first(path, known)
     _check_sum(path, data)
     if not is_shared and known.get("version") == "0" and has_registry(path):
         raise DataDirectoryError(
@@ -346,6 +430,12 @@ def _check_sum(path: str, data: bytes) -> None:
             f"{path}/{META} was changed since it was written: restore it, or if its values are right, replace its last line with "
             f"{right.decode().strip()}"
         )
+
+
+def _check_first(path: str, known: Mapping[str, str]) -> None:
+    """Raise `DataDirectoryError` for an entry of `log.dirs` that is used as a data directory."""
+    if FIRST in known:
+        raise DataDirectoryError(f"{path} is in the log.dirs of the data directory {known[FIRST]}: name that one.")
 
 
 def _check_version(path: str, known: dict[str, str]) -> None:

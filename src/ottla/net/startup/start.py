@@ -235,8 +235,10 @@ def _start_machine(
     try:
         with ExitStack() as held:
             held.callback(directory.release)
+            directory.open_log_dirs(settings.log_dirs or (), is_shared=place is not None)
             share = shares(settings.ottla_max_open_files)
-            disk = RealDisk(directory.path, posts, max_open_files=share.files, reserve=directory.reserve)
+            log_dirs, most = directory.log_dirs, share.files
+            disk = RealDisk(directory.path, posts, max_open_files=most, reserve=directory.reserve, log_dirs=log_dirs)
             held.callback(disk.close)
             cluster: ClusterPorts | Registry = open_registry(directory.path, disk) if place is None else place.ports
             registry = cluster.registry if isinstance(cluster, ClusterPorts) else cluster
@@ -245,7 +247,7 @@ def _start_machine(
             held.callback(workers.close)
             held.callback(proofs.close)
             broker = BrokerMachine(
-                settings=BrokerSettings(settings.given | {"log.dirs": directory.absolute_path}, found=_found(share)),
+                settings=BrokerSettings(settings.given | {"log.dirs": directory.all_paths}, found=_found(share)),
                 clock=RealClock(),
                 disk=disk,
                 cluster=cluster,
@@ -258,6 +260,7 @@ def _start_machine(
                 authorizer=authorizer,
                 first_dialect=first_clients.first_dialect(),
                 loggers=ProcessLoggers(),
+                log_dirs=log_dirs,
             )
             server = Server(broker, asyncio.get_running_loop(), share.connections)
             posts.reach(server.completed)

@@ -1,0 +1,94 @@
+"""The directories of logs (`log.dirs`), and in which of them each partition is. Depends on the disk port and names of partitions.
+
+The data directory is the first one and has the path "". Its checkpoints cover all partitions, so that an entry does not depend on
+where a partition is. A broker with one directory keeps nothing here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from ottla.ports import Disk, StorageFailed
+
+EVERY = "*"
+"""The entry of `cordoned.log.dirs` that stands for all directories."""
+
+_PARTITION = re.compile(r".+-\d+")
+
+
+def _nothing() -> Collection[str]:
+    return ()
+
+
+class LogDirectories:
+    """The paths of all directories, as the disk knows them, and the place of each partition's directory."""
+
+    def __init__(
+        self, disk: Disk, further: Sequence[str] = (), name: str = "", cordoned: Callable[[], Collection[str]] = _nothing
+    ) -> None:
+        """Create the collection. `name` is the absolute path of the data directory, and `further` are those of the others.
+
+        `cordoned` returns the setting `cordoned.log.dirs`.
+        """
+        self._disk = disk
+        self.paths = ("", *further)
+        self._name = name
+        self._cordoned = cordoned
+        self._places: dict[str, str] = {}
+        self._counts = dict.fromkeys(self.paths, 0)
+
+    def load(self) -> None:
+        """Find the directories of all partitions. Raise `StorageFailed`, also for a partition that is in two places."""
+        if len(self.paths) == 1:
+            return
+        self._places.clear()
+        self._counts = dict.fromkeys(self.paths, 0)
+        for path, name in self.present():
+            if name in self._places:
+                other = joined(self._places[name], name)
+                raise StorageFailed(joined(path, name), f"this partition is also in {other}: move the wrong one elsewhere")
+            self._put(name, path)
+
+    def present(self) -> Iterator[tuple[str, str]]:
+        """Yield (path of the directory of logs, name) of each directory that has a partition's name. Raise `StorageFailed`."""
+        for path in self.paths:
+            yield from ((path, name) for name in self._disk.list(path) if _PARTITION.fullmatch(name))
+
+    def name_of(self, path: str) -> str:
+        """Return the absolute path of a directory of logs, which clients see."""
+        return path or self._name
+
+    def is_cordoned(self, path: str) -> bool:
+        """Return whether a directory gets no new partitions while another one can get them (KIP-1066)."""
+        cordoned = self._cordoned()
+        return EVERY in cordoned or self.name_of(path) in cordoned
+
+    def place_of(self, name: str) -> str:
+        """Return the directory of logs that a partition is in, or the first one if it is in none."""
+        return self._places.get(name, "")
+
+    def path_of(self, name: str) -> str:
+        """Return the path of a partition's directory, or the one in the first directory of logs if the partition has none."""
+        return joined(self.place_of(name), name)
+
+    def place(self, name: str) -> str:
+        """Return the path of a partition's directory. A new one is put where the fewest partitions are, as Kafka does."""
+        if len(self.paths) > 1 and name not in self._places:
+            not_cordoned = [path for path in self.paths if not self.is_cordoned(path)]
+            self._put(name, min(not_cordoned or self.paths, key=self._counts.__getitem__))
+        return self.path_of(name)
+
+    def forget(self, name: str) -> None:
+        """Record that a partition's directory is deleted or renamed."""
+        if name in self._places:
+            self._counts[self._places.pop(name)] -= 1
+
+    def _put(self, name: str, path: str) -> None:
+        self._places[name] = path
+        self._counts[path] += 1
+
+
+def joined(path: str, name: str) -> str:
+    """Return the path of a name in a directory of logs."""
+    return f"{path}/{name}" if path else name
