@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ from ottla.errors import KafkaError
 
 MOST = (1 << 63) - 1
 COLUMNS = ("group", "topic", "partition", "offset")
+_JSON = re.compile(r"\s*(\[\s*)?\{\s*[\"}]")
+"""The beginning of JSON. CSV quotes a group id that has a quotation mark, so that it begins with one."""
 
 
 class OffsetRow(NamedTuple):
@@ -40,7 +43,7 @@ def json_text(rows: Iterable[OffsetRow]) -> str:
 def parse_offsets(text: str, source: str) -> list[OffsetRow]:
     """Return the rows of a file, in either format. Raises `KafkaError` with the number of the first wrong line."""
     text = text.removeprefix("\ufeff")
-    is_json = text.lstrip()[:1] in ("{", "[")
+    is_json = _JSON.match(text) is not None
     rows: list[OffsetRow] = []
     seen: set[tuple[str | None, str, int]] = set()
     for number, values in _json_values(text, source) if is_json else _csv_values(text, source):
@@ -73,7 +76,7 @@ def _csv_values(text: str, source: str) -> Iterator[tuple[int, Mapping[str, obje
 
 def _json_values(text: str, source: str) -> Iterator[tuple[int, Mapping[str, object]]]:
     """Yield the objects of lines of JSON, or of one array."""
-    lines: Iterable[tuple[int, str]] = enumerate(text.splitlines(), 1)
+    lines: Iterable[tuple[int, str]] = enumerate(text.split("\n"), 1)
     if text.lstrip().startswith("["):
         lines = [(1, text)]
     for number, line in lines:
