@@ -20,6 +20,7 @@ COMMANDS = {
     "topic": CommandEntry("topic.topic", "list, create, describe, alter, trim, copy and delete topics"),
     "group": CommandEntry("group.group", "list, describe, seek, export and delete groups, and print their lag"),
     "config": CommandEntry("config.config", "print, compare and change the settings of topics, brokers, groups and loggers"),
+    "produce": CommandEntry("produce.produce", "write records: lines, JSON, or by a template, all or nothing if wanted"),
     "cluster": CommandEntry("admin.cluster", "show the brokers of a cluster, and move replicas and leaders between them"),
     "profile": CommandEntry("profile", "name the settings of clusters, so that commands need no address"),
     "acl": CommandEntry("admin.acl", "add, remove and list ACLs"),

@@ -1,0 +1,38 @@
+"""Lines of the input that were not delivered, with reasons: consecutive lines with one reason are one entry. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+MOST_ENTRIES = 20
+
+
+class LineFailures:
+    """The lines that were not delivered. `MOST_ENTRIES` ranges are kept, the rest is counted."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._left_out = 0
+        self._entries: list[tuple[int, int, str]] = []
+
+    def add(self, number: int, reason: str) -> None:
+        """Add line `number`."""
+        self.count += 1
+        if self._entries and self._entries[-1][1:] == (number - 1, reason):
+            self._entries[-1] = (self._entries[-1][0], number, reason)
+        elif len(self._entries) < MOST_ENTRIES:
+            self._entries.append((number, number, reason))
+        else:
+            self._left_out += 1
+
+    def rows(self) -> Iterator[dict[str, object]]:
+        """Yield an object for each entry: the first and the last line, and the reason."""
+        for first, last, reason in self._entries:
+            yield {"line": first, "last_line": last, "reason": reason}
+
+    def sentences(self, unit: str) -> Iterator[str]:
+        """Yield a line of text for each entry, then the number of those that are left out."""
+        for first, last, reason in self._entries:
+            yield f"{unit} {first}: {reason}" if first == last else f"{unit}s {first} to {last}: {reason}"
+        if self._left_out:
+            yield f"and {self._left_out} more {unit}s"

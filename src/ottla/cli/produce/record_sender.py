@@ -1,0 +1,147 @@
+"""The sending of records in the order of the input, with a bounded number unacknowledged, and the reports about them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ottla.cli.command.exits import silence
+from ottla.cli.command.output import as_lines, size
+from ottla.cli.produce.line_failures import LineFailures
+from ottla.cli.produce.records import InputRecord
+from ottla.errors import KafkaError, SettingError
+
+if TYPE_CHECKING:
+    from ottla.client.types import RecordMetadata
+    from ottla.net.client.producer.delivery import Delivery
+    from ottla.net.client.producer.producer import Producer
+
+MOST_WAITING = 200_000
+"""The number of unacknowledged records at which `send` waits for the oldest."""
+REPORT_EVERY_S = 0.5
+ERASED = "\r\x1b[K"
+
+
+class Stopped(Exception):
+    """The sending cannot go on: the broker refuses all records, or does not answer. The error is the cause."""
+
+    def __init__(self, error: KafkaError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class RecordSender:
+    """A sender of records to one topic, which remembers those that were not delivered."""
+
+    def __init__(self, producer: Producer, topic: str, *, is_verbose: bool, as_json: bool, shows_progress: bool) -> None:
+        self.failures = LineFailures()
+        self.delivered = self.bytes = 0
+        self.output_error: OSError | None = None
+        """The error because of which -v has stopped printing."""
+        self._producer = producer
+        self._topic = topic
+        self._is_verbose, self._as_json = is_verbose, as_json
+        self._waiting: deque[tuple[int, Delivery]] = deque()
+        self._began = self._reported = time.monotonic()
+        self._shows_progress = shows_progress
+
+    def send(self, number: int, record: InputRecord) -> None:
+        """Queue the record of line `number`. Raises `Stopped` if no record can be sent."""
+        try:
+            delivery = self._producer.send(
+                record.topic or self._topic,
+                record.value,
+                key=record.key,
+                partition=record.partition,
+                headers=record.headers or None,
+                timestamp_ms=record.timestamp_ms,
+            )
+        except KafkaError as error:
+            self._note(number, error)
+            return
+        self.bytes += len(record.value or b"") + len(record.key or b"")
+        self._waiting.append((number, delivery))
+        if len(self._waiting) > MOST_WAITING:
+            self._settle()
+
+    def collect(self) -> bool:
+        """Report the records that are done by now. Return whether others are still waiting. Raises `Stopped`."""
+        while self._waiting and self._waiting[0][1].done():
+            self._settle()
+        self._show_progress()
+        return bool(self._waiting)
+
+    def _show_progress(self) -> None:
+        if self._shows_progress and time.monotonic() - self._reported > REPORT_EVERY_S:
+            self._reported = time.monotonic()
+            print(f"{ERASED}{self._progress()}", end="", file=sys.stderr, flush=True)
+
+    def finish(self) -> None:
+        """Wait for all records, and report them. Raises `Stopped`."""
+        while self._waiting:
+            self._settle()
+            self._show_progress()
+
+    def abandon(self) -> None:
+        """Report the records that are still waiting after the producer was closed."""
+        while self._waiting:
+            try:
+                self._settle()
+            except Stopped:
+                continue
+
+    def end_progress(self) -> None:
+        """Remove the line of progress."""
+        if self._shows_progress:
+            print(ERASED, end="", file=sys.stderr, flush=True)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def _settle(self) -> None:
+        """Wait for the oldest record, and report it."""
+        number, delivery = self._waiting.popleft()
+        try:
+            written = delivery.result()
+        except KafkaError as error:
+            self._note(number, error)
+            return
+        self.delivered += 1
+        if self._is_verbose:
+            self._print(number, written)
+
+    def _print(self, number: int, written: RecordMetadata) -> None:
+        """Print where a record went. If standard output cannot be written, sending continues without."""
+        line = f"{written.topic}-{written.partition}@{written.offset}"
+        if self._as_json:
+            row = {"line": number, "topic": written.topic, "partition": written.partition, "offset": written.offset}
+            (line,) = as_lines([row])
+        try:
+            print(line, flush=not self._waiting)
+        except OSError as error:
+            self.output_error, self._is_verbose = error, False
+            silence()
+
+    def _note(self, number: int, error: KafkaError) -> None:
+        """Remember a record that was not delivered. Raises `Stopped` unless the error concerns this record alone."""
+        self.failures.add(number, str(error))
+        if not _is_of_one_record(error):
+            raise Stopped(error) from error
+
+    def _progress(self) -> str:
+        sent = self.delivered + len(self._waiting)
+        return f"{sent:,} records, {size(self.bytes)}, {sent / max(self.seconds, 0.001):,.0f} a second"
+
+
+def _is_of_one_record(error: KafkaError) -> bool:
+    from ottla.wire.errors import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
+
+    return isinstance(error, SettingError) or error.code in (
+        MESSAGE_TOO_LARGE,
+        RECORD_LIST_TOO_LARGE,
+        INVALID_RECORD,
+        INVALID_TIMESTAMP,
+    )

@@ -1,0 +1,271 @@
+"""The run of `ottla produce`: the topic is checked, then records are read and sent as they arrive, and the rest is reported."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from ottla.cli.command import connection
+from ottla.cli.command.exits import MISUSED, fail, unwritten
+from ottla.cli.command.output import as_lines, size
+from ottla.cli.produce.json_records import json_record
+from ottla.cli.produce.record_sender import RecordSender, Stopped
+from ottla.cli.produce.records import BadInput, InputRecord, LineSplitter, Splitter, completed, keyed_line
+from ottla.cli.produce.source import InputSource
+from ottla.cli.produce.template_steps import TemplateSplitter
+from ottla.errors import KafkaError, SettingError
+
+if TYPE_CHECKING:
+    from ottla.net.client.admin.admin import Admin
+    from ottla.net.client.producer.producer import Producer
+
+DEFAULTS: dict[str, Any] = {"request_timeout_ms": 15_000, "delivery_timeout_ms": 30_000, "max_block_ms": 30_000}
+"""Producer settings that -X can override: a person waits half a minute for a broker that does not answer."""
+TRANSACTION_TIMEOUT_MS = 900_000
+"""The most that brokers allow by default: the input of a transaction can take as long."""
+SIGNAL_EXIT = 128
+PROMPT = "Type a record a line; Ctrl-D at the beginning of a line ends.\n"
+
+Interpret = Callable[[Any], InputRecord | None]
+
+
+def produce(options: argparse.Namespace) -> int:
+    """Write the records of the input. Return 1 if some were not delivered, and 130 after Ctrl-C."""
+    if (mistake := _contradiction(options)) is not None:
+        return fail(mistake, MISUSED)
+    try:
+        with InputSource(options.file, repeat=options.repeat) as source:
+            if options.repeat and not source.can_repeat:
+                return fail(f"--repeat: {source.name} is empty or has no beginning to return to; name a file.", MISUSED)
+            return _on_cluster(options, source)
+    except SettingError as error:
+        return fail(str(error), MISUSED)
+    except KafkaError as error:
+        return fail(str(error))
+    except OSError as error:
+        if error.filename is None:
+            raise
+        return fail(f"Cannot read {error.filename}: {error.strerror}; name a readable file.")
+
+
+def _contradiction(options: argparse.Namespace) -> str | None:
+    if options.format is not None and options.delimiter is not None:
+        return "-D does not go with -f, whose template ends each record: leave one of them out."
+    if options.schema is not None and options.schema_registry is not None:
+        return "--schema and --schema-registry both give the schema: leave one of them out."
+    if options.acks in ("0", "1") and (options.transactional or options.transactional_id):
+        return f"a transaction needs --acks all, not {options.acks}: leave one of them out."
+    if options.acks == "0" and options.verbose:
+        return "-v needs offsets, which brokers do not return with --acks 0: leave one of them out."
+    return None
+
+
+def _on_cluster(options: argparse.Namespace, source: InputSource) -> int:
+    from ottla.cli.produce.schemas import encoder
+    from ottla.client.settings.clients import AdminSettings, ProducerSettings
+    from ottla.net.client.admin.admin import Admin
+    from ottla.net.client.producer.producer import Producer
+
+    encode = encoder(options)
+    with Admin(**connection.settings(options, AdminSettings, AdminSettings, ProducerSettings)) as admin:
+        _check_topic(admin, options)
+    settings = {**DEFAULTS, **connection.settings(options, ProducerSettings, AdminSettings, ProducerSettings), **_own(options)}
+    if settings.get("transactional_id"):
+        settings.setdefault("transaction_timeout_ms", TRANSACTION_TIMEOUT_MS)
+    if source.is_terminal and sys.stderr.isatty():
+        print(PROMPT, end="", file=sys.stderr, flush=True)
+    producer = Producer(**settings)
+    return ProduceRun(options, source, producer, encode, is_transactional="transactional_id" in settings).execute()
+
+
+def _own(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the producer's settings that have options of their own."""
+    name = options.transactional_id or (f"ottla-produce-{secrets.token_hex(16)}" if options.transactional else None)
+    own = {"compression_type": options.compression, "acks": options.acks, "transactional_id": name}
+    return {setting: value for setting, value in own.items() if value is not None}
+
+
+def _check_topic(admin: Admin, options: argparse.Namespace) -> None:
+    """Create the topic with --create. Raises `KafkaError` if it does not exist, and `SettingError` for a missing partition.
+
+    Brokers create topics that a producer sends to, if they are allowed to: a misspelt name would become a topic.
+    """
+    from ottla.client.errors import BrokerError, UnknownTopic
+    from ottla.wire.errors import TOPIC_ALREADY_EXISTS
+
+    try:
+        known = admin.describe_topics(options.topic)
+    except UnknownTopic:
+        if not options.create:
+            raise KafkaError(
+                f"There is no topic {options.topic}: create it with `ottla topic create {options.topic}`, or add --create."
+            ) from None
+        try:
+            admin.create_topic(options.topic)
+        except BrokerError as error:
+            if error.code != TOPIC_ALREADY_EXISTS:
+                raise
+        return
+    partitions = sorted(known[options.topic].partitions)
+    if options.partition is not None and options.partition not in partitions:
+        raise SettingError(
+            f"Topic {options.topic} has no partition {options.partition}: it has {len(partitions)}, from {partitions[0]} on."
+        )
+
+
+class ProduceRun:
+    """One run with an open producer, which `execute` closes."""
+
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        source: InputSource,
+        producer: Producer,
+        encode: Callable[[bytes], bytes] | None,
+        *,
+        is_transactional: bool,
+    ) -> None:
+        self._options = options
+        self._source = source
+        self._producer = producer
+        self._complete = _completion(options, encode)
+        self._is_transactional = is_transactional
+        self._number = self._sent = 0
+        self._unit = "record" if options.format is not None else "line"
+        self._sender = RecordSender(
+            producer,
+            options.topic,
+            is_verbose=options.verbose,
+            as_json=options.json,
+            shows_progress=sys.stderr.isatty() and not source.is_terminal and not (options.verbose and sys.stdout.isatty()),
+        )
+
+    def execute(self) -> int:
+        """Send all records and close the producer. Return the exit code."""
+        stopped: KafkaError | None = None
+        try:
+            if self._is_transactional:
+                self._producer.begin_transaction()
+            self._send_all()
+            self._sender.finish()
+        except Stopped as error:
+            stopped = error.error
+        except KafkaError as error:
+            stopped = error
+        except BaseException:
+            self._close(0)
+            raise
+        outcome = self._end_transaction(stopped) if self._is_transactional else stopped
+        self._close(0 if outcome is not None else None)
+        self._sender.abandon()
+        self._sender.end_progress()
+        return self._report(outcome)
+
+    def _close(self, timeout_ms: int | None) -> None:
+        with suppress(KafkaError):
+            self._producer.close(timeout_ms)
+
+    def _end_transaction(self, stopped: KafkaError | None) -> KafkaError | None:
+        """Commit, or abort if a record was not delivered or the input was interrupted. Return the error."""
+        if stopped is None and not self._sender.failures.count and not self._source.interrupted_by:
+            try:
+                self._producer.commit_transaction()
+            except KafkaError as error:
+                stopped = error
+            else:
+                return None
+        try:
+            self._producer.abort_transaction()
+        except KafkaError as error:
+            return stopped or error
+        return stopped
+
+    def _send_all(self) -> None:
+        """Read and send records until the end of the input, -n, a signal, or input that cannot be read further."""
+        splitter, interpret = _form(self._options)
+        try:
+            for data in self._source.chunks(self._sender.collect):
+                if self._send(splitter.split(data) if data else splitter.finish(), interpret):
+                    return
+                self._sender.collect()
+        except BadInput as error:
+            self._sender.failures.add(self._number + 1, f"{error} What follows was not read.")
+
+    def _send(self, pieces: Iterable[Any], interpret: Interpret) -> bool:
+        """Send the records of some pieces. Return whether the run must end. Raises `BadInput`, and `Stopped`."""
+        for piece in pieces:
+            if self._source.interrupted_by and (self._is_transactional or self._options.rate):
+                return True
+            self._number += 1
+            try:
+                record = interpret(piece)
+                if record is None:
+                    continue
+                if self._complete is not None:
+                    record = self._complete(record)
+            except BadInput as error:
+                self._sender.failures.add(self._number, str(error))
+                continue
+            self._wait_for_turn()
+            self._sender.send(self._number, record)
+            self._sent += 1
+            if self._sent == self._options.count:
+                return True
+        return False
+
+    def _wait_for_turn(self) -> None:
+        if self._options.rate:
+            self._source.wait(self._sent / self._options.rate - self._sender.seconds)
+            self._sender.collect()
+
+    def _report(self, stopped: KafkaError | None) -> int:
+        """Print the outcome. Return the exit code."""
+        options, sender = self._options, self._sender
+        lost = sender.failures
+        for line in as_lines(lost.rows()) if options.json else lost.sentences(self._unit):
+            print(line, file=sys.stderr)
+        is_aborted = self._is_transactional and (stopped is not None or lost.count or self._source.interrupted_by)
+        written = 0 if is_aborted else sender.delivered
+        if options.json and not options.verbose:
+            row = {"topic": options.topic, "records": written, "bytes": sender.bytes, "seconds": round(sender.seconds, 3)}
+            print(*as_lines([row]), flush=True)
+        if self._source.interrupted_by:
+            end = "the transaction is aborted: nothing was written" if is_aborted else f"{written} records were written"
+            return fail(f"Interrupted: {end}.", SIGNAL_EXIT + self._source.interrupted_by)
+        if is_aborted:
+            why = str(stopped) if stopped is not None else f"{lost.count} {self._unit}s cannot be sent."
+            return fail(f"Nothing was written, the transaction is aborted: {why}")
+        if lost.count or stopped is not None:
+            end = "" if stopped is None else f" Stopped after {self._unit} {self._number}: {stopped}"
+            return fail(f"{lost.count} of {self._number} {self._unit}s were not delivered; {written} were.{end}")
+        if sender.output_error is not None and (code := unwritten(sender.output_error)):
+            return code
+        if not options.json and sys.stderr.isatty():
+            print(f"{written} records ({size(sender.bytes)}) in {sender.seconds:.1f} s", file=sys.stderr)
+        return 0
+
+
+def _completion(
+    options: argparse.Namespace, encode: Callable[[bytes], bytes] | None
+) -> Callable[[InputRecord], InputRecord] | None:
+    """Return the function that completes records by the options; None if there is nothing to add."""
+    if encode is None and not options.header and options.key is options.partition is options.null is None:
+        return None
+    key = None if options.key is None else options.key.encode("utf-8", "surrogateescape")
+    return completed(key=key, headers=tuple(options.header), partition=options.partition, null=options.null, encode=encode)
+
+
+def _form(options: argparse.Namespace) -> tuple[Splitter[Any], Interpret]:
+    """Return the splitter of the input, and the function that makes a record of each of its pieces."""
+    if options.format is not None:
+        return TemplateSplitter(options.format), lambda record: record
+    splitter = LineSplitter(b"\n" if options.delimiter is None else options.delimiter)
+    if options.json_lines:
+        return splitter, json_record
+    if options.key_separator is not None:
+        return splitter, keyed_line(options.key_separator)
+    return splitter, InputRecord

@@ -1,0 +1,329 @@
+"""`ottla produce` against a broker: what arrives, what is reported, and nothing written by a mistake."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shlex
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import ottla
+from ottla.cli.main import main
+
+
+class Outcome(NamedTuple):
+    """The end of a command."""
+
+    code: int
+    out: str
+    err: str
+
+
+Ottla = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[ottla.Broker]:
+    with ottla.Broker(num_partitions=3, auto_create_topics_enable=True, log_retention_ms=-1) as broker:
+        yield broker
+
+
+def write(descriptor: int, data: bytes) -> None:
+    with suppress(BrokenPipeError), open(descriptor, "wb") as file:
+        file.write(data)
+
+
+@pytest.fixture
+def ottla_(broker: ottla.Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Ottla]:
+    """Run a command with bytes as its standard input."""
+    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", broker.address)
+
+    def run(line: str, stdin: bytes = b"") -> Outcome:
+        reading, writing = os.pipe()
+        writer = threading.Thread(target=write, args=(writing, stdin))
+        writer.start()
+        with open(reading) as file:
+            monkeypatch.setattr(sys, "stdin", file)
+            try:
+                code = main(shlex.split(line))
+            except SystemExit as end:
+                code = int(str(end.code))
+        writer.join()
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    with ottla.Admin(broker.address) as admin:
+        admin.create_topic("t", 1)
+    yield run
+    with ottla.Admin(broker.address) as admin:
+        admin.delete_topics(*admin.list_topics())
+
+
+def records(broker: ottla.Broker, topic: str = "t", *, committed: bool = True) -> list[ottla.ConsumerRecord]:
+    with (
+        ottla.Consumer(
+            bootstrap_servers=broker.address, isolation_level="read_committed" if committed else "read_uncommitted"
+        ) as consumer,
+        ottla.Admin(broker.address) as admin,
+    ):
+        places = [ottla.TopicPartition(topic, index) for index in admin.describe_topics(topic)[topic].partitions]
+        consumer.assign(places)
+        consumer.seek_to_beginning()
+        ends = consumer.end_offsets(places)
+        found: list[ottla.ConsumerRecord] = []
+        while any(consumer.position(place) < ends[place] for place in places):
+            found += consumer.poll(100)
+        return found
+
+
+def values(broker: ottla.Broker, topic: str = "t") -> list[bytes | None]:
+    return [record.value for record in records(broker, topic)]
+
+
+def test_lines_are_records(ottla_: Ottla, broker: ottla.Broker, tmp_path: Path) -> None:
+    assert ottla_("produce t -v", b"a\nb\n\nd") == (0, "t-0@0\nt-0@1\nt-0@2\nt-0@3\n", "")
+    assert values(broker) == [b"a", b"b", b"", b"d"]
+    file = tmp_path / "lines"
+    file.write_bytes(b"e\0f\0")
+    assert ottla_(f"produce t {file} -D '\\0' -z zstd --acks 1") == (0, "", "")
+    assert ottla_("produce t - -D ''", b"g\nh\n") == (0, "", "")
+    assert values(broker)[4:] == [b"e", b"f", b"g\nh\n"]
+    assert ottla_("produce t") == (0, "", "")
+
+
+def test_keys_headers_partitions_and_tombstones(ottla_: Ottla, broker: ottla.Broker) -> None:
+    assert ottla_("topic create p -p 4").code == 0
+    assert ottla_("produce p -K : -H a=1 -H b -H a= -p 3 -Z", b"k:v\nk:\n:w\n") == (0, "", "")
+    found = records(broker, "p")
+    assert [(record.partition, record.key, record.value) for record in found] == [(3, b"k", b"v"), (3, b"k", None), (3, None, b"w")]
+    assert list(found[0].headers) == [("a", b"1"), ("b", None), ("a", b"")]
+    assert ottla_("produce t -k fixed --null NULL", b"NULL\nx\n") == (0, "", "")
+    assert [(record.key, record.value) for record in records(broker)] == [(b"fixed", None), (b"fixed", b"x")]
+
+
+def test_json_lines_and_templates(ottla_: Ottla, broker: ottla.Broker) -> None:
+    line = {
+        "key": "k",
+        "value": "v",
+        "headers": {"h": "x"},
+        "partition": 0,
+        "timestamp": 1_700_000_000_000,
+        "offset": 7,
+        "topic": "u",
+    }
+    assert ottla_("produce t --json-lines --json", json.dumps(line).encode()).code == 0
+    (record,) = records(broker)
+    assert (record.key, record.value, list(record.headers), record.timestamp) == (b"k", b"v", [("h", b"x")], 1_700_000_000_000)
+    assert ottla_(r"produce t -f '%t %d %k=%v\n'", b"t 1700000000001 a=b\nt 1700000000002 c=d\n") == (0, "", "")
+    found = [(record.key, record.value, record.timestamp) for record in records(broker)[1:]]
+    assert found == [(b"a", b"b", 1_700_000_000_001), (b"c", b"d", 1_700_000_000_002)]
+
+
+def test_count_and_repeat_and_rate(ottla_: Ottla, broker: ottla.Broker, tmp_path: Path) -> None:
+    assert ottla_("produce t -n 2", b"a\nb\nc\n") == (0, "", "")
+    file = tmp_path / "lines"
+    file.write_bytes(b"d\ne")
+    assert ottla_(f"produce t {file} --repeat -n 5 --rate 1000") == (0, "", "")
+    assert values(broker) == [b"a", b"b", b"d", b"e", b"d", b"e", b"d"]
+
+
+def test_a_line_that_is_no_record_is_listed_and_the_others_are_written(ottla_: Ottla, broker: ottla.Broker) -> None:
+    code, _, err = ottla_("produce t --json-lines", b'{"value":"a"}\n{\n[]\n{"value":"b"}\n{"value":"c","partition":9}\n')
+    assert code == 1
+    assert [line.split(":")[0] for line in err.splitlines()] == ["line 2", "line 3", "line 5", "ottla"]
+    assert "3 of 5 lines were not delivered; 2 were." in err
+    assert values(broker) == [b"a", b"b"]
+    large = b"x" * 2_000_000
+    code, _, err = ottla_("produce t", b"small\n" + large + b"\nlast\n")
+    assert (code, "line 2: send(): MESSAGE_TOO_LARGE" in err) == (1, True)
+    assert values(broker)[2:] == [b"small", b"last"]
+    code, _, err = ottla_(r"produce t --json -f '%p %v\n'", b"0 a\nx b\n0 c\n")
+    rows = [json.loads(line) for line in err.splitlines()]
+    assert (code, rows[0]["line"], rows[1]["exit_code"]) == (1, 2, 1)
+    assert values(broker)[4:] == [b"a"]
+
+
+def test_a_transaction_writes_all_or_nothing(ottla_: Ottla, broker: ottla.Broker) -> None:
+    assert ottla_("produce t --transactional -K :", b"k:a\nk:b\n") == (0, "", "")
+    code, _, err = ottla_("produce t --transactional-id id -K :", b"k:c\nd\nk:e\n")
+    assert (code, "Nothing was written" in err) == (1, True)
+    code, _, err = ottla_(r"produce t --transactional -f '%p %v\n'", b"0 f\nx g\n")
+    assert (code, "Nothing was written" in err) == (1, True)
+    assert values(broker) == [b"a", b"b"]
+    assert len(records(broker, committed=False)) > 2
+    assert ottla_("produce t --transactional") == (0, "", "")
+
+
+def test_a_missing_topic_is_created_on_demand_alone(ottla_: Ottla, broker: ottla.Broker) -> None:
+    code, _, err = ottla_("produce nwe", b"a\n")
+    assert (code, "`ottla topic create nwe`" in err) == (1, True)
+    assert ottla_("topic list --names").out == "t\n"
+    assert ottla_("produce new --create", b"a\n") == (0, "", "")
+    assert ottla_("produce new --create", b"b\n") == (0, "", "")
+    assert sorted(values(broker, "new"), key=str) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence", "written"),
+    [
+        ("", "Interrupted: 2 records were written.", [b"a", b"b"]),
+        ("--transactional", "Interrupted: the transaction is aborted: nothing was written.", []),
+    ],
+)
+def test_ctrl_c_writes_what_was_read_or_aborts(
+    option: str,
+    sentence: str,
+    written: list[bytes],
+    broker: ottla.Broker,
+    ottla_: Ottla,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"a\nb\nincomplete")
+    end = time.monotonic() + 30
+
+    def interrupt() -> None:
+        while len(records(broker, committed=False)) < 2 and time.monotonic() < end:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with open(reading) as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        code = main(["produce", "t", "-v", *option.split()])
+    thread.join()
+    os.close(writing)
+    assert (code, sentence in capsys.readouterr().err) == (130, True)
+    assert values(broker) == written
+
+
+def test_a_record_is_sent_when_its_line_is_complete(broker: ottla.Broker, ottla_: Ottla, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    seen: list[bytes | None] = []
+
+    def type_lines() -> None:
+        for number in range(3):
+            os.write(writing, b"%d\nhalf" % number)
+            while len(seen) <= number:
+                seen[:] = values(broker)
+        os.close(writing)
+
+    thread = threading.Thread(target=type_lines)
+    thread.start()
+    with open(reading) as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert main(["produce", "t"]) == 0
+    thread.join()
+    assert seen == [b"0", b"half1", b"half2"]
+    assert values(broker)[3:] == [b"half"]
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(
+            st.none() | st.binary(),
+            st.none() | st.binary(),
+            st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary()), max_size=2),
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_any_bytes_arrive_as_they_are(
+    ottla_: Ottla, broker: ottla.Broker, given_records: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]]
+) -> None:
+    def framed(data: bytes | None) -> bytes:
+        return (-1 if data is None else len(data)).to_bytes(4, "big", signed=True) + (data or b"")
+
+    def encoded(data: bytes | None) -> str | None:
+        return None if data is None else base64.b64encode(data).decode()
+
+    before = len(records(broker))
+    binary = b"".join(
+        framed(key) + framed(value) + len(headers).to_bytes(4, "big") + b"".join(framed(n.encode()) + framed(v) for n, v in headers)
+        for key, value, headers in given_records
+    )
+    assert ottla_("produce t -f '%K{big32}%k%V{big32}%v%H{big32}%h{%K{big32}%k%V{big32}%v}'", binary) == (0, "", "")
+    rows = [
+        {
+            "key_base64": encoded(key),
+            "value_base64": encoded(value),
+            "headers": [{"key": name, "value_base64": encoded(data)} for name, data in headers],
+        }
+        for key, value, headers in given_records
+    ]
+    assert ottla_("produce t --json-lines", "\n".join(map(json.dumps, rows)).encode()) == (0, "", "")
+    found = [(record.key, record.value, list(record.headers)) for record in records(broker)[before:]]
+    assert found == given_records * 2
+
+
+AVRO = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}'
+
+
+def test_values_are_encoded_by_a_schema(ottla_: Ottla, broker: ottla.Broker, tmp_path: Path) -> None:
+    pytest.importorskip("fastavro")
+    file = tmp_path / "r.avsc"
+    file.write_text(AVRO)
+    code, _, err = ottla_(f"produce t --schema {file}", b'{"n": 3}\n{"n": "x"}\n{"m": 1}\n{\n')
+    assert (code, err.count("does not fit the schema"), "3 of 4 lines" in err) == (1, 2, True)
+    assert values(broker) == [b"\x06"]
+
+
+MISTAKES = [
+    ("produce", "the following arguments are required: TOPIC", 2),
+    ("produce t -p x", "'x' is not a number of a partition", 2),
+    ("produce t -p 7", "has no partition 7", 2),
+    ("produce t -n 0", "'0' is not a number above 0", 2),
+    ("produce t --rate -1", "'-1' is not a number of records a second", 2),
+    ("produce t -H =x", "'=x' is not like source=desk", 2),
+    (r"produce t -D '\q'", "is no escape", 2),
+    ("produce t -K ''", "the separator is empty", 2),
+    ("produce t -f '%k%v'", "nothing divides the key", 2),
+    ("produce t -f '%v' -D x", "-D does not go with -f", 2),
+    ("produce t -f '%v' -K x", "not allowed with argument", 2),
+    ("produce t -z brotli", "invalid choice: 'brotli'", 2),
+    ("produce t --acks 2", "invalid choice: '2'", 2),
+    ("produce t --acks 1 --transactional", "a transaction needs --acks all", 2),
+    ("produce t --acks 0 -v", "-v needs offsets", 2),
+    ("produce t --josn-lines", "did you mean --json-lines?", 2),
+    ("produce t -X lingr.ms=5", "clients of commands have no setting lingr.ms", 2),
+    ("produce t -X linger.ms=x", "linger.ms must be a whole number", 2),
+    ("produce t nosuchfile", "Cannot read nosuchfile: No such file or directory", 1),
+    ("produce t /", "Cannot read /: Is a directory", 1),
+    ("produce t --repeat", "no beginning to return to", 2),
+    ("produce t --schema x.txt", "name a file that ends in .avsc", 2),
+    ("produce t --schema nosuch.avsc", "cannot read nosuch.avsc", 2),
+    ("produce t --schema a.avsc --schema-registry http://localhost", "both give the schema", 2),
+    ("produce t --schema-registry localhost:8081", "is not a URL", 2),
+    ("produce t --schema-registry http://127.0.0.1:1", "does not answer", 1),
+    ("produce 'no such'", "INVALID_TOPIC_EXCEPTION", 1),
+    ("produce nosuch", "There is no topic nosuch", 1),
+    ("produce t -b 127.0.0.1:1 -X default.api.timeout.ms=300", "127.0.0.1:1", 1),
+    ("produce t --profile nosuch", "There is no profile nosuch", 2),
+]
+
+
+@pytest.mark.parametrize(("line", "sentence", "code"), MISTAKES)
+def test_a_mistake_is_one_sentence_and_writes_nothing(
+    line: str, sentence: str, code: int, ottla_: Ottla, broker: ottla.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found, out, err = ottla_(line, b"a\n")
+    assert (found, out, err.count("\n"), sentence in err) == (code, "", 1, True), err
+    assert values(broker) == []
+    assert ottla_("topic list --names").out == "t\n"
