@@ -12,7 +12,7 @@ from bench.apache_kafka import free_port
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition as Where
 from ottla.net.client.cluster import ClusterLinks
-from ottla.spark.streams.polls import Polls
+from ottla.spark.streams.watch import Polls
 from ottla.wire.api.metadata import MetadataResponse
 from tests.spark.conftest import Topics
 from tests.support.peers import start_peer

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.spark.class_archive import java_options
 from ottla.spark.java import NoJava, java_home
-from ottla.spark.session import COLLECTOR, QUICK_JAVA, quick_java_options
+from ottla.spark.session import COLLECTOR, QUICK_JAVA, java_options, quick_java_options
 from tests.spark.conftest import Topics
 
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")

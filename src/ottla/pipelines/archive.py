@@ -1,8 +1,10 @@
 """The archive of topics as Parquet or ORC files, each record once, in one directory for each topic and day or hour.
 
-The archive can also be a table of Delta Lake or Iceberg (`lakes`). Spark's file sink logs each finished micro-batch with its files
-in `DIRECTORY/_spark_metadata`, and Spark reads only logged files. Other readers read all files. Therefore the next start removes
-the files that a killed run has written and not logged.
+Spark's file sink logs each finished micro-batch with its files in `DIRECTORY/_spark_metadata`, and Spark reads only logged
+files. Other readers read all files. Therefore the next start removes the files that a killed run has written and not logged.
+
+The archive can also be a table of Delta Lake or Iceberg. Both formats store which micro-batches of a query are written, so each
+record is written once, as with files. The Spark session and all readers need the format's jars; without them, an error says so.
 """
 
 from __future__ import annotations
@@ -13,11 +15,9 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from ottla.pipelines.columns import BY
 from ottla.pipelines.errors import PipelineError
-from ottla.pipelines.lakes import MISSING, check_jars, check_table, exists
 from ottla.pipelines.query_runner import Tell, follow, locked
 from ottla.pipelines.state import PipelineState
 
@@ -28,6 +28,60 @@ if TYPE_CHECKING:
 NOTED = "_spark_metadata"
 _WRITTEN = re.compile(r"\.?part-\d{5,}-[0-9a-f]{8}-[0-9a-f-]{27}[.-]\S*\.(parquet|orc)(\.crc)?")
 _VERSIONED = re.compile(r"(\d+)(\.compact)?")
+
+DELTA: Final = "delta"
+ICEBERG: Final = "iceberg"
+DELTA_LOG: Final = "_delta_log"
+MISSING: Final = {
+    DELTA: "Delta Lake: give it with --conf spark.jars.packages=io.delta:delta-spark_2.13:VERSION, "
+    "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
+    "--conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    ICEBERG: "Iceberg: give it with --conf spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-SPARK_2.13:VERSION and a "
+    "catalog, --conf spark.sql.catalog.NAME=org.apache.iceberg.spark.SparkCatalog",
+}
+
+RECORD = (
+    "key BINARY, value BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+"""The columns in a file. The topic and the time are in the names of directories."""
+BY = {"none": ("topic",), "day": ("topic", "date"), "hour": ("topic", "date", "hour")}
+"""How an archive is divided by time -> the columns that name its directories."""
+PARTITIONING = {"topic": "topic STRING", "date": "date DATE", "hour": "hour STRING"}
+
+
+def archive_schema(by: str) -> str:
+    """Return the schema of an archive that is divided by day, by hour or not by time, as DDL."""
+    return ", ".join([RECORD, *(PARTITIONING[name] for name in BY[by])])
+
+
+def check_jars(spark: SparkSession, form: str) -> None:
+    """Raise `PipelineError` if the session cannot write this format."""
+    from py4j.protocol import Py4JJavaError
+
+    jvm: Any = spark._jvm  # Py4J resolves packages by name
+    try:
+        jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(form, spark._jsparkSession.sessionState().conf())
+    except Py4JJavaError:
+        raise PipelineError(f"This Spark has no {MISSING[form]}, or archive with --format parquet.") from None
+
+
+def _check_table(form: str, table: str | None) -> None:
+    """Raise `PipelineError` if `table` is missing for Iceberg, or given for another format."""
+    if form == ICEBERG and table is None:
+        raise PipelineError("An archive in Iceberg needs the name of its table: give --table CATALOG.DATABASE.NAME.")
+    if form != ICEBERG and table is not None:
+        raise PipelineError(f"--table names a table of Iceberg, and an archive in {form} lies in its directory: leave it out.")
+
+
+def _exists(spark: SparkSession, form: str, directory: Path, table: str | None) -> bool:
+    """Return whether the table already exists."""
+    return spark.catalog.tableExists(table) if table is not None else form == DELTA and (directory / DELTA_LOG).exists()
+
+
+def rows_in(spark: SparkSession, form: str, directory: Path, table: str | None) -> DataFrame:
+    """Return all rows of a table."""
+    return spark.read.table(table) if table is not None else spark.read.format(form).load(str(directory))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +112,10 @@ class ArchivePipeline:
     def run(self, spark: SparkSession, tell: Tell, stop: threading.Event) -> None:
         """Run until everything is archived, or until `stop` is set. Raises `PipelineError` and Spark's exceptions."""
         state = self.state
-        check_table(self.form, self.table)
+        _check_table(self.form, self.table)
         if self.form in MISSING:
             check_jars(spark, self.form)
-        is_there = (self.directory / NOTED).exists() or exists(spark, self.form, self.directory, self.table)
+        is_there = (self.directory / NOTED).exists() or _exists(spark, self.form, self.directory, self.table)
         if is_there and not state.checkpoint.exists():
             raise PipelineError(
                 f"{self.directory} holds an archive whose state {state.checkpoint} is gone, and Spark would leave out new records "

@@ -7,6 +7,7 @@ record twice and miss none.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import threading
@@ -22,12 +23,14 @@ from ottla.client.settings.clients import ConsumerSettings, parse
 from ottla.client.types import OffsetAndMetadata, TopicPartition
 from ottla.errors import KafkaError
 from ottla.net.client.admin.admin import Admin
+from ottla.net.client.consumer.range_reader import RangeReader
 from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.query_runner import Tell, follow, locked
-from ottla.pipelines.record_counts import offset_after, rows_between
 from ottla.pipelines.state import PipelineState, default_directory
 from ottla.pipelines.syncs import OffsetSync, OffsetSyncs
 from ottla.pipelines.topics import make_missing
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import batches
 from ottla.spark.brokers import Brokers
 from ottla.spark.kafka_options import secured
 from ottla.spark.read_plan import PartitionOffsets
@@ -47,6 +50,43 @@ REFUSED = {
     "assign": "name its topics",
 }
 """Options of the source that a mirror does not accept, each with the reason."""
+
+
+def _rows_between(settings: ConsumerSettings, where: TopicPartition, start: int, end: int) -> int:
+    """Return the number of visible records from `start` up to, not including, `end`. Raises the client's exceptions."""
+    return sum(len(offsets) for offsets in _offsets(settings, where, start, end))
+
+
+def _offset_after(settings: ConsumerSettings, where: TopicPartition, start: int, end: int, rows: int) -> int:
+    """Return the offset after `rows` records from `start` on; `end` if there are fewer records. Raises the client's exceptions."""
+    if rows == 0:
+        return start
+    for offsets in _offsets(settings, where, start, end):
+        if rows <= len(offsets):
+            return offsets[rows - 1] + 1
+        rows -= len(offsets)
+    return end
+
+
+def _offsets(settings: ConsumerSettings, where: TopicPartition, start: int, end: int) -> Iterator[range | memoryview[int]]:
+    """Yield the record offsets of each batch in the range."""
+    reader = RangeReader(settings, where, start, end)
+    with asyncio.Runner() as runner:
+        try:
+            while (found := runner.run(reader.next_batches())) is not None:
+                for records in found:
+                    yield from _of_batches(records, start, end)
+        finally:
+            runner.run(reader.close())
+
+
+def _of_batches(records: memoryview, start: int, end: int) -> Iterator[range | memoryview[int]]:
+    for position, header in batches(records):
+        whole = start <= header.base_offset and header.next_offset <= end
+        if whole and header.record_count == header.next_offset - header.base_offset:
+            yield range(header.base_offset, header.next_offset)
+        else:
+            yield open_batches(records[position : position + header.size], from_offset=start, until_offset=end).offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +297,8 @@ class GroupsAlong:
         source, target = self._clients
         there = self._copying.there(where)
         try:
-            rows = rows_between(source, where, sync.source, offset)
-            return offset_after(target, there, sync.target, last.target, rows)
+            rows = _rows_between(source, where, sync.source, offset)
+            return _offset_after(target, there, sync.target, last.target, rows)
         except OffsetOutOfRange:  # the records to count are deleted: rather a few records twice than one missed
             with Brokers(target) as brokers:
                 return max(sync.target, brokers.earliest([there])[there])

@@ -10,16 +10,14 @@ import functools
 import operator
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.net.client.admin.admin import Admin
-from ottla.pipelines.columns import archive_schema
+from ottla.pipelines.archive import MISSING, archive_schema, check_jars, rows_in
 from ottla.pipelines.errors import PipelineError
-from ottla.pipelines.lakes import MISSING, check_jars, rows_in
-from ottla.pipelines.plans import OffsetRange, Span, as_json, from_json, partition_counts, parts_of
 from ottla.pipelines.progress import PipelineStep
 from ottla.pipelines.query_runner import Tell, locked
 from ottla.pipelines.state import PipelineState, default_directory
@@ -30,6 +28,55 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 ROWS_PER_PART = 1_000_000
+
+
+class Span(NamedTuple):
+    """The archived offsets of a partition, from `first` to `last` (included). `rows` is the number of archived records."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    rows: int
+
+
+class OffsetRange(NamedTuple):
+    """The offsets from `start` up to, not including, `end` of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+def parts_of(spans: Iterable[Span], rows_per_part: int) -> list[list[OffsetRange]]:
+    """Return parts of about `rows_per_part` rows, in the order of the replay. Each part advances all partitions evenly."""
+    spans = sorted(span for span in spans if span.rows)
+    count = max(1, -(-sum(span.rows for span in spans) // rows_per_part))
+    parts = [[piece for span in spans if (piece := _piece(span, part, count))] for part in range(count)]
+    return [part for part in parts if part]
+
+
+def _piece(span: Span, part: int, count: int) -> OffsetRange | None:
+    size = span.last + 1 - span.first
+    start, end = (span.first + size * edge // count for edge in (part, part + 1))
+    return OffsetRange(span.topic, span.partition, start, end) if end > start else None
+
+
+def partition_counts(spans: Iterable[Span]) -> dict[str, int]:
+    """Return the number of partitions that each topic needs so that every record can return to its own partition."""
+    counts: dict[str, int] = {}
+    for span in spans:
+        counts[span.topic] = max(counts.get(span.topic, 0), span.partition + 1)
+    return counts
+
+
+def as_json(parts: Sequence[Sequence[OffsetRange]]) -> list[list[list[str | int]]]:
+    return [[list(piece) for piece in part] for part in parts]
+
+
+def from_json(stored: Sequence[Sequence[Sequence[str | int]]]) -> list[list[OffsetRange]]:
+    return [[OffsetRange(str(topic), *map(int, rest)) for topic, *rest in part] for part in stored]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,12 @@ from ottla.ports import StorageFailed
 from ottla.records.batches.arrow import to_arrow
 from ottla.records.batches.bounded_runs import openable
 from ottla.records.batches.columns import Columns, open_batches
-from ottla.records.batches.header import BadBatch, batches
+from ottla.records.batches.header import BadBatch, BatchHeader, batches
 from ottla.records.compression.codecs import CodecFailed
 from ottla.spark.brokers import Brokers
 from ottla.spark.direct import StoredBatches
+from ottla.spark.errors import UnreadableBatch
 from ottla.spark.read_plan import Range, accept_losses, lost, names
-from ottla.spark.unreadable_batches import unreadable
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -40,6 +40,17 @@ MAX_BYTES = 8 * 1024 * 1024
 """The maximum size of an Arrow batch, in bytes. The JVM is fastest with batches of 1 to 10 MB."""
 TOGETHER_BYTES = 16 * 1024 * 1024
 """The maximum size of compressed batches that are decoded together, in bytes. A larger batch is decoded alone."""
+
+
+def _unreadable(
+    topic: str, partition: int, header: BatchHeader, error: BadBatch | CodecFailed, limit_bytes: int
+) -> UnreadableBatch:
+    """Return a sentence that names the batch, what is wrong with it, and what to do."""
+    which = f"The batch of topic {topic}, partition {partition}, offsets {header.base_offset} to {header.last_offset}"
+    past = f'start behind it with startingOffsets = {{"{topic}": {{"{partition}": {header.next_offset}}}}}'
+    if isinstance(error, CodecFailed) and error.over_limit:
+        return UnreadableBatch(f"{which}, opens to more than maxOpenedBytes = {limit_bytes}: raise that option, or {past}.")
+    return UnreadableBatch(f"{which}, is damaged ({str(error).rstrip('.')}): have its broker check it, or {past}.")
 
 
 def rows_of(options: ReadOptions, schema: StructType, work: Range) -> Iterator[pa.RecordBatch]:
@@ -122,7 +133,7 @@ def _opened(part: memoryview, work: Range, limit_bytes: int, *, check_crcs: bool
             try:
                 yield open_part(batch)
             except (BadBatch, CodecFailed) as error:
-                raise unreadable(work.topic, work.partition, header, error, limit_bytes) from error
+                raise _unreadable(work.topic, work.partition, header, error, limit_bytes) from error
 
 
 class FoundBatches(NamedTuple):

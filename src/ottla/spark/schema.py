@@ -1,28 +1,39 @@
 """The columns of rows in Spark: those of Spark's Kafka connector, and a query's choice of them.
 
 A query can select columns (option `columns`, or `.schema(...)`), and read keys and values as STRING if they are text.
+
+The types that each format supports are checked when a query is planned.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
+    ByteType,
     DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
     IntegerType,
     LongType,
+    MapType,
+    ShortType,
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
 )
 
 from ottla.spark.errors import OptionError
-from ottla.spark.formats.choice import BYTES, CORRUPT, Formats
-from ottla.spark.formats.type_support import check_type
+from ottla.spark.formats.choice import BYTES, CORRUPT, Format, Formats
 
 logger = logging.getLogger("ottla.spark")
 
@@ -45,6 +56,52 @@ NO_TYPES: Mapping[str, DataType] = {}
 SINK_TYPES: dict[str, tuple[DataType, ...]] = {name: TYPES[name] for name in ("key", "value", "headers", "topic", "partition")}
 TIMESTAMP = "timestamp"
 """The column that the sink also accepts with option includeTimestamp."""
+
+_SCALARS = (
+    BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType, DecimalType, StringType, DateType,
+    TimestampType, TimestampNTZType,
+)  # fmt: skip
+NAMED = ("avro", "protobuf")
+"""Formats whose field names can only have letters, digits and underscores."""
+_TEXT = {"csv": _SCALARS}
+_NESTED = (*_SCALARS, BinaryType, ArrayType, MapType, StructType)
+
+
+def _inner(kind: DataType, path: str) -> Iterator[tuple[str, DataType]]:
+    """Yield a type and all types within it, each with its path of names."""
+    yield path, kind
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            yield from _inner(field.dataType, f"{path}.{field.name}")
+    elif isinstance(kind, ArrayType):
+        yield from _inner(kind.elementType, f"{path}.element")
+    elif isinstance(kind, MapType):
+        yield from _inner(kind.keyType, f"{path}.key")
+        yield from _inner(kind.valueType, f"{path}.value")
+
+
+def _check_type(column: str, chosen: Format, kind: DataType) -> None:
+    """Check that a format supports values of `kind`. Raises `OptionError`."""
+    option = f"{column}Format {chosen.name}"
+    if not isinstance(kind, StructType):
+        shown = kind.simpleString().upper()
+        raise OptionError(f"Column {column} is {shown}, and {option} needs a STRUCT: such as named_struct('delay', delay).")
+    if not kind.fields:
+        raise OptionError(f"Column {column} is a STRUCT without fields, and {option} needs one at least.")
+    allowed = _TEXT.get(chosen.name, _NESTED)
+    for name, each in _inner(kind, column):
+        if name != column and not isinstance(each, allowed):
+            raise OptionError(f"{option} cannot hold {name}, which is {each.simpleString().upper()}: cast it or leave it out.")
+        if chosen.name in NAMED and isinstance(each, StructType):
+            _check_names(option, each)
+        if chosen.name != "protobuf" and isinstance(each, MapType) and not isinstance(each.keyType, StringType):
+            raise OptionError(f"{option} cannot hold {name}: the keys of a MAP must be STRING.")
+
+
+def _check_names(option: str, kind: StructType) -> None:
+    for name in kind.fieldNames():
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise OptionError(f"{option} cannot have a field {name!r}: it takes letters, digits and underscores, so rename it.")
 
 
 def source_schema(columns: Iterable[str], typed: Mapping[str, DataType] = NO_TYPES) -> StructType:
@@ -79,7 +136,7 @@ def check_read_schema(schema: StructType, formats: Formats = BYTES) -> None:
         if column.name in _SOURCES and not (_SOURCES[column.name] in formats.given() and _SOURCES[column.name] in names):
             raise _without_format(column.name)
         if (chosen := formats.given().get(column.name)) is not None:
-            check_type(column.name, chosen, column.dataType)
+            _check_type(column.name, chosen, column.dataType)
         elif _shape(column.dataType) not in map(_shape, kinds):
             right = " or ".join(map(_name, kinds))
             raise OptionError(f"Column {column.name} cannot be {_name(column.dataType)}, but {right}; cast it in the query.")
@@ -107,7 +164,7 @@ def check_write_schema(schema: StructType, topic: str | None, *, include_timesta
         if kinds is None and column.name.lower() in taken:
             raise OptionError(f"The sink takes no column {column.name}, but {column.name.lower()}: rename it, or drop it.")
         if kinds is not None and (chosen := formats.given().get(column.name)) is not None:
-            check_type(column.name, chosen, column.dataType)
+            _check_type(column.name, chosen, column.dataType)
         elif kinds is not None and _shape(column.dataType) not in map(_shape, kinds):
             right = " or ".join(map(_name, kinds))
             raise OptionError(f"Column {column.name} is {_name(column.dataType)} and must be {right}; cast or encode it.")

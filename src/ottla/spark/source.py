@@ -19,8 +19,7 @@ from ottla.spark.errors import OptionError
 from ottla.spark.filters import are_pushed
 from ottla.spark.options import ReadOptions, WriteOptions, check_either_way, read_options, shape_asked_for, write_options
 from ottla.spark.schema import check_read_schema, check_write_schema, source_schema
-from ottla.spark.streams.reader import StreamReader
-from ottla.spark.streams.refused_reader import RefusedStreamReader
+from ottla.spark.streams.reader import RefusedStreamReader, StreamReader
 from ottla.spark.workers import set_modules_aside
 from ottla.spark.writers import BatchWriter, StreamWriter
 

@@ -25,7 +25,7 @@ from ottla.once.decisions import Handed
 from ottla.once.names import Work
 from ottla.spark.error_display import telling
 from ottla.spark.errors import OptionError
-from ottla.spark.exactly_once import work
+from ottla.spark.exactly_once import batches
 from ottla.spark.options import WriteOptions
 from ottla.spark.workers import set_modules_aside
 
@@ -110,7 +110,7 @@ class BatchWriter(DataSourceArrowWriter):
         if options.two_phase_commit and not self._recorded:
             raise OptionError("twoPhaseCommit is for jobs that can be started again: give jobId as well.")
         job_id, run_id = options.job_id or uuid.uuid4().hex, options.run_id or uuid.uuid4().hex
-        self._work = work.of_job(job_id, run_id, options.batch_id) if options.exactly_once else None
+        self._work = batches.of_job(job_id, run_id, options.batch_id) if options.exactly_once else None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         return _write(self._options, iterator, self._work, recorded=self._recorded)
@@ -130,7 +130,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        own = work.of_this_task() if self._options.exactly_once else None
+        own = batches.of_this_task() if self._options.exactly_once else None
         return _write(self._options, iterator, own, recorded=True)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

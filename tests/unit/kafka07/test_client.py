@@ -12,11 +12,9 @@ from ottla.client.settings.clients import AdminSettings, ConsumerSettings, Produ
 from ottla.client.types import Node, TopicPartition
 from ottla.kafka07 import wire as kafka07
 from ottla.kafka07.client import requests
-from ottla.kafka07.client.addresses import parse_brokers
 from ottla.kafka07.client.connection import Connection07
-from ottla.kafka07.client.metadata import described
-from ottla.kafka07.client.partitioner import Partitioner07, java_hash
-from ottla.kafka07.client.partitions import BrokerPartition
+from ottla.kafka07.client.metadata import described, parse_brokers
+from ottla.kafka07.client.partitions import BrokerPartition, Partitioner07, java_hash
 from ottla.kafka07.records.messages import message_set, messages
 from ottla.records.batches.columns import build, open_batches
 from ottla.wire import errors as codes

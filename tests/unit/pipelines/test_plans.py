@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.pipelines.plans import OffsetRange, Span, as_json, from_json, partition_counts, parts_of
+from ottla.pipelines.replay import OffsetRange, Span, as_json, from_json, partition_counts, parts_of
 
 SPANS = st.lists(
     st.builds(

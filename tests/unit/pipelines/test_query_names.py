@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.pipelines.query_names import QueryNames
+from ottla.pipelines.sql import QueryNames
 
 A, B, C = ("late", "SELECT a FROM t"), ("late", "SELECT b FROM t"), ("late", "SELECT c FROM t")
 SHOWS = ("select", "SELECT * FROM t")

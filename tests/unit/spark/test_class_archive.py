@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.spark.class_archive import java_options
+from ottla.spark.session import java_options
 
 USED, WRITTEN = "SharedArchiveFile", "ArchiveClassesAtExit"
 

@@ -14,7 +14,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottl
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
 bulk = importlib.import_module("ottla.spark.formats.bulk")
 json_values = importlib.import_module("ottla.spark.formats.json_values")
-json_text = importlib.import_module("ottla.spark.formats.json_text")
+json_text = importlib.import_module("ottla.spark.formats.json_values")
 
 FLIGHT = pa.struct([("carrier", pa.string()), ("delay", pa.int32())])
 

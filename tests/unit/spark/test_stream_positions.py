@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.client.types import TopicPartition
-from ottla.spark.streams.changes import gone, unknown_topics
 from ottla.spark.streams.progress import SourceProgress, offsets_behind_latest
-from ottla.spark.streams.stream_position import Position, from_json, id_text, to_json
+from ottla.spark.streams.stream_position import Position, from_json, gone, id_text, to_json, unknown_topics
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 ALL = {A0, A1, B0}

@@ -1,6 +1,6 @@
 """The mirror of Kafka 0.7 topics into a cluster of today, each message once, as Kafka's migration tool did. Needs no Spark.
 
-Messages are written in transactions, together with the source positions up to which they were read (`places07`). A starting mirror
+Messages are written in transactions, together with the source positions up to which they were read (`places`). A starting mirror
 aborts the open transaction of a killed one, and continues from the committed positions. Positions are always after whole messages,
 so that messages compressed together are written together or not at all.
 """

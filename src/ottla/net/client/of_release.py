@@ -45,6 +45,6 @@ def partitioner_of(settings: ProducerSettings, metadata: Metadata) -> Partitione
     """Return a producer's partitioner."""
     if not settings.is_of_0_7:
         return Partitioner(random.randrange)
-    from ottla.kafka07.client.partitioner import Partitioner07
+    from ottla.kafka07.client.partitions import Partitioner07
 
     return Partitioner07(random.randrange, metadata)

@@ -1,12 +1,15 @@
-"""`write_once`, the exactly-once sink for `foreachBatch`: for queries that write to several topics or update rows."""
+"""`write_once`, the exactly-once sink for `foreachBatch`: for queries that write to several topics or update rows.
+
+A batch is identified by query, run and batch, from Spark's local properties.
+"""
 
 from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING
 
+from ottla.once.names import Work
 from ottla.spark.errors import OptionError
-from ottla.spark.exactly_once.work import QUERY_ID, RUN_ID
 from ottla.spark.threads import activate
 
 if TYPE_CHECKING:
@@ -15,6 +18,34 @@ if TYPE_CHECKING:
 _LOCK = threading.Lock()
 _WRITTEN: dict[tuple[str, str | None, str], tuple[int, int]] = {}
 """The batch that each query, run and name wrote last, and the number of its rows."""
+
+BATCH_ID = "streaming.sql.batchId"
+QUERY_ID = "sql.streaming.queryId"
+RUN_ID = "spark.jobGroup.id"
+"""The local properties of the thread that runs a micro-batch. A checkpoint keeps its query id, and each run has a new run id."""
+
+
+def of_this_task() -> Work:
+    """Return the identity of the micro-batch to which the running task belongs. Raises `OptionError` outside of a micro-batch."""
+    from pyspark import TaskContext  # the driver's part needs no Spark
+
+    task = TaskContext.get()
+    named = [None if task is None else task.getLocalProperty(name) for name in (QUERY_ID, RUN_ID, BATCH_ID)]
+    query_id, run_id, batch_id = named
+    if query_id is None or run_id is None or batch_id is None:
+        raise OptionError(
+            "Spark does not say which batch of which query this task writes, so it can't be written exactly once: "
+            'give option deliveryGuarantee "at-least-once".'
+        )
+    return Work(query_id, run_id, int(batch_id))
+
+
+def of_job(job_id: str, run_id: str, batch_id: int) -> Work:
+    """Return the identity of a batch job with an id.
+
+    The name of no query can be equal, because Spark names queries by UUIDs.
+    """
+    return Work(f"job:{job_id}", run_id, batch_id)
 
 
 def write_once(frame: DataFrame, batch_id: int, *, name: str | None = None, query_id: str | None = None, **options: str) -> None:

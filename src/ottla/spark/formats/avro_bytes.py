@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 from ottla.spark.errors import OptionError
-from ottla.spark.formats import wire_bytes
+from ottla.spark.formats import cursors
 from ottla.spark.formats.avro_resolution import UNITS
 from ottla.spark.formats.avro_schema import Avro
 from ottla.spark.formats.cursors import scattered
@@ -26,7 +26,7 @@ class AvroEncoder:
         self._name = name
 
     def encode(self, column: pa.Array) -> pa.Array:
-        held, rows = wire_bytes.present(column)
+        held, rows = cursors.present(column)
         try:
             made = _written(self._schema, held, self._name)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
@@ -58,9 +58,9 @@ def _union(node: Avro, column: pa.Array, path: str) -> pa.Array:
     if found is None:
         raise OptionError(f"{path} is a union of several types in its schema of Avro: only one of null and one type is written.")
     null, inner = found
-    held, rows = wire_bytes.present(column)
-    made = wire_bytes.together(bytes([2 * (1 - null)]), _written(inner, held, path))
-    return wire_bytes.filled(made, rows, len(column), bytes([2 * null]))
+    held, rows = cursors.present(column)
+    made = cursors.together(bytes([2 * (1 - null)]), _written(inner, held, path))
+    return cursors.filled(made, rows, len(column), bytes([2 * null]))
 
 
 def _record(node: Avro, column: pa.Array, path: str) -> pa.Array:
@@ -70,7 +70,7 @@ def _record(node: Avro, column: pa.Array, path: str) -> pa.Array:
     if extra := there.keys() - {name for name, _ in node.fields}:
         raise OptionError(f"{path}.{min(extra)} is not in the schema of Avro: leave it out, or widen the schema.")
     parts = [_written(each, there.get(name, pa.nulls(len(column))), f"{path}.{name}") for name, each in node.fields]
-    return wire_bytes.together(b"", *parts) if parts else pa.array([b""] * len(column), pa.binary())
+    return cursors.together(b"", *parts) if parts else pa.array([b""] * len(column), pa.binary())
 
 
 def _listed(node: Avro, items: pa.Array, keys: pa.Array | None, counts: pa.Array, path: str) -> pa.Array:
@@ -78,10 +78,10 @@ def _listed(node: Avro, items: pa.Array, keys: pa.Array | None, counts: pa.Array
     assert node.inner is not None
     made = _written(node.inner, items, f"{path}.element")
     if keys is not None:
-        made = wire_bytes.together(_with_length(keys), made)
+        made = cursors.together(_with_length(keys), made)
     sizes = counts.to_numpy(zero_copy_only=False).astype(numpy.int64)
-    heads = compute.if_else(pa.array(sizes > 0), wire_bytes.zigzags(sizes), pa.scalar(b"", pa.binary()))
-    return wire_bytes.together(heads, wire_bytes.rejoined(made, sizes), _END)
+    heads = compute.if_else(pa.array(sizes > 0), cursors.zigzags(sizes), pa.scalar(b"", pa.binary()))
+    return cursors.together(heads, cursors.rejoined(made, sizes), _END)
 
 
 def _scalar(node: Avro, column: pa.Array, path: str) -> pa.Array:
@@ -89,11 +89,11 @@ def _scalar(node: Avro, column: pa.Array, path: str) -> pa.Array:
         return _decimal(node, column, path)
     if node.logical:
         column = _at_time(column, _TIMES[node.logical])
-        return wire_bytes.zigzags(column.cast(pa.int32() if node.logical == "date" else pa.int64()).cast(pa.int64()).to_numpy())
+        return cursors.zigzags(column.cast(pa.int32() if node.logical == "date" else pa.int64()).cast(pa.int64()).to_numpy())
     if node.kind in ("int", "long"):
-        return wire_bytes.zigzags(column.cast(pa.int32() if node.kind == "int" else pa.int64()).cast(pa.int64()).to_numpy())
+        return cursors.zigzags(column.cast(pa.int32() if node.kind == "int" else pa.int64()).cast(pa.int64()).to_numpy())
     if node.kind in ("float", "double"):
-        return wire_bytes.fixed(_floating(node, column, path).to_numpy())
+        return cursors.fixed(_floating(node, column, path).to_numpy())
     if node.kind == "boolean":
         return _boolean(column, path)
     if node.kind == "enum":
@@ -102,9 +102,9 @@ def _scalar(node: Avro, column: pa.Array, path: str) -> pa.Array:
             raise OptionError(
                 f"{path} is a text in a row that is none of {', '.join(node.symbols)}: its schema of Avro has no other."
             )
-        return wire_bytes.zigzags(places.cast(pa.int64()).to_numpy())
+        return cursors.zigzags(places.cast(pa.int64()).to_numpy())
     if node.kind == "fixed":
-        if (wire_bytes.lengths(column) != node.size).any():
+        if (cursors.lengths(column) != node.size).any():
             raise OptionError(f"{path} must have {node.size} bytes in each row, as its schema of Avro says.")
         return column.cast(pa.binary())
     return _with_length(column)
@@ -113,7 +113,7 @@ def _scalar(node: Avro, column: pa.Array, path: str) -> pa.Array:
 def _boolean(column: pa.Array, path: str) -> pa.Array:
     if not pa.types.is_boolean(column.type):
         raise OptionError(f"{path} is a boolean in its schema of Avro, and no BOOLEAN in the rows: cast it.")
-    return wire_bytes.fixed(column.to_numpy(zero_copy_only=False).astype(numpy.uint8))
+    return cursors.fixed(column.to_numpy(zero_copy_only=False).astype(numpy.uint8))
 
 
 def _floating(node: Avro, column: pa.Array, path: str) -> pa.Array:
@@ -135,7 +135,7 @@ def _at_time(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _with_length(column: pa.Array) -> pa.Array:
-    return wire_bytes.together(wire_bytes.zigzags(wire_bytes.lengths(column)), column.cast(pa.binary()))
+    return cursors.together(cursors.zigzags(cursors.lengths(column)), column.cast(pa.binary()))
 
 
 def _decimal(node: Avro, column: pa.Array, path: str) -> pa.Array:

@@ -101,7 +101,7 @@ def encoder_of(column: str, chosen: Format, kind: pa.DataType, topic: str | None
         from ottla.spark.formats.schemas import protobuf_of
 
         return ProtobufEncoder(protobuf_of(column, chosen), column)
-    from ottla.spark.formats.json_text import JsonEncoder
+    from ottla.spark.formats.json_values import JsonEncoder
 
     return JsonEncoder()
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 from ottla.spark.errors import OptionError
-from ottla.spark.formats import wire_bytes
+from ottla.spark.formats import cursors
 from ottla.spark.formats.cursors import scattered
 from ottla.spark.formats.protobuf_schema import (
     ENUM,
@@ -32,7 +32,7 @@ class ProtobufEncoder:
         self._name = name
 
     def encode(self, column: pa.Array) -> pa.Array:
-        held, rows = wire_bytes.present(column)
+        held, rows = cursors.present(column)
         try:
             made = _message(self._schema, self._schema.root, held, self._name)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -41,7 +41,7 @@ class ProtobufEncoder:
 
 
 def _tag(field: ProtobufField, wire: int) -> bytes:
-    return bytes(wire_bytes.varints(numpy.array([field.number << 3 | wire], dtype=numpy.uint64))[0].as_py())
+    return bytes(cursors.varints(numpy.array([field.number << 3 | wire], dtype=numpy.uint64))[0].as_py())
 
 
 def _message(schema: ProtobufSchema, message: ProtobufMessage, column: pa.Array, path: str) -> pa.Array:
@@ -52,14 +52,14 @@ def _message(schema: ProtobufSchema, message: ProtobufMessage, column: pa.Array,
         field = message.by_name(name)
         if field is None:
             raise OptionError(f"{path}.{name} is not in the descriptor: leave it out, or add it there.")
-        held, rows = wire_bytes.present(values)
+        held, rows = cursors.present(values)
         write = _repeated if field.repeated else _single
-        parts.append(wire_bytes.filled(write(schema, field, held, f"{path}.{name}"), rows, len(column), b""))
-    return wire_bytes.together(b"", *parts)
+        parts.append(cursors.filled(write(schema, field, held, f"{path}.{name}"), rows, len(column), b""))
+    return cursors.together(b"", *parts)
 
 
 def _single(schema: ProtobufSchema, field: ProtobufField, column: pa.Array, path: str) -> pa.Array:
-    return wire_bytes.together(_tag(field, WIRE_TYPES[field.kind]), _value(schema, field, column, path))
+    return cursors.together(_tag(field, WIRE_TYPES[field.kind]), _value(schema, field, column, path))
 
 
 def _repeated(schema: ProtobufSchema, field: ProtobufField, column: pa.Array, path: str) -> pa.Array:
@@ -73,15 +73,15 @@ def _repeated(schema: ProtobufSchema, field: ProtobufField, column: pa.Array, pa
     counts = compute.list_value_length(column).to_numpy(zero_copy_only=False).astype(numpy.int64)
     packed = WIRE_TYPES[field.kind] != LENGTH
     values = _value(schema, field, items, path) if packed else _single(schema, field, items, path)
-    joined = wire_bytes.rejoined(values, counts)
+    joined = cursors.rejoined(values, counts)
     if not packed:
         return joined
-    whole = wire_bytes.together(_tag(field, LENGTH), _sized(joined))
+    whole = cursors.together(_tag(field, LENGTH), _sized(joined))
     return compute.if_else(pa.array(counts > 0), whole, pa.scalar(b"", pa.binary()))
 
 
 def _sized(column: pa.Array) -> pa.Array:
-    return wire_bytes.together(wire_bytes.varints(wire_bytes.lengths(column).view(numpy.uint64)), column.cast(pa.binary()))
+    return cursors.together(cursors.varints(cursors.lengths(column).view(numpy.uint64)), column.cast(pa.binary()))
 
 
 def _value(schema: ProtobufSchema, field: ProtobufField, column: pa.Array, path: str) -> pa.Array:
@@ -100,26 +100,26 @@ def _symbols(names: Mapping[int, str], column: pa.Array, path: str) -> pa.Array:
     places = compute.index_in(column.cast(pa.string()), pa.array(list(names.values()), pa.string()))
     if places.null_count:
         raise OptionError(f"{path} is a text in a row that is none of {', '.join(names.values())}: its descriptor has no other.")
-    return wire_bytes.varints(numpy.array(list(names), dtype=numpy.int64)[places.to_numpy()].view(numpy.uint64))
+    return cursors.varints(numpy.array(list(names), dtype=numpy.int64)[places.to_numpy()].view(numpy.uint64))
 
 
 def _signed(values: Any) -> pa.Array:
-    return wire_bytes.varints(values.astype(numpy.int64).view(numpy.uint64))
+    return cursors.varints(values.astype(numpy.int64).view(numpy.uint64))
 
 
 _NUMBERS: dict[int, tuple[pa.DataType, Callable[[Any], pa.Array]]] = {
-    1: (pa.float64(), wire_bytes.fixed),
-    2: (pa.float32(), wire_bytes.fixed),
+    1: (pa.float64(), cursors.fixed),
+    2: (pa.float32(), cursors.fixed),
     3: (pa.int64(), _signed),
-    4: (pa.uint64(), wire_bytes.varints),
+    4: (pa.uint64(), cursors.varints),
     5: (pa.int32(), _signed),
-    6: (pa.uint64(), wire_bytes.fixed),
-    7: (pa.uint32(), wire_bytes.fixed),
+    6: (pa.uint64(), cursors.fixed),
+    7: (pa.uint32(), cursors.fixed),
     8: (pa.bool_(), _signed),
     13: (pa.uint32(), _signed),
-    15: (pa.int32(), wire_bytes.fixed),
-    16: (pa.int64(), wire_bytes.fixed),
-    17: (pa.int32(), lambda values: wire_bytes.zigzags(values.astype(numpy.int64))),
-    18: (pa.int64(), wire_bytes.zigzags),
+    15: (pa.int32(), cursors.fixed),
+    16: (pa.int64(), cursors.fixed),
+    17: (pa.int32(), lambda values: cursors.zigzags(values.astype(numpy.int64))),
+    18: (pa.int64(), cursors.zigzags),
 }
 """The Arrow type and the encoder of each type of number."""

@@ -11,8 +11,7 @@ import numpy
 import pyarrow as pa
 
 from ottla.spark.formats.bulk import Decoded, Decoder, Encoder
-from ottla.spark.formats.cursors import Cursors, Ints
-from ottla.spark.formats.wire_bytes import together
+from ottla.spark.formats.cursors import Cursors, Ints, together
 
 PREFIX_BYTES = 5
 _UNFRAMED = "it does not begin with a zero byte and the id of its schema, as values of a registry do"

@@ -1,4 +1,4 @@
 """The stream reader on Spark's driver: the position of a stream, the size and start of micro-batches, and committed offsets.
 
-`stream_position`, `admission`, `changes` and `progress` are pure, and decide. `watch` queries the brokers. Spark calls `reader`.
+`stream_position`, `admission` and `progress` are pure, and decide. `watch` queries the brokers. Spark calls `reader`.
 """

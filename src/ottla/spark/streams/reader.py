@@ -1,6 +1,9 @@
 """The stream reader of topics. Each call sends a few requests to brokers, and pure modules decide.
 
 Spark keeps one `StreamReader` in a process of its own while a query runs. Tasks get copies, of which they call only `read`.
+
+Spark reports an exception in `streamReader` as `UnboundLocalError`, but an exception of the reader unchanged. Therefore a
+reader of its own raises the exception of refused options.
 """
 
 from __future__ import annotations
@@ -8,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -18,9 +21,10 @@ from ottla.client.types import TopicPartition
 from ottla.spark import read_plan
 from ottla.spark.batch_reader import pieces_of, read_piece
 from ottla.spark.error_display import telling
+from ottla.spark.errors import OptionError
 from ottla.spark.options import ReadOptions, named_topics, selects
 from ottla.spark.read_plan import PartitionOffsets
-from ottla.spark.streams import admission, changes
+from ottla.spark.streams import admission, stream_position
 from ottla.spark.streams.stream_position import Position, StoredOffsets, from_json, to_json
 
 if TYPE_CHECKING:
@@ -37,6 +41,35 @@ The wait delays other sources of the query. Therefore the stream does not wait w
 """
 SAMPLE_BYTES = 64 * 1024
 _NO_LIMIT = (1 << 63) - 1
+
+
+@telling
+class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A reader that raises `OptionError` at every call."""
+
+    def __init__(self, refusal: OptionError) -> None:
+        self._refusal = refusal
+
+    def _refuse(self) -> NoReturn:
+        raise self._refusal
+
+    def initialOffset(self) -> StoredOffsets:
+        self._refuse()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        self._refuse()
+
+    def latestOffset(self, start: StoredOffsets, limit: ReadLimit) -> StoredOffsets:
+        self._refuse()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._refuse()
+
+    def partitions(self, start: StoredOffsets, end: StoredOffsets) -> Sequence[InputPartition]:
+        self._refuse()
+
+    def read(self, partition: InputPartition) -> NoReturn:
+        self._refuse()
 
 
 @telling
@@ -138,12 +171,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the offset from which each partition of `latest` is read. Raises `DataLoss`."""
         selection = self._options.selection
         selected = {where for where in begin.offsets if selects(selection, where)}
-        clauses, left = changes.gone(begin, latest, selected)
+        clauses, left = stream_position.gone(begin, latest, selected)
         ahead = {where: offset for where, offset in left.offsets.items() if offset > latest.offsets[where]}
         clauses += read_plan.lost(ahead, dict.fromkeys(ahead, 0), latest.offsets)
         clauses += [
             f"topic {topic}, which option subscribe names, does not exist"
-            for topic in changes.unknown_topics(named_topics(selection), begin, latest)
+            for topic in stream_position.unknown_topics(named_topics(selection), begin, latest)
         ]
         self._accept(clauses)
         return left.offsets | self._starts_of_new(left.offsets, latest.offsets)
@@ -193,7 +226,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the tasks of a micro-batch. Raises `DataLoss` for deleted records, unless the query accepts losses."""
         begin, finish = from_json(start), from_json(end)
         now = self._watch().begins(finish.offsets)
-        clauses, left = changes.gone(finish, now, {where for where in finish.offsets if selects(self._options.selection, where)})
+        clauses, left = stream_position.gone(
+            finish, now, {where for where in finish.offsets if selects(self._options.selection, where)}
+        )
         if finish.starting_offsets is not None:
             begin = Position(finish.starting_offsets, finish.topic_ids)
         begin = begin.without(begin.anew(finish.topic_ids))

@@ -2,29 +2,165 @@
 
 Topics can be deleted and recreated at any time. Each attempt reads the metadata again, so that a deleted topic causes no delay.
 `reader` and the pure modules interpret the answers.
+
+Like a consumer, a stream waits for records in a Fetch that each broker holds until it has records. The Fetch can last for
+several calls.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
+from ottla.client.connection.versions import FETCH
+from ottla.client.consumer.fetch_requests import (
+    NAMED_UNTIL,
+    FetchedPartition,
+    FetchLimits,
+    FetchPosition,
+    fetch_request,
+    read_fetch,
+)
 from ottla.client.errors import KafkaError
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from ottla.net.client.cluster import FETCH_LANE, ClusterLinks
+from ottla.net.client.link import Link
+from ottla.records.batches.header import batches
 from ottla.spark.brokers import Brokers
 from ottla.spark.options import TopicSelection, selects
 from ottla.spark.read_plan import PartitionOffsets
 from ottla.spark.streams.group import GroupOffsets
-from ottla.spark.streams.polls import Polls
-from ottla.spark.streams.samples import record_bytes
 from ottla.spark.streams.stream_position import Position, id_text
+from ottla.wire.api.fetch import FetchResponse
 
 KEPT_S = 5.0
 """The time, in s, for which the list of partitions is used. After it, new partitions are found."""
 LOOKS = 3
 """The number of metadata reads that must miss a topic before it counts as deleted. A starting broker may not have it yet."""
+
+logger = logging.getLogger("ottla.spark")
+
+WAIT_MS = 5_000
+"""The longest time, in ms, that a broker holds a Fetch. A stream without records then searches for new partitions."""
+_SHORTEST_WAIT_S = 0.001
+Positions = dict[TopicPartition, FetchPosition]
+
+
+class Poll(NamedTuple):
+    """A Fetch in flight at one broker. The task returns whether the answer had records, or the Fetch lasted its whole time."""
+
+    positions: Positions
+    begun_s: float
+    task: asyncio.Task[bool]
+
+
+class Polls:
+    """A `Poll` for each broker that leads partitions. Polls have their own connections, so that no request waits behind them."""
+
+    def __init__(self, cluster: ClusterLinks, *, read_committed: bool) -> None:
+        self._cluster = cluster
+        self._wait_ms = min(WAIT_MS, cluster.settings.request_timeout_ms // 2)
+        self._limits = FetchLimits(1, 1, fetch_max_wait_ms=self._wait_ms, read_committed=read_committed)
+        self._polls: dict[int, Poll] = {}
+        self._links: dict[int, Link] = {}
+
+    async def close(self) -> None:
+        for node_id in list(self._polls):
+            await self._drop(node_id)
+
+    async def wait(self, ends: PartitionOffsets, wait_s: float) -> bool:
+        """Return whether a broker has answered within `wait_s`: with records after `ends`, without records, or with an error.
+
+        After an answer without records, return only when `wait_s` is over, so that brokers with errors get no more queries.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait_s
+        complete = await self._begin(ends)
+        tasks = [poll.task for poll in self._polls.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=max(wait_s, _SHORTEST_WAIT_S), return_when=asyncio.FIRST_COMPLETED)
+        done = [node_id for node_id, poll in self._polls.items() if poll.task.done()]
+        in_time = [self._polls.pop(node_id).task.result() for node_id in done]
+        if not any(in_time) and (in_time or not complete or not tasks):
+            await asyncio.sleep(max(0.0, until - loop.time()))
+        return bool(done) or not complete
+
+    async def _begin(self, ends: PartitionOffsets) -> bool:
+        """Begin a poll at each leader of partitions. Return False if a partition has no known leader."""
+        cluster = self._cluster
+        grouped, leaderless = cluster.metadata.by_leader(ends)
+        now = asyncio.get_running_loop().time()
+        for node_id in list(self._polls):
+            late = now - self._polls[node_id].begun_s > (self._wait_ms + 1000) / 1000
+            if node_id not in grouped or late:
+                await self._drop(node_id)
+        for node_id, group in grouped.items():
+            positions = {where: FetchPosition(ends[where], cluster.metadata.leader_epoch(*where)) for where in group}
+            if node_id in self._polls:
+                if self._polls[node_id].positions == positions:
+                    continue
+                await self._drop(node_id)
+            self._polls[node_id] = Poll(positions, now, asyncio.create_task(self._ask(node_id, positions)))
+        return not leaderless
+
+    async def _drop(self, node_id: int) -> None:
+        """End a poll. If it is not answered, close its connection, on which the broker would answer nothing else before."""
+        task = self._polls.pop(node_id).task
+        if task.done():
+            return
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        if node_id in self._links:
+            self._links.pop(node_id).close()
+
+    async def _ask(self, node_id: int, positions: Positions) -> bool:
+        begun_s = asyncio.get_running_loop().time()
+        request = fetch_request(positions, self._limits)
+        try:
+            link = self._links[node_id] = await self._cluster.link(node_id, FETCH_LANE)
+            answer: FetchResponse = await link.request(request, self._cluster.settings.request_timeout_ms, NAMED_UNTIL)
+        except KafkaError as error:
+            logger.debug("waiting for records: %s", error)
+            return False
+        parts = [(topic.topic, part) for topic in answer.responses for part in topic.partitions]
+        for topic, part in parts:
+            if part.error_code:
+                self._cluster.metadata.forget_leader(topic, part.partition_index)
+        lasted = asyncio.get_running_loop().time() - begun_s >= self._wait_ms / 2000
+        return lasted or any(part.records for _, part in parts)
+
+
+async def _record_bytes(
+    cluster: ClusterLinks, settings: ConsumerSettings, begin: Mapping[TopicPartition, int], bytes_each: int
+) -> dict[TopicPartition, float]:
+    """Return the stored bytes per offset in each partition, from a sample of `bytes_each` bytes after `begin`.
+
+    A partition without records in its sample is left out. Raises `KafkaError`.
+    """
+    limits = FetchLimits(bytes_each * len(begin), bytes_each, fetch_max_wait_ms=0, read_committed=settings.read_committed)
+    grouped, _ = cluster.metadata.by_leader(begin)
+
+    async def ask(node_id: int, group: list[TopicPartition]) -> list[FetchedPartition]:
+        positions = {where: FetchPosition(begin[where], cluster.metadata.leader_epoch(*where)) for where in group}
+        link = await cluster.link(node_id)
+        answer = await link.request(fetch_request(positions, limits), settings.request_timeout_ms, NAMED_UNTIL)
+        return list(read_fetch(answer, link.version(FETCH)))
+
+    answers = await asyncio.gather(*(ask(node_id, group) for node_id, group in grouped.items()))
+    found = ((part.where, _mean(part)) for parts in answers for part in parts)
+    return {where: mean for where, mean in found if mean is not None}
+
+
+def _mean(part: FetchedPartition) -> float | None:
+    headers = [header for _, header in batches(part.records)]
+    if not headers:
+        return None
+    offsets = headers[-1].base_offset + headers[-1].last_offset_delta + 1 - headers[0].base_offset
+    return sum(header.size for header in headers) / offsets
 
 
 class Watch(Brokers):
@@ -86,7 +222,7 @@ class Watch(Brokers):
 
     def record_bytes(self, begin: Mapping[TopicPartition, int], bytes_each: int) -> dict[TopicPartition, float]:
         """Return the mean record size in each partition, from a sample of `bytes_each` bytes after `begin`. Raises `KafkaError`."""
-        return self._retried(lambda: record_bytes(self._cluster, self._settings, begin, bytes_each))
+        return self._retried(lambda: _record_bytes(self._cluster, self._settings, begin, bytes_each))
 
     def commit(self, offsets: PartitionOffsets, *, wait: bool = False) -> None:
         """Commit `offsets` for the group. Without `wait`, the commit runs in the background. Raises `OptionError`."""

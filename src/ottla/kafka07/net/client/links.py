@@ -15,10 +15,9 @@ from ottla.client.settings.clients import COMPRESSIONS, KAFKA07, DiscoverySettin
 from ottla.client.types import Node
 from ottla.kafka07 import wire as kafka07
 from ottla.kafka07.client import requests
-from ottla.kafka07.client.addresses import parse_brokers
 from ottla.kafka07.client.connection import Connection07, framed
 from ottla.kafka07.client.directory import Directory07
-from ottla.kafka07.client.metadata import described
+from ottla.kafka07.client.metadata import described, parse_brokers
 from ottla.kafka07.net.client.zookeeper import opened, walked
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.failures import none_reached
