@@ -22,6 +22,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider as KafkaPythonsTokenProvi
 
 import ottla
 from bench.apache_kafka import free_port
+from ottla.cli.main import main
 from ottla.testing import BrokerProcess
 from tests.support import java
 from tests.support.peers import QUICK
@@ -250,6 +251,32 @@ def test_kafkas_tool_makes_a_delegation_token_which_lets_its_holder_in_until_it_
     with pytest.raises(ottla.AuthenticationFailed):
         topics_by(place, place.scram, **login)
     assert hmac not in place.log.read_text()
+
+
+def test_our_command_makes_a_delegation_token_which_lets_its_holder_in_until_it_is_ended(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ottla.Admin(place.operator) as admin:
+        admin.set_user_password(USER, ISSUERS_SECRET)
+    words = ["-b", place.scram, "--json"]
+    for setting in (
+        "security.protocol=SASL_SSL", "ssl.truststore.type=PEM", f"ssl.truststore.location={place.authority}",
+        f"sasl.mechanism={SCRAM}", f"sasl.username={USER}", f"sasl.password={ISSUERS_SECRET}",
+    ):  # fmt: skip
+        words += ["-X", setting]
+
+    def command(line: str) -> Any:
+        assert main([*line.split(), *words]) == 0
+        return loads(capsys.readouterr().out)
+
+    made = command("token create --renewer User:bob")
+    login = {"sasl_mechanism": SCRAM, "sasl_jaas_config": jaas(made["id"], made["hmac"], "tokenauth=true")}
+    topics_by(place, place.scram, **login)
+    assert command("token list")["id"] == made["id"]
+    command(f"token expire {made['id']} --yes")
+    with pytest.raises(ottla.AuthenticationFailed):
+        topics_by(place, place.scram, **login)
+    assert made["hmac"] not in place.log.read_text()
 
 
 def jaas(name: str, password: str, more: str = "") -> str:

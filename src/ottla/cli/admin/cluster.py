@@ -1,6 +1,6 @@
 """`ottla cluster`: brokers, partitions and their replicas, for any Kafka cluster.
 
-`cluster_reassign` has the commands that move replicas and leaders.
+`cluster_reassign` has the commands that move replicas and leaders, `cluster_quorum` those of KRaft's controllers.
 
 `ottla.net.client.admin` sends the requests.
 """
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.cli.admin import cluster_reassign
+from ottla.cli.admin import cluster_quorum, cluster_reassign
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.output import Cell, as_lines, show, size
 
@@ -72,6 +72,7 @@ def build(parser: Parser) -> None:
     for each in (status, brokers, partitions):
         add_options(each)
     cluster_reassign.add_to(own)
+    cluster_quorum.add_to(own)
 
 
 def _status(admin: Admin, options: argparse.Namespace) -> int:

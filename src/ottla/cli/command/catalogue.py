@@ -23,6 +23,8 @@ COMMANDS = {
     "produce": CommandEntry("produce.produce", "write records: lines, JSON, or by a template, all or nothing if wanted"),
     "cluster": CommandEntry("admin.cluster", "show the brokers of a cluster, and move replicas and leaders between them"),
     "profile": CommandEntry("profile", "name the settings of clusters, so that commands need no address"),
+    "logdirs": CommandEntry("admin.log_dirs", "show the log directories of brokers, their sizes and replicas"),
+    "token": CommandEntry("admin.token", "create, list, renew and expire delegation tokens"),
     "acl": CommandEntry("admin.acl", "add, remove and list ACLs"),
     "user": CommandEntry("admin.user", "add, remove and list SCRAM users"),
     "quota": CommandEntry("admin.quota", "list, set and remove the quotas of clients"),

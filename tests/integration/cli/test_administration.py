@@ -1,0 +1,128 @@
+"""`ottla logdirs`, `ottla token`, `ottla cluster quorum` and `unregister` against a broker with users."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import ottla
+from ottla.cli.main import main
+
+Ottla = Callable[[str], tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[ottla.Broker]:
+    users = {"alice": "secret", "bob": "other"}
+    with ottla.Broker(num_partitions=2, users=users, delegation_token_secret_key="key") as broker:
+        with ottla.Admin(**broker.client_settings()) as admin:
+            admin.create_topic("t")
+            admin.create_topic("u")
+        with ottla.Producer(**broker.client_settings()) as producer:
+            producer.send("t", b"x" * 1000, partition=0)
+        yield broker
+
+
+@pytest.fixture
+def ottla_(broker: ottla.Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ottla:
+    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", broker.address)
+    monkeypatch.setattr("sys.stdin", None)
+    login = "-X security.protocol=SASL_PLAINTEXT -X sasl.mechanism=PLAIN -X sasl.username=alice -X sasl.password=secret"
+
+    def run(line: str) -> tuple[int, str, str]:
+        try:
+            code = main(shlex.split(f"{line} {login}"))
+        except SystemExit as end:
+            code = int(str(end.code))
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def rows(out: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_directories_are_listed_with_what_they_hold(ottla_: Ottla) -> None:
+    (directory,) = rows(ottla_("logdirs --json")[1])
+    assert {name: directory[name] for name in ("broker", "status", "replicas", "future")} == {
+        "broker": 1, "status": "online", "replicas": 4, "future": 0,
+    }  # fmt: skip
+    assert isinstance(directory["size"], int)
+    assert isinstance(directory["free"], int)
+    assert directory["size"] > 1000
+    assert directory["free"] > 0
+    assert "online" in ottla_("logdirs")[1]
+    assert rows(ottla_("logdirs --topic u --broker 1 --json")[1])[0]["replicas"] == 2
+    replicas = rows(ottla_("logdirs --replicas --topic t --json")[1])
+    assert [(each["topic"], each["partition"], each["lag"], each["future"]) for each in replicas] == [
+        ("t", 0, 0, False),
+        ("t", 1, 0, False),
+    ]
+    assert "DIRECTORY" in ottla_("logdirs --replicas")[1]
+
+
+def test_the_quorum_of_a_broker_by_itself_is_that_broker(ottla_: Ottla) -> None:
+    (leader,) = rows(ottla_("cluster quorum --json")[1])
+    assert (leader["node"], leader["role"], leader["lag"]) == (1, "leader", 0)
+    assert "leader" in ottla_("cluster quorum --utc")[1]
+
+
+def test_a_token_is_created_listed_renewed_and_ended(ottla_: Ottla) -> None:
+    code, out, err = ottla_("token create --renewer User:bob --max-lifetime 2h --json")
+    assert (code, "not printed again" in err) == (0, True)
+    (token,) = rows(out)
+    assert (token["owner"], token["renewers"]) == ("User:alice", ["User:bob"])
+    assert int(str(token["ends_at_the_latest"])) - int(str(token["issued"])) == 7_200_000
+    hmac = str(token.pop("hmac"))
+    assert rows(ottla_("token list --json --owner User:alice")[1]) == [token]
+    listed = ottla_("token list --utc")[1]
+    assert str(token["id"]) in listed
+    assert hmac not in listed
+    (renewed,) = rows(ottla_(f"token renew {token['id']} --by 1h --json")[1])
+    assert int(str(renewed["expires"])) < int(str(token["ends_at_the_latest"]))
+    assert "expires at" in ottla_(f"token renew {token['id']}")[1]
+    code, _, err = ottla_(f"token expire {token['id']}")
+    assert (code, "Add --yes" in err) == (2, True)
+    assert "expires at" in ottla_(f"token expire {token['id']} --in 5m --yes")[1]
+    assert "expired at" in ottla_(f"token expire {token['id']} --yes")[1]
+    assert ottla_("token list")[1] == "There are no delegation tokens that this user may describe.\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "sentence"),
+    [
+        ("logdirs --broker 9", 1, "There is no live broker 9: the live ones are 1."),
+        ("logdirs --broker one", 2, "invalid int value: 'one'"),
+        ("logdirs --topic none", 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("logdirs --topics t", 2, "did you mean --topic?"),
+        ("logdirs extra", 2, "unknown arguments: extra"),
+        ("cluster quorum 1", 2, "unknown arguments: 1"),
+        ("cluster unregister", 2, "required: ID"),
+        ("cluster unregister x", 2, "'x' is no broker id"),
+        ("cluster unregister 1 --yes", 1, "Broker 1 is live: stop it first."),
+        ("cluster unregister 7", 2, "Add --yes, since there is no terminal"),
+        ("cluster unregister 7 --yes", 1, "BROKER_ID_NOT_REGISTERED"),
+        ("token create --owner alice", 2, "'alice' is not a principal, such as User:alice"),
+        ("token create --renewer :bob", 2, "':bob' is not a principal"),
+        ("token create --max-lifetime soon", 2, "'soon' is not a duration"),
+        ("token list --owner bob", 2, "'bob' is not a principal"),
+        ("token renew", 2, "required: ID"),
+        ("token renew none", 1, "There is no delegation token none"),
+        ("token renew none --by 1", 2, "'1' is not a duration"),
+        ("token expire none --yes", 1, "There is no delegation token none"),
+        ("token expire none --in -5m", 2, "expected one argument"),
+        ("token lst", 2, "did you mean 'list'?"),
+        ("cluster quorm", 2, "did you mean 'quorum'?"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_changes_nothing(ottla_: Ottla, line: str, code: int, sentence: str) -> None:
+    found, out, err = ottla_(line)
+    assert (found, out) == (code, "")
+    assert sentence in err
+    assert err.startswith("ottla: ")
+    assert err.count("\n") == 1
+    assert ottla_("token list --json")[1] == ""
