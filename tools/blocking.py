@@ -16,7 +16,7 @@ from ottla.net.client import blocking_base
 
 FOLDER = Path(__file__).parents[1] / "src/ottla/net/client"
 KINDS = {"producer": "BlockingProducer", "consumer": "BlockingClient[AsyncConsumer]", "admin": "BlockingClient[AsyncAdmin]"}
-MIRRORED = {"__aiter__", "records", "batches", "transaction", "_abort_after"}
+MIRRORED = {"__aiter__", "records", "batches", "columns", "transaction", "_abort_after"}
 DIRECT = {"subscription"}
 """Methods that every thread may call, the background thread too."""
 THREADS = {

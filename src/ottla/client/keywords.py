@@ -131,6 +131,8 @@ class ConsumerKeywords(ClientKeywords, total=False):
     """read_committed hides records of open and aborted transactions; read_uncommitted shows them."""
     check_crcs: bool
     """Verify the checksum of each batch."""
+    include_control_records: bool
+    """Also hand out control records, such as the markers of transactions. A setting of Ottla's clients."""
     fetch_min_bytes: int
     """The amount of data that a broker gathers before it answers a fetch."""
     fetch_max_bytes: int

@@ -21,6 +21,7 @@ COMMANDS = {
     "group": CommandEntry("group.group", "list, describe, seek, export and delete groups, and print their lag"),
     "config": CommandEntry("config.config", "print, compare and change the settings of topics, brokers, groups and loggers"),
     "produce": CommandEntry("produce.produce", "write records: lines, JSON, or by a template, all or nothing if wanted"),
+    "consume": CommandEntry("consume.consume", "print the records of topics: as text, by templates or as JSON, filtered"),
     "cluster": CommandEntry("admin.cluster", "show the brokers of a cluster, and move replicas and leaders between them"),
     "profile": CommandEntry("profile", "name the settings of clusters, so that commands need no address"),
     "logdirs": CommandEntry("admin.log_dirs", "show the log directories of brokers, their sizes and replicas"),

@@ -1,4 +1,7 @@
-"""The decoding of a chunk. A chunk that is too large for memory, or damaged, is decoded part by part. Pure functions."""
+"""The decoding of a chunk. A chunk that is too large for memory, or damaged, is decoded part by part. Pure functions.
+
+The pieces of a chunk have control batches only if the user wants them.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def open_part(chunk: Chunk, *, one_by_one: bool) -> OpenedPart:
         left_bytes, opened = TOGETHER_BYTES, []
         try:
             for piece in chunk.pieces:
-                columns = open_batches(piece, from_offset=chunk.from_offset, limit_bytes=left_bytes)
+                columns = open_batches(piece, from_offset=chunk.from_offset, limit_bytes=left_bytes, control=True)
                 left_bytes -= _new_bytes(columns)
                 opened.append(columns)
         except (BadBatch, CodecFailed):
@@ -52,7 +55,7 @@ def _first_batches(chunk: Chunk) -> OpenedPart:
             if sum_bytes >= TOGETHER_BYTES:
                 return OpenedPart(opened, _from(chunk, index, position, header))
             try:
-                columns = open_batches(piece[position : position + header.size], from_offset=chunk.from_offset)
+                columns = open_batches(piece[position : position + header.size], from_offset=chunk.from_offset, control=True)
             except (BadBatch, CodecFailed) as error:
                 if not opened:
                     raise _unreadable(chunk.where, header, error) from error

@@ -95,6 +95,8 @@ class Fetcher:
     limits: FetchLimits
     reset_timestamp: int | None = None
     check_crcs: bool = True
+    control: bool = False
+    """Whether control batches are handed out, too."""
     retry_backoff_ms: int = 100
     missing_patience_ms: int = 60_000
     """The time, in ms, for which a missing partition is no error: brokers receive new topics at different times."""
@@ -316,7 +318,7 @@ class Fetcher:
             self._unreadable(reading, cut_short(reading.where, reading.fetch_offset, self.limits), now_ms)
             return
         try:
-            seen = visible(found.records, found.aborted, check_crcs=self.check_crcs)
+            seen = visible(found.records, found.aborted, check_crcs=self.check_crcs, control=self.control)
         except BadBatch as error:
             context = f"Fetching {reading.where.topic}-{reading.where.partition}"
             self._unreadable(reading, broker_error(codes.CORRUPT_MESSAGE, context, str(error)), now_ms)

@@ -1,4 +1,4 @@
-"""The batches that a consumer reads: without control batches, and with read_committed without aborted transactions.
+"""The batches that a consumer reads: with read_committed without aborted transactions, and by default without control batches.
 
 Only batch headers are read; records stay encoded. Fetched bytes without transactions, the usual case, stay one piece.
 """
@@ -26,8 +26,12 @@ class Visible(NamedTuple):
     record_count: int
 
 
-def visible(records: memoryview, aborted: Iterable[AbortedTransaction] = (), *, check_crcs: bool = False) -> Visible:
-    """Return the fetched batches that a reader may see. `aborted` is empty for read_uncommitted.
+def visible(
+    records: memoryview, aborted: Iterable[AbortedTransaction] = (), *, check_crcs: bool = False, control: bool = False
+) -> Visible:
+    """Return the fetched batches that a reader may see, and with `control` control batches, too.
+
+    `aborted` is empty for read_uncommitted.
 
     Raises `BadBatch` if the bytes are not batches, or with `check_crcs` if a checksum is wrong.
     """
@@ -41,7 +45,7 @@ def visible(records: memoryview, aborted: Iterable[AbortedTransaction] = (), *, 
             raise BadBatch(position, "the checksum does not match the batch's header: the batch was damaged in transit.")
         if void:
             _open_aborted(void, active, header)
-        if _hidden(header, active):
+        if _hidden(header, active, control):
             if end > start:
                 pieces.append(records[start:end])
             start = end = position + header.size
@@ -59,8 +63,8 @@ def _open_aborted(void: list[AbortedTransaction], active: set[int], header: Batc
         active.add(void.pop(0).producer_id)
 
 
-def _hidden(header: BatchHeader, active: set[int]) -> bool:
+def _hidden(header: BatchHeader, active: set[int], control: bool) -> bool:
     if header.is_control:
         active.discard(header.producer_id)
-        return True
+        return not control
     return header.is_transactional and header.producer_id in active

@@ -219,6 +219,9 @@ class ConsumerSettings(DiscoverySettings):
         "read_committed hides records of open and aborted transactions; read_uncommitted shows them.",
     )
     check_crcs: bool = setting(True, flag, "Verify the checksum of each batch.")
+    include_control_records: bool = setting(
+        False, flag, "Also hand out control records, such as the markers of transactions. A setting of Ottla's clients."
+    )
     fetch_min_bytes: int = setting(1, at_least(0), "The amount of data that a broker gathers before it answers a fetch.")
     fetch_max_bytes: int = setting(52_428_800, at_least(1), "The maximum size of a fetch response.")
     fetch_max_wait_ms: int = setting(500, at_least(0), "The time that a broker waits for fetch_min_bytes.")

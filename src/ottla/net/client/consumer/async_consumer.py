@@ -15,6 +15,7 @@ from ottla.client import arguments
 from ottla.client.arguments import check_partition, places
 from ottla.client.consumer.committed_offsets import committable
 from ottla.client.consumer.cursor import Cursor
+from ottla.client.consumer.fetched_columns import FetchedColumns, fetched_columns
 from ottla.client.consumer.fetcher import UNKNOWN_OFFSET
 from ottla.client.consumer.progress import Progress
 from ottla.client.errors import KafkaError, SettingError, raise_for
@@ -360,6 +361,19 @@ class AsyncConsumer:
         while (cursor := await self._next_cursor(timeout_ms)) is not None:
             for batch in record_batches(cursor):
                 yield batch
+
+    async def columns(self, timeout_ms: int | None = None) -> AsyncIterator[FetchedColumns]:
+        """Yield fetched records as columns, each time of one partition, without end, or until none arrives for `timeout_ms`.
+
+        No Python object is created per record. An item without records means that the position has moved, for example past a
+        marker. The records of an item are processed once the next one is requested.
+        """
+        while (found := await self._next_columns(timeout_ms)) is not None:
+            yield found
+
+    async def _next_columns(self, timeout_ms: int | None) -> FetchedColumns | None:
+        cursor = await self._next_cursor(timeout_ms)
+        return None if cursor is None else fetched_columns(cursor, self._reader.fetcher)
 
     async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
         """Return up to `max_records` records (None: `max_poll_records`). Wait up to `timeout_ms` for the first.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Unpack
 
+from ottla.client.consumer.fetched_columns import FetchedColumns
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, Place, TopicPartition
 from ottla.net.client.blocking_base import BlockingClient
@@ -86,6 +87,15 @@ class Consumer(BlockingClient[AsyncConsumer]):
 
         while (cursor := self._background.run(self._async._next_cursor(timeout_ms))) is not None:
             yield from record_batches(cursor)
+
+    def columns(self, timeout_ms: int | None = None) -> Iterator[FetchedColumns]:
+        """Yield fetched records as columns, each time of one partition, without end, or until none arrives for `timeout_ms`.
+
+        No Python object is created per record. An item without records means that the position has moved, for example past a
+        marker. The records of an item are processed once the next one is requested.
+        """
+        while (found := self._background.run(self._async._next_columns(timeout_ms))) is not None:
+            yield found
 
     def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
         """Return up to `max_records` records (None: `max_poll_records`). Wait up to `timeout_ms` for the first.

@@ -35,6 +35,7 @@ class FetchDriver:
             ),
             reset_timestamp=RESETS[settings.auto_offset_reset],
             check_crcs=settings.check_crcs,
+            control=settings.include_control_records,
             retry_backoff_ms=settings.retry_backoff_ms,
             missing_patience_ms=settings.default_api_timeout_ms,
             longest_pause_ms=settings.fetch_max_wait_ms if settings.is_of_0_7 else 0,

@@ -1,0 +1,1 @@
+"""The command `ottla consume`, which prints the records of topics."""

@@ -1,0 +1,189 @@
+"""The run of `ottla consume`: options are checked, a consumer is placed, and its records are printed."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ottla.cli.command import connection
+from ottla.cli.command.exits import MISUSED, fail
+from ottla.cli.command.output import is_terminal
+from ottla.errors import KafkaError, SettingError
+
+if TYPE_CHECKING:
+    from ottla.cli.consume.record_stream import Selection
+    from ottla.cli.consume.renderers import Rendering
+    from ottla.cli.consume.values import Binary, Decoder
+    from ottla.net.client.consumer.consumer import Consumer
+
+TAILED = 10
+"""The records of each partition that -F begins with."""
+FETCH_BYTES = 2 * 1024 * 1024
+COMMIT_EVERY_MS = 1000
+
+
+class Decoders(NamedTuple):
+    """The decoders of keys and values; None leaves bytes as they are."""
+
+    key: Decoder | None
+    value: Decoder | None
+
+
+def run(options: argparse.Namespace) -> int:
+    from ottla.cli.consume.record_stream import Interruption, RecordStream
+    from ottla.cli.consume.values import Binary
+    from ottla.net.client.consumer.consumer import Consumer
+
+    try:
+        _check(options)
+        decoders = _decoders(options, Binary.BASE64 if options.json else Binary.HEX if is_terminal() else Binary.RAW)
+        rendering, selections = _choose_rendering(options, decoders), _selections(options)
+        with Consumer(**_settings(options)) as consumer:
+            _place(consumer, options)
+            return RecordStream(consumer, options, selections, rendering, Interruption()).run()
+    except SettingError as error:
+        return fail(str(error), MISUSED)
+    except KafkaError as error:
+        return fail(str(error))
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Complete options by others. Raises `SettingError` for options that exclude one another."""
+    from ottla.cli.consume.positions import END, FROM_END, START, RecordPosition
+
+    if options.exit and options.until is None:
+        options.until = RecordPosition(END)
+    if options.group_by_key:
+        if options.follow:
+            raise SettingError("--group-by-key prints at the end, which -F does not have: leave one of them out.")
+        options.until = options.until or RecordPosition(END)
+    if options.follow and options.until is not None:
+        raise SettingError("-F follows topics without an end: leave out -F, or -e and --until.")
+    _check_exclusions(options)
+    if options.offset is None:
+        options.offset = RecordPosition(FROM_END, TAILED) if options.follow and options.group is None else RecordPosition(START)
+
+
+def _check_exclusions(options: argparse.Namespace) -> None:
+    from ottla.cli.consume.positions import END, START
+
+    if options.group is not None:
+        if options.partitions:
+            raise SettingError("A group assigns partitions by itself: leave out -p or -g.")
+        if options.offset is not None and options.offset.kind not in (START, END):
+            raise SettingError(
+                "With -g, -o is start or end, for partitions without a committed offset: `ottla group seek` moves others."
+            )
+    if options.partitions and options.regex:
+        raise SettingError("-p chooses partitions of named topics: leave out -r or -p.")
+    if options.json and options.format is not None:
+        raise SettingError("--json and -f are two formats: leave one of them out.")
+
+
+def _decoders(options: argparse.Namespace, binary: Binary) -> Decoders:
+    from ottla.cli.consume.schemas import SchemaSource
+    from ottla.cli.consume.values import AUTO, decoder
+
+    schemas = None
+    if options.schema is not None or options.schema_registry is not None:
+        schemas = SchemaSource(options.schema, options.schema_registry)
+    # A file has the schema of values: keys have one only if their format says so, or a registry's frame.
+    of_keys = schemas if options.schema_registry is not None or options.key_format in ("avro", "protobuf") else None
+    key = decoder(options.key_format or AUTO, of_keys, binary)
+    return Decoders(key, decoder(options.value_format or AUTO, schemas, binary))
+
+
+def _choose_rendering(options: argparse.Namespace, decoders: Decoders) -> Rendering:
+    """Return the rendering that options ask for. Raises `SettingError`."""
+    from ottla.cli.consume.conversions import BadTemplate
+    from ottla.cli.consume.renderers import JsonRendering, TemplateRendering
+    from ottla.cli.consume.template import Template, escaped
+
+    if options.json:
+        return JsonRendering(*decoders)
+    key = "" if options.key_delimiter is None else f"%k{escaped(options.key_delimiter)}"
+    end = escaped("\\n" if options.delimiter is None else options.delimiter)
+    text = f"{key}%v{end}" if options.format is None else options.format + ("" if options.delimiter is None else end)
+    try:
+        return TemplateRendering(Template(text, options.null.encode(), utc=options.utc), *decoders)
+    except BadTemplate as error:
+        named = "-f" if options.format is not None else "-D or -K"
+        raise SettingError(f"The template of {named} cannot be used: {error}.") from None
+
+
+def _selections(options: argparse.Namespace) -> list[Selection]:
+    """Return the conditions that printed records fulfil. Raises `SettingError`."""
+    from ottla.cli.consume.filters import BadFilter, RecordFilter
+
+    found: list[Selection] = []
+    if options.grep is not None:
+        try:
+            pattern = re.compile(options.grep.encode("utf-8", "surrogateescape"))
+        except re.error as error:
+            raise SettingError(f"--grep {options.grep!r} is no regular expression: {error}.") from None
+        found.append(
+            lambda record: pattern.search(record.value or b"") is not None or pattern.search(record.key or b"") is not None
+        )
+    if options.filter is not None:
+        try:
+            found.append(RecordFilter(options.filter, *_decoders_of_filter(options)).matches)
+        except BadFilter as error:
+            raise SettingError(f"The expression of --filter cannot be used: {error}.") from None
+    return found
+
+
+def _decoders_of_filter(options: argparse.Namespace) -> Decoders:
+    """Return decoders for fields of keys and values. Without a format or schemas, fields are those of JSON."""
+    from ottla.cli.consume.values import Binary
+
+    found = _decoders(options, Binary.RAW)
+    formats = {"avro", "protobuf", "msgpack"}
+    by_frame = options.schema_registry is not None or options.schema is not None
+    return Decoders(
+        found.key if by_frame or options.key_format in formats else None,
+        found.value if by_frame or options.value_format in formats else None,
+    )
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the keyword arguments of the consumer: defaults, the settings of the command line, and what the options decide."""
+    from ottla.cli.consume.positions import END
+    from ottla.client.settings.clients import ConsumerSettings
+
+    defaults = {
+        "max_partition_fetch_bytes": FETCH_BYTES,
+        "auto_commit_interval_ms": COMMIT_EVERY_MS,
+        "isolation_level": "read_committed",
+        "allow_auto_create_topics": False,
+    }
+    decided: dict[str, Any] = {
+        "group_id": options.group,
+        "enable_auto_commit": options.group is not None,
+        "auto_offset_reset": "latest" if options.offset.kind == END else "earliest",
+        "include_control_records": options.print_control,
+    }
+    if options.isolation is not None:
+        decided["isolation_level"] = f"read_{options.isolation}"
+    return {**defaults, **connection.settings(options, ConsumerSettings), **decided}
+
+
+def _place(consumer: Consumer, options: argparse.Namespace) -> None:
+    """Choose the partitions of a consumer, and its positions. Raises `KafkaError`."""
+    from ottla.cli.consume.positions import END, START, offsets_of
+
+    if options.partitions:
+        consumer.assign([(topic, partition) for topic in options.topics for partition in options.partitions])
+    elif options.regex:
+        pattern = "|".join(f"(?:{topic})" for topic in options.topics)
+        consumer.subscribe(pattern=pattern)
+        if options.group is None and not consumer.subscription():
+            raise KafkaError(f"No topic matches {pattern}: `ottla topic list` shows the topics.")
+    else:
+        if options.group is not None:
+            for topic in options.topics:
+                consumer.partitions_for(topic)  # a group would wait for a topic that does not exist
+        consumer.subscribe(*options.topics)
+    if options.group is None and options.offset.kind not in (START, END):
+        for where, offset in offsets_of(options.offset, consumer, consumer.assignment()).items():
+            consumer.seek(where, offset)

@@ -1,0 +1,64 @@
+"""Positions in partitions, as `-o` and `--until` name them, and the offsets that they mean in each partition."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.cli.command.times import FORMS, parse_time
+
+if TYPE_CHECKING:
+    from ottla.client.types import TopicPartition
+    from ottla.net.client.consumer.consumer import Consumer
+
+START, END, FROM_START, FROM_END, OFFSET, TIME = "start", "end", "from start", "from end", "offset", "time"
+_WORDS = {"start": START, "beginning": START, "oldest": START, "end": END, "newest": END, "latest": END}
+
+
+class RecordPosition(NamedTuple):
+    """A position in any partition: its kind, and the number of records, the offset or the time (ms) that belongs to the kind."""
+
+    kind: str
+    number: int = 0
+
+
+def position(text: str) -> RecordPosition:
+    """Return the position of an option. Raises argparse's error for its message."""
+    if text in _WORDS:
+        return RecordPosition(_WORDS[text])
+    sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
+    if digits.isascii() and digits.isdecimal():
+        return RecordPosition({"+": FROM_START, "-": FROM_END, "": OFFSET}[sign], int(digits))
+    if text.startswith(("@", "s@", "e@")):  # kcat writes s@ and e@, rpk @-2h
+        try:
+            return RecordPosition(TIME, parse_time(text.partition("@")[2].removeprefix("-")))
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{error}, after the @") from None
+    raise argparse.ArgumentTypeError(f"{text!r} is not start, end, +10, -10, an offset, or @ and {FORMS}")
+
+
+def offsets_of(wanted: RecordPosition, consumer: Consumer, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the offset of a position in each partition, within its present offsets. Raises `KafkaError`."""
+    asked = list(partitions)
+    if not asked:
+        return {}
+    ends = consumer.end_offsets(asked)
+    if wanted.kind == END:
+        return ends
+    starts = consumer.beginning_offsets(asked)
+    if wanted.kind == TIME:
+        found = consumer.offsets_for_times(dict.fromkeys(asked, wanted.number))
+        return {where: found[where].offset if found[where].offset >= 0 else ends[where] for where in asked}
+    return _within(wanted, starts, ends)
+
+
+def _within(
+    wanted: RecordPosition, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    found = {}
+    for where, end in ends.items():
+        begin = {FROM_START: starts[where], FROM_END: end, OFFSET: 0, START: starts[where]}[wanted.kind]
+        offset = begin - wanted.number if wanted.kind == FROM_END else begin + wanted.number
+        found[where] = min(max(offset, starts[where]), end)
+    return found

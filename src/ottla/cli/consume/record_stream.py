@@ -1,0 +1,216 @@
+"""The stream of records from a consumer to the output: selected, rendered, printed, and with a group committed."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from ottla.cli.consume.positions import RecordPosition, offsets_of
+from ottla.cli.consume.record_output import RecordOutput
+from ottla.cli.consume.renderers import RecordRun, Rendering, runs_of
+from ottla.errors import KafkaError
+
+if TYPE_CHECKING:
+    from ottla.client.consumer.fetched_columns import FetchedColumns
+    from ottla.client.types import TopicPartition
+    from ottla.net.client.consumer.consumer import Consumer
+    from ottla.records.batches.columns import Columns
+    from ottla.records.batches.record import ConsumerRecord
+
+IDLE_MS = 200
+"""The longest wait for records, in ms. After it, the end, the reader of the output and signals are checked."""
+CHECK_AFTER_S = 2.0
+"""The time without records after which the brokers are asked for an offset, which raises an error if none of them answers."""
+INTERRUPTED = 130
+
+Selection = Callable[["ConsumerRecord"], bool]
+
+
+class Interruption:
+    """Ctrl-C and SIGTERM: they end waits for brokers, and let the output finish its line."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self._may_raise = False
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        kept = {each: signal.signal(each, self._caught) for each in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for each, handler in kept.items():
+                signal.signal(each, handler)
+
+    def _caught(self, number: int, frame: object) -> None:
+        self.stop.set()
+        if self._may_raise:
+            self._may_raise = False
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def wait(self) -> Iterator[None]:
+        """Let a signal end a wait for brokers."""
+        self._may_raise = True
+        try:
+            if not self.stop.is_set():
+                yield
+        except KeyboardInterrupt:
+            self.stop.set()
+        finally:
+            self._may_raise = False
+
+
+class StreamEnds:
+    """The offsets at which partitions end, by --until. A partition that reaches its end is paused."""
+
+    def __init__(self, consumer: Consumer, until: RecordPosition | None) -> None:
+        self._consumer, self._until = consumer, until
+        self._ends: dict[TopicPartition, int] = {}
+        self._finished: set[TopicPartition] = set()
+
+    def update(self) -> None:
+        """Find the ends of partitions that are new to this consumer. Raises `KafkaError`."""
+        if self._until is not None:
+            self._ends |= offsets_of(self._until, self._consumer, self._consumer.assignment() - self._ends.keys())
+            for where in self._consumer.assignment() - self._finished:
+                self._pass(where, self._consumer.position(where))
+
+    def cut(self, found: FetchedColumns) -> list[Columns]:
+        """Return the columns of fetched records before the end of their partition."""
+        if self._until is None:
+            return found.columns
+        if found.where not in self._ends:
+            self.update()
+        end = self._ends.get(found.where, found.next_offset)
+        cut = [columns.slice(0, bisect_left(columns.offsets, end)) for columns in found.columns]
+        return [columns for columns in cut if len(columns)]
+
+    def note(self, found: FetchedColumns) -> None:
+        """Note that records were printed."""
+        if self._until is not None:
+            self._pass(found.where, found.next_offset)
+
+    def _pass(self, where: TopicPartition, offset: int) -> None:
+        if where in self._ends and offset >= self._ends[where] and where not in self._finished:
+            self._finished.add(where)
+            with suppress(KafkaError):  # it was revoked meanwhile
+                if offset > self._ends[where]:
+                    self._consumer.seek(where, self._ends[where])
+                self._consumer.pause(where)
+
+    @property
+    def reached(self) -> bool:
+        """Return whether all partitions of this consumer have ended."""
+        if self._until is None or not self._ends:
+            return False
+        return self._ends.keys() >= (assigned := self._consumer.assignment()) and self._finished >= assigned
+
+
+class RecordStream:
+    """Prints the records of a consumer until the limit, the ends, an interruption or the end of the output."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        options: argparse.Namespace,
+        selections: list[Selection],
+        rendering: Rendering,
+        interruption: Interruption,
+    ) -> None:
+        self._consumer, self._rendering, self._selections = consumer, rendering, selections
+        self._interruption = interruption
+        self._output = RecordOutput(interruption.stop)
+        self._ends = StreamEnds(consumer, options.until)
+        self._group, self._limit = options.group, options.number
+        self._by_batch = rendering.needs_batches or options.print_control
+        self._last: dict[tuple[str, bytes | None], bytes] | None = {} if options.group_by_key else None
+        self._printed = 0
+        self._is_over = self._limit == 0
+        self._error: OSError | None = None
+
+    def run(self) -> int:
+        """Print records; return the exit code. Raises `KafkaError`, and `OSError` if the output cannot be written."""
+        with self._interruption.watch():
+            with self._interruption.wait():
+                self._ends.update()
+            checked = time.monotonic()
+            while not (self._is_over or self._ends.reached or self._interruption.stop.is_set()):
+                found = self._next()
+                if found is not None:
+                    self._print(found)
+                    checked = time.monotonic()
+                elif time.monotonic() - checked > CHECK_AFTER_S:
+                    self._check_brokers()
+                    checked = time.monotonic()
+            return self._end()
+
+    def _next(self) -> FetchedColumns | None:
+        """Return records, or None if none arrive for a moment, or after an interruption."""
+        found = None
+        with self._interruption.wait():
+            found = next(self._consumer.columns(IDLE_MS), None)
+            if found is None:
+                self._output.check_reader()
+                self._ends.update()
+        return found
+
+    def _check_brokers(self) -> None:
+        """Raise `KafkaError` if no broker answers."""
+        with self._interruption.wait():
+            for where in sorted(self._consumer.assignment())[:1]:
+                self._consumer.end_offsets([where])
+
+    def _print(self, found: FetchedColumns) -> None:
+        for columns in self._ends.cut(found):
+            for run in runs_of(found, columns, by_batch=self._by_batch):
+                self._print_run(found.where, run)
+                if self._is_over:
+                    return
+        self._ends.note(found)
+
+    def _print_run(self, where: TopicPartition, run: RecordRun) -> None:
+        records = run.records
+        for selected in self._selections:
+            records = [record for record in records if selected(record)]
+        if self._limit is not None:
+            records = records[: self._limit - self._printed]
+        lines = self._rendering.lines(RecordRun(records, run.batch), self._printed + 1)
+        if self._last is not None:
+            self._keep_last(records, lines)
+            return
+        count, self._error = self._output.write(lines, self._rendering.end)
+        self._printed += count
+        if count < len(lines):
+            self._stop_at(where, records[count].offset)
+        elif self._printed == self._limit and records:
+            self._stop_at(where, records[-1].offset + 1)
+
+    def _keep_last(self, records: list[ConsumerRecord], lines: list[bytes]) -> None:
+        """Keep the last line of each key, in the order of the last records. A null value removes the key."""
+        assert self._last is not None, "it is called with --group-by-key"
+        for record, line in zip(records, lines, strict=True):
+            self._last.pop((record.topic, record.key), None)
+            if record.value is not None:
+                self._last[record.topic, record.key] = line
+
+    def _stop_at(self, where: TopicPartition, offset: int) -> None:
+        """End the stream. The records of a partition from `offset` on do not count as printed."""
+        self._is_over = True
+        with suppress(KafkaError):  # the partition was revoked meanwhile
+            self._consumer.seek(where, offset)
+
+    def _end(self) -> int:
+        if self._last is not None and not self._interruption.stop.is_set():
+            _, self._error = self._output.write(list(self._last.values()), self._rendering.end)
+        if self._group is not None and self._consumer.assignment():
+            self._consumer.commit()
+        if self._error is not None:
+            raise self._error
+        return INTERRUPTED if self._interruption.stop.is_set() else 0

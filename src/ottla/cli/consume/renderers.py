@@ -1,0 +1,135 @@
+"""Records as they are printed: by a template, or as JSON objects. Each rendering returns one item of bytes for each record."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from ottla.cli.consume.format_libraries import Undecodable
+from ottla.cli.consume.template import BatchInfo, Template
+from ottla.cli.consume.values import Decoder, as_bytes, plain
+from ottla.client.consumer.fetched_columns import FetchedColumns
+from ottla.errors import KafkaError
+from ottla.records.batches.columns import Columns
+from ottla.records.batches.record import ConsumerRecord
+from ottla.records.compression.codecs import NAMES
+
+MARKERS = {0: b"ABORT", 1: b"COMMIT"}
+
+
+class RecordRun(NamedTuple):
+    """Records of one batch, or of many if no field of batches is printed."""
+
+    records: list[ConsumerRecord]
+    batch: BatchInfo
+
+
+class Rendering(Protocol):
+    """Renders records. `needs_batches` says that it prints fields of their batches; `end` is printed after each line."""
+
+    needs_batches: bool
+    end: bytes
+
+    def lines(self, run: RecordRun, first: int) -> list[bytes]:
+        """Return what is printed for each record, without the `end`. Raises `KafkaError`.
+
+        `first` is the number of the first record in the output.
+        """
+
+
+class TemplateRendering:
+    """Renders records by a template. Without decoders, keys and values are printed as they are."""
+
+    def __init__(self, template: Template, decode_key: Decoder | None, decode_value: Decoder | None) -> None:
+        self.needs_batches, self.end = template.needs_batches, template.end
+        self._template, self._decode_key, self._decode_value = template, decode_key, decode_value
+
+    def lines(self, run: RecordRun, first: int) -> list[bytes]:
+        records = run.records
+        if (self._decode_key or self._decode_value) and not run.batch.is_control:
+            records = [self._shown(record) for record in records]
+        return self._template.lines(records, run.batch, first)
+
+    def _shown(self, record: ConsumerRecord) -> ConsumerRecord:
+        key, value = record.key, record.value
+        if self._decode_key is not None and key is not None:
+            key = as_bytes(_decoded("key", record, self._decode_key, key))
+        if self._decode_value is not None and value is not None:
+            value = as_bytes(_decoded("value", record, self._decode_value, value))
+        return ConsumerRecord(record.offset, record.timestamp, record.timestamp_type, key, value, record.headers, record.where)
+
+
+class JsonRendering:
+    """Renders records as JSON objects, one a line."""
+
+    needs_batches = False
+    end = b"\n"
+
+    def __init__(self, decode_key: Decoder | None, decode_value: Decoder | None) -> None:
+        self._decode_key, self._decode_value = decode_key, decode_value
+
+    def lines(self, run: RecordRun, first: int) -> list[bytes]:
+        return [self._line(record, run.batch) for record in run.records]
+
+    def _line(self, record: ConsumerRecord, batch: BatchInfo) -> bytes:
+        found: dict[str, object] = {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "key": record.key if batch.is_control else _field("key", record, self._decode_key, record.key),
+            "value": plain(record.value) if batch.is_control else _field("value", record, self._decode_value, record.value),
+            "headers": [{"key": name, "value": plain(value)} for name, value in record.headers],
+        }
+        if batch.is_control:
+            found |= {"control": True, "producer_id": batch.producer_id, "producer_epoch": batch.producer_epoch}
+        return json.dumps(found, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _field(name: str, record: ConsumerRecord, decode: Decoder | None, data: bytes | None) -> object:
+    return plain(data if decode is None or data is None else _decoded(name, record, decode, data))
+
+
+def _decoded(name: str, record: ConsumerRecord, decode: Decoder, data: bytes) -> object:
+    try:
+        return decode(data, record.topic)
+    except Undecodable as error:
+        place = f"{record.topic}-{record.partition} at offset {record.offset}"
+        raise KafkaError(f"The {name} of {place} cannot be decoded: {error}; leave out --{name}-format to see its bytes.") from None
+
+
+def runs_of(found: FetchedColumns, columns: Columns, *, by_batch: bool) -> Iterator[RecordRun]:
+    """Yield the records of `columns`, by batch if fields of batches are printed. Markers get their name as their value."""
+    if not by_batch:
+        yield RecordRun(columns.records(found.where), _info(found, columns))
+        return
+    for run in columns.pieces():
+        part = columns.slice(run.first - columns.first, run.end - columns.first)
+        records, batch = part.records(found.where), _info(found, part)
+        yield RecordRun([_named_marker(record) for record in records] if batch.is_control else records, batch)
+
+
+def _info(found: FetchedColumns, columns: Columns) -> BatchInfo:
+    """Return the fields of the first batch of columns, and of the partition."""
+    header = next(run.header for run in columns.pieces())
+    return BatchInfo(
+        header.leader_epoch,
+        header.producer_id,
+        header.producer_epoch,
+        NAMES[header.codec] if header.codec < len(NAMES) else "unknown",
+        header.codec,
+        header.is_transactional,
+        header.is_control,
+        found.log_start_offset,
+        found.last_stable_offset,
+        found.high_watermark,
+    )
+
+
+def _named_marker(record: ConsumerRecord) -> ConsumerRecord:
+    """Return a control record whose value is COMMIT, ABORT, or CONTROL with the number of another type, and whose key is null."""
+    kind = struct.unpack_from(">h", record.key, 2)[0] if record.key is not None and len(record.key) >= 4 else -1
+    name = MARKERS.get(kind, b"CONTROL %d" % kind)
+    return ConsumerRecord(record.offset, record.timestamp, record.timestamp_type, None, name, record.headers, record.where)

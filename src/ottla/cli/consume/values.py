@@ -1,0 +1,120 @@
+"""Formats of keys and values: text, JSON, hex, base64, Avro, Protobuf and MessagePack. A library is imported for its format."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from ottla.cli.consume.format_libraries import Undecodable, library
+from ottla.errors import SettingError
+
+if TYPE_CHECKING:
+    from ottla.cli.consume.schemas import SchemaSource
+
+AUTO = "auto"
+FORMATS = (AUTO, "text", "json", "hex", "base64", "avro", "protobuf", "msgpack")
+_MAPS_AND_ARRAYS = frozenset((*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF))
+"""The first bytes of MessagePack's maps and arrays. Other values are too short to be recognised."""
+
+Decoder = Callable[[bytes, str], object]
+
+
+class Binary(Enum):
+    """The form of values in format `auto` that are no text: as they are, in hex for people, or in base64 for JSON."""
+
+    RAW = "raw"
+    HEX = "hex"
+    BASE64 = "base64"
+
+
+def decoder(name: str, schemas: SchemaSource | None, binary: Binary) -> Decoder | None:
+    """Return the decoder of a format; None to leave bytes as they are. Raises `SettingError`."""
+    if name == AUTO:
+        return None if schemas is None and binary is Binary.RAW else partial(_auto, schemas, binary)
+    if name in ("avro", "protobuf"):
+        if schemas is None:
+            raise SettingError(f"{name} values need their schema: name it with --schema FILE or --schema-registry URL.")
+        schemas.require(name)
+        return schemas.decode
+    if name == "msgpack":
+        library("msgpack", "msgpack")
+    return {"text": _text, "json": _json, "hex": _hex, "base64": _base64, "msgpack": _msgpack}[name]
+
+
+def as_bytes(found: object) -> bytes:
+    """Return a decoded value as it is printed: a text as it is, anything else as JSON."""
+    if isinstance(found, bytes):
+        return found
+    return found.encode() if isinstance(found, str) else json.dumps(plain(found), ensure_ascii=False).encode()
+
+
+def plain(found: object) -> object:
+    """Return a decoded value as JSON has it. Bytes that are no text become an object with their base64."""
+    if found is None or isinstance(found, str | bool | int):
+        return found
+    if isinstance(found, float):
+        return found if math.isfinite(found) else str(found)
+    if isinstance(found, dict):
+        return {key if isinstance(key, str) else str(plain(key)): plain(value) for key, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [plain(each) for each in found]
+    if isinstance(found, bytes):
+        try:
+            return found.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(found).decode()}
+    if isinstance(found, date | datetime | time):
+        return found.isoformat()
+    return str(found) if isinstance(found, Decimal | UUID) else repr(found)
+
+
+def _text(data: bytes, topic: str) -> object:
+    return data.decode(errors="replace")
+
+
+def _json(data: bytes, topic: str) -> object:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise Undecodable(f"it is no JSON ({error})") from None
+
+
+def _hex(data: bytes, topic: str) -> object:
+    return data.hex()
+
+
+def _base64(data: bytes, topic: str) -> object:
+    return base64.b64encode(data).decode()
+
+
+def _msgpack(data: bytes, topic: str) -> object:
+    msgpack = library("msgpack", "msgpack")
+    try:
+        return msgpack.unpackb(data, strict_map_key=False, timestamp=3)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Undecodable(f"it is no MessagePack ({error})") from None
+
+
+def _auto(schemas: SchemaSource | None, binary: Binary, data: bytes, topic: str) -> object:
+    """Return a value with a schema decoded, and unless bytes are wanted a text or MessagePack decoded, or `binary`."""
+    found = data if schemas is None else schemas.decode(data, topic)
+    if not isinstance(found, bytes) or binary is Binary.RAW:
+        return found
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        if data[0] in _MAPS_AND_ARRAYS:
+            try:
+                return _msgpack(data, topic)
+            except (Undecodable, SettingError):
+                pass
+        return data if binary is Binary.BASE64 else data.hex()
+    return text

@@ -1,0 +1,274 @@
+"""`ottla consume` against a broker: positions, ends, formats, groups, transactions, and processes that are interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import ottla
+from ottla.cli.main import main
+
+Ottla = Callable[[str], tuple[int, str, str]]
+T0 = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[ottla.Broker]:
+    with ottla.Broker(num_partitions=1, log_retention_ms=-1, group_initial_rebalance_delay_ms=0) as broker:
+        with ottla.Producer(broker.address) as producer:
+            for number in range(20):
+                headers = [("h", b"%d" % number), ("null", None)]
+                value = b'{"n": %d}' % number
+                producer.send("numbers", value, key=b"k%d" % (number % 3), headers=headers, timestamp_ms=T0 + 1000 * number)
+            producer.send("odd", None, key=b"gone", timestamp_ms=T0)
+            producer.send("odd", b"\xff\0", key=None, timestamp_ms=T0)
+        with ottla.Admin(broker.address) as admin:
+            admin.create_topic("two", 2)
+            admin.create_topic("empty", 1)
+        with ottla.Producer(broker.address) as producer:
+            for number in range(6):
+                producer.send("two", b"%d" % number, partition=number % 2)
+        yield broker
+
+
+@pytest.fixture
+def ottla_(broker: ottla.Broker, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Ottla:
+    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", broker.address)
+    monkeypatch.setattr("sys.stdin", None)
+
+    def run(line: str) -> tuple[int, str, str]:
+        try:
+            code = main(shlex.split(line))
+        except SystemExit as end:
+            code = int(str(end.code))
+        out, err = capsysbinary.readouterr()
+        return code, out.decode(errors="surrogateescape"), err.decode()
+
+    return run
+
+
+def numbers(out: str) -> list[int]:
+    return [json.loads(line)["n"] for line in out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("-e", range(20)),
+        ("-n 3", range(3)),
+        ("-n 0", range(0)),
+        ("-e -o start", range(20)),
+        ("-e -o end", range(0)),
+        ("-e -o -5", range(15, 20)),
+        ("-e -o -500", range(20)),
+        ("-e -o +18", range(18, 20)),
+        ("-e -o 7", range(7, 20)),
+        ("-e -o 700", range(0)),
+        (f"-e -o @{T0 + 4000}", range(4, 20)),
+        (f"-e -o @{T0 + 4001}", range(5, 20)),
+        ("-e -o @2023-11-14T22:13:30Z", range(10, 20)),
+        ("-e -o @1h", range(0)),
+        ("-o 5 --until 8", range(5, 8)),
+        (f"--until @{T0 + 3000}", range(3)),
+        ("--until -18", range(2)),
+        ("--until end", range(20)),
+        ("--until start", range(0)),
+        ("-e -o 12 --until 3", range(0)),
+        ("-F -n 4", range(10, 14)),
+        ("-e -p 0 -o 18", range(18, 20)),
+        ("-e --filter 'value.n > 16'", range(17, 20)),
+        ("-n 2 --filter 'value.n > 10 and key == \"k1\"'", range(13, 19, 3)),
+        (f"-e --filter 'timestamp >= {T0} + 18000'", range(18, 20)),
+        ("-e --grep '\"n\": 1}'", range(1, 2)),
+        ("-e --grep 'k2' --filter 'offset < 6'", range(2, 6, 3)),
+        ("-e --value-format json", range(20)),
+    ],
+)
+def test_positions_ends_and_conditions_choose_records(ottla_: Ottla, line: str, expected: range) -> None:
+    code, out, err = ottla_(f"consume numbers {line}")
+    assert (code, numbers(out), err) == (0, list(expected), "")
+
+
+def test_templates_delimiters_and_nulls(ottla_: Ottla) -> None:
+    assert ottla_("consume numbers -n 2 -f '%t %p %o %k %i %h{%k=%v;}\\n'")[1] == (
+        "numbers 0 0 k0 1 h=0;null=;\nnumbers 0 1 k1 2 h=1;null=;\n"
+    )
+    assert ottla_("consume numbers -n 2 -K : -D '|'")[1] == 'k0:{"n": 0}|k1:{"n": 1}|'
+    assert ottla_("consume numbers -n 1 -f '%d{strftime[%F %T]} %a{compression} %[ %]' --utc")[1] == (
+        "2023-11-14 22:13:20 none 0 20"
+    )
+    assert ottla_("consume odd -e -K = -Z NULL")[1] == "gone=NULL\nNULL=\udcff\0\n"
+    assert ottla_("consume odd -e --value-format hex")[1] == "\nff00\n"
+    assert ottla_("consume odd -e --value-format base64 -f '%v,'")[1] == ",/wA=,"
+
+
+def test_json_has_all_of_a_record(ottla_: Ottla) -> None:
+    code, out, _ = ottla_("consume numbers odd -e --json --filter 'offset < 1 or topic == \"odd\"'")
+    assert code == 0
+    found = sorted((json.loads(line) for line in out.splitlines()), key=lambda each: (each["topic"], each["offset"]))
+    common = {"partition": 0, "timestamp": T0}
+    assert found == [
+        {**common, "topic": "numbers", "offset": 0, "key": "k0", "value": '{"n": 0}', "headers": [
+            {"key": "h", "value": "0"}, {"key": "null", "value": None}
+        ]},
+        {**common, "topic": "odd", "offset": 0, "key": "gone", "value": None, "headers": []},
+        {**common, "topic": "odd", "offset": 1, "key": None, "value": {"base64": "/wA="}, "headers": []},
+    ]  # fmt: skip
+    assert json.loads(ottla_("consume numbers -n 1 --json --value-format json")[1])["value"] == {"n": 0}
+
+
+def test_several_topics_patterns_and_partitions(ottla_: Ottla) -> None:
+    assert sorted(ottla_("consume two empty -e")[1].split()) == list("012345")
+    assert ottla_("consume two -e -p 1")[1].split() == list("135")
+    assert sorted(ottla_("consume two -e -p 0,1 -o -1")[1].split()) == ["4", "5"]
+    assert sorted(ottla_("consume -r 'tw.' 'emp.*' -e")[1].split()) == list("012345")
+    code, out, err = ottla_("consume -r 'no-.*' -e")
+    assert (code, out, "No topic matches" in err) == (1, "", True)
+
+
+def test_the_last_value_of_each_key(ottla_: Ottla, broker: ottla.Broker) -> None:
+    assert ottla_("consume numbers --group-by-key -f '%k=%o '") == (0, "k2=17 k0=18 k1=19 ", "")
+    with ottla.Producer(broker.address) as producer:
+        for key, value in ((b"a", b"1"), (b"b", b"2"), (b"a", None), (b"b", b"3")):
+            producer.send("table", value, key=key)
+    assert ottla_("consume table --group-by-key -K =")[1] == "b=3\n"
+
+
+def test_a_group_continues_after_what_was_printed(ottla_: Ottla, broker: ottla.Broker) -> None:
+    assert numbers(ottla_("consume numbers -g g1 -n 3")[1]) == [0, 1, 2]
+    assert numbers(ottla_("consume numbers -g g1 -n 2")[1]) == [3, 4]
+    assert numbers(ottla_("consume numbers -g g1 --until 8")[1]) == [5, 6, 7]
+    assert numbers(ottla_("consume numbers -g g1 -e --filter 'value.n == 19'")[1]) == [19]
+    assert ottla_("consume numbers -g g1 -e") == (0, "", "")
+    assert ottla_("consume numbers -g g2 -o end -e") == (0, "", "")
+    with ottla.Admin(broker.address) as admin:
+        committed = admin.list_group_offsets("g1")
+        assert {where.topic: found.offset for where, found in committed.items()} == {"numbers": 20}
+
+
+def send_and_abort(producer: ottla.Producer) -> None:
+    with producer.transaction():
+        producer.send("transactions", b"void").result()
+        raise LookupError
+
+
+def test_transactions_are_isolated_and_their_markers_printed(ottla_: Ottla, broker: ottla.Broker) -> None:
+    with ottla.Producer(broker.address, transactional_id="tx") as producer:
+        with producer.transaction():
+            producer.send("transactions", b"kept")
+        with pytest.raises(LookupError):
+            send_and_abort(producer)
+    assert ottla_("consume transactions -e")[1] == "kept\n"
+    assert ottla_("consume transactions -e --isolation uncommitted")[1] == "kept\nvoid\n"
+    assert ottla_("consume transactions -e --print-control -f '%o %v %a{control-bit}%a{transactional-bit}\\n'")[1] == (
+        "0 kept 01\n1 COMMIT 11\n3 ABORT 11\n"
+    )
+    marker = json.loads(ottla_("consume transactions -e --print-control --json -o 1 -n 1")[1])
+    assert (marker["value"], marker["control"], marker["key"], marker["producer_epoch"] >= 0) == ("COMMIT", True, None, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        ("", 2, "TOPIC"),
+        ("numbers -o yesterday", 2, "'yesterday' is not start"),
+        ("numbers -o @noon", 2, "'noon' is not a time"),
+        ("numbers -o -x", 2, ""),
+        ("numbers --until", 2, "--until"),
+        ("numbers -n -1", 2, ""),
+        ("numbers -n many", 2, "'many' is not a number"),
+        ("numbers -p x", 2, "'x' is not a partition"),
+        ("numbers -f '%z'", 2, "there is no %z"),
+        ("numbers -D '\\q'", 2, "template of -D or -K"),
+        ("numbers --filter 'value.a ='", 2, "--filter"),
+        ("numbers --filter 'open(1)'", 2, "no function"),
+        ("numbers --grep '('", 2, "no regular expression"),
+        ("numbers --json -f %v", 2, "two formats"),
+        ("numbers -F -e", 2, "without an end"),
+        ("numbers -F --group-by-key", 2, "--group-by-key"),
+        ("numbers -g g -p 0", 2, "leave out -p or -g"),
+        ("numbers -g g -o 5", 2, "With -g"),
+        ("numbers -r -p 0", 2, "-r or -p"),
+        ("numbers -r -g g '('", 2, ""),
+        ("numbers --value-format yaml", 2, "invalid choice"),
+        ("numbers --value-format avro", 2, "need their schema"),
+        ("numbers --schema /no/such.avsc", 2, "Cannot read the schema"),
+        ("numbers --isolation none", 2, "invalid choice"),
+        ("numbers -X no.such=1", 2, "no setting no.such"),
+        ("numbers --formt %v", 2, "did you mean --format"),
+        ("numbers -e -p 7", 1, "numbers-7"),
+        ("odd -e --value-format json", 1, "value of odd-0 at offset 1 cannot be decoded: it is no JSON"),
+        ("odd -e --value-format msgpack", 1, "it is no MessagePack"),
+    ],
+)
+def test_a_mistake_is_one_sentence(ottla_: Ottla, line: str, code: int, words: str) -> None:
+    found, _, err = ottla_(f"consume {line} -X default.api.timeout.ms=500")
+    assert (found, words in err, err.count("\n"), "Traceback" in err) == (code, True, 1, False), err
+    if "-f" not in line and "-D" not in line:  # templates are not for JSON
+        as_json = ottla_(f"consume {line} --json -X default.api.timeout.ms=500")[2]
+        assert json.loads(as_json)["exit_code"] == code
+
+
+def test_a_topic_that_does_not_exist_is_named(ottla_: Ottla) -> None:
+    for group in ("", "-g g"):
+        code, out, err = ottla_(f"consume nowhere {group} -X default.api.timeout.ms=500")
+        assert (code, out, "nowhere" in err, err.count("\n")) == (1, "", True, 1)
+
+
+def start(broker: ottla.Broker, line: str, **streams: int) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "OTTLA_BOOTSTRAP_SERVER": broker.address}
+    command = [sys.executable, "-m", "ottla", "consume", *shlex.split(line)]
+    given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+    return subprocess.Popen(command, env=environment, **given)  # type: ignore[call-overload,no-any-return]  # streams by name
+
+
+def test_an_interrupted_reader_commits_what_it_printed_and_leaves_its_group(broker: ottla.Broker, ottla_: Ottla) -> None:
+    with start(broker, "numbers -g interrupted") as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(20)]
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert (len(lines), out, err, process.returncode) == (20, b"", b"", 130)
+    assert ottla_("consume numbers -g interrupted -e") == (0, "", "")
+
+
+def test_a_slow_reader_gets_whole_lines_and_the_next_one_continues(broker: ottla.Broker, ottla_: Ottla) -> None:
+    with ottla.Producer(broker.address) as producer:
+        for number in range(4000):
+            producer.send("slow", b"%04d" % number + b"x" * 95)
+    with start(broker, "slow -g slow") as process:
+        assert process.stdout is not None
+        first = process.stdout.read(1)  # it fills the pipe now, and then waits for this test
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+        assert process.wait(timeout=20) == 130
+    whole = (first + rest).count(b"\n")
+    assert 0 < whole < 4000
+    assert ottla_("consume slow -g slow -n 1 -f %o")[1] == str(whole)
+
+
+def test_a_pipe_that_closes_ends_it_without_a_word(broker: ottla.Broker) -> None:
+    with start(broker, "numbers") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b'{"n": 0}\n'
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(timeout=20)) == (b"", 0)
+
+
+def test_a_broker_that_dies_is_one_sentence() -> None:
+    with ottla.Broker(num_partitions=1) as mortal:
+        with ottla.Producer(mortal.address) as producer:
+            producer.send("t", b"v")
+        process = start(mortal, "t -X default.api.timeout.ms=300")
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"v\n"
+    out, err = process.communicate(timeout=30)
+    assert (out, process.returncode, err.count(b"\n"), b"Traceback" in err) == (b"", 1, 1, False), err
