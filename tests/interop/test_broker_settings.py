@@ -25,6 +25,7 @@ OF_THE_AUTHORIZER = {"allow.everyone.if.no.acl.found", "super.users"}
 """Which Kafka's authorizer reads by itself: its brokers describe them where they are given."""
 OURS = OF_THE_AUTHORIZER | {
     "ottla.acks.all.sync",
+    "ottla.client.metrics.bytes",
     "ottla.kafka07.zookeeper.connect",
     "ottla.listener.releases",
     "ottla.max.group.bytes",

@@ -63,6 +63,7 @@ from ottla.broker.serving.request import Answer, Peer
 from ottla.broker.serving.router import Router
 from ottla.broker.serving.routes import Route, Served, all_routes
 from ottla.broker.settings import BrokerSettings, SettingsInForce
+from ottla.broker.telemetry.client_metrics import ClientMetrics
 from ottla.broker.topics.by_name import MANY_BROKERS, TopicsByName
 from ottla.broker.topics.commits import Commits, alone
 from ottla.broker.topics.configs import DynamicConfigs
@@ -310,6 +311,7 @@ class BrokerMachine:
             Disk: self.disk,
             EmbeddedRegistry: self.embedded,
             Loggers: self._loggers,
+            ClientMetrics: ClientMetrics(self.image, self.settings_in_force, self.random_bytes),
             Purgatory: self.purgatory,
             LongChecks: self.checks,
             Partitions: self.partitions,

@@ -25,7 +25,7 @@ LITERAL_ACLS: Final = Announcements("/kafka-acl-changes", "acl_changes_")
 OTHER_ACLS: Final = Announcements("/kafka-acl-extended-changes", "acl_changes_")
 TOKENS: Final = Announcements("/delegation_token/token_changes", "token_change_")
 ALL: Final = (CONFIGS, LITERAL_ACLS, OTHER_ACLS, TOKENS)
-CONFIG_KINDS: Final = frozenset(("topics", "brokers", "users", "clients", "ips", "groups"))
+CONFIG_KINDS: Final = frozenset(("topics", "brokers", "users", "clients", "ips", "groups", "client-metrics"))
 _KINDS: Final = {display_name(resource): resource for resource in Resource}
 
 

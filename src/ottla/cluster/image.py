@@ -65,6 +65,8 @@ class ClusterImage:
         """The replicas of each partition that are offline, by the controller's last update."""
         self.broker_configs: dict[int | None, dict[str, str]] = {}
         self.group_configs: dict[str, dict[str, str]] = {}
+        self.client_metrics: dict[str, dict[str, str]] = {}
+        """The configs of each subscription to client metrics. A change replaces the mapping, so that callers can detect it."""
         self.user_configs: dict[str, dict[str, str]] = {}
         """The settings of each user; the empty name is the default for users without settings of their own."""
         self.quotas: dict[QuotaEntity, dict[str, float]] = {}

@@ -17,9 +17,12 @@ TOPICS = "/brokers/topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
 GROUP_CONFIGS = "/config/groups"
+CLIENT_METRICS_CONFIGS = "/config/client-metrics"
 USER_CONFIGS = "/config/users"
 CLIENT_CONFIGS = "/config/clients"
 IP_CONFIGS = "/config/ips"
+OTHER_CONFIGS = (GROUP_CONFIGS, CLIENT_METRICS_CONFIGS, USER_CONFIGS, CLIENT_CONFIGS, IP_CONFIGS)
+"""The parents of settings, except those of topics and brokers."""
 DEFAULT_ENTRY = "<default>"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
@@ -104,6 +107,10 @@ def consumer_offset_path(group_id: str, topic: str, index: int) -> str | None:
 
 def group_config_path(group_id: str) -> str:
     return f"{GROUP_CONFIGS}/{_written(group_id)}"
+
+
+def client_metrics_config_path(subscription: str) -> str:
+    return f"{CLIENT_METRICS_CONFIGS}/{_written(subscription)}"
 
 
 def user_config_path(user: str) -> str:

@@ -99,6 +99,7 @@ class ConfigKind(Enum):
     TOPIC = "topic"
     BROKER = "broker"
     GROUP = "group"
+    CLIENT_METRICS = "client-metrics"
 
 
 class ConfigsChanged(NamedTuple):

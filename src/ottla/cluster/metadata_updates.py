@@ -86,6 +86,9 @@ def _apply_configs(image: ClusterImage, event: ConfigsChanged) -> None:
             image.broker_configs[int(event.name) if event.name else None] = event.configs
         case ConfigKind.GROUP:
             image.group_configs[event.name] = event.configs
+        case ConfigKind.CLIENT_METRICS:
+            image.client_metrics = dict(image.client_metrics)
+            put(image.client_metrics, event.name, event.configs)
 
 
 def apply_topics(image: ClusterImage, topics: Iterable[TopicUpdate]) -> Pauses[Noticed]:

@@ -59,6 +59,8 @@ def _configs(kind: str, who: str, value: bytes | None) -> list[Setting]:
             return [ConfigsChanged(ConfigKind.BROKER, "" if who == layout.DEFAULT_ENTRY else str(int(who)), configs)]
         case "groups":
             return [ConfigsChanged(ConfigKind.GROUP, layout.name_in(who), configs)]
+        case "client-metrics":
+            return [ConfigsChanged(ConfigKind.CLIENT_METRICS, layout.name_in(who), configs)]
         case "users":
             user = layout.name_in(who)
             return [UserChanged(user, configs), *_quotas(QuotaEntity(user), value)]
@@ -156,7 +158,7 @@ def _paths(registry: Entries) -> Iterator[str]:
     yield from acls.paths(registry)
     yield from (f"{layout.BROKERS}/{node_id}" for node_id in registry.children(layout.BROKERS))
     yield from (f"{layout.BROKER_CONFIGS}/{who}" for who in registry.children(layout.BROKER_CONFIGS))
-    for kind in (layout.GROUP_CONFIGS, layout.USER_CONFIGS, layout.CLIENT_CONFIGS, layout.IP_CONFIGS):
+    for kind in layout.OTHER_CONFIGS:
         yield from (f"{kind}/{entry}" for entry in registry.children(kind))
     for user in registry.children(layout.USER_CONFIGS):
         clients = f"{layout.USER_CONFIGS}/{user}/clients"

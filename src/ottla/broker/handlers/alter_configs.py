@@ -13,9 +13,11 @@ from functools import partial
 from typing import NamedTuple
 
 from ottla.broker.handlers.broker_loggers import alter_loggers
+from ottla.broker.handlers.client_metrics_configs import altered_subscription
 from ottla.broker.handlers.config_resources import (
     BROKER,
     BROKER_LOGGER,
+    CLIENT_METRICS,
     GROUP,
     TOPIC,
     ConfigRefused,
@@ -147,7 +149,12 @@ def _altered(
 ) -> Decision:
     """Decide the changes of one resource, based on `base` or, if None, on its current configs. `times`: how often it is named."""
     name = resource.resource_name
-    alter: dict[int, Alter] = {TOPIC: _alter_topic, BROKER: _alter_broker, GROUP: _alter_group}
+    alter: dict[int, Alter] = {
+        TOPIC: _alter_topic,
+        BROKER: _alter_broker,
+        GROUP: _alter_group,
+        CLIENT_METRICS: _alter_client_metrics,
+    }
     if base is None:
         alter[BROKER_LOGGER] = _alter_logger
     kind = resource.resource_type
@@ -233,6 +240,14 @@ def _alter_broker(
     if request.release.eligible_replicas:
         _check_replicas(changes, node_id, keeps=base is None)
     return decision
+
+
+def _alter_client_metrics(
+    context: AlterContext, request: Altering, name: str, changes: list[ConfigChange], base: Mapping[str, str] | None
+) -> Decision:
+    present = context.cluster.client_metrics.get(name, {})
+    after = altered_subscription(name, present if base is None else base, changes)
+    return context.configs.of_client_metrics(name, after)
 
 
 def _alter_logger(

@@ -1,6 +1,6 @@
 """The resources that have settings: how requests name them, and ListConfigResources (KIP-1142), which lists them.
 
-Version 0 of ListConfigResources was ListClientMetricsResources; there are no such resources here.
+Version 0 of ListConfigResources was ListClientMetricsResources.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def list_config_resources(request: Request[ListConfigResourcesRequest], identity
     if not set(wanted) <= set(KINDS):
         return ListConfigResourcesResponse(error_code=UNSUPPORTED_VERSION)
     names: dict[int, Iterable[str]] = {TOPIC: cluster.topics, GROUP: cluster.group_configs}
+    names[CLIENT_METRICS] = cluster.client_metrics
     names |= dict.fromkeys((BROKER, BROKER_LOGGER), (str(identity.node_id),))
     resources = [ConfigResource(resource_name=name, resource_type=kind) for kind in wanted for name in names.get(kind, ())]
     return ListConfigResourcesResponse(config_resources=resources)

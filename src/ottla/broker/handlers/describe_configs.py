@@ -9,9 +9,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.broker.handlers.broker_loggers import described_loggers
+from ottla.broker.handlers.client_metrics_configs import PUSHED, described_pushes, described_subscription
 from ottla.broker.handlers.config_resources import (
     BROKER,
     BROKER_LOGGER,
+    CLIENT_METRICS,
     GROUP,
     KINDS,
     TOPIC,
@@ -36,6 +38,7 @@ from ottla.broker.settings.setting_sources import (
     described_group,
     described_topic,
 )
+from ottla.broker.telemetry.client_metrics import ClientMetrics
 from ottla.cluster.image import ClusterImage
 from ottla.ports import Loggers
 from ottla.wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -53,6 +56,7 @@ class DescribeContext(NamedTuple):
     cluster: ClusterImage
     settings: SettingsInForce
     loggers: Loggers
+    client_metrics: ClientMetrics
 
 
 @serves(
@@ -73,10 +77,13 @@ def _described(context: DescribeContext, resource: DescribedResource, request: R
     body = request.body
     kind, name = resource.resource_type, resource.resource_name
     try:
-        rows = _rows(context, kind, name, request)
+        if kind == CLIENT_METRICS and PUSHED in (resource.configuration_keys or ()):
+            rows: Iterable[DescribedSetting] = described_pushes(context.client_metrics, name, request.now)
+        else:
+            rows = _rows(context, kind, name, request)
     except ConfigRefused as refused:
         return Described(error_code=refused.error_code, error_message=refused.message, resource_type=kind, resource_name=name)
-    wanted = set(resource.configuration_keys or ())
+    wanted = set(resource.configuration_keys or ()) - {PUSHED}
     entries = [_entry(row, body) for row in rows if not wanted or row.name in wanted]
     return Described(error_message="", resource_type=kind, resource_name=name, configs=entries)
 
@@ -87,6 +94,8 @@ def _rows(context: DescribeContext, kind: int, name: str, request: Request[Descr
         return described_topic(told, topic_configs(context.cluster, name))
     if kind == GROUP:
         return described_group(context.settings.value, group_configs(context.cluster, name))
+    if kind == CLIENT_METRICS:
+        return described_subscription(name, context.cluster.client_metrics.get(name, {}))
     if kind == BROKER_LOGGER:
         return described_loggers(context.identity, context.loggers, name)
     if kind != BROKER:

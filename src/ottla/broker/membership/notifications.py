@@ -130,8 +130,7 @@ class Notifications:
     def _paths(self) -> Steps[list[str]]:
         """Return the paths of all registry entries in the image, except topics, brokers and the controller."""
         found = [*WATCHED]
-        kinds = (layout.BROKER_CONFIGS, layout.GROUP_CONFIGS, layout.USER_CONFIGS, layout.CLIENT_CONFIGS, layout.IP_CONFIGS)
-        found += yield from self._below(kinds)
+        found += yield from self._below((layout.BROKER_CONFIGS, *layout.OTHER_CONFIGS))
         users = [path for path in found if path.startswith(f"{layout.USER_CONFIGS}/")]
         found += yield from self._below([f"{path}/clients" for path in users])
         found += yield from self._below((yield from self._below(tuple(layout.ACLS.values()))))

@@ -119,6 +119,12 @@ class ServerSettings(SettingsOf):
         INT, 1000, "Fetch sessions that are kept; clients without one name all their partitions in each fetch.", check=at_least(0)
     )
     node_id = unset(INT, "This broker's number; without it, the number in the data directory, or 1.", check=at_least(0))
+    ottla_client_metrics_bytes = Setting(
+        INT,
+        16 << 20,
+        "Memory for the last metrics that each client has pushed; beyond it, the oldest are dropped.",
+        check=at_least(0),
+    )
     ottla_listener_releases = Setting(
         RELEASES,
         (),
@@ -140,3 +146,4 @@ class ServerSettings(SettingsOf):
     socket_receive_buffer_bytes = Setting(INT, -1, "Size of the sockets' receive buffer; -1 leaves it to the system.")
     socket_request_max_bytes = Setting(INT, 100 << 20, "Size of the largest request.", check=at_least(1))
     socket_send_buffer_bytes = Setting(INT, -1, "Size of the sockets' send buffer; -1 leaves it to the system.")
+    telemetry_max_bytes = Setting(INT, 1 << 20, "Maximum bytes of metrics in one push of a client.", check=at_least(1))

@@ -173,7 +173,6 @@ ssl.keymanager.algorithm string SunX509 one
 ssl.provider string - one
 ssl.secure.random.implementation string - one
 ssl.trustmanager.algorithm string PKIX one
-telemetry.max.bytes int 1048576 start
 transaction.state.log.load.buffer.size int 5242880 start
 """
 """Each line: name, type, default (-: none, "": empty, @: org.apache.kafka.), where it can change at runtime (start:

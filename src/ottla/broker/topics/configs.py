@@ -89,6 +89,13 @@ class DynamicConfigs:
         """Decide to replace the configs of a group; members receive them with their next heartbeats."""
         return groups.set_configs(group_id, configs, partial(group_config_error, self._settings.value))
 
+    def of_client_metrics(self, subscription: str, configs: Mapping[str, str]) -> Decision:
+        """Decide to replace the configs of a subscription to client metrics; without configs, the subscription is removed."""
+        path = layout.client_metrics_config_path(subscription)
+        if configs:
+            return Decision("", changes=(Change(path, layout.config_json(configs)),))
+        return Decision("", changes=(Change(path, None),) if subscription in self._image.client_metrics else ())
+
     def of_broker(self, node_id: int | None, configs: Mapping[str, str]) -> Decision:
         """Decide to replace the dynamic configs of one broker, or of all brokers if `node_id` is None. Raise `SettingError`."""
         ours = self._settings.value

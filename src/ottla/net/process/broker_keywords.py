@@ -106,6 +106,7 @@ class BrokerKeywords(TypedDict, total=False):
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
     ottla_acks_all_sync: bool
+    ottla_client_metrics_bytes: int
     ottla_kafka07_zookeeper_connect: str
     ottla_listener_releases: str
     ottla_max_group_bytes: int
@@ -170,6 +171,7 @@ class BrokerKeywords(TypedDict, total=False):
     ssl_truststore_password: str
     ssl_truststore_type: str
     super_users: str
+    telemetry_max_bytes: int
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_max_timeout_ms: int
     transaction_partition_verification_enable: bool
