@@ -134,7 +134,7 @@ class BrokerMachine:
         self._coordinate(assignors)
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
         self.logins = self._logins(proofs or NoProofs())
-        self.replication.manage(self.partitions, self.directories, disk, self.moves, self.metadata_waits.notify)
+        self.replication.manage(self.partitions, self.directories, self.moves, self.metadata_waits.notify)
         self._learn_metadata(source)
         self.fetch_sessions = FetchSessions(random_bytes, self.purgatory.wake, self.image.name_of)
         self._describer = PartitionDescriber(self._identity, self.partitions, self.image)

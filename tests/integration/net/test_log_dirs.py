@@ -13,6 +13,7 @@ import ottla
 from ottla.cli.main import main
 from ottla.net.startup.data_directory import LOG_DIRS, DataDirectory, DataDirectoryError, read_properties
 from ottla.testing.process import BrokerProcess
+from tests.support.waiting import eventually
 
 PARTITIONS = 6
 
@@ -55,8 +56,6 @@ def test_partitions_are_spread_and_found_after_a_stop_and_a_kill(tmp_path: Path)
         running.kill()
         running.start()
         assert read(running.address) == ALL
-        running.restart()
-        assert read(running.address) == ALL
         with ottla.Admin(running.address) as admin:
             [found] = admin.describe_log_dirs().values()
             assert [(one.path, len(one.replicas)) for one in found] == [(str(home), 2) for home in homes]
@@ -65,6 +64,22 @@ def test_partitions_are_spread_and_found_after_a_stop_and_a_kill(tmp_path: Path)
     ids = [read_properties(str(home)) for home in homes]
     assert len({one["directory.id"] for one in ids}) == 3
     assert {(one["cluster.id"], one["node.id"]) for one in ids} == {(ids[0]["cluster.id"], "1")}
+
+
+def test_a_broker_of_a_cluster_has_several_directories(tmp_path: Path) -> None:
+    homes = [tmp_path / name for name in ("data", "d2")]
+    arguments = ("--registry", f"sqlite:{tmp_path / 'registry'}", "--node-id", "3")
+    with BrokerProcess(homes[0], {"log.dirs": homes[1]}, arguments=arguments) as running:
+        fill(running.address)
+        assert [partitions_in(home) for home in homes] == [3, 3]
+        running.restart(kill=True)
+        assert read(running.address) == ALL
+        with ottla.Admin(running.address) as admin:
+            admin.delete_topics("t")
+            eventually(lambda: [partitions_in(home) for home in homes] == [0, 0])
+        fill(running.address)
+        assert read(running.address) == ALL
+    assert [read_properties(str(home))["broker.id"] for home in homes] == ["3", "3"]
 
 
 def test_a_directory_that_holds_partitions_must_be_there(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from ottla.log.names import set_aside_name
 from ottla.ports import StorageFailed
+from ottla.sim.disk import SimDisk
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE
 from tests.support.machine import Machine
@@ -115,6 +116,35 @@ def test_the_new_name_of_a_long_topic_in_another_directory_fits() -> None:
     name = set_aside_name(f"/{'d' * 300}/{'t' * 249}-0", "0" * 32, "-delete")
     above, _, last = name.rpartition("/")
     assert (above, len(last)) == (f"/{'d' * 300}", 255)
+
+
+class FailingDisk(SimDisk):
+    """A disk of which one directory fails: neither new names nor syncs are possible there."""
+
+    def may(self, operation: str, path: str, size: int = 0) -> None:
+        if operation in ("make_dir", "sync", "sync_dir", "rename") and f"{path}/".startswith("d2/"):
+            raise StorageFailed(path, "Input/output error")
+        super().may(operation, path, size)
+
+
+@pytest.mark.expects_errors("Input/output error")
+def test_a_directory_that_fails_takes_its_partitions_offline_and_no_others(machine: SpreadMachine) -> None:
+    create(machine, "t", 3)
+    create(machine, "u", 1)
+    delete(machine, "u")
+    machine.disk.__class__ = FailingDisk
+    codes = [produce(machine, b"v", index=index).error_code for index in range(3)]
+    assert codes == [NONE, KAFKA_STORAGE_ERROR, NONE]
+    create(machine, "v", 3)
+    assert [produce(machine, b"v", topic="v", index=index).error_code for index in range(3)] == [NONE, NONE, NONE]
+    assert held(machine.described(topics=["v"]))["d2"] == []
+    delete(machine, "v")
+    assert [name for name in machine.disk.list("d3") if name.startswith("v")] == []
+    machine.disk.__class__ = SimDisk
+    machine.kill()
+    assert [values(machine, index=index) for index in (0, 2)] == [[b"v"], [b"v"]]
+    assert machine.broker.partitions.are_all_online
+    assert len(held(machine.described(topics=["t"]))["d2"]) == 1
 
 
 @pytest.mark.parametrize("seed", range(6))

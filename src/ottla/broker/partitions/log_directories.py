@@ -6,10 +6,14 @@ where a partition is. A broker with one directory keeps nothing here.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 
-from ottla.ports import Disk, StorageFailed
+from ottla.ports import Disk, Steps, StorageFailed
+
+log = logging.getLogger("ottla.broker")
 
 EVERY = "*"
 """The entry of `cordoned.log.dirs` that stands for all directories."""
@@ -37,6 +41,8 @@ class LogDirectories:
         self._cordoned = cordoned
         self._places: dict[str, str] = {}
         self._counts = dict.fromkeys(self.paths, 0)
+        self._unsynced = dict.fromkeys(self.paths, 0)
+        self._removals = 0
 
     def load(self) -> None:
         """Find the directories of all partitions. Raise `StorageFailed`, also for a partition that is in two places."""
@@ -73,16 +79,45 @@ class LogDirectories:
         return joined(self.place_of(name), name)
 
     def place(self, name: str) -> str:
-        """Return the path of a partition's directory. A new one is put where the fewest partitions are, as Kafka does."""
+        """Return the path of a partition's directory. A new one is put where the fewest partitions are, as Kafka does.
+
+        A directory of logs in which no other can be made, as on a failed disk, is passed over. Raise `StorageFailed` if there is no
+        other one.
+        """
         if len(self.paths) > 1 and name not in self._places:
             not_cordoned = [path for path in self.paths if not self.is_cordoned(path)]
-            self._put(name, min(not_cordoned or self.paths, key=self._counts.__getitem__))
+            self._put(name, self._make(name, sorted(not_cordoned or self.paths, key=self._counts.__getitem__)))
         return self.path_of(name)
+
+    def _make(self, name: str, paths: Sequence[str]) -> str:
+        """Make a partition's directory in the first of these directories of logs that accepts it. Return that one."""
+        for path in paths[:-1]:
+            try:
+                self._disk.make_dir(joined(path, name))
+                return path
+            except StorageFailed as failure:
+                log.error("%s: %s is put into another directory of logs", failure, name, extra={"cause": "log.dirs"})
+        self._disk.make_dir(joined(paths[-1], name))
+        return paths[-1]
 
     def forget(self, name: str) -> None:
         """Record that a partition's directory is deleted or renamed."""
         if name in self._places:
-            self._counts[self._places.pop(name)] -= 1
+            path = self._places.pop(name)
+            self._counts[path] -= 1
+            self._removals += 1
+            self._unsynced[path] = self._removals
+
+    def sync_removals(self) -> Steps[StorageFailed | None]:
+        """Make the removal of names durable in each directory of logs where there can be one. Return the failure, or None.
+
+        A previous process may have removed names without a sync, so the first call syncs all directories.
+        """
+        asked = dict(self._unsynced) if len(self.paths) > 1 else {"": 0}
+        failure = (yield partial(self._disk.sync_soon, [self._disk.directory(path) for path in asked])) if asked else None
+        if failure is None:
+            self._unsynced = {path: last for path, last in self._unsynced.items() if asked.get(path) != last}
+        return failure
 
     def _put(self, name: str, path: str) -> None:
         self._places[name] = path

@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 
 from ottla.broker.membership.membership import NOT_YET
 from ottla.broker.partitions.partitions import Partitions
@@ -29,7 +28,7 @@ from ottla.cluster.metadata import Errors, ReplicaRole, ReplicaStop, TopicUpdate
 from ottla.cluster.metadata_updates import TAKEN_AT_ONCE, has_left
 from ottla.cluster.replicas.follower import FollowerState
 from ottla.cluster.replicas.leader import LeaderState
-from ottla.ports import Disk, Now, Steps, StorageFailed, TryAgain
+from ottla.ports import Now, Steps, StorageFailed, TryAgain
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,
     INCONSISTENT_TOPIC_ID,
@@ -93,7 +92,6 @@ class ReplicaManager:
         ports: ReplicaPorts,
         partitions: Partitions,
         directories: PartitionDirectories,
-        disk: Disk,
         image: ClusterImage,
         settings: SettingsInForce,
         scheduler: Scheduler,
@@ -112,7 +110,6 @@ class ReplicaManager:
         self._ports = ports
         self._partitions = partitions
         self._directories = directories
-        self._disk = disk
         self._image = image
         self._settings = settings
         self._scheduler = scheduler
@@ -322,7 +319,7 @@ class ReplicaManager:
         if gone:
             log.info("replicas deleted by the controller: %s", some([f"{stop.topic}-{stop.index}" for stop in gone]))
             yield from self._partitions.checkpoints.settle_slowly({stop.topic for stop in gone})
-            failure = yield partial(self._disk.sync_soon, self._directories.to_sync())
+            failure = yield from self._partitions.directories.sync_removals()
             if failure is not None:
                 log.error("the deletion of replicas could not be synced: %s; the controller retries", failure)
                 errors |= {(stop.topic, stop.index): KAFKA_STORAGE_ERROR for stop in gone}

@@ -20,7 +20,7 @@ from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.directories import PartitionDirectories
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.replicas.leader import LeaderTerms
-from ottla.ports import Disk, SharedRegistry
+from ottla.ports import SharedRegistry
 
 
 class Replication:
@@ -49,7 +49,6 @@ class Replication:
         self,
         partitions: Partitions,
         directories: PartitionDirectories,
-        disk: Disk,
         moves: CoordinatorMoves,
         come: Callable[[], None],
     ) -> None:
@@ -60,9 +59,7 @@ class Replication:
         membership = self._membership
         ports.isrs = isr_updates(ports.node_id, ports.terms, image, settings, scheduler, self._channels, registry, membership.look)
         ports.failures = LogDirFailures(ports.node_id, registry, scheduler)
-        self.manager = ReplicaManager(
-            ports, partitions, directories, disk, image, settings, scheduler, lambda: membership.oldest_epoch
-        )
+        self.manager = ReplicaManager(ports, partitions, directories, image, settings, scheduler, lambda: membership.oldest_epoch)
         manager, terms = self.manager, ports.terms
         self.followers = Followers(ports.node_id, image, settings, scheduler)
         self.fetchers = ReplicaFetchers(
