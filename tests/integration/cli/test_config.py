@@ -179,3 +179,27 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(ottla_: Ottla, line: str,
     assert err.startswith("ottla: ")
     assert err.count("\n") == 1
     assert [row["setting"] for row in rows(ottla_("config get topic/t --json")[1])] == ["min.insync.replicas", "retention.ms"]
+
+
+@pytest.mark.parametrize(
+    ("release", "line", "code", "sentence"),
+    [
+        ("0.10.2", "config get topic/t", 1, "settings are described by Kafka 0.11 or newer"),
+        ("0.11.0", "config get topic/t --explain retention.ms", 0, "The broker does not say what this setting means."),
+        ("0.11.0", "config get topic/t --synonyms retention.ms", 0, "5000   unknown  -"),
+        ("0.11.0", "config set topic/t retention.ms=1", 1, "single settings are changed by Kafka 2.3 or newer"),
+        ("2.2", "config get --diff topic/t topic/u retention.ms", 0, "retention.ms  5000     -1"),
+        ("0.11.0", "logdirs", 1, "log directories need Kafka 1.0 or newer"),
+        ("1.0", "logdirs", 0, "online"),
+        ("1.0", "token list", 1, "delegation tokens need Kafka 1.1 or newer"),
+        ("2.2", "cluster quorum", 1, "only clusters of KRaft"),
+        ("2.2", "cluster unregister 7 --yes", 1, "only clusters of KRaft"),
+    ],
+)
+def test_an_older_broker_is_no_failure_without_a_sentence(ottla_: Ottla, release: str, line: str, code: int, sentence: str) -> None:
+    with ottla.Broker(release=release, log_retention_ms=-1) as old:
+        with ottla.Admin(old.address) as admin:
+            admin.create_topics([ottla.NewTopic("t", 1, 1, {"retention.ms": 5000}), ottla.NewTopic("u", 1, 1)])
+        found, out, err = ottla_(f"{line} -b {old.address}")
+    assert (found, err.count("\n")) == (code, code)
+    assert sentence in out + err

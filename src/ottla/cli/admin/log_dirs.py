@@ -24,7 +24,7 @@ EXAMPLES = (
     Example("logdirs --broker 1 --topic flights", "What a topic takes in the directories of one broker."),
     Example("logdirs --replicas --json", "An object for each replica, with its size and its lag."),
 )
-DIRECTORY_COLUMNS = ("broker", "directory", "status", "replicas", "future", "size", "total", "free")
+DIRECTORY_COLUMNS = ("broker", "directory", "status", "error", "replicas", "future", "size", "total", "free")
 REPLICA_COLUMNS = ("broker", "directory", "topic", "partition", "size", "lag", "future")
 
 
@@ -63,16 +63,21 @@ def _directories(found: Mapping[int, list[LogDir]], *, as_json: bool) -> Iterato
         for each in sorted(directories):
             counts = [sum(replica.is_future == is_future for replica in each.replicas.values()) for is_future in (False, True)]
             sizes = (sum(replica.size_bytes for replica in each.replicas.values()), each.total_bytes, each.usable_bytes)
-            yield (node_id, each.path, _status(each), *counts, *(_size(in_bytes, as_json=as_json) for in_bytes in sizes))
+            status = (styled(_status(each), RED) if each.error_code else _status(each), _error(each))
+            yield (node_id, each.path, *status, *counts, *(_size(in_bytes, as_json=as_json) for in_bytes in sizes))
 
 
 def _status(directory: LogDir) -> str:
-    """Return online, cordoned, or offline with the reason in Kafka's name of the error."""
+    if directory.error_code:
+        return "offline"
+    return "cordoned" if directory.is_cordoned else "online"
+
+
+def _error(directory: LogDir) -> str | None:
+    """Return why a directory is offline, as Kafka's name of the error; None if it is online."""
     from ottla.client.errors import broker_error
 
-    if directory.error_code:
-        return styled(f"offline: {broker_error(directory.error_code).name}", RED)
-    return "cordoned" if directory.is_cordoned else "online"
+    return broker_error(directory.error_code).name if directory.error_code else None
 
 
 def _size(in_bytes: int, *, as_json: bool) -> Cell:

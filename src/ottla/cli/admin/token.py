@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from base64 import b64encode
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.cli.command import confirm
@@ -25,6 +27,9 @@ LIST = "List the delegation tokens that this user may describe, without their HM
 RENEW = "Let a token live on, at most to its maximum lifetime: --by this much from now, or as long as the broker's default."
 EXPIRE = "End a token at once, or --in some time. Its id is typed to confirm it, or --yes is given."
 COLUMNS = ("id", "owner", "requester", "renewers", "issued", "expires", "ends at the latest")
+VISIBLE_S = 3.0
+"""The longest time that `token create` waits until a broker lists the token, in s."""
+PAUSE_S = 0.1
 SECRET = "The HMAC is a password of the owner and is not printed again: keep it where others cannot read it."
 
 
@@ -131,7 +136,18 @@ def _create(admin: Admin, options: argparse.Namespace) -> int:
         for name, value in zip((*COLUMNS, "hmac"), (*_cells(token, options), hmac), strict=True):
             print(f"{name:{width}}  {'-' if value is None else value}", flush=True)
     print(f"ottla: {SECRET}", file=sys.stderr)
+    with suppress(KafkaError):
+        _wait(admin, token)
     return 0
+
+
+def _wait(admin: Admin, token: TokenDescription) -> None:
+    """Wait until a broker lists a new token, as brokers of KRaft do somewhat later, so that the token can be used at once."""
+    deadline = time.monotonic() + VISIBLE_S
+    while time.monotonic() < deadline:
+        if any(each.token_id == token.token_id for each in admin.describe_delegation_tokens()):
+            return
+        time.sleep(PAUSE_S)
 
 
 def _cells(token: TokenDescription, options: argparse.Namespace) -> tuple[Cell, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,12 +40,20 @@ def lines_of(names: Sequence[str], rows: Iterable[Sequence[Cell]], *, as_json: b
 def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> list[str]:
     """Return the lines of a table, folded if it is wider than the terminal. A cell that is None is shown as a dash."""
     lines = [list(headers), *(["-" if cell is None else str(cell) for cell in row] for row in rows)]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(headers))]
+    widths = [max(_width(line[at]) for line in lines) for at in range(len(headers))]
     available = terminal_width()
     if available is not None and sum(widths) + 2 * len(widths) - 2 > available:
         return _folded(lines)
-    found = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    padded = ([cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)] for line in lines)
+    found = ["  ".join(cells).rstrip() for cells in padded]
     return [styled(found[0], BOLD), *found[1:]]
+
+
+def _width(cell: str) -> int:
+    """Return the number of characters that a terminal shows of a cell, which may be styled."""
+    if "\x1b" not in cell:
+        return len(cell)
+    return len(re.sub("\x1b\\[[0-9;]*m", "", cell))
 
 
 def _folded(lines: Sequence[Sequence[str]]) -> list[str]:

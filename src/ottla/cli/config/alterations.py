@@ -177,7 +177,11 @@ def _report(options: argparse.Namespace, outcomes: Iterable[ChangedSetting]) -> 
 
 
 def _sentence(options: argparse.Namespace, each: ChangedSetting) -> str:
-    before, after = ("not set" if value is None else value or '""' for value in (each.before, each.after))
+    names_default = options.resource.kind != "loggers" and options.resource.name != ALL
+    before, after = (
+        absent if value is None else value or '""'
+        for value, absent in ((each.before, "not set"), (each.after, "the default again" if names_default else "not set"))
+    )
     about = f"{options.resource}: {each.name}"
     is_, was = ("would be", "is") if options.dry_run else ("is", "was")
     if not each.was_set:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ottla.net.client.admin.admin import Admin
 
 HIDDEN = "[hidden]"
+NEAR = 0.8
+"""The similarity from which a name counts as misspelt: names of settings share many words."""
 WIDTH = 100
 """The width of explanations where standard output is no terminal, in characters."""
 
@@ -68,7 +70,7 @@ def get(admin: Admin, options: argparse.Namespace) -> int:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a question about the known setting that is nearest to a misspelt one, or nothing."""
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=NEAR)
     return f" (did you mean {near[0]}?)" if near else ""
 
 

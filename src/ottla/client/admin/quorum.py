@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ottla.client.errors import KafkaError, raise_for
 from ottla.wire.api.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from ottla.wire.api.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from ottla.wire.errors import CLUSTER_AUTHORIZATION_FAILED
 
 METADATA_TOPIC = "__cluster_metadata"
 
@@ -68,5 +69,6 @@ def unregister_request(node_id: int) -> UnregisterBrokerRequest:
 
 
 def check_unregistered(answer: UnregisterBrokerResponse) -> None:
-    """Raise the error of the answer, if any."""
-    raise_for(answer.error_code, "Unregistering the broker", answer.error_message)
+    """Raise the error of the answer, if any. Apache Kafka's message about missing rights is a dump of the request."""
+    message = None if answer.error_code == CLUSTER_AUTHORIZATION_FAILED else answer.error_message
+    raise_for(answer.error_code, "Unregistering the broker", message)

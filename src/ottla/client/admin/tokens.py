@@ -12,7 +12,9 @@ from ottla.wire.api.create_delegation_token import CreateDelegationTokenRequest,
 from ottla.wire.api.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
 from ottla.wire.api.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 from ottla.wire.api.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+from ottla.wire.errors import DELEGATION_TOKEN_AUTHORIZATION_FAILED
 
+DENIED = "This user may not create tokens of that owner: request an ACL that allows CREATE_TOKENS on the user."
 BROKER_DEFAULT_MS = -1
 """The lifetime or renewal of a token that the broker's settings give."""
 AT_ONCE_MS = -1
@@ -60,7 +62,8 @@ def principal(given: str) -> tuple[str, str]:
 
 def read_created(answer: CreateDelegationTokenResponse, renewers: Iterable[str]) -> TokenDescription:
     """Return the new token, to which the broker has given these renewers. Raises `BrokerError`."""
-    raise_for(answer.error_code, "Creating a delegation token")
+    denied = answer.error_code == DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    raise_for(answer.error_code, "Creating a delegation token", DENIED if denied else None)
     return TokenDescription(
         answer.token_id,
         _shown(answer.principal_type, answer.principal_name),

@@ -250,7 +250,7 @@ def read_configs(answer: DescribeConfigsResponse) -> dict[str, ConfigEntry]:
     """Return the settings of the one requested resource, by name. Raises `BrokerError`."""
     entries: dict[str, ConfigEntry] = {}
     for result in answer.results:
-        raise_for(result.error_code, f"Settings of {result.resource_name}", result.error_message)
+        raise_for(result.error_code, f"Settings of {result.resource_name or 'all brokers'}", result.error_message)
         for entry in result.configs:
             source = DEFAULT_SOURCE if entry.is_default else entry.config_source
             synonyms = tuple(ConfigSynonym(each.name, each.value, each.source) for each in entry.synonyms)
