@@ -3,34 +3,35 @@
 | field | value |
 |---|---|
 | `value`, or kcat's `payload`; `key` | a string, null, or any other JSON value, whose compact text is sent; missing is null |
-| `value_base64`, `key_base64` | bytes that are no UTF-8 |
-| `headers` | an object of strings, a list of `{"key": …, "value": …}` (or `value_base64`), or kcat's list `["name", "value", …]` |
+| `headers` | an object of such values, a list of `{"key": …, "value": …}`, or kcat's list `["name", "value", …]` |
 | `partition` | a number; without it, the key selects the partition |
 | `timestamp`, or kcat's `ts` | ms since 1970, or a time as text; without it, now |
 | `topic`, `offset` and other facts about a record that was read | left out |
+
+A value `{"base64": …}` is the bytes that are encoded: JSON has no other form of bytes that are no UTF-8. Objects with `"control": true`,
+the markers of transactions, are no records.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from typing import Any
 
 from ottla.cli.command.times import parse_time
 from ottla.cli.produce.records import BadInput, Headers, InputRecord
 
 VALUES, TIMES = ("value", "payload"), ("timestamp", "ts")
-BASE64 = "_base64"
+BASE64, CONTROL = "base64", "control"
 FACTS = {
-    "topic", "offset", "leader_epoch", "timestamp_type", "tstype", "broker", "time", "size", "key_size", "value_size",
-    "key_schema_id", "value_schema_id", "key_format", "value_format", "producer_id", "producer_epoch", "attributes",
+    "topic", "offset", "leader_epoch", "timestamp_type", "tstype", "broker", CONTROL, "producer_id", "producer_epoch",
+    "key_schema_id", "value_schema_id",
 }  # fmt: skip
 """Fields that a reader adds. A record that is sent does not have them."""
-KNOWN = {*VALUES, *TIMES, "key", "headers", "partition", *(name + BASE64 for name in ("value", "key"))}
+KNOWN = {*VALUES, *TIMES, "key", "headers", "partition"}
 
 
 def json_record(line: bytes) -> InputRecord | None:
-    """Return the record of a line; None for an empty line. Raises `BadInput`."""
+    """Return the record of a line; None for an empty line and a marker. Raises `BadInput`."""
     if not line.strip():
         return None
     try:
@@ -41,35 +42,31 @@ def json_record(line: bytes) -> InputRecord | None:
         raise BadInput("it is JSON, and no object: write an object with key, value and headers.")
     if unknown := found.keys() - KNOWN - FACTS:
         raise BadInput(f"records have no field {sorted(unknown)[0]!r}: use {', '.join(sorted(KNOWN))}.")
+    if found.get(CONTROL) is True:
+        return None
     value = next((name for name in VALUES if name in found), VALUES[0])
     return InputRecord(
-        _bytes(found, value),
-        _bytes(found, "key"),
+        _encoded(found.get(value), value),
+        _encoded(found.get("key"), "key"),
         _headers(found.get("headers")),
         _partition(found.get("partition")),
         _timestamp(next((found[name] for name in TIMES if name in found), None)),
     )
 
 
-def _bytes(found: dict[str, Any], name: str) -> bytes | None:
-    """Return a field of an object as bytes, from its text or from base64."""
-    encoded = found.get(name + BASE64)
-    if encoded is None:
-        return _encoded(found.get(name), name)
-    try:
-        return base64.b64decode(encoded, validate=True)
-    except (ValueError, TypeError):
-        raise BadInput(f"{name}{BASE64} is not base64: {str(encoded)[:20]!r}.") from None
-
-
 def _encoded(value: object, name: str) -> bytes | None:
     if value is None:
         return None
+    if isinstance(value, dict) and value.keys() == {BASE64}:
+        try:
+            return base64.b64decode(value[BASE64], validate=True)
+        except (ValueError, TypeError):
+            raise BadInput(f"{name} is not base64: {str(value[BASE64])[:20]!r}.") from None
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise BadInput(f"{name} has half a surrogate pair, which UTF-8 cannot express: send it as {name}{BASE64}.") from None
+        raise BadInput(f'{name} has half a surrogate pair, which UTF-8 cannot express: send bytes as {{"base64": …}}.') from None
 
 
 def _headers(found: object) -> Headers:
@@ -78,7 +75,7 @@ def _headers(found: object) -> Headers:
     if isinstance(found, dict):
         return tuple((name, _encoded(value, f"header {name!r}")) for name, value in found.items())
     if isinstance(found, list) and all(isinstance(each, dict) and isinstance(each.get("key"), str) for each in found):
-        return tuple((each["key"], _bytes(each, "value")) for each in found)
+        return tuple((each["key"], _encoded(each.get("value"), f"header {each['key']!r}")) for each in found)
     if isinstance(found, list) and len(found) % 2 == 0 and all(isinstance(name, str) for name in found[::2]):
         pairs = zip(found[::2], found[1::2], strict=True)
         return tuple((name, _encoded(value, f"header {name!r}")) for name, value in pairs)
