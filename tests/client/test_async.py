@@ -14,13 +14,14 @@ def test_a_round_trip_on_the_callers_loop(broker: Peer, topic: str) -> None:
     async def go() -> list[int]:
         async with ottla.AsyncProducer(broker.address) as producer:
             deliveries = [await producer.send(topic, b"%d" % number) for number in range(1_000)]
+            deliveries += [delivery for delivery, _ in await producer.send_values(topic, [b"1000", b"1001"])]
             await producer.flush()
             assert all(delivery.done() for delivery in deliveries)
             assert (await deliveries[0]).topic == topic
         async with ottla.AsyncConsumer(topic, bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer:
             return [int(record.value or b"") async for record in consumer.records(timeout_ms=1_500)]
 
-    assert sorted(asyncio.run(go())) == list(range(1_000))
+    assert sorted(asyncio.run(go())) == list(range(1_002))
 
 
 def test_a_delivery_calls_back(broker: Peer, topic: str) -> None:

@@ -116,6 +116,30 @@ def test_threads_may_share_a_producer(broker: Peer, topic: str) -> None:
         assert turns == list(range(500))
 
 
+def test_many_values_are_sent_at_once(broker: Peer, topic: str, unique: Callable[[str], str]) -> None:
+    values = [b"%d" % number for number in range(10_000)]
+    with ottla.Producer(broker.address, batch_size=10_000, buffer_memory=100_000, enable_idempotence=True) as producer:
+        sent = [
+            part
+            for start in range(0, 10_000, 500)
+            for part in producer.send_values(topic, values[start : start + 500], partition=1)
+        ]
+        assert sum(count for _, count in sent) == 10_000
+        offsets = [delivery.result().offset + index for delivery, count in sent for index in range(count)]
+        (short,) = producer.send_values(topic, [b"last", b"x" * 2_000_000, b"never"])
+        assert short[1] == 1
+        with pytest.raises(TypeError, match="a list of bytes"):
+            producer.send_values(topic, [b"a", None])  # type: ignore[list-item]  # the mistake
+        with pytest.raises(ottla.SettingError, match="not 99"):
+            producer.send_values(topic, [b"a"], partition=99)
+        with pytest.raises(ottla.KafkaError):
+            producer.send_values(unique("no topic"), [b"a"])
+    assert offsets == list(range(10_000))
+    with reader(broker, topic) as consumer:
+        found = drain(consumer, 10_001)
+    assert [record.value for record in found if record.partition == 1 and record.value != b"last"] == values
+
+
 def test_memory_that_is_full_makes_send_wait_and_loses_nothing(broker: Peer, topic: str) -> None:
     with ottla.Producer(broker.address, buffer_memory=20_000, batch_size=2_000) as producer:
         deliveries = [producer.send(topic, b"x" * 500, partition=0) for _ in range(400)]

@@ -188,3 +188,32 @@ def test_keyless_records_stay_until_the_batch_closes_and_then_move(count: int, d
         assert chosen.partition("t", None, count) == partition
         chosen.leave("t", partition)
         assert chosen.partition("t", None, count) != partition
+
+
+@given(st.lists(st.integers(0, 150), max_size=30), st.lists(st.integers(0, 30), max_size=3))
+def test_many_values_fill_the_batches_that_each_by_itself_would(lengths: list[int], cuts: list[int]) -> None:
+    values = [b"v" * length for length in lengths]
+    one, many = accumulator(batch_size=400), accumulator(batch_size=400)
+    for each in (one, many):
+        each.append("t", 0, 1, b"k", b"first", [("h", None)], 1, at(100))
+    placed = [one.append("t", None, 1, None, value, None, 7, at(100)) for value in values]
+    ends = sorted({min(cut, len(values)) for cut in cuts} | {len(values)})
+    added = [
+        part
+        for start, end in zip([0, *ends], ends, strict=False)
+        for part in many.extend("t", None, 1, values[start:end], 7, at(100))
+    ]
+    assert [index for _, index in placed] == [index for _, first, count in added for index in range(first, first + count)]
+    assert many.pending_bytes == one.pending_bytes
+    for left, right in zip(one.close(1000, never).batches, many.close(1000, never).batches, strict=True):
+        assert (left.keys, left.values, left.timestamps, left.headers, left.size) == (
+            right.keys, right.values, right.timestamps, right.headers, right.size,
+        )  # fmt: skip
+
+
+def test_many_values_end_before_one_that_is_too_large() -> None:
+    made = accumulator()
+    ((batch, first, count),) = made.extend("t", 0, 1, [b"a", b"b", b"x" * 10_000, b"c"], 7, at(100))
+    assert (batch.values, first, count) == ([b"a", b"b"], 0, 2)
+    assert made.extend("t", 0, 1, [b"x" * 10_000], 7, at(100)) == []
+    assert made.extend("t", 0, 1, [], 7, at(100)) == []

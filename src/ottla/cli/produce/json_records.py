@@ -8,8 +8,8 @@
 | `timestamp`, or kcat's `ts` | ms since 1970, or a time as text; without it, now |
 | `topic`, `offset` and other facts about a record that was read | left out |
 
-A value `{"base64": …}` is the bytes that are encoded: JSON has no other form of bytes that are no UTF-8. Objects with `"control": true`,
-the markers of transactions, are no records.
+A value `{"base64": …}` is the bytes that it encodes: JSON has no other form of bytes that are no UTF-8. Objects with
+`"control": true`, the markers of transactions, are no records.
 """
 
 from __future__ import annotations

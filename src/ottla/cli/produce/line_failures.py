@@ -15,15 +15,16 @@ class LineFailures:
         self._left_out = 0
         self._entries: list[tuple[int, int, str]] = []
 
-    def add(self, number: int, reason: str) -> None:
-        """Add line `number`."""
-        self.count += 1
+    def add(self, number: int, reason: str, count: int = 1) -> None:
+        """Add `count` lines, from line `number` on."""
+        self.count += count
+        last = number + count - 1
         if self._entries and self._entries[-1][1:] == (number - 1, reason):
-            self._entries[-1] = (self._entries[-1][0], number, reason)
+            self._entries[-1] = (self._entries[-1][0], last, reason)
         elif len(self._entries) < MOST_ENTRIES:
-            self._entries.append((number, number, reason))
+            self._entries.append((number, last, reason))
         else:
-            self._left_out += 1
+            self._left_out += count
 
     def rows(self) -> Iterator[dict[str, object]]:
         """Yield an object for each entry: the first and the last line, and the reason."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.cli.command.exits import silence
@@ -37,13 +38,13 @@ class RecordSender:
 
     def __init__(self, producer: Producer, topic: str, *, is_verbose: bool, as_json: bool, shows_progress: bool) -> None:
         self.failures = LineFailures()
-        self.delivered = self.bytes = 0
+        self.delivered = self.bytes = self._queued = 0
         self.output_error: OSError | None = None
         """The error because of which -v has stopped printing."""
         self._producer = producer
         self._topic = topic
         self._is_verbose, self._as_json = is_verbose, as_json
-        self._waiting: deque[tuple[int, Delivery]] = deque()
+        self._waiting: deque[tuple[int, Delivery, int]] = deque()  # the first line, its delivery, the number of lines
         self._began = self._reported = time.monotonic()
         self._shows_progress = shows_progress
 
@@ -62,9 +63,29 @@ class RecordSender:
             self._note(number, error)
             return
         self.bytes += len(record.value or b"") + len(record.key or b"")
-        self._waiting.append((number, delivery))
+        self._queued += 1
+        self._waiting.append((number, delivery, 1))
         if len(self._waiting) > MOST_WAITING:
             self._settle()
+
+    def send_values(self, number: int, values: Sequence[bytes], partition: int | None) -> None:
+        """Queue values, from line `number` on: many times faster than one by one. Raises `Stopped`."""
+        at = 0
+        while at < len(values):
+            try:
+                deliveries = self._producer.send_values(self._topic, values[at:] if at else values, partition=partition)
+            except KafkaError as error:
+                self._note(number + at, error)
+                at += 1
+                continue
+            for delivery, count in deliveries:
+                self._waiting.append((number + at, delivery, count))
+                self.bytes += sum(map(len, values[at : at + count]))
+                self._queued += count
+                at += count
+            if at < len(values):  # a value that is too large
+                self.send(number + at, InputRecord(values[at], partition=partition))
+                at += 1
 
     def collect(self) -> bool:
         """Report the records that are done by now. Return whether others are still waiting. Raises `Stopped`."""
@@ -102,16 +123,17 @@ class RecordSender:
         return time.monotonic() - self._began
 
     def _settle(self) -> None:
-        """Wait for the oldest record, and report it."""
-        number, delivery = self._waiting.popleft()
+        """Wait for the oldest records, and report them."""
+        number, delivery, count = self._waiting.popleft()
         try:
             written = delivery.result()
         except KafkaError as error:
-            self._note(number, error)
+            self._note(number, error, count)
             return
-        self.delivered += 1
+        self.delivered += count
         if self._is_verbose:
-            self._print(number, written)
+            for index in range(count):
+                self._print(number + index, written._replace(offset=written.offset + index if written.offset >= 0 else -1))
 
     def _print(self, number: int, written: RecordMetadata) -> None:
         """Print where a record went. If standard output cannot be written, sending continues without."""
@@ -125,15 +147,15 @@ class RecordSender:
             self.output_error, self._is_verbose = error, False
             silence()
 
-    def _note(self, number: int, error: KafkaError) -> None:
-        """Remember a record that was not delivered. Raises `Stopped` unless the error concerns this record alone."""
-        self.failures.add(number, str(error))
+    def _note(self, number: int, error: KafkaError, count: int = 1) -> None:
+        """Remember records that were not delivered. Raises `Stopped` unless the error concerns these records alone."""
+        self.failures.add(number, str(error), count)
         if not _is_of_one_record(error):
             raise Stopped(error) from error
 
     def _progress(self) -> str:
-        sent = self.delivered + len(self._waiting)
-        return f"{sent:,} records, {size(self.bytes)}, {sent / max(self.seconds, 0.001):,.0f} a second"
+        rate = self._queued / max(self.seconds, 0.001)
+        return f"{self._queued:,} records, {size(self.bytes)}, {rate:,.0f} a second"
 
 
 def _is_of_one_record(error: KafkaError) -> bool:

@@ -132,7 +132,10 @@ class ProduceRun:
         self._options = options
         self._source = source
         self._producer = producer
-        self._complete = _completion(options, encode)
+        is_divided = options.format is not None or options.key_separator is not None or options.json_lines
+        is_completed = encode is not None or options.header or options.key is not None or options.null is not None
+        self._has_values_alone = not is_divided and not is_completed and options.rate is None
+        self._complete = _completion(options, encode) if is_completed or options.partition is not None else None
         self._is_transactional = is_transactional
         self._number = self._sent = 0
         self._unit = "record" if options.format is not None else "line"
@@ -189,11 +192,21 @@ class ProduceRun:
         splitter, interpret = _form(self._options)
         try:
             for data in self._source.chunks(self._sender.collect):
-                if self._send(splitter.split(data) if data else splitter.finish(), interpret):
+                pieces = splitter.split(data) if data else splitter.finish()
+                if self._send_values(list(pieces)) if self._has_values_alone else self._send(pieces, interpret):
                     return
                 self._sender.collect()
         except BadInput as error:
             self._sender.failures.add(self._number + 1, f"{error} What follows was not read.")
+
+    def _send_values(self, lines: list[bytes]) -> bool:
+        """Send lines that are values. Return whether the run must end. Raises `Stopped`."""
+        count = self._options.count
+        if count is not None:
+            lines = lines[: count - self._number]
+        first, self._number = self._number + 1, self._number + len(lines)
+        self._sender.send_values(first, lines, self._options.partition)
+        return count is not None and self._number == count
 
     def _send(self, pieces: Iterable[Any], interpret: Interpret) -> bool:
         """Send the records of some pieces. Return whether the run must end. Raises `BadInput`, and `Stopped`."""
@@ -240,8 +253,9 @@ class ProduceRun:
             why = str(stopped) if stopped is not None else f"{lost.count} {self._unit}s cannot be sent."
             return fail(f"Nothing was written, the transaction is aborted: {why}")
         if lost.count or stopped is not None:
-            end = "" if stopped is None else f" Stopped after {self._unit} {self._number}: {stopped}"
-            return fail(f"{lost.count} of {self._number} {self._unit}s were not delivered; {written} were.{end}")
+            total = written + lost.count
+            end = "" if stopped is None else f" Nothing was sent after {self._unit} {total}: {stopped}"
+            return fail(f"{lost.count} of {total} {self._unit}s were not delivered; {written} were.{end}")
         if sender.output_error is not None and (code := unwritten(sender.output_error)):
             return code
         if not options.json and sys.stderr.isatty():
@@ -249,12 +263,8 @@ class ProduceRun:
         return 0
 
 
-def _completion(
-    options: argparse.Namespace, encode: Callable[[bytes], bytes] | None
-) -> Callable[[InputRecord], InputRecord] | None:
-    """Return the function that completes records by the options; None if there is nothing to add."""
-    if encode is None and not options.header and options.key is options.partition is options.null is None:
-        return None
+def _completion(options: argparse.Namespace, encode: Callable[[bytes], bytes] | None) -> Callable[[InputRecord], InputRecord]:
+    """Return the function that completes records by the options."""
     key = None if options.key is None else options.key.encode("utf-8", "surrogateescape")
     return completed(key=key, headers=tuple(options.header), partition=options.partition, null=options.null, encode=encode)
 

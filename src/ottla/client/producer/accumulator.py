@@ -6,9 +6,11 @@ Therefore every method takes the lock, and all changing state is private.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from ottla.client.arguments import short_repr
@@ -199,6 +201,37 @@ class Accumulator:
             batch.size += size
             self.pending_bytes += size
         return batch, index
+
+    def extend(
+        self, topic: str, partition: int | None, count: int, values: Sequence[bytes], timestamp_ms: int, now_ms: Callable[[], int]
+    ) -> list[tuple[PendingBatch, int, int]]:
+        """Add values without keys and headers. Return each batch that got some, the index of the first of them, and their number.
+
+        The parameters are those of `append`. The values after one that exceeds the maximum size of a record, and that value, are
+        not added. Raises what `check` raises.
+        """
+        ends = list(accumulate(RECORD_OVERHEAD_BYTES + len(value) for value in values))
+        added: list[tuple[PendingBatch, int, int]] = []
+        start = before = 0
+        with self._lock:
+            if self._check is not None:
+                self._check()
+            while start < len(values) and ends[start] - before + BATCH_OVERHEAD_BYTES <= self._max_record_bytes:
+                chosen = self._partitioner.partition(topic, None, count) if partition is None else partition
+                batch = self._open.get((topic, chosen))
+                if batch is None or batch.size + ends[start] - before > self._batch_size:
+                    batch = self._next(topic, chosen, ends[start] - before, now_ms())
+                end = max(start + 1, bisect_right(ends, before + self._batch_size - batch.size, start))
+                added.append((batch, len(batch.values), end - start))
+                batch.keys.extend([None] * (end - start))
+                batch.values.extend(values[start:end])
+                batch.timestamps.extend([timestamp_ms] * (end - start))
+                if batch.headers is not None:
+                    batch.headers.extend([()] * (end - start))
+                batch.size += ends[end - 1] - before
+                self.pending_bytes += ends[end - 1] - before
+                start, before = end, ends[end - 1]
+        return added
 
     def _add_headers(self, batch: PendingBatch, headers: Headers) -> None:
         if batch.headers is None:

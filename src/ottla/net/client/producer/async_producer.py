@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self, Unpack
@@ -90,6 +90,22 @@ class AsyncProducer:
             # Without this pause, a caller that sends in a loop without waiting keeps the event loop from writing to sockets.
             await asyncio.sleep(0)
         return delivery
+
+    async def send_values(self, topic: str, values: Sequence[bytes], *, partition: int | None = None) -> list[tuple[Delivery, int]]:
+        """Queue many records that have values alone, several times faster than `send`.
+
+        Return, for each batch that values were added to, the `Delivery` of the first of them and their number. The others of a
+        batch have the same outcome, and the offsets that follow. The numbers add up to fewer than all values if one exceeds
+        `max_request_size`: it and those after it are not queued. Raises the exceptions of `send`, but for MESSAGE_TOO_LARGE.
+        """
+        driver = self._driver
+        if driver.accumulator.pending_bytes > driver.settings.buffer_memory:
+            await driver.wait_for_memory()
+        while (deliveries := driver.extend(topic, values, partition)) is None:
+            await driver.load_metadata(topic)
+        driver.pump()
+        await asyncio.sleep(0)  # as in `send`
+        return deliveries
 
     async def init_transactions(self) -> None:
         """Fence older producers with the transactional id, and abort their open transaction.

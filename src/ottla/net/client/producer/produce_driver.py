@@ -11,6 +11,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 
 from ottla.client.arguments import timeout, topic_name, whole
@@ -117,11 +118,31 @@ class ProduceDriver:
         count = metadata.partition_count(topic) if isinstance(topic, str) else 0
         if not count:
             return None
-        if partition is not None and not metadata.has(topic, partition := whole("partition", partition)):
-            raise SettingError(f"Topic {topic} has partitions {metadata.numbers(topic)}, not {partition}.")
+        if partition is not None:
+            partition = self._check_partition(topic, partition)
         stamp = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
         batch, index = self.accumulator.append(topic, partition, count, key, value, headers, stamp, now_ms)
         return Delivery(batch, index)
+
+    def extend(self, topic: str, values: Sequence[bytes], partition: int | None) -> list[tuple[Delivery, int]] | None:
+        """Add values to batches, on any thread: as `append`, for the first values up to one that is too large."""
+        if not {bytes}.issuperset(map(type, values)):
+            raise TypeError("Values are a list of bytes: send null and other types by send().")
+        metadata = self._cluster.metadata
+        count = metadata.partition_count(topic) if isinstance(topic, str) else 0
+        if not count:
+            return None
+        if partition is not None:
+            partition = self._check_partition(topic, partition)
+        added = self.accumulator.extend(topic, partition, count, values, time.time_ns() // 1_000_000, now_ms)
+        return [(Delivery(batch, index), number) for batch, index, number in added]
+
+    def _check_partition(self, topic: str, partition: int) -> int:
+        """Return the number of a partition. Raises `SettingError` if the topic does not have it."""
+        metadata = self._cluster.metadata
+        if not metadata.has(topic, number := whole("partition", partition)):
+            raise SettingError(f"Topic {topic} has partitions {metadata.numbers(topic)}, not {number}.")
+        return number
 
     def _raise_closed(self) -> None:
         self._tasks.check()
