@@ -75,7 +75,7 @@ def test_a_broker_that_is_not_there_cannot_be_drained(run: Run) -> None:
 def test_a_property_that_no_client_has_is_refused(run: Run) -> None:
     code, out, err = run("status", "--command-property", "foo=bar")
     assert (code, out) == (2, "")
-    assert err == "ottla: --command-property: clients of commands have no setting foo; leave it out.\n"
+    assert err == "ottla: -X: clients of commands have no setting foo; leave it out.\n"
 
 
 def test_partitions_are_filtered_by_what_is_wrong_with_them(run: Run, topic: str) -> None:

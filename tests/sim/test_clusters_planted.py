@@ -194,7 +194,7 @@ MISTAKES = {
     "gives no new leader a new epoch": (PLAIN, Mistake("one leader per epoch", LeaderAndIsr, "led", lead_in_the_same_epoch)),
     "lets any replica lead": (CRUMBS_LATE, Mistake("in sync have all", elections, "offline_leader", let_anybody_lead, 1)),
     "coordinates on after a move": (
-        DEPOSED_GROUPS, Mistake("commits stay", Coordinators, "leads_no_more", lambda coordinators, index: None, 7),
+        DEPOSED_GROUPS, Mistake("commits stay", Coordinators, "on_resignation", lambda coordinators, index: None, 7),
     ),
     "gives all brokers the same producer ids": (PLAIN, Mistake("ids once", ProducerIdBlocks, "taken", take_the_first_block)),
     "knows no transactions after a move": (
@@ -202,7 +202,8 @@ MISTAKES = {
     ),
     "knows no commits after a move": (GROUPS, Mistake("commits stay", Coordinators, "_loaded_slowly", load_nothing, 3)),
     "takes refused markers for written": (
-        DEPOSED_COPYING_LATE, Mistake("only what is committed", TransactionMarkers, "_settled", take_refused_markers_for_written),
+        DEPOSED_COPYING_LATE,
+        Mistake("only what is committed", TransactionMarkers, "_record_result", take_refused_markers_for_written),
     ),
     "has anybody in sync": (CRUMBS, Mistake("in sync have all", LeaderState, "expand", let_anybody_be_in_sync)),
     "waits for nobody to agree to fewer in sync": (
@@ -212,7 +213,7 @@ MISTAKES = {
         PLAIN, Mistake("in sync have all", Replica, "follower_fetched", take_what_is_sent_for_copied),
     ),
     "leads on after its session": (
-        PLAIN, Mistake("leads as a member", ReplicaManager, "fall_silent", lambda manager: None, 27),
+        PLAIN, Mistake("leads as a member", ReplicaManager, "suspend_leaders", lambda manager: None, 27),
     ),
     "decides as a controller of any epoch": (
         DEPOSED, Mistake("the newest decides", PartitionStates, "commit", decide_in_any_epoch, 22),

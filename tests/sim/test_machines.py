@@ -19,8 +19,8 @@ from tests.support.transitions import compare
 from tools.machines_page import Transition, table
 
 MOST_SEEDS = 12
-EVENTS = ("lead", "resume", "rest", "follow", "stop", "go_offline", "opened")
-CAUSES = {"stand": "registered", "_take_office": "elected", "_resign": "resigned", "leave": "session over"}
+EVENTS = ("lead", "resume", "suspend", "follow", "stop", "go_offline", "opened")
+CAUSES = {"become_candidate": "registered", "_begin_term": "elected", "_resign": "resigned", "leave": "session over"}
 REPLICA, CONTROLLER = "ottla.broker.replication.replica", "ottla.broker.controller.controller"
 
 

@@ -108,7 +108,7 @@ def test_users_and_rules_are_listed_and_removed_without_a_broker(ask: Terminal) 
         (("acl", "add", "User:dora", "look", "topic", "flights"), 2, "'look' is not a word of an ACL"),
         (("user", "list", "--command-property", "client.id=me"), 2, "leave out one of them."),
         (("user", "add", "dora", "--node-id", "7"), 1, "belongs to node.id 1, not 7"),
-        (("user", "list", "--bootstrap-server", "localhost:1"), 2, "--data-dir: not allowed with argument --bootstrap-server"),
+        (("user", "list", "--bootstrap-server", "localhost:1"), 2, "--data-dir: not allowed with argument -b/--bootstrap-server"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(ask: Terminal, words: tuple[str, ...], code: int, sentence: str) -> None:

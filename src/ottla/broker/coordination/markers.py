@@ -324,7 +324,11 @@ class TransactionMarkers:
             return
         if error_code in FENCED:
             who = pending.order.transactional_id
-            log.info("The transaction of %s is another coordinator's or producer's to end", who, extra={"cause": "markers fenced"})
+            log.info(
+                "No more transaction markers are written for %s: another coordinator or producer has fenced it",
+                who,
+                extra={"cause": "markers fenced"},
+            )
             pending.is_wanted = lambda: False
         elif error_code == NONE or error_code in TAKES_NONE:
             pending.left.discard(place)

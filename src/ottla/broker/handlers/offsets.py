@@ -115,10 +115,13 @@ def _not_committed(topic: CommitTopic, indexes: list[int], error_code: int) -> C
 
 
 def _with_unknown(response: Response, unknown: Iterable[Any]) -> Response:
-    """Return the response with the errors of missing partitions, each in the entry of its topic if there is one."""
+    """Return the response with the errors of missing partitions, each in the entry of its topic if there is one.
+
+    A topic that is named by an unknown id has no name, and an entry of its own.
+    """
     by_name = {topic.name: topic for topic in response.topics}
     for topic in unknown:
-        answered = by_name.setdefault(topic.name, topic)
+        answered = by_name.setdefault(topic.name, topic) if topic.name else topic
         if answered is topic:
             response.topics.append(topic)
         else:

@@ -9,7 +9,7 @@ yet, or whose sync failed. A failed sync keeps it `Offline` until the broker res
 | Idle, Leading, Resting | follow | Following |
 | Idle, Following, Resting | lead | Leading |
 | Idle, Following | lead without a session | Resting |
-| Leading | rest | Resting |
+| Leading | suspend | Resting |
 | Resting | resume | Leading |
 | Following, Leading, Resting | stop | Idle |
 | Idle, Following, Leading, Resting | go offline | Offline |
@@ -61,7 +61,7 @@ class ReplicaPorts:
     """The context shared by all replicas of a broker. `partitions`, `isrs` and `failures` are set before the first replica.
 
     `moved` collects replicas whose high watermark is newer than the checkpoint. `may_lead` is False while this broker's session
-    with the registry can be over. Leaders then rest.
+    with the registry can be over. Leaders are then suspended.
     """
 
     __slots__ = ("failures", "isrs", "may_lead", "moved", "node_id", "partitions", "terms")
@@ -132,7 +132,7 @@ class Replica(Partition):
             self.resume(now)
 
     def resume(self, now: Now) -> None:
-        """Become the leader with the assigned role, after `rest` or for the first time."""
+        """Become the leader with the assigned role, after `suspend` or for the first time."""
         before, self.role = self.high_watermark, LEADER
         self._raise_high_watermark(now)
         if self.is_sole and self.high_watermark == before:
