@@ -54,11 +54,12 @@ def _log_dirs(admin: Admin, options: argparse.Namespace) -> int:
     if options.replicas:
         show(REPLICA_COLUMNS, list(_replicas(found, as_json=options.json)), as_json=options.json)
     else:
-        show(DIRECTORY_COLUMNS, list(_directories(found, as_json=options.json)), as_json=options.json)
+        show(DIRECTORY_COLUMNS, list(directory_rows(found, as_json=options.json)), as_json=options.json)
     return int(any(each.error_code for directories in found.values() for each in directories))
 
 
-def _directories(found: Mapping[int, list[LogDir]], *, as_json: bool) -> Iterator[tuple[Cell, ...]]:
+def directory_rows(found: Mapping[int, list[LogDir]], *, as_json: bool) -> Iterator[tuple[Cell, ...]]:
+    """Yield a row of `DIRECTORY_COLUMNS` for each directory of the brokers in `found`."""
     for node_id, directories in found.items():
         for each in sorted(directories):
             counts = [sum(replica.is_future == is_future for replica in each.replicas.values()) for is_future in (False, True)]

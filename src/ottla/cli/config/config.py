@@ -64,7 +64,7 @@ def _add_set(own: Commands) -> None:
         examples=(
             Example("config set topic/flights retention.ms=86400000 cleanup.policy+=compact", "Change two settings."),
             Example("config set 'broker/*' log.retention.ms=86400000 --dry-run", "Check a default for all brokers."),
-            Example("config set loggers/1 kafka.server=DEBUG", "Change the level of a broker's logger."),
+            Example("config set loggers/1 root=DEBUG", "Change the level of a broker's logger."),
         ),
     )
     _add_resource(command)
@@ -85,7 +85,7 @@ def _add_unset(own: Commands) -> None:
         examples=(
             Example("config unset topic/flights retention.ms", "Restore the default of one setting."),
             Example("config unset broker/1 --all --dry-run", "Print what would be removed."),
-            Example("config unset loggers/1 kafka.server", "Let a logger have the level of its parent again."),
+            Example("config unset 'broker/*' log.retention.ms", "Let the value of each broker's file or the default apply again."),
         ),
     )
     _add_resource(command)
