@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.kafka07.client import group, rebalance
+from ottla.kafka07.client import group
 from ottla.kafka07.client.group import Group07
 from ottla.ports import NEW, Change, DuplicateEntry
 from tests.sim import consumers07
@@ -21,7 +21,7 @@ def test_a_seed_of_0_7_is_lived_the_same_way_every_time() -> None:
     assert consumers07.live(3) == consumers07.live(3)
 
 
-def _share_of_the_seed_code(readers, partitions, own):  # type: ignore[no-untyped-def]  # as `rebalance.share`
+def _share_of_the_seed_code(readers, partitions, own):  # type: ignore[no-untyped-def]  # as `group.share`
     """Adds the reader's own place only if the one before it had one more."""
     if own not in readers:
         return []
@@ -90,6 +90,6 @@ def test_mistakes_planted_into_the_group_are_found(monkeypatch: pytest.MonkeyPat
 
 def test_partitions_are_dealt_as_text_and_the_first_readers_have_one_more() -> None:
     readers, partitions = ["a-0", "a-1", "b-0", "c-0"], ["0-0", "0-1", "0-2", "0-10", "1-0"]
-    dealt = {reader: rebalance.share(readers, partitions, reader) for reader in readers}
+    dealt = {reader: group.share(readers, partitions, reader) for reader in readers}
     assert dealt == {"a-0": ["0-0", "0-1"], "a-1": ["0-10"], "b-0": ["0-2"], "c-0": ["1-0"]}
-    assert rebalance.share(readers, ["0-0", "0-1"], "b-0") == []
+    assert group.share(readers, ["0-0", "0-1"], "b-0") == []

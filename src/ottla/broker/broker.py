@@ -20,8 +20,7 @@ from ottla.broker.coordination.registry_offsets import RegistryOffsets
 from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.failures import Changes
 from ottla.broker.identity import BrokerIdentity
-from ottla.broker.interbroker.broker_requests import BrokerRequester
-from ottla.broker.interbroker.channels import Channels
+from ottla.broker.interbroker.channels import BrokerRequester, Channels
 from ottla.broker.interbroker.loopback import NoLinks, Within
 from ottla.broker.loggers import NoLoggers
 from ottla.broker.long_checks import LongChecks

@@ -13,7 +13,7 @@ from functools import partial
 from ottla.log import follower_batches
 from ottla.log.append_result import NO_TIMESTAMP, Appended, refused
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
-from ottla.log.errors import Damaged
+from ottla.log.errors import Damaged, Unfinished
 from ottla.log.maintenance import RUNG_BYTES, LogUpkeep
 from ottla.log.names import DELETING, set_aside_name
 from ottla.log.producer_state.producers import Producers
@@ -29,7 +29,6 @@ from ottla.log.segments.stamps import set_times, stamp_all
 from ottla.log.segments.transaction_index import Marker, read_marker
 from ottla.log.sidecars import NO_SIDECARS, SidecarFormat
 from ottla.log.slice_reader import PLACES, LogReader
-from ottla.log.unfinished_read import Unfinished
 from ottla.ports import Disk, File, Now, Pauses, StorageFailed, Syncable
 from ottla.records.batches.header import BatchHeader
 from ottla.wire.errors import NONE, RECORD_LIST_TOO_LARGE

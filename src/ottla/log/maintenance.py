@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Sequence
 from functools import partial
 
 from ottla.log.config import LogConfig
-from ottla.log.errors import Vanished
+from ottla.log.errors import Unfinished, Vanished
 from ottla.log.names import LEADER_EPOCHS, LOG, TRANSACTION_INDEX
 from ottla.log.producer_state.producers import Producers
 from ottla.log.producer_state.snapshots import forget_snapshot, remove_snapshots, write_snapshot
@@ -22,7 +22,6 @@ from ottla.log.segments import retention, swap
 from ottla.log.segments.compacted_note import NEW_COPIED, begin_copied, drop_note, finish_note, note_none
 from ottla.log.segments.segment import Segment, begin_segment
 from ottla.log.sidecars import Sidecars
-from ottla.log.unfinished_read import Unfinished
 from ottla.ports import Disk, File, Now, StorageFailed, Syncable
 from ottla.records.batches.header import BatchHeader
 
@@ -30,7 +29,6 @@ log = logging.getLogger("ottla.log")
 
 SNAPSHOT_BYTES = 1 << 20
 """The bytes written to a segment after which a checkpoint saves the producers' state again."""
-
 
 RUNG_BYTES = 64 << 20
 """The bytes appended to a segment between two lasting snapshots of the producers' state, which bounds a cut's replay."""

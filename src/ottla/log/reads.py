@@ -10,13 +10,12 @@ from collections.abc import Callable
 from functools import partial
 
 from ottla.log.epochs import LeaderEpochs
-from ottla.log.errors import Damaged
+from ottla.log.errors import Damaged, Unfinished
 from ottla.log.segments import timestamps
 from ottla.log.segments.segment import Segment
 from ottla.log.segments.timestamps import Answer, Further
 from ottla.log.segments.transaction_index import Aborted
 from ottla.log.slice_reader import FirstPart, LogReader
-from ottla.log.unfinished_read import Unfinished
 from ottla.ports import FileSlice
 
 

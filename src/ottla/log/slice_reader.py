@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from ottla.log.epochs import LeaderEpochs
-from ottla.log.errors import Astray, Damaged
+from ottla.log.errors import Astray, Damaged, Unfinished
 from ottla.log.names import LOG, file_name
 from ottla.log.segments import scan
 from ottla.log.segments.segment import Segment
@@ -31,7 +31,6 @@ from ottla.log.segments.soundness import (
     walk,
 )
 from ottla.log.segments.transaction_index import Aborted
-from ottla.log.unfinished_read import Unfinished
 from ottla.ports import FileSlice
 
 log = logging.getLogger("ottla.log")

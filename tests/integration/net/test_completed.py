@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.net.startup.registry_steps import completed
+from ottla.net.startup.loop_calls import completed
 from ottla.ports import Steps, StorageFailed
 
 Done = Callable[[StorageFailed | None], None]

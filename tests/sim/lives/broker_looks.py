@@ -20,7 +20,7 @@ from ottla.broker.partitions.partition import Partition
 from ottla.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
 from ottla.log.cleaner.dirty_range import dirtiness, is_due
 from ottla.log.config import FOREVER
-from ottla.log.unfinished_read import finished
+from ottla.log.errors import finished
 from ottla.ports import Now
 from ottla.sim.disk import SimDisk
 from tests.sim.seeds import Violation

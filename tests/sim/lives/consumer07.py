@@ -11,8 +11,7 @@ from functools import partial
 from typing import Any
 
 from ottla.client.types import TopicPartition
-from ottla.kafka07.client.group import Group07, Round07
-from ottla.kafka07.client.rebalance import Subscription
+from ottla.kafka07.client.group import Group07, Round07, Subscription
 from ottla.ports import Done, DuplicateEntry, NoEntry, Steps, StorageFailed, VersionConflict
 from ottla.sim.process import SimProcess
 from ottla.sim.shared_registry import SimSharedRegistry

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from ottla.client.types import TopicPartition
 from ottla.kafka07.client import directory
+from ottla.kafka07.client.group import Subscription
 from ottla.kafka07.client.partitions import BrokerPartition
-from ottla.kafka07.client.rebalance import Subscription
 from ottla.ports import Change
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.process import MOST_DRIFT, Cuts, DriftingClock, SimProcess

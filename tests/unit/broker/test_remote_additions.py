@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.broker.coordination.additions import PartitionAdditions
-from ottla.broker.interbroker.broker_requests import UNSPOKEN
+from ottla.broker.interbroker.channels import UNSPOKEN
 from ottla.broker.scheduler import Scheduler
 from ottla.coord.transactions.inputs import Added, AddPartitions
 from ottla.sim.clock import SimClock

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.connection.metadata import Metadata
-from ottla.client.consumer.cursor import Cursor
+from ottla.client.consumer.cursor import Cursor, Progress
 from ottla.client.consumer.fetch_requests import FetchedPartition, FetchLimits, holds_nothing_more
 from ottla.client.consumer.fetcher import Chunk, Fetcher, PlannedFetch
-from ottla.client.consumer.progress import Progress
 from ottla.client.consumer.visible_batches import AbortedTransaction, visible
 from ottla.client.errors import BrokerError, KafkaError, OffsetOutOfRange
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndMetadata, TopicPartition

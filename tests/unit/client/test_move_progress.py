@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.client.admin.reassignment_progress import MoveProgress
+from ottla.client.admin.reassignments import MoveProgress
 from ottla.client.admin.replicas import LogDir, PartitionReassignment, ReplicaOnDisk
 from ottla.client.types import TopicPartition
 

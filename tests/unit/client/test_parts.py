@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.consumer import chunk_parts
+from ottla.client.consumer import cursor as cursors
 from ottla.client.consumer.cursor import Cursor
 from ottla.client.consumer.fetcher import Chunk
 from ottla.client.errors import BrokerError
@@ -52,11 +52,11 @@ def test_more_than_may_be_opened_at_once_comes_in_parts() -> None:
     assert total * len(ROW) > DEFAULT_LIMIT_BYTES
     found = handed_out(Cursor(chunk_of(*batches, from_offset=3, next_offset=total)))
     assert [offset for part in found for offset in part] == list(range(3, total))
-    assert max(map(len, found)) * len(ROW) <= chunk_parts.TOGETHER_BYTES + 16 * len(ROW)
+    assert max(map(len, found)) * len(ROW) <= cursors.TOGETHER_BYTES + 16 * len(ROW)
 
 
 def test_columns_come_in_parts_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunk_parts, "TOGETHER_BYTES", 3 * len(ROW))
+    monkeypatch.setattr(cursors, "TOGETHER_BYTES", 3 * len(ROW))
     cursor = Cursor(chunk_of(batch(0, 2), batch(2, 2), batch(4, 2), from_offset=1, next_offset=6))
     found = []
     while not cursor.exhausted:
@@ -79,13 +79,13 @@ def test_what_is_before_a_batch_that_cannot_be_opened_is_handed_out_and_what_is_
 
 
 def test_what_is_not_compressed_comes_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunk_parts, "TOGETHER_BYTES", 1)
+    monkeypatch.setattr(cursors, "TOGETHER_BYTES", 1)
     batches = [batch(index, 1, b"v", codec=0) for index in range(5)]
     assert handed_out(Cursor(chunk_of(*batches, from_offset=0, next_offset=5))) == [[0, 1, 2, 3, 4]]
 
 
 def test_nothing_more_comes_of_a_part_that_was_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunk_parts, "TOGETHER_BYTES", 1)
+    monkeypatch.setattr(cursors, "TOGETHER_BYTES", 1)
     cursor = Cursor(chunk_of(batch(0, 2), batch(2, 2), from_offset=0, next_offset=4))
     assert len(cursor.take(1)) == 1
     assert cursor.drop() == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.client.admin.reassignment_throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS, throttled_brokers, throttled_replicas
+from ottla.client.admin.reassignments import FOLLOWER_REPLICAS, LEADER_REPLICAS, throttled_brokers, throttled_replicas
 from ottla.client.types import TopicPartition
 
 BEFORE = {TopicPartition("t", 0): [1, 2], TopicPartition("t", 1): [1, 2], TopicPartition("u", 0): [4]}

@@ -29,8 +29,16 @@ from ottla.coord.transactions.inputs import (
 )
 from ottla.coord.transactions.machine import MOST_AT_ONCE, TransactionMachine
 from ottla.coord.transactions.records import TransactionReader, decode_record, encode_record
-from ottla.coord.transactions.transaction import LAST_EPOCH, PREPARED, Forgotten, Status, Stored, Transaction, weight_of
-from ottla.coord.transactions.unfinished_transactions import with_opened
+from ottla.coord.transactions.transaction import (
+    LAST_EPOCH,
+    PREPARED,
+    Forgotten,
+    Status,
+    Stored,
+    Transaction,
+    weight_of,
+    with_opened,
+)
 from ottla.ports import Now
 from ottla.wire import Unencodable
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.client.types import OffsetAndMetadata, TopicPartition
 from ottla.kafka07.client.partitions import BrokerPartition
-from ottla.kafka07.pipelines.places import Places
+from ottla.kafka07.pipelines.mirror import Places
 from ottla.pipelines.errors import PipelineError
 
 

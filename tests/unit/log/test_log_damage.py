@@ -8,8 +8,8 @@ import pytest
 
 from ottla.log.cleaner.compaction import Compaction
 from ottla.log.cleaner.dirty_range import dirtiness
+from ottla.log.errors import Unfinished
 from ottla.log.log import Damaged, Log, LogConfig
-from ottla.log.unfinished_read import Unfinished
 from ottla.ports import StorageFailed
 from ottla.records.batches.header import batches
 from ottla.sim.disk import SimDisk

@@ -9,12 +9,12 @@ import pytest
 
 from ottla.log.cleaner.compaction import Compaction
 from ottla.log.cleaner.dirty_range import dirtiness
+from ottla.log.errors import Unfinished
 from ottla.log.log import Log, LogConfig
 from ottla.log.segments import segment as segments
 from ottla.log.segments import soundness
 from ottla.log.segments.segment import Segment
 from ottla.log.slice_reader import FirstPart
-from ottla.log.unfinished_read import Unfinished
 from ottla.ports import FileSlice
 from ottla.records.batches.builder import build
 from ottla.records.batches.header import BatchHeader, batches

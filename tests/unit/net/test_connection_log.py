@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from ottla.client.errors import AuthenticationFailed, ConnectionFailed
-from ottla.net.client.connection_log import LINES_AT_ONCE, REGAINED_MS, ConnectionLog
+from ottla.net.client.cluster import LINES_AT_ONCE, REGAINED_MS, ConnectionLog
 
 GONE = ConnectionFailed("No connection to a:1: Connection refused.")
 

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Final
 
 from ottla.broker.coordination.transactions import TransactionCoordinators
-from ottla.broker.interbroker.broker_requests import UNSPOKEN, BrokerRequester
+from ottla.broker.interbroker.channels import UNSPOKEN, BrokerRequester
 from ottla.broker.serving.request import Request
 from ottla.coord.transactions.inputs import Added, AddPartitions
 from ottla.coord.transactions.transaction import Partitions, TopicPartition

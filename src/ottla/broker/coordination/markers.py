@@ -12,7 +12,7 @@ from itertools import groupby
 from struct import Struct
 from typing import Final
 
-from ottla.broker.interbroker.broker_requests import BrokerRequester
+from ottla.broker.interbroker.channels import BrokerRequester
 from ottla.broker.partitions.partition import LEADER, Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler

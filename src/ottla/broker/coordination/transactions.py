@@ -27,8 +27,7 @@ from ottla.coord.runtime.shard import Shard
 from ottla.coord.transactions.inputs import Added, AddPartitions, MarkersWritten, TransactionSettings, WriteMarkers, refused
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.records import TransactionReader
-from ottla.coord.transactions.transaction import NO_PARTITIONS, Forgotten, Stored
-from ottla.coord.transactions.unfinished_transactions import Opened, with_opened
+from ottla.coord.transactions.transaction import NO_PARTITIONS, Forgotten, Opened, Stored, with_opened
 from ottla.ports import Now, Steps
 from ottla.wire.schema import Message
 

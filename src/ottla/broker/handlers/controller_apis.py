@@ -8,24 +8,167 @@ epoch is refused.
 
 ControlledShutdown returns the partitions that a stopping broker still leads although another replica could lead them. Version 2
 added the broker epoch (KIP-380).
+
+ElectLeaders has leader elections that an operator asks for (KIP-183, KIP-460). A request without partitions is for all
+partitions; partitions that need no election are then left out of the response. Version 1 added the unclean election type and a
+top-level error code.
+
+AlterPartitionReassignments and ListPartitionReassignments give partitions other replicas (KIP-455). A null list of replicas
+cancels a reassignment; the reply is sent when the targets are stored. Version 1 of AlterPartitionReassignments added
+`allow_replication_factor_change`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ottla.broker.controller.controller import Controller
+from ottla.broker.controller.reassignments import Faults, Targets
+from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.parts import BY_PARTITION
+from ottla.broker.serving.parts import BY_PARTITION, Parts
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.topics.producer_ids import ProducerIdBlocks
+from ottla.cluster.acls import CLUSTER_NAME
+from ottla.cluster.controller_rules.context import ReplicaAssignment
 from ottla.ports import Steps
 from ottla.wire.api.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.wire.api.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
-from ottla.wire.errors import NOT_CONTROLLER
+from ottla.wire.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from ottla.wire.api.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
+from ottla.wire.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    ELECTION_NOT_NEEDED,
+    ERRORS,
+    INVALID_REQUEST,
+    NONE,
+    NOT_CONTROLLER,
+)
 
 Remaining = ControlledShutdownResponse.RemainingPartition
+
+PREFERRED, UNCLEAN = 0, 1
+TOP_LEVEL_ERROR_FROM = 1
+UNKNOWN_TYPE = "Unknown election type {}: use 0 (preferred) or 1 (unclean)."
+
+TopicResult = ElectLeadersResponse.ReplicaElectionResult
+PartitionResult = ElectLeadersResponse.PartitionResult
+
+MOST_MOVES = 100_000
+
+Altered = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
+AlteredPartition = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse
+Listed = ListPartitionReassignmentsResponse.OngoingTopicReassignment
+ListedPartition = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
+
+
+@serves(
+    AlterPartitionReassignmentsRequest,
+    Need(Operation.ALTER, Resource.CLUSTER),
+    controller_only=True,
+    most=MOST_MOVES,
+    to_the_end=True,
+)
+def alter_partition_reassignments(
+    request: Request[AlterPartitionReassignmentsRequest],
+    controller: Controller,
+) -> Reply:
+    """Respond once the targets are written to the registry; ListPartitionReassignments returns the progress."""
+    return _altered(request.body, controller)
+
+
+def _altered(body: AlterPartitionReassignmentsRequest, controller: Controller) -> Steps[Reply]:
+    targets: Targets = {(topic.name, one.partition_index): one.replicas for topic in body.topics for one in topic.partitions}
+    if len(targets) < sum(len(topic.partitions) for topic in body.topics):
+        return _refused(INVALID_REQUEST, "A partition is named twice: name each once.")
+    found = yield from controller.alter_reassignments(targets, may_resize=body.allow_replication_factor_change)
+    if found is None:
+        return _refused(NOT_CONTROLLER)
+    responses = [Altered(name=topic.name, partitions=list(_results(topic, found))) for topic in body.topics]
+    return AlterPartitionReassignmentsResponse(error_message=None, responses=responses)
+
+
+def _results(topic: AlterPartitionReassignmentsRequest.ReassignableTopic, found: Faults) -> Iterator[AlteredPartition]:
+    for one in topic.partitions:
+        code, sentence = found[topic.name, one.partition_index]
+        yield AlteredPartition(partition_index=one.partition_index, error_code=code, error_message=sentence or None)
+
+
+def _refused(code: int, sentence: str = "") -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(error_code=code, error_message=sentence or ERRORS[code].sentence)
+
+
+@serves(ListPartitionReassignmentsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER), controller_only=True, most=MOST_MOVES)
+def list_partition_reassignments(request: Request[ListPartitionReassignmentsRequest], controller: Controller) -> Steps[Reply]:
+    """Return the ongoing reassignments."""
+    topics_asked = request.body.topics
+    asked = None if topics_asked is None else [(topic.name, index) for topic in topics_asked for index in topic.partition_indexes]
+    found = yield from controller.reassignments(asked)
+    if found is None:
+        return ListPartitionReassignmentsResponse(error_code=NOT_CONTROLLER, error_message=ERRORS[NOT_CONTROLLER].sentence)
+    topics: dict[str, Listed] = {}
+    for (name, index), assignment in found.items():
+        topics.setdefault(name, Listed(name=name)).partitions.append(_moving(index, assignment))
+    return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))
+
+
+def _moving(index: int, assignment: ReplicaAssignment) -> ListedPartition:
+    return ListedPartition(
+        partition_index=index,
+        replicas=list(assignment.replicas),
+        adding_replicas=list(assignment.adding),
+        removing_replicas=list(assignment.removing),
+    )
+
+
+@serves(
+    ElectLeadersRequest,
+    controller_only=True,
+    to_the_end=True,
+    parts=Parts(((("topic_partitions", "partitions"), ("replica_election_results", "partition_result")),)),
+)
+def elect_leaders(request: Request[ElectLeadersRequest], controller: Controller, rights: Rights) -> Steps[Reply]:
+    """Return a result per partition. A request for all partitions gets no result for partitions that need no election."""
+    body, version = request.body, request.version
+    if not rights.asked(request.peer, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME, request.api.name, request.now):
+        sentence = ERRORS[CLUSTER_AUTHORIZATION_FAILED].sentence
+        return _all_refused(body, version, CLUSTER_AUTHORIZATION_FAILED, sentence)
+    if body.election_type not in (PREFERRED, UNCLEAN):
+        sentence = UNKNOWN_TYPE.format(body.election_type)
+        return _all_refused(body, version, INVALID_REQUEST, sentence)
+    asked = None
+    if body.topic_partitions is not None:
+        asked = [(each.topic, index) for each in body.topic_partitions for index in each.partitions]
+    found = yield from controller.elect(asked, is_unclean=body.election_type == UNCLEAN)
+    if found is None:
+        return _all_refused(body, version, NOT_CONTROLLER, ERRORS[NOT_CONTROLLER].sentence)
+    topics: dict[str, TopicResult] = {}
+    for (name, index), (code, sentence) in found.items():
+        if asked is not None or code != ELECTION_NOT_NEEDED:
+            result = PartitionResult(partition_id=index, error_code=code, error_message=sentence or None)
+            topics.setdefault(name, TopicResult(topic=name)).partition_result.append(result)
+    return ElectLeadersResponse(replica_election_results=list(topics.values()))
+
+
+def _all_refused(body: ElectLeadersRequest, version: int, code: int, sentence: str) -> ElectLeadersResponse:
+    """Return the response to a refused request: an error per partition, and a top-level error if the version has the field."""
+    results = [
+        TopicResult(
+            topic=each.topic,
+            partition_result=[
+                PartitionResult(partition_id=one, error_code=code, error_message=sentence) for one in each.partitions
+            ],
+        )
+        for each in body.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=code if version >= TOP_LEVEL_ERROR_FROM else NONE, replica_election_results=results)
 
 
 @serves(ControlledShutdownRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), controller_only=True, to_the_end=True)

@@ -3,6 +3,8 @@
 A request for all topics has a null list from version 1 on, and an empty list in version 0. Version 4 added
 `allow_auto_topic_creation`, 5 offline replicas, 7 leader epochs, 8 authorized operations (KIP-430), 10 topic ids, and 12 requests
 by topic id.
+
+DescribeCluster returns the live brokers and the controller.
 """
 
 from __future__ import annotations
@@ -30,16 +32,19 @@ from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import name_error
 from ottla.ports import Part, Steps
+from ottla.wire.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.codec.blocks import with_array
 from ottla.wire.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
     LEADER_NOT_AVAILABLE,
+    MISMATCHED_ENDPOINT_TYPE,
     NONE,
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_ENDPOINT_TYPE,
 )
 
 ASKED_BY_ID_FROM = 12
@@ -50,6 +55,41 @@ TopicResponse = MetadataResponse.MetadataResponseTopic
 
 MADE_AT_ONCE = 10
 """Topics in one commit to the registry."""
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+@serves(DescribeClusterRequest)
+def describe_cluster(
+    request: Request[DescribeClusterRequest],
+    identity: BrokerIdentity,
+    cluster: ClusterImage,
+    addresses: Addresses,
+    rights: Rights,
+    metadata_waits: MetadataWaits,
+) -> Reply:
+    """Describe the brokers that have the client's listener. Controllers are not described, because they have no listeners."""
+    body = request.body
+    if body.endpoint_type == CONTROLLERS:
+        sentence = "This listener is for clients of brokers: request the endpoint type of brokers."
+        return DescribeClusterResponse(error_code=MISMATCHED_ENDPOINT_TYPE, error_message=sentence)
+    if body.endpoint_type != BROKERS:
+        sentence = f"There is no endpoint type {body.endpoint_type}: use brokers ({BROKERS})."
+        return DescribeClusterResponse(error_code=UNSUPPORTED_ENDPOINT_TYPE, error_message=sentence)
+    asks = body.include_cluster_authorized_operations
+
+    def described() -> Reply:
+        return DescribeClusterResponse(
+            cluster_id=identity.cluster_id,
+            controller_id=cluster.controller_id,
+            brokers=[
+                DescribeClusterResponse.DescribeClusterBroker(broker_id=node_id, host=host, port=port, rack=rack)
+                for node_id, host, port, rack in addresses.all(request.peer)
+            ],
+            cluster_authorized_operations=rights.cluster_operations(request.peer) if asks else NOT_ASKED,
+        )
+
+    return metadata_waits.delay(request.now, described)
 
 
 class MetadataContext(NamedTuple):

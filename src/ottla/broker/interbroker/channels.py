@@ -1,7 +1,7 @@
 """Requests to other brokers: a message becomes a frame on a link to its broker, and the response frame a message.
 
-Depends on correlation ids, broker addresses and lanes, and neither on APIs nor on sockets. Each lane to a broker is a connection
-of its own, so that a long-polling fetch delays no other request.
+A request has the version that all brokers of the cluster support. Each lane to a broker is a connection of its own, so that a
+long-polling fetch delays no other request. Depends on correlation ids, broker addresses and lanes, and not on sockets.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ottla.broker.interbroker.loopback import Within
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage
-from ottla.ports import BrokerLink, Links, Part
+from ottla.ports import BrokerLink, Done, Links, Part, Steps
 from ottla.wire import Malformed
+from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest
+from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.framing import FrameHeader, decode_response, encode_request, frame_request
 from ottla.wire.schema import Message
 
@@ -129,3 +131,49 @@ class Channels:
             answered(None)
             return
         answered(body if number == header.correlation_id else None)
+
+
+CREATE_TOPICS_VERSION: Final = 4
+"""The version of CreateTopics requests, as in Kafka 2.4. The broker sets every number in these requests itself."""
+
+ADD_PARTITIONS_SINCE: Final = (("3.8-IV0", 5), ("3.5-IV0", 4))
+"""(inter-broker protocol version, version of AddPartitionsToTxn from then on), newest first. Older versions do not send it."""
+
+UNSPOKEN: Final = -1
+
+
+class BrokerRequester:
+    """A sender of requests to another broker, or to this one, with `request.timeout.ms` as the timeout."""
+
+    def __init__(self, channels: Channels, settings: SettingsInForce) -> None:
+        self._channels = channels
+        self._settings = settings
+
+    def version(self, request: type[Message]) -> int:
+        """Return the version in which brokers of this cluster send a request to each other; `UNSPOKEN` if they do not send it."""
+        spoken = self._settings.value.inter_broker_protocol_version
+        if request is CreateTopicsRequest:
+            return CREATE_TOPICS_VERSION
+        if request is AddPartitionsToTxnRequest:
+            return next((version for since, version in ADD_PARTITIONS_SINCE if spoken.is_at_least(since)), UNSPOKEN)
+        return spoken.version(request)
+
+    def request(self, node_id: int, message: Message, answered: Callable[[Any], None], *, lane: str) -> None:
+        """Send a request, and call `answered` later with the response, or with None if the outcome is unknown."""
+        timeout_ms = self._settings.value.request_timeout_ms
+        self._channels.request(node_id, message, self.version(type(message)), answered, lane=lane, timeout_ms=timeout_ms)
+
+    def answer(self, node_id: int, message: Message, *, lane: str) -> Steps[Any]:
+        """Send a request to another broker, and return its response. Return None if no response arrives."""
+        answers: list[Any] = []
+
+        def start(done: Done) -> None:
+            self.request(node_id, message, partial(_note, answers, done), lane=lane)
+
+        yield start
+        return answers[0]
+
+
+def _note(answers: list[Any], done: Done, response: Any) -> None:
+    answers.append(response)
+    done(None)

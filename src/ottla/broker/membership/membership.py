@@ -18,7 +18,6 @@ from ottla.broker.retries import Repeats
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import Listener, SecurityProtocol, SettingsInForce
 from ottla.cluster import features, layout
-from ottla.cluster.brokers import address_in
 from ottla.ports import NEW, Change, Done, Entry, Now, RegistryAway, SessionEvent, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")
@@ -36,6 +35,15 @@ LOOK = "check the registration"
 
 DRIFT = 20
 """The registry's clock can be faster by 1/n: a broker steps down when 1/n of its session timeout is left."""
+
+
+def _address_in(value: bytes) -> str:
+    """Return the endpoints in a broker's entry, for messages to people."""
+    try:
+        stored = layout.read(value)
+        return ", ".join(stored.get("endpoints") or [f"{stored['host']}:{stored['port']}"])
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return "an invalid address"
 
 
 class Event:
@@ -248,7 +256,7 @@ class BrokerMembership:
                 tell(now)
             return None
         return NotAMember(
-            f"Broker {self._identity.node_id} is in the cluster already, at {address_in(entry.value)}: stop it, or give this "
+            f"Broker {self._identity.node_id} is in the cluster already, at {_address_in(entry.value)}: stop it, or give this "
             "one another number with --node-id."
         )
 

@@ -18,8 +18,7 @@ from ottla.broker.settings import SettingsInForce
 from ottla.log.cleaner.compaction import Compacted, Compaction
 from ottla.log.cleaner.dirty_range import Dirtiness, dirtiness, is_due, roll_if_overdue
 from ottla.log.cleaner.offset_map import HASH_KEY_BYTES
-from ottla.log.errors import Damaged
-from ottla.log.unfinished_read import Unfinished
+from ottla.log.errors import Damaged, Unfinished
 from ottla.ports import Clock, Disk, Now, Steps, StorageFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")

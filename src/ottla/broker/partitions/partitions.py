@@ -16,11 +16,10 @@ from ottla.broker.partitions.log_directories import LogDirectories
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.syncs import Syncs
 from ottla.broker.scheduler import Countdown, Scheduler
-from ottla.log.errors import Vanished
+from ottla.log.errors import Unfinished, Vanished
 from ottla.log.log import Damaged, Log, LogConfig
 from ottla.log.producer_state.producer_limit import ProducerShares
 from ottla.log.sidecars import SidecarFormat
-from ottla.log.unfinished_read import Unfinished
 from ottla.ports import Clock, Disk, Now, Steps, StorageFailed, TryAgain
 from ottla.wire.errors import NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
-from ottla.broker.interbroker.broker_requests import BrokerRequester
+from ottla.broker.interbroker.channels import BrokerRequester
 from ottla.broker.releases.traits import UNSEEN_MS
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.metadata_waits import MetadataWaits

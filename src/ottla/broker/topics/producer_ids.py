@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES
-from ottla.broker.interbroker.broker_requests import UNSPOKEN, BrokerRequester
+from ottla.broker.interbroker.channels import UNSPOKEN, BrokerRequester
 from ottla.broker.scheduler import Scheduler
 from ottla.cluster import layout
 from ottla.cluster.image import ClusterImage

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.command.output import as_lines, duration, size
 
 if TYPE_CHECKING:
-    from ottla.client.admin.reassignment_progress import HowFar
+    from ottla.client.admin.reassignments import HowFar
     from ottla.client.types import TopicPartition
     from ottla.net.client.admin.admin import Admin
 
@@ -20,7 +20,7 @@ LOOK_EVERY_S = 1
 
 def throttle(admin: Admin, before: Placed, after: Placed, bytes_per_second: int) -> None:
     """Limit the replication traffic of a move at each broker (KIP-73)."""
-    from ottla.client.admin.reassignment_throttles import RATES, throttled_brokers, throttled_replicas
+    from ottla.client.admin.reassignments import RATES, throttled_brokers, throttled_replicas
     from ottla.client.admin.topics import ConfigResource
 
     for node_id in throttled_brokers(before, after):
@@ -31,7 +31,7 @@ def throttle(admin: Admin, before: Placed, after: Placed, bytes_per_second: int)
 
 def lift_throttles(admin: Admin) -> None:
     """Remove the replication throttles of all live brokers, and of all topics."""
-    from ottla.client.admin.reassignment_throttles import RATES, REPLICAS
+    from ottla.client.admin.reassignments import RATES, REPLICAS
     from ottla.client.admin.topics import ConfigResource
 
     resources = [(ConfigResource.broker(node.node_id), RATES) for node in admin.describe_cluster().nodes]
@@ -45,7 +45,7 @@ def lift_throttles(admin: Admin) -> None:
 
 def follow(admin: Admin, partitions: Sequence[TopicPartition], *, as_json: bool) -> None:
     """Print the progress of these partitions each second, until none of them is being moved."""
-    from ottla.client.admin.reassignment_progress import MoveProgress
+    from ottla.client.admin.reassignments import MoveProgress
 
     progress = MoveProgress(partitions)
     while True:

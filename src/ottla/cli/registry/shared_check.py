@@ -48,7 +48,7 @@ def _read(options: argparse.Namespace) -> tuple[Tree, list[tuple[str, str]], str
     from ottla.broker.settings.broker_zookeeper import HOST_SCHEME
     from ottla.cli.serve import given
     from ottla.net.offline.registry_copy import read_tree
-    from ottla.net.sqlite.survey import survey
+    from ottla.net.sqlite.tables import survey
 
     address = options.directory
     directory = address.removeprefix(HOST_SCHEME)

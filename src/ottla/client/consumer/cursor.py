@@ -1,17 +1,92 @@
 """The cursor over a chunk: which records the user has received, and which of them are processed.
 
 A record is "in hand" until the user requests more records, and then counts as processed. Commits and positions depend on these
-counts. Records are decoded only when needed, and part by part if all of them would take too much memory.
+counts. Records are decoded only when needed, and part by part if all of them would take too much memory
+or a batch is damaged. The pieces of a chunk have control batches only if the user wants them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
-from ottla.client.consumer.chunk_parts import open_part
-from ottla.client.consumer.fetcher import Chunk
-from ottla.client.types import ConsumerRecord
-from ottla.records.batches.columns import Columns
+from ottla.client.consumer.fetcher import UNKNOWN_OFFSET, Chunk, Fetcher
+from ottla.client.errors import BrokerError, broker_error
+from ottla.client.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from ottla.records.batches.columns import Columns, open_batches
+from ottla.records.batches.header import BadBatch, BatchHeader, batches
+from ottla.records.compression.codecs import CodecFailed
+from ottla.wire.errors import CORRUPT_MESSAGE
+
+TOGETHER_BYTES: Final = 64 * 1024 * 1024
+"""The total size to which compressed batches may expand when they are decoded together. A larger batch is decoded alone."""
+
+
+class OpenedPart(NamedTuple):
+    """The decoded records at the beginning of a chunk, and the rest of the chunk, or None."""
+
+    columns: list[Columns]
+    rest: Chunk | None
+
+
+def _open_part(chunk: Chunk, *, one_by_one: bool) -> OpenedPart:
+    """Return the first records of a chunk as columns, and the rest of the chunk.
+
+    All records are returned if they fit in memory and are undamaged. `one_by_one` skips the attempt to decode them together. Raises
+    `BrokerError` (CORRUPT_MESSAGE) if the first batch cannot be decoded. A damaged batch after it stays in the rest.
+    """
+    if not one_by_one:
+        left_bytes, opened = TOGETHER_BYTES, []
+        try:
+            for piece in chunk.pieces:
+                columns = open_batches(piece, from_offset=chunk.from_offset, limit_bytes=left_bytes, control=True)
+                left_bytes -= _new_bytes(columns)
+                opened.append(columns)
+        except (BadBatch, CodecFailed):
+            pass  # too large together, or one batch is damaged: decode one by one below
+        else:
+            return OpenedPart([columns for columns in opened if columns.record_count], None)
+    return _first_batches(chunk)
+
+
+def _first_batches(chunk: Chunk) -> OpenedPart:
+    """Decode the first batches, at least one, up to the memory limit or a damaged batch."""
+    opened: list[Columns] = []
+    sum_bytes = 0
+    for index, piece in enumerate(chunk.pieces):
+        for position, header in batches(piece):
+            if sum_bytes >= TOGETHER_BYTES:
+                return OpenedPart(opened, _from(chunk, index, position, header))
+            try:
+                columns = open_batches(piece[position : position + header.size], from_offset=chunk.from_offset, control=True)
+            except (BadBatch, CodecFailed) as error:
+                if not opened:
+                    raise _unreadable(chunk.where, header, error) from error
+                return OpenedPart(opened, _from(chunk, index, position, header))
+            sum_bytes += _new_bytes(columns)
+            if columns.record_count:
+                opened.append(columns)
+    return OpenedPart(opened, None)
+
+
+def _from(chunk: Chunk, index: int, position: int, header: BatchHeader) -> Chunk:
+    """Return the rest of a chunk, from the batch in piece `index` at `position` on."""
+    pieces = [chunk.pieces[index][position:], *chunk.pieces[index + 1 :]]
+    return chunk._replace(pieces=pieces, from_offset=max(chunk.from_offset, header.base_offset))
+
+
+def _new_bytes(columns: Columns) -> int:
+    """Return the number of decompressed bytes in `columns`, without uncompressed batches, which are views of fetched bytes."""
+    return sum(len(run.data) for run in columns.runs if run.header.codec)
+
+
+def _unreadable(where: TopicPartition, header: BatchHeader, error: BadBatch | CodecFailed) -> BrokerError:
+    which = f"The batch of offsets {header.base_offset} to {header.last_offset} cannot be opened"
+    return broker_error(
+        CORRUPT_MESSAGE,
+        f"Opening {where.topic}-{where.partition}",
+        f"{which} ({str(error).rstrip('.')}): seek to offset {header.next_offset} to read on.",
+    )
 
 
 class Cursor:
@@ -51,7 +126,7 @@ class Cursor:
         return self._whole or (self.records is not None and self.taken >= len(self.records))
 
     def _opened(self) -> list[Columns]:
-        part = open_part(self._chunk, one_by_one=self._one_by_one)
+        part = _open_part(self._chunk, one_by_one=self._one_by_one)
         if part.rest is not None and not self._dropped:
             self._rest, self._one_by_one, self._stop = part.rest, True, part.rest.from_offset
         return part.columns
@@ -125,3 +200,72 @@ class Cursor:
         if self.records is None:
             return self._chunk.from_offset
         return self.records[index].offset if index < len(self.records) else self._stop
+
+
+class Progress:
+    """The cursors over a fetcher's chunks. A partition without a cursor has the position of the fetcher."""
+
+    def __init__(self, fetcher: Fetcher) -> None:
+        self._fetcher = fetcher
+        self._cursors: list[Cursor] = []
+
+    def begin(self, chunk: Chunk) -> Cursor:
+        cursor = Cursor(chunk)
+        self._cursors.append(cursor)
+        return cursor
+
+    def mark_processed(self) -> None:
+        """Mark all records handed out so far as processed."""
+        for cursor in self._cursors:
+            cursor.mark_processed()
+        self._cursors = [cursor for cursor in self._cursors if not cursor.exhausted]
+
+    def left_over(self) -> Cursor | None:
+        """Return a cursor with more records to hand out, of a partition that is not paused; None if there is no cursor."""
+        paused = self._fetcher.paused()
+        return next((cursor for cursor in self._cursors if not cursor.exhausted and cursor.where not in paused), None)
+
+    def holds(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Return whether the user still processes records of these partitions."""
+        asked = set(partitions)
+        return any(cursor.held for cursor in self._cursors if cursor.where in asked)
+
+    def cut_short(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out no more records of partitions that are about to be revoked. Their positions stay."""
+        for where in partitions:
+            # This comes before the cursors are dropped, because the position depends on them.
+            position = self.position(where)
+            self._fetcher.retire(where).position = position
+        going = set(partitions)
+        for cursor in self._cursors:
+            if cursor.where in going:
+                cursor.drop()
+
+    def drop(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hand out no more records of these partitions."""
+        gone = set(partitions)
+        for cursor in self._cursors:
+            if cursor.where in gone:
+                cursor.drop()
+        self._cursors = [cursor for cursor in self._cursors if cursor.where not in gone]
+
+    def position(self, where: TopicPartition) -> int:
+        """Return the offset of the next record to hand out; -1 if still unknown."""
+        going = [cursor.position() for cursor in self._cursors if cursor.where == where and not cursor.exhausted]
+        return min(going, default=self._fetcher.reading(where).position)
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets to commit if all records handed out are to count as processed."""
+        return self._known((where, self.position(where)) for where in self._fetcher.partitions)
+
+    def done(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets to commit if only processed records count; of all partitions if `partitions` is None."""
+        wanted = list(self._fetcher.partitions if partitions is None else partitions)
+        return self._known((where, self._done(where)) for where in wanted if where in self._fetcher.partitions)
+
+    def _done(self, where: TopicPartition) -> int:
+        open_ends = [cursor.done() for cursor in self._cursors if cursor.where == where]
+        return min(open_ends, default=self._fetcher.reading(where).position)
+
+    def _known(self, found: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {where: OffsetAndMetadata(offset) for where, offset in found if offset != UNKNOWN_OFFSET}

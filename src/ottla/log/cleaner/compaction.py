@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from ottla.log.cleaner.batches import MOST_BYTES, Filter, is_large, opening_costs, stays_as_it_is
 from ottla.log.cleaner.dirty_range import Dirtiness
 from ottla.log.cleaner.offset_map import OffsetMap
-from ottla.log.errors import Damaged
+from ottla.log.errors import Damaged, Unfinished
 from ottla.log.names import CLEANED
 from ottla.log.segments.compacted_note import begin_note, drop_note, finish_note
 from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
@@ -27,7 +27,6 @@ from ottla.log.segments.scan import damaged
 from ottla.log.segments.segment import LARGEST_RELATIVE, Segment
 from ottla.log.segments.swap import remove_cleaned
 from ottla.log.segments.transaction_index import TransactionsInOrder
-from ottla.log.unfinished_read import Unfinished
 from ottla.ports import Buffer, Disk, Now, Pauses, StorageFailed, Syncable
 from ottla.records.batches.columns import open_batches
 from ottla.records.batches.header import HEADER_BYTES, BadBatch, BatchHeader, batches, read_header

@@ -13,7 +13,7 @@ from itertools import islice
 from crc32c import crc32c
 
 from ottla.log.config import LogConfig
-from ottla.log.errors import Damaged
+from ottla.log.errors import Damaged, Unfinished
 from ottla.log.names import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
 from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, offset_index, time_index
 from ottla.log.segments.scan import (
@@ -29,7 +29,6 @@ from ottla.log.segments.scan import (
 )
 from ottla.log.segments.soundness import Place, Unproven
 from ottla.log.segments.transaction_index import TransactionIndex
-from ottla.log.unfinished_read import Unfinished
 from ottla.ports import Buffer, Disk, File, StorageFailed
 from ottla.records.batches.header import HEADER_BYTES, MAGIC, BatchHeader, read_header
 

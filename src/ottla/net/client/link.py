@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import ceil
@@ -14,7 +16,6 @@ from typing import TYPE_CHECKING, cast
 from ottla.client.connection.connection import AnswerBody, ClientConnection
 from ottla.client.errors import ConnectionFailed, KafkaError, NotSupported, TimedOut
 from ottla.client.settings.security import SecureSettings
-from ottla.net.client.bulk import BulkReceiver
 from ottla.net.client.failures import PERHAPS_SASL, ended_early, no_connection, not_secured, perhaps_old
 from ottla.net.client.session import Session
 from ottla.net.server.garbage_collector import release
@@ -23,10 +24,43 @@ from ottla.ports import Buffer, Part
 from ottla.wire.apis import API
 from ottla.wire.schema import Message
 
-if TYPE_CHECKING:  # imported when needed: plain connections use no SASL
+if TYPE_CHECKING:
     from ottla.net.client.security import Security
 
 log = logging.getLogger("ottla.client")
+
+WAKE_BYTES = 1024 * 1024
+"""The number of bytes of a large answer that must arrive before the system wakes the event loop for them."""
+
+
+class BulkReceiver:
+    """A receiver that reads a socket directly, without its transport. It makes the system wake the event loop for large parts only.
+
+    Where that is impossible (TLS, systems other than Linux), it does nothing, and the transport reads everything.
+    """
+
+    def __init__(self, transport: asyncio.BaseTransport) -> None:
+        possible = sys.platform == "linux" and transport.get_extra_info("ssl_object") is None
+        self._socket: socket.socket | None = transport.get_extra_info("socket") if possible else None
+        self._wakes_at = 1
+
+    def read(self, buffer: memoryview) -> int:
+        """Receive into `buffer` without blocking, and return the number of bytes; 0 also if the transport must read them."""
+        if self._socket is None:
+            return 0
+        try:
+            return os.readv(self._socket.fileno(), [buffer])
+        except OSError:
+            return 0
+
+    def wake_at(self, missing_bytes: int) -> None:
+        """Do not wake the loop until `WAKE_BYTES`, or all `missing_bytes` of an answer, have arrived. With 0, any byte wakes it."""
+        count = max(1, min(missing_bytes, WAKE_BYTES))
+        if count != self._wakes_at and self._socket is not None:
+            self._wakes_at = count
+            with suppress(OSError):
+                # Linux limits this to less than the receive buffer holds, so that the loop is always woken.
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
 
 
 def security_of(settings: SecureSettings) -> Security | None:

@@ -14,7 +14,7 @@ from ottla.broker.membership.directory import in_sync_of
 from ottla.broker.membership.membership import NotAMember
 from ottla.cluster import layout
 from ottla.net.offline.registry_copy import opened
-from ottla.net.startup.registry_steps import completed
+from ottla.net.startup.loop_calls import completed
 from ottla.ports import Change
 
 

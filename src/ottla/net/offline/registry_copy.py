@@ -30,9 +30,8 @@ from ottla.net.disk.disk import RealDisk
 from ottla.net.sqlite.tables import FILE
 from ottla.net.startup.cluster_start import open_shared
 from ottla.net.startup.data_directory import give_back, has_registry, lock, node_id_in
-from ottla.net.startup.loop_calls import Posts
+from ottla.net.startup.loop_calls import Posts, completed
 from ottla.net.startup.old_registry import open_registry
-from ottla.net.startup.registry_steps import completed
 from ottla.ports import Change, Entries, SharedRegistry
 from ottla.registry.survey import BEFORE, finish, put_back
 from ottla.registry.tree import StoredEntry, Tree

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
+from ottla.broker.membership.membership import NotAMember
 from ottla.net.sqlite.draft import CHILDREN, DATA
 from ottla.net.sqlite.member import Member, opening
 from ottla.net.sqlite.session import HostSession, RegistryJob
-from ottla.net.sqlite.store import Entries, Names, RegistryStore, Results
-from ottla.net.sqlite.watches import Changed
-from ottla.ports import Change, CommitSteps, Condition, Post, RegistryDamaged, SessionEvent, Steps
+from ottla.net.sqlite.store import Changed, Entries, Names, RegistryStore, Results
+from ottla.ports import Change, CommitSteps, Condition, Post, RegistryAway, RegistryDamaged, SessionEvent, Steps
 
 T = TypeVar("T")
 AT_ONCE: Final = 500
@@ -94,3 +95,31 @@ class HostRegistry:
             raise asked.refusal
         result: T = asked.result
         return result
+
+
+async def opened_on_host(directory: str, timeout_ms: int, post: Post) -> HostRegistry:
+    """Return a registry whose session has begun. Raises `NotAMember`."""
+    try:
+        registry = await asyncio.to_thread(HostRegistry, Path(directory), timeout_ms, post)
+    except RegistryDamaged as damage:
+        raise NotAMember(f"The registry of this host's brokers cannot be used: {damage}.") from damage
+    except RegistryAway as away:
+        raise NotAMember(f"The registry of this host's brokers is not available ({away}): try again.") from away
+    begun = asyncio.Event()
+
+    def told(event: SessionEvent) -> None:
+        if event is SessionEvent.BEGUN:
+            begun.set()
+
+    registry.on_session(told)
+    registry.start()
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            await begun.wait()
+    except TimeoutError:
+        await asyncio.to_thread(registry.close)
+        raise NotAMember(
+            f"No session with the registry in {directory} began within {timeout_ms} ms: another process may be suspended while it "
+            "writes there; kill or resume it."
+        ) from None
+    return registry

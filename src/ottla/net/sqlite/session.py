@@ -20,14 +20,11 @@ from time import monotonic_ns
 from typing import Any, Final
 
 from ottla.broker.failures import CONFLICTS
-from ottla.net.sqlite.member import Member
-from ottla.net.sqlite.store import RegistryStore, SessionOver, SessionRow
-from ottla.net.sqlite.watches import Changed, WatchTable
-from ottla.net.sqlite.writer import StuckWriter
+from ottla.net.sqlite.member import Member, StuckWriter
+from ottla.net.sqlite.store import Changed, RegistryStore, SessionOver, SessionRow, WatchTable
 from ottla.ports import Done, Post, RegistryAway, SessionEvent, StorageFailed
 
 log = logging.getLogger("ottla.net")
-
 
 HEARTBEATS: Final = 6
 """The number of heartbeats within a session's timeout."""

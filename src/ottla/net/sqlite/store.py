@@ -1,6 +1,6 @@
 """The operations of one process on its host's registry: reads, commits, and the rows of sessions. All of them block on the disk.
 
-The module uses the tables; threads and watches are unknown here.
+The module uses the tables, and no threads. It has the callbacks for each entry's next change, the watches.
 """
 
 from __future__ import annotations
@@ -167,3 +167,41 @@ class RegistryStore:
             yield
         finally:
             self._database.execute("PRAGMA synchronous = FULL")
+
+
+Changed = Callable[[str], None]
+Watched = tuple[str, str]
+"""(kind of watch, path)"""
+
+
+class WatchTable:
+    """The watches of one process.
+
+    Each is called once, for the first change after the transaction up to which its owner has read.
+    """
+
+    def __init__(self) -> None:
+        self._watches: dict[Watched, dict[Changed, int]] = {}
+
+    def leave(self, kind: str, paths: Sequence[str], changed: Changed, seen: int) -> None:
+        """Add watches of a reader that has seen transaction `seen`. An equal watch that exists is kept."""
+        for path in paths:
+            self._watches.setdefault((kind, path), {}).setdefault(changed, seen)
+
+    def touched(self, changes: Sequence[Touched]) -> Iterator[tuple[Changed, str]]:
+        """Remove and yield the watches that these changes affect, in order."""
+        for number, kind, path in changes:
+            watches = self._watches.get((kind, path), {})
+            due = [changed for changed, seen in watches.items() if seen < number]
+            for changed in due:
+                del watches[changed]
+                yield changed, path
+            if due and not watches:
+                del self._watches[kind, path]
+
+    def all(self) -> Iterator[tuple[Changed, str]]:
+        """Remove and yield every watch, because changes may have been missed."""
+        watches, self._watches = self._watches, {}
+        for (_, path), waiting in watches.items():
+            for changed in waiting:
+                yield changed, path

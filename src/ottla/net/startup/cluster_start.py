@@ -19,10 +19,9 @@ from ottla.cluster.metadata import ClusterPorts
 from ottla.net.disk.disk import RealDisk
 from ottla.net.links import BrokerLinks
 from ottla.net.server.listeners import Listen
-from ottla.net.sqlite.registry_factory import opened_on_host
+from ottla.net.sqlite.registry import opened_on_host
 from ottla.net.startup.data_directory import DataDirectory, has_registry, new_id, node_id_in, read_properties
-from ottla.net.startup.loop_calls import Posts
-from ottla.net.startup.registry_steps import completed
+from ottla.net.startup.loop_calls import Posts, completed
 from ottla.ports import Entry, RegistryDamaged, SharedRegistry, StorageFailed
 from ottla.registry.generations import find
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -40,3 +42,42 @@ def _host(text: str) -> tuple[str, int]:
     if not split.hostname or text.endswith(":") or split.path or split.username is not None:
         raise ValueError(text)
     return split.hostname, split.port or PORT
+
+
+LOOK_S = 2.0
+QUESTION = b"srvr"
+"""A command that every ZooKeeper answers unless its operator has disabled the command."""
+
+
+async def why(address: ZooKeeperAddress, timeout_ms: int, *, has_tls: bool, named_by: str = "--registry") -> str:
+    """Return a sentence for users about why no session began within `timeout_ms`.
+
+    `named_by` is the setting that contains the address.
+    """
+    looks = await asyncio.gather(*(_look(host, port, has_tls=has_tls) for host, port in address.hosts))
+    told = "; ".join(f"{host}:{port} {look}" for (host, port), look in zip(address.hosts, looks, strict=True))
+    return f"No session with ZooKeeper began within {timeout_ms} ms: {told}. Start ZooKeeper, or correct {named_by}."
+
+
+async def _look(host: str, port: int, *, has_tls: bool) -> str:
+    try:
+        reader, writer = await asyncio.wait_for(asyncio.open_connection(host, port), LOOK_S)
+    except TimeoutError:
+        return "does not answer"
+    except OSError as error:
+        code = error.errno or 0
+        return f"is unreachable ({os.strerror(code) if code > 0 else error.strerror or error})"
+    try:
+        if has_tls:
+            return "has no TLS that this broker trusts, or is not a ZooKeeper"
+        writer.write(QUESTION)
+        said = await asyncio.wait_for(reader.read(4096), LOOK_S)
+    except (OSError, TimeoutError):
+        return "is not a ZooKeeper"
+    finally:
+        writer.close()
+    if b"not currently serving requests" in said:
+        return "serves no clients: a majority of its ensemble must run"
+    if b"Zookeeper version" in said or b"not in the whitelist" in said:
+        return "is a ZooKeeper that creates no session: see its log"
+    return "is not a ZooKeeper"

@@ -29,8 +29,8 @@ from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
 from ottla.net.zookeeper.address import ZooKeeperAddress
+from ottla.net.zookeeper.batch import ReadMany
 from ottla.net.zookeeper.handler import InOrder, ZooKeeperAnswer
-from ottla.net.zookeeper.many import ReadMany
 from ottla.sasl.mechanism import SaslFailed
 
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.05, 1.0

@@ -17,9 +17,8 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.serialization import Exists, GetChildren, GetData
 
-from ottla.net.zookeeper.failures import meaning
-from ottla.net.zookeeper.many import PATHS_AT_ONCE
-from ottla.net.zookeeper.operations import Operated, There, above, operations, parents
+from ottla.net.zookeeper.batch import PATHS_AT_ONCE
+from ottla.net.zookeeper.operations import Operated, There, above, meaning, operations, parents
 from ottla.net.zookeeper.session import Changed, ZooKeeperSession
 from ottla.ports import (
     Change,

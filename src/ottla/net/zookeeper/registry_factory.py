@@ -12,9 +12,8 @@ from ottla.broker.settings.broker_zookeeper import NETTY, NIO
 from ottla.net.security.kerberos import initiator, keytab_in
 from ottla.net.security.key_stores import load_key, load_trust
 from ottla.net.security.tls_versions import VERSIONS, narrow
-from ottla.net.zookeeper.address import ZooKeeperAddress
+from ottla.net.zookeeper.address import ZooKeeperAddress, why
 from ottla.net.zookeeper.client import Access, ZooKeeperLogin
-from ottla.net.zookeeper.diagnosis import why
 from ottla.net.zookeeper.digest_md5 import DigestMd5
 from ottla.net.zookeeper.registry import ZooKeeperRegistry
 from ottla.net.zookeeper.session import ZooKeeperSession

@@ -17,12 +17,10 @@ from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from ottla.cluster.layout import UNKNOWN_USERS
-from ottla.net.zookeeper.batch import Ask, RequestBatch
+from ottla.net.zookeeper.batch import Ask, ReadMany, RequestBatch
 from ottla.net.zookeeper.client import Access, ZooKeeperClient
-from ottla.net.zookeeper.failures import AWAY, meaning
 from ottla.net.zookeeper.handler import ZooKeeperAnswer
-from ottla.net.zookeeper.many import ReadMany
-from ottla.net.zookeeper.operations import Operated
+from ottla.net.zookeeper.operations import AWAY, Operated, meaning
 from ottla.net.zookeeper.will import LastWill
 from ottla.ports import Change, Post, RegistryAway, SessionEvent, Steps
 

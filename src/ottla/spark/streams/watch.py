@@ -5,6 +5,9 @@ Topics can be deleted and recreated at any time. Each attempt reads the metadata
 
 Like a consumer, a stream waits for records in a Fetch that each broker holds until it has records. The Fetch can last for
 several calls.
+
+The committed offsets of a consumer group follow a stream so that tools show its lag. The group has no members. The query's
+checkpoint decides what is read next, so a failed commit is logged and the query continues.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from ottla.client.connection.versions import FETCH
+from ottla.client.consumer.committed_offsets import commit_request, read_commit
 from ottla.client.consumer.fetch_requests import (
     NAMED_UNTIL,
     FetchedPartition,
@@ -26,16 +30,19 @@ from ottla.client.consumer.fetch_requests import (
 )
 from ottla.client.errors import KafkaError
 from ottla.client.settings.clients import ConsumerSettings
-from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.net.client.cluster import FETCH_LANE, ClusterLinks
+from ottla.net.client.coordinator import GROUP, Coordinator
 from ottla.net.client.link import Link
 from ottla.records.batches.header import batches
 from ottla.spark.brokers import Brokers
+from ottla.spark.errors import OptionError
 from ottla.spark.options import TopicSelection, selects
 from ottla.spark.read_plan import PartitionOffsets
-from ottla.spark.streams.group import GroupOffsets
 from ottla.spark.streams.stream_position import Position, id_text
 from ottla.wire.api.fetch import FetchResponse
+from ottla.wire.api.offset_commit import OffsetCommitResponse
+from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
 KEPT_S = 5.0
 """The time, in s, for which the list of partitions is used. After it, new partitions are found."""
@@ -48,6 +55,59 @@ WAIT_MS = 5_000
 """The longest time, in ms, that a broker holds a Fetch. A stream without records then searches for new partitions."""
 _SHORTEST_WAIT_S = 0.001
 Positions = dict[TopicPartition, FetchPosition]
+
+REPEAT_S, REPEAT_FAILED_S = 3600.0, 60.0
+"""The times, in s, after which the same offsets are committed again, after a success and after a failure.
+
+Brokers delete the offsets of a group that does not commit for long.
+"""
+
+
+class GroupOffsets:
+    """The offsets of one group; at most one commit is in flight."""
+
+    def __init__(self, cluster: ClusterLinks, group_id: str) -> None:
+        self._cluster = cluster
+        self._group_id = group_id
+        self._coordinator = Coordinator(cluster, group_id, GROUP)
+        self._told: PartitionOffsets | None = None
+        self._repeat_s = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    async def commit(self, offsets: PartitionOffsets, *, wait: bool) -> None:
+        """Commit `offsets` if they are new. Return at once, unless `wait` is set or this is the first commit.
+
+        Only one commit is in flight. When it ends, the newest offsets are committed. Raises `OptionError` if the first commit fails
+        with an error that is not retriable.
+        """
+        first = self._told is None
+        if self._task is not None and (wait or self._task.done()):
+            await self._finish()
+        now_s = asyncio.get_running_loop().time()
+        if offsets and self._task is None and (offsets != self._told or now_s >= self._repeat_s):
+            self._told, self._repeat_s = dict(offsets), now_s + REPEAT_S
+            self._task = asyncio.create_task(self._cluster.retried(self._commit))
+        if self._task is not None and (wait or first):
+            await self._finish(must_work=first)
+
+    async def _finish(self, *, must_work: bool = False) -> None:
+        task, self._task = self._task, None
+        assert task is not None
+        try:
+            await task
+        except KafkaError as error:
+            if must_work and not error.retriable:
+                raise OptionError(f"Option groupId must name a group of the query's own. {error}") from error
+            self._repeat_s = asyncio.get_running_loop().time() + REPEAT_FAILED_S
+            logger.warning("group %s does not show where the query stands: %s", self._group_id, error)
+
+    async def _commit(self) -> None:
+        offsets = {where: OffsetAndMetadata(offset) for where, offset in (self._told or {}).items()}
+        request = commit_request(ConsumerGroupMetadata(self._group_id), offsets)
+        answer: OffsetCommitResponse = await self._coordinator.request(request)
+        for where, code in read_commit(answer):
+            if code != UNKNOWN_TOPIC_OR_PARTITION:  # the stream itself handles topics that are deleted
+                self._coordinator.check(code, f"Committing {where.topic}-{where.partition} for group {self._group_id}")
 
 
 class Poll(NamedTuple):

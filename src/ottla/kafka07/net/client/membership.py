@@ -13,8 +13,7 @@ from contextlib import suppress
 from ottla.client.errors import CommitFailed, ConnectionFailed, KafkaError, NotSupported
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from ottla.kafka07.client.group import Group07, Round07
-from ottla.kafka07.client.rebalance import Subscription
+from ottla.kafka07.client.group import Group07, Round07, Subscription
 from ottla.kafka07.net.client.links import ClusterLinks07
 from ottla.kafka07.net.client.zookeeper import walked
 from ottla.net.client.cluster import now_ms

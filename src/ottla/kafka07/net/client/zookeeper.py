@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from ottla.client.errors import ConnectionFailed, KafkaError
-from ottla.net.startup.registry_steps import completed
+from ottla.net.startup.loop_calls import completed
 from ottla.ports import RegistryAway, SessionEvent, SharedRegistry, Steps, StorageFailed
 
 T = TypeVar("T")
@@ -17,9 +17,8 @@ T = TypeVar("T")
 async def opened(servers: str, timeout_ms: int) -> SharedRegistry:
     """Return a new session. Raises `ConnectionFailed` after `timeout_ms`, `SettingError`, and `ImportError` if kazoo is missing."""
     try:
-        from ottla.net.zookeeper.address import ZooKeeperAddress
+        from ottla.net.zookeeper.address import ZooKeeperAddress, why
         from ottla.net.zookeeper.client import Access
-        from ottla.net.zookeeper.diagnosis import why
         from ottla.net.zookeeper.registry import ZooKeeperRegistry
         from ottla.net.zookeeper.session import ZooKeeperSession
     except ImportError as missing:

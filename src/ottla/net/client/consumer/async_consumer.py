@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from ottla.client import arguments
 from ottla.client.arguments import check_partition, places
 from ottla.client.consumer.committed_offsets import committable
-from ottla.client.consumer.cursor import Cursor
+from ottla.client.consumer.cursor import Cursor, Progress
 from ottla.client.consumer.fetched_columns import FetchedColumns, fetched_columns
 from ottla.client.consumer.fetcher import UNKNOWN_OFFSET
-from ottla.client.consumer.progress import Progress
 from ottla.client.errors import KafkaError, SettingError, raise_for
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.settings.clients import ConsumerSettings, parse
