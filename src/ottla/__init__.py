@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # the spelling that type checkers accept, without the tim
 if TYPE_CHECKING:
     from ottla.client.admin.acls import AclRule
     from ottla.client.admin.features import ClusterFeatures, FeatureDescription
-    from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember
+    from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember, ShareOffset
     from ottla.client.admin.quorum import QuorumDescription, QuorumReplica
     from ottla.client.admin.quotas import ClientQuota, QuotaOf
     from ottla.client.admin.replicas import LogDir, PartitionReassignment, ReplicaOnDisk
@@ -117,6 +117,7 @@ __all__ = [
     "RecordMetadata",
     "ReplicaOnDisk",
     "SettingError",
+    "ShareOffset",
     "TimedOut",
     "TokenDescription",
     "TopicInfo",
@@ -132,7 +133,7 @@ __all__ = [
 
 _HOMES = {
     "ottla.client.admin.acls": "AclRule",
-    "ottla.client.admin.groups": "GroupDescription GroupListing GroupMember",
+    "ottla.client.admin.groups": "GroupDescription GroupListing GroupMember ShareOffset",
     "ottla.client.admin.topics": "ConfigEntry ConfigResource ConfigSynonym NewTopic",
     "ottla.client.errors": "AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed DeliveryFailed NotSupported "
     "OffsetOutOfRange ProducerFenced TimedOut TransactionAbortable TransactionError TransactionFailed UnknownTopic",

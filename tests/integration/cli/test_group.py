@@ -290,15 +290,12 @@ def test_a_watched_lag_follows_in_a_pipe_block_by_block(ottla_: Ottla, broker: o
         assert running.wait(20) == 0
 
 
-def test_a_watched_group_is_drawn_in_place_until_ctrl_c(ottla_: Ottla, broker: ottla.Broker) -> None:
-    commit(broker, "a", 4, 5)
-    terminal, inside = pty.openpty()
-    running = process(broker, "group describe a --watch 0.1", inside)
-    os.close(inside)
+def shown(terminal: int, running: subprocess.Popen[bytes], until: Callable[[str], bool]) -> str:
+    """Return what a terminal was sent until it is enough; then press Ctrl-C, and hold the process to ending by it."""
     text = ""
     try:
         deadline = time.monotonic() + 30
-        while text.count("Ctrl-C ends") < 3 and time.monotonic() < deadline:
+        while not until(text) and time.monotonic() < deadline:
             if select.select([terminal], [], [], 1)[0]:
                 text += os.read(terminal, 65536).decode()
         running.send_signal(signal.SIGINT)
@@ -307,11 +304,44 @@ def test_a_watched_group_is_drawn_in_place_until_ctrl_c(ottla_: Ottla, broker: o
         running.kill()
         running.wait()
         os.close(terminal)
+    return text
+
+
+def test_a_watched_group_is_drawn_in_place_until_ctrl_c(ottla_: Ottla, broker: ottla.Broker) -> None:
+    commit(broker, "a", 4, 5)
+    terminal, inside = pty.openpty()
+    running = process(broker, "group describe a --watch 0.1", inside)
+    os.close(inside)
+    text = shown(terminal, running, lambda text: text.count("Ctrl-C ends") >= 3)
     frames = re.split(r"\r\x1b\[\d+A", text)
     assert len(frames) >= 3
     assert "Empty" in frames[1]
     assert text.count("\x1b[J") == text.count("Ctrl-C ends")
     assert "\x1b[?" not in text, "no mode of the terminal is changed, so that a kill leaves none behind"
+
+
+def test_a_broker_that_dies_ends_a_watch_in_a_pipe_with_one_sentence_and_is_shown_on_a_terminal() -> None:
+    line = "group lag --watch 0.1 -X default.api.timeout.ms=300 -X reconnect.backoff.max.ms=50"
+    terminal, inside = pty.openpty()
+    with ottla.Broker() as dying:
+        with ottla.Admin(dying.address) as admin:
+            admin.create_topic("t", 1)
+        commit(dying, "a", 0)
+        address = dying.address
+        piped, drawn = process(dying, line, subprocess.PIPE), process(dying, line, inside)
+        os.close(inside)
+        assert piped.stdout is not None
+        assert piped.stdout.readline().startswith(b"GROUP")
+        assert os.read(terminal, 10)
+    with piped:
+        rest = piped.stdout.read().decode().splitlines()
+        assert piped.wait(20) == 1
+    assert [text.startswith("ottla: ") for text in rest].count(True) == 1
+    assert rest[-1].startswith("ottla: ")
+    text = shown(terminal, drawn, lambda text: address in text)
+    last = re.split(r"\r\x1b\[\d+A", text)[-1]
+    assert "GROUP" in last, "the last rows stay"
+    assert address in last, "with the reason below them"
 
 
 @pytest.mark.parametrize(

@@ -16,17 +16,33 @@ if TYPE_CHECKING:
 SHARE = "share"
 
 
+class GroupPosition(NamedTuple):
+    """The position of a group in a partition, and the lag if the broker counts it."""
+
+    offset: int | None
+    lag: int | None = None
+
+
+NOWHERE = GroupPosition(None)
+
+
 class PartitionLag(NamedTuple):
-    """A partition that a group reads or has read. `end` is None while it has no leader, and after its topic was deleted."""
+    """A partition that a group reads or has read. `end` is None while it has no leader, and after its topic was deleted.
+
+    `committed` of a share group is the first offset that it has not consumed, and `counted` the lag that the broker counts.
+    """
 
     where: TopicPartition
     committed: int | None
     end: int | None
     member: GroupMember | None
+    counted: int | None = None
 
     @property
     def lag(self) -> int | None:
         """Return the number of offsets to read. It is negative if the topic was created anew and is shorter now."""
+        if self.counted is not None:
+            return self.counted
         return None if self.committed is None or self.end is None else self.end - self.committed
 
 
@@ -51,13 +67,14 @@ class GroupLag(NamedTuple):
 
 
 def measure(admin: Admin, group_ids: Iterable[str]) -> list[GroupLag]:
-    """Return the lag of groups, in the given order.
-
-    Share groups have no committed offsets: only the partitions of their members are known.
-    """
+    """Return the lag of groups, in the given order."""
     groups = admin.describe_groups(*group_ids)
     names = [name for name, group in groups.items() if group.group_type != SHARE]
-    committed = admin.list_offsets_of_groups(*names, require_stable=False)
+    committed: dict[str, dict[TopicPartition, GroupPosition]] = {
+        name: {where: GroupPosition(each.offset) for where, each in offsets.items()}
+        for name, offsets in admin.list_offsets_of_groups(*names, require_stable=False).items()
+    }
+    committed |= _share_positions(admin, groups.keys() - names)
     readers = {name: {where: member for member in group.members for where in member.assignment} for name, group in groups.items()}
     partitions = {name: sorted(committed.get(name, {}).keys() | readers[name].keys()) for name in groups}
     ends = _ends(admin, {where for some in partitions.values() for where in some})
@@ -65,11 +82,35 @@ def measure(admin: Admin, group_ids: Iterable[str]) -> list[GroupLag]:
     for name, group in groups.items():
         offsets = committed.get(name, {})
         rows = [
-            PartitionLag(where, offsets[where].offset if where in offsets else None, ends.get(where), readers[name].get(where))
+            PartitionLag(
+                where,
+                offsets.get(where, NOWHERE).offset,
+                ends.get(where),
+                readers[name].get(where),
+                offsets.get(where, NOWHERE).lag,
+            )
             for where in partitions[name]
         ]
         found.append(GroupLag(group, rows))
     return found
+
+
+def _share_positions(admin: Admin, names: Iterable[str]) -> dict[str, dict[TopicPartition, GroupPosition]]:
+    """Return the positions of share groups; none from a broker that does not describe them."""
+    from ottla.client.errors import NotSupported
+
+    try:
+        found = admin.list_share_group_offsets(*names)
+    except NotSupported:
+        return {}
+    return {
+        name: {where: GroupPosition(_known(each.start_offset), _known(each.lag)) for where, each in offsets.items()}
+        for name, offsets in found.items()
+    }
+
+
+def _known(value: int) -> int | None:
+    return None if value < 0 else value
 
 
 def existing_topics(admin: Admin, names: Iterable[str]) -> Mapping[str, TopicInfo]:

@@ -32,12 +32,14 @@ def delete(admin: Admin, options: argparse.Namespace) -> int:
         unconfirmed = confirm.refused(options, effect, names[0] if len(names) == 1 else str(len(names)))
         if unconfirmed is not None:
             return unconfirmed
+    from ottla.client.errors import BrokerError
+
     code = 0
     for name in groups:
         try:
             if not options.dry_run:
                 admin.delete_groups(name)
-        except KafkaError as error:
+        except BrokerError as error:
             code = fail(str(error))
             continue
         if options.json:

@@ -16,6 +16,7 @@ from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest,
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.api.delete_groups import DeleteGroupsResponse
 from ottla.wire.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.wire.api.describe_share_group_offsets import DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse
 from ottla.wire.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.wire.api.list_groups import ListGroupsResponse
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -78,6 +79,17 @@ class GroupDescription(NamedTuple):
     group_type: str = CLASSIC
     coordinator_id: int = -1
     group_epoch: int = -1
+
+
+class ShareOffset(NamedTuple):
+    """The position of a share group in a partition: `start_offset` is the first record that is not consumed yet.
+
+    `start_offset` is -1 before the first fetch. `lag` is -1 where the broker does not know it, as before Kafka 4.2.
+    """
+
+    start_offset: int
+    lag: int = -1
+    leader_epoch: int = -1
 
 
 class DescribedGroup(NamedTuple):
@@ -182,6 +194,26 @@ DESCRIPTIONS: tuple[Describing, ...] = (
 
 Each is for the groups that the ones before it did not find.
 """
+
+
+def share_offsets_request(group_ids: Iterable[str]) -> DescribeShareGroupOffsetsRequest:
+    """Build the request for the positions of share groups in all their partitions (KIP-932)."""
+    group = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+    return DescribeShareGroupOffsetsRequest(groups=[group(group_id=name, topics=None) for name in group_ids])
+
+
+def read_share_offsets(answer: DescribeShareGroupOffsetsResponse) -> dict[str, dict[TopicPartition, ShareOffset]]:
+    """Return the positions by group id and partition. Raises `BrokerError`."""
+    found: dict[str, dict[TopicPartition, ShareOffset]] = {}
+    for group in answer.groups:
+        raise_for(group.error_code, f"Group {group.group_id}", group.error_message)
+        offsets = found[group.group_id] = {}
+        for topic in group.topics:
+            for part in topic.partitions:
+                where = TopicPartition(topic.topic_name, part.partition_index)
+                raise_for(part.error_code, f"Share group {group.group_id} in {where.topic}-{where.partition}", part.error_message)
+                offsets[where] = ShareOffset(part.start_offset, part.lag, part.leader_epoch)
+    return found
 
 
 def leave_request(group_id: str, members: Iterable[GroupMember], reason: str) -> LeaveGroupRequest:

@@ -18,6 +18,7 @@ SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 DESCRIBE_GROUPS, LIST_GROUPS, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 15, 16, 18, 19, 20
 DELETE_RECORDS, INCREMENTAL_ALTER_CONFIGS, OFFSET_DELETE = 21, 44, 47
 CONSUMER_GROUP_HEARTBEAT, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE = 68, 69, 77, 89
+DESCRIBE_SHARE_GROUP_OFFSETS = 90
 ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 24, 25, 26, 28
 UPDATE_FEATURES, DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS, WRITE_TXN_MARKERS = 57, 61, 65, 66, 27
 DESCRIBE_CLIENT_QUOTAS, ALTER_CLIENT_QUOTAS = 48, 49
@@ -85,6 +86,7 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     CONSUMER_GROUP_DESCRIBE: (0, 1),
     SHARE_GROUP_DESCRIBE: (1, 1),
     STREAMS_GROUP_DESCRIBE: (0, 1),
+    DESCRIBE_SHARE_GROUP_OFFSETS: (0, 1),
 }
 """API key -> lowest and highest version that this client can encode and decode."""
 
@@ -141,6 +143,7 @@ _INSTEAD = {
     SASL_AUTHENTICATE: "SaslAuthenticate needs Kafka 1.0 or newer.",
     DELETE_GROUPS: "deleting groups needs Kafka 1.1 or newer.",
     OFFSET_DELETE: "deleting committed offsets needs Kafka 2.4 or newer.",
+    DESCRIBE_SHARE_GROUP_OFFSETS: "share groups need Kafka 4.1 or newer.",
     JOIN_GROUP: "consumer groups need Kafka 0.9 or newer. Call assign(), or use a newer broker.",
     INIT_PRODUCER_ID: "idempotence needs Kafka 0.11 or newer. Set enable_idempotence=False, or use a newer broker.",
 }

@@ -9,7 +9,7 @@ from ottla.client.admin import topics as admin
 from ottla.client.admin import users
 from ottla.client.admin.acls import AclRule
 from ottla.client.admin.features import ClusterFeatures
-from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember
+from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember, ShareOffset
 from ottla.client.admin.quorum import QuorumDescription
 from ottla.client.admin.quotas import ClientQuota
 from ottla.client.admin.replicas import LogDir, PartitionReassignment
@@ -177,6 +177,10 @@ class Admin(BlockingClient[AsyncAdmin]):
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
         """Return the offsets that groups have committed, by group id. `require_stable` is that of `list_group_offsets`."""
         return self._background.run(self._async.list_offsets_of_groups(*group_ids, require_stable=require_stable))
+
+    def list_share_group_offsets(self, *group_ids: str) -> dict[str, dict[TopicPartition, ShareOffset]]:
+        """Return the positions of share groups by group id and partition, with their lag (KIP-932; the lag since Kafka 4.2)."""
+        return self._background.run(self._async.list_share_group_offsets(*group_ids))
 
     def alter_group_offsets(self, group_id: str, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
         """Commit offsets, by (topic, partition), for a group without members, whose consumers then continue from them.

@@ -24,7 +24,7 @@ from ottla.client.admin.features import (
     read_features,
     update_features_request,
 )
-from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember
+from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember, ShareOffset
 from ottla.client.admin.quorum import QuorumDescription
 from ottla.client.admin.quotas import ClientQuota, QuotaOf, alter_quotas_request, check_quotas, describe_quotas_request, read_quotas
 from ottla.client.admin.replicas import LogDir, PartitionReassignment
@@ -290,6 +290,10 @@ class AsyncAdmin:
         """Return the offsets that groups have committed, by group id. `require_stable` is that of `list_group_offsets`."""
         names = arguments.names("A group's id", group_ids)
         return await groups.fetch_offsets(self._cluster, names, require_stable=require_stable)
+
+    async def list_share_group_offsets(self, *group_ids: str) -> dict[str, dict[TopicPartition, ShareOffset]]:
+        """Return the positions of share groups by group id and partition, with their lag (KIP-932; the lag since Kafka 4.2)."""
+        return await groups.share_offsets(self._cluster, arguments.names("A group's id", group_ids))
 
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
         """Commit offsets, by (topic, partition), for a group without members, whose consumers then continue from them.

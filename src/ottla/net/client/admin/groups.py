@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ottla.client.admin import groups as asked
-from ottla.client.admin.groups import CLASSIC, CONSUMER, DEAD, GroupDescription, GroupListing, GroupMember
+from ottla.client.admin.groups import CLASSIC, CONSUMER, DEAD, GroupDescription, GroupListing, GroupMember, ShareOffset
 from ottla.client.connection.older_brokers import SEVERAL_FROM_LEAVE_GROUP
 from ottla.client.connection.versions import LEAVE_GROUP
 from ottla.client.consumer.committed_offsets import NOTHING_COMMITTED, fetch_offsets_request, read_fetch_offsets
@@ -133,6 +133,20 @@ async def _fetch_from(cluster: ClusterLinks, node_id: int, group_id: str, *, req
         if offset.offset != NOTHING_COMMITTED:
             found[where] = offset
     return found
+
+
+async def share_offsets(cluster: ClusterLinks, group_ids: Iterable[str]) -> dict[str, dict[TopicPartition, ShareOffset]]:
+    """Return the positions of share groups, by id. Raises `KafkaError`."""
+    wanted = list(dict.fromkeys(group_ids))
+
+    async def ask() -> dict[str, dict[TopicPartition, ShareOffset]]:
+        await cluster.refresh([])
+        found: dict[str, dict[TopicPartition, ShareOffset]] = {}
+        for node_id, names in (await find_coordinators_of(cluster, wanted)).items():
+            found |= asked.read_share_offsets(await cluster.ask(node_id, asked.share_offsets_request(names)))
+        return found
+
+    return await cluster.retried(ask) if wanted else {}
 
 
 async def remove_members(
