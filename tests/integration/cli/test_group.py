@@ -341,7 +341,7 @@ def test_a_broker_that_dies_ends_a_watch_in_a_pipe_with_one_sentence_and_is_show
     text = shown(terminal, drawn, lambda text: address in text)
     last = re.split(r"\r\x1b\[\d+A", text)[-1]
     assert "GROUP" in last, "the last rows stay"
-    assert address in last, "with the reason below them"
+    assert address in last, "with the reason below them, in as many rows as it takes"
 
 
 @pytest.mark.parametrize(

@@ -141,11 +141,13 @@ def drawn(frames: list[str], columns: int, rows: int) -> list[str]:
 def test_a_frame_is_drawn_over_the_last_one_and_never_scrolls() -> None:
     screen = Screen()
     long = [f"row {number}" for number in range(30)]
-    first = screen.frame(long, "status", 20, 8)
+    first = screen.frame(long, ["status"], 20, 8)
     assert drawn([first], 20, 8) == ["row 0", "row 1", "row 2", "row 3", "row 4", "… 25 more lines: enl"[:20], "status"]
-    second = screen.frame(["a", "b"], "status", 20, 8)
+    second = screen.frame(["a", "b"], ["status"], 20, 8)
     assert drawn([first, second], 20, 8) == ["a", "b", "status"]
-    third = screen.frame(["c"], "status", 3, 8)
+    assert drawn([first, second, screen.frame(long, ["one", "two"], 20, 8)], 20, 8)[4:] == ["… 26 more lines: enl", "one", "two"]
+    screen.frame(["a", "b"], ["status"], 20, 8)
+    third = screen.frame(["c"], ["status"], 3, 8)
     assert third.startswith("\r\x1b[4A"), "two rows, and a status that takes two in three columns"
 
 

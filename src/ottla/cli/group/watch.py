@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+import textwrap
 import time
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -34,14 +35,16 @@ def repeat(lines: Callable[[], list[str]], every_s: float, *, as_json: bool) -> 
 
 
 def _redraw(lines: Callable[[], list[str]], every_s: float) -> None:
-    screen, shown, status = Screen(), [""], ""
+    screen, shown = Screen(), [""]
     while True:
         try:
             shown = lines()
-            status = styled(f"{time.strftime('%H:%M:%S')}, every {every_s:g} s; Ctrl-C ends", DIM)
+            status, style = f"every {every_s:g} s; Ctrl-C ends", DIM
         except KafkaError as error:
-            status = styled(f"{time.strftime('%H:%M:%S')}, {error}", RED)
-        sys.stdout.write(screen.frame(shown, status, *shutil.get_terminal_size()))
+            status, style = str(error), RED
+        columns, rows = shutil.get_terminal_size()
+        below = textwrap.wrap(f"{time.strftime('%H:%M:%S')}, {status}", max(columns, 10))
+        sys.stdout.write(screen.frame(shown, [styled(line, style) for line in below], columns, rows))
         sys.stdout.flush()
         time.sleep(every_s)
 
@@ -52,13 +55,14 @@ class Screen:
     def __init__(self) -> None:
         self._widths: list[int] = []
 
-    def frame(self, lines: Sequence[str], status: str, columns: int, rows: int) -> str:
-        """Return the text that draws the lines and the status, cut to the terminal's size."""
-        most = max(rows - 2, 1)  # one row for the status, one for the cursor
+    def frame(self, lines: Sequence[str], status: Sequence[str], columns: int, rows: int) -> str:
+        """Return the text that draws the lines and the status below them, cut to the terminal's size."""
+        status = status[: max(rows - 2, 1)]
+        most = max(rows - 1 - len(status), 1)  # the cursor has the last row
         shown = [clip(line, columns) for line in lines]
         if len(shown) > most:
             shown = [*shown[: most - 1], (f"… {len(shown) - most + 1} more lines: enlarge the terminal"[:columns], columns)]
-        shown.append(clip(status, columns))
+        shown += [clip(line, columns) for line in status]
         # A terminal that was made narrower has wrapped the last frame's rows.
         above = sum(max(1, -(-width // max(columns, 1))) for width in self._widths)
         up = f"\x1b[{min(above, rows)}A" if above else ""
