@@ -8,11 +8,16 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import pytest
 
 import ottla
+from ottla.cli.command import catalogue
+from ottla.cli.command.parser import Parser
 from ottla.cli.main import main
 
 Ottla = Callable[[str], tuple[int, str, str]]
@@ -216,6 +221,17 @@ def test_a_mistake_is_one_sentence(ottla_: Ottla, line: str, code: int, words: s
         assert json.loads(as_json)["exit_code"] == code
 
 
+def test_what_is_before_a_value_that_cannot_be_decoded_is_printed_and_committed(ottla_: Ottla, broker: ottla.Broker) -> None:
+    with ottla.Producer(broker.address) as producer:
+        for value in (b"1", b"2", b"three", b"4"):
+            producer.send("mixed", value)
+    code, out, err = ottla_("consume mixed -g strict -e --value-format json")
+    assert (code, out, "mixed-0 at offset 2" in err, err.count("\n")) == (1, "1\n2\n", True, 1)
+    assert ottla_("consume mixed -g strict -e")[1] == "three\n4\n"
+    code, out, err = ottla_("consume mixed --group-by-key --value-format json")
+    assert (code, out, "cannot be decoded" in err) == (1, "", True)
+
+
 def test_a_topic_that_does_not_exist_is_named(ottla_: Ottla) -> None:
     for group in ("", "-g g"):
         code, out, err = ottla_(f"consume nowhere {group} -X default.api.timeout.ms=500")
@@ -272,3 +288,69 @@ def test_a_broker_that_dies_is_one_sentence() -> None:
         assert process.stdout.readline() == b"v\n"
     out, err = process.communicate(timeout=30)
     assert (out, process.returncode, err.count(b"\n"), b"Traceback" in err) == (b"", 1, 1, False), err
+
+
+class SchemasByHttp(BaseHTTPRequestHandler):
+    """A schema registry of Confluent's protocol, with a schema that refers to another."""
+
+    ANSWERS: ClassVar[dict[str, object]] = {
+        "/schemas/ids/1": {
+            "schema": '{"type": "record", "name": "F", "fields": [{"name": "p", "type": "Place"}]}',
+            "references": [{"name": "Place", "subject": "place", "version": 2}],
+        },
+        "/subjects/place/versions/2": {"schema": '{"type": "record", "name": "Place", "fields": [{"name": "n", "type": "int"}]}'},
+        "/schemas/ids/2": {"schemaType": "JSON", "schema": "{}"},
+        "/schemas/ids/3": {"schemaType": "PROTOBUF", "schema": 'syntax = "proto3";'},
+        "/schemas/ids/3?format=serialized": {"schemaType": "PROTOBUF", "schema": 'syntax = "proto3";'},
+        "/schemas/ids/4": ["no", "registry"],
+    }
+
+    def do_GET(self) -> None:
+        found = self.ANSWERS.get(self.path) if self.headers["Authorization"] == "Basic dTpw" else None
+        body = json.dumps(found if found is not None else {"error_code": 40403}).encode()
+        self.send_response(200 if found is not None else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+
+def test_values_are_decoded_by_a_schema_registry(ottla_: Ottla, broker: ottla.Broker) -> None:
+    with ottla.Producer(broker.address) as producer:
+        for number, given in enumerate((b"\1\x0e", b'\2{"a": 1}', b"", b"\3\0", b"\4", b"\5")):
+            value = b"\0\0\0\0" + given if given else b"plain"
+            producer.send("framed", value, key=b"%d" % number)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), SchemasByHttp)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    line = f"consume framed --schema-registry http://u:p@127.0.0.1:{server.server_port}"
+    try:
+        assert ottla_(f"{line} -n 3") == (0, '{"p": {"n": 7}}\n{"a": 1}\nplain\n', "")
+        assert ottla_(f"{line} -n 1 --filter 'value.p.n == 7' --json")[1].count('"value": {"p": {"n": 7}}') == 1
+        assert ottla_(f"{line} -n 1 --value-format avro")[1] == '{"p": {"n": 7}}\n'
+        for offset, code, words in (
+            (3, 2, "as text alone"), (4, 2, "is not a schema registry"), (5, 1, "/schemas/ids/5; --value-format hex prints its bytes")
+        ):  # fmt: skip
+            found = ottla_(f"{line} -n 1 -o {offset}")
+            assert (found[0], words in found[2], found[2].count("\n")) == (code, True, 1), found
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    code, _, err = ottla_(f"{line} -n 1")
+    assert (code, "does not answer" in err, err.count("\n")) == (2, True, 1)
+
+
+def test_every_example_of_the_help_runs(ottla_: Ottla, broker: ottla.Broker) -> None:
+    with ottla.Producer(broker.address) as producer:
+        for number in range(100):
+            producer.send("flights", b'{"delay": %d}' % number, key=b"k")
+    parser = Parser(prog="ottla consume")
+    catalogue.build("consume", parser)
+    assert len(parser.examples) >= 3
+    for example in parser.examples:
+        ends = {"-e", "-n"} & set(shlex.split(example.line))
+        code, out, err = ottla_(example.line if ends else f"{example.line} -n 5")
+        assert (code, out != "", err) == (0, True, ""), example.line

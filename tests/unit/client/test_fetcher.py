@@ -316,14 +316,18 @@ def in_transaction(base_offset: int, producer_id: int, size: int = 1) -> bytes:
     return batch(base_offset, [b"v"] * size, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
 
 
-def offsets(buffer: bytes, aborted: Sequence[AbortedTransaction] = ()) -> list[int]:
-    seen = visible(memoryview(buffer), aborted)
+def offsets(buffer: bytes, aborted: Sequence[AbortedTransaction] = (), *, control: bool = False) -> list[int]:
+    seen = visible(memoryview(buffer), aborted, control=control)
     chunk = Chunk(A, seen.pieces, 0, seen.next_offset or 0)
     return [record.offset for record in Cursor(chunk).open()]
 
 
-def test_control_batches_are_never_seen() -> None:
-    assert offsets(in_transaction(0, 5) + control(1, 5) + batch(2, [b"w"])) == [0, 2]
+def test_control_batches_are_seen_only_where_they_are_asked_for() -> None:
+    buffer = in_transaction(0, 5) + control(1, 5) + batch(2, [b"w"])
+    assert offsets(buffer) == [0, 2]
+    assert offsets(buffer, control=True) == [0, 1, 2]
+    aborted = [AbortedTransaction(5, 0)]
+    assert offsets(buffer, aborted, control=True) == [1, 2]
 
 
 def test_aborted_transactions_are_not_seen_from_their_first_offset_to_their_end() -> None:

@@ -133,7 +133,7 @@ class RecordStream:
         self._last: dict[tuple[str, bytes | None], bytes] | None = {} if options.group_by_key else None
         self._printed = 0
         self._is_over = self._limit == 0
-        self._error: OSError | None = None
+        self._error: Exception | None = None
 
     def run(self) -> int:
         """Print records; return the exit code. Raises `KafkaError`, and `OSError` if the output cannot be written."""
@@ -181,21 +181,37 @@ class RecordStream:
             records = [record for record in records if selected(record)]
         if self._limit is not None:
             records = records[: self._limit - self._printed]
-        lines = self._rendering.lines(RecordRun(records, run.batch), self._printed + 1)
+        lines, undecodable = self._render(RecordRun(records, run.batch))
         if self._last is not None:
             self._keep_last(records, lines)
+            self._error = undecodable
+            self._is_over = undecodable is not None
             return
-        count, self._error = self._output.write(lines, self._rendering.end)
+        count, error = self._output.write(lines, self._rendering.end)
+        self._error = error or undecodable
         self._printed += count
-        if count < len(lines):
+        if count < len(records):
             self._stop_at(where, records[count].offset)
         elif self._printed == self._limit and records:
             self._stop_at(where, records[-1].offset + 1)
 
+    def _render(self, run: RecordRun) -> tuple[list[bytes], KafkaError | None]:
+        """Return the lines of records before the first one that cannot be decoded, and the error about it."""
+        try:
+            return self._rendering.lines(run, self._printed + 1), None
+        except KafkaError:
+            lines: list[bytes] = []
+        for record in run.records:
+            try:
+                lines += self._rendering.lines(RecordRun([record], run.batch), self._printed + 1 + len(lines))
+            except KafkaError as error:
+                return lines, error
+        return lines, None
+
     def _keep_last(self, records: list[ConsumerRecord], lines: list[bytes]) -> None:
         """Keep the last line of each key, in the order of the last records. A null value removes the key."""
         assert self._last is not None, "it is called with --group-by-key"
-        for record, line in zip(records, lines, strict=True):
+        for record, line in zip(records, lines, strict=False):
             self._last.pop((record.topic, record.key), None)
             if record.value is not None:
                 self._last[record.topic, record.key] = line
@@ -207,7 +223,7 @@ class RecordStream:
             self._consumer.seek(where, offset)
 
     def _end(self) -> int:
-        if self._last is not None and not self._interruption.stop.is_set():
+        if self._last is not None and self._error is None and not self._interruption.stop.is_set():
             _, self._error = self._output.write(list(self._last.values()), self._rendering.end)
         if self._group is not None and self._consumer.assignment():
             self._consumer.commit()

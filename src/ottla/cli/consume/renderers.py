@@ -97,7 +97,7 @@ def _decoded(name: str, record: ConsumerRecord, decode: Decoder, data: bytes) ->
         return decode(data, record.topic)
     except Undecodable as error:
         place = f"{record.topic}-{record.partition} at offset {record.offset}"
-        raise KafkaError(f"The {name} of {place} cannot be decoded: {error}; leave out --{name}-format to see its bytes.") from None
+        raise KafkaError(f"The {name} of {place} cannot be decoded: {error}; --{name}-format hex prints its bytes.") from None
 
 
 def runs_of(found: FetchedColumns, columns: Columns, *, by_batch: bool) -> Iterator[RecordRun]:
