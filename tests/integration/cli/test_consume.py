@@ -331,7 +331,7 @@ def test_values_are_decoded_by_a_schema_registry(ottla_: Ottla, broker: ottla.Br
         assert ottla_(f"{line} -n 1 --filter 'value.p.n == 7' --json")[1].count('"value": {"p": {"n": 7}}') == 1
         assert ottla_(f"{line} -n 1 --value-format avro")[1] == '{"p": {"n": 7}}\n'
         for offset, code, words in (
-            (3, 2, "as text alone"), (4, 2, "is not a schema registry"), (5, 1, "/schemas/ids/5; --value-format hex prints its bytes")
+            (3, 2, "as text alone"), (4, 2, "is not a schema registry"), (5, 1, "ids/5; --value-format hex prints its bytes")
         ):  # fmt: skip
             found = ottla_(f"{line} -n 1 -o {offset}")
             assert (found[0], words in found[2], found[2].count("\n")) == (code, True, 1), found
