@@ -29,11 +29,13 @@ def lines(parser: Parser, wanted: tuple[str, ...]) -> Iterator[str]:
             yield from lines(command, ())
 
 
-LINES = [*chain(examples("config", "get", "set", "unset"), examples("logdirs"), examples("cluster", "quorum", "unregister"))]
+LINES = [
+    *chain(examples("config", "list", "get", "set", "unset"), examples("logdirs"), examples("cluster", "quorum", "unregister"))
+]
 
 
 def test_all_commands_have_three_examples() -> None:
-    assert len(LINES) == 6 * 3
+    assert len(LINES) == 7 * 3
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -50,7 +52,7 @@ def test_an_example_does_what_it_says(
         assert ("BROKER_ID_NOT_REGISTERED" if "--yes" in line else "Add --yes") in err
     else:
         assert (code, err) == (0, "")
-        assert out
+        assert out or "client-metrics --json" in line  # there are none
         if "--json" in line:
             assert all(isinstance(json.loads(row), dict) for row in out.splitlines())
 

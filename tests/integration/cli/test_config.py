@@ -74,6 +74,13 @@ def test_settings_are_printed_with_their_sources(ottla_: Ottla) -> None:
     assert re.search("ssl.keystore.password +\\[hidden\\] +default +sensitive", ottla_("config get broker/1 --all")[1])
 
 
+def test_resources_with_settings_are_listed(ottla_: Ottla) -> None:
+    assert ottla_("config list topic")[1].splitlines() == ["topic/t", "topic/u"]
+    assert rows(ottla_("config list broker --json")[1]) == [{"resource": "broker/1", "kind": "broker", "name": "1"}]
+    assert {"topic/t", "broker/1"} <= set(ottla_("config list")[1].splitlines())
+    assert ottla_("config list client-metrics") == (0, "There are no resources of client-metrics.\n", "")
+
+
 def test_two_resources_are_compared(ottla_: Ottla) -> None:
     assert ottla_("config get --diff topic/t topic/t") == (0, "topic/t and topic/t do not differ.\n", "")
     assert ottla_("config get --diff topic/t topic/u") == (
@@ -149,6 +156,8 @@ def test_settings_of_one_broker_all_brokers_and_groups(ottla_: Ottla, tmp_path: 
         ("config get --diff topic/t u", 2, "such as topic/u"),
         ("config get --diff topic/t topic/u nope", 1, "Neither topic/t nor topic/u has a setting nope"),
         ("config get --diff topic/t topic/none", 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("config list topics", 2, "did you mean 'topic'?"),
+        ("config list topic t", 2, "unknown arguments: t"),
         ("config set", 2, "required: RESOURCE"),
         ("config set topic/t", 2, "nothing to change"),
         ("config set topic/t retention.ms", 2, "'retention.ms' is not like retention.ms=86400000"),
@@ -191,6 +200,9 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(ottla_: Ottla, line: str,
         ("2.2", "config get --diff topic/t topic/u retention.ms", 0, "retention.ms  5000     -1"),
         ("0.11.0", "logdirs", 1, "log directories need Kafka 1.0 or newer"),
         ("1.0", "logdirs", 0, "online"),
+        ("3.6", "config list", 1, "resources with settings are listed by Kafka 4.1 or newer"),
+        ("3.9", "config list", 1, "Only Kafka 4.1 or newer lists resources other than client metrics"),
+        ("3.9", "config list client-metrics", 0, "There are no resources"),
         ("1.0", "token list", 1, "delegation tokens need Kafka 1.1 or newer"),
         ("2.2", "cluster quorum", 1, "only clusters of KRaft"),
         ("2.2", "cluster unregister 7 --yes", 1, "only clusters of KRaft"),

@@ -10,13 +10,15 @@ from ottla.cli.command import confirm
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.parser import Example
 from ottla.cli.config import alterations, values
-from ottla.cli.config.resource_names import FORMS, parse_change, parse_resource
+from ottla.cli.config.resource_names import FORMS, KINDS, parse_change, parse_resource
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Commands, Parser
 
 Parsed = TypeVar("Parsed")
 
+LIST = """List the resources that have settings: topics, brokers and their loggers, groups and client metrics (KIP-1142). A broker
+lists itself alone: `ottla cluster brokers` lists the others."""
 GET = """Print the settings of a resource that differ from the defaults, or the named ones, with the source of each value:
 dynamic ones were set with this command, static ones are in a broker's server.properties. With --diff, print the settings of two
 resources that differ."""
@@ -28,6 +30,7 @@ subscription of client-metrics ends with its last setting."""
 
 def build(parser: Parser) -> None:
     own = parser.group()
+    _add_list(own)
     _add_get(own)
     _add_set(own)
     _add_unset(own)
@@ -52,6 +55,22 @@ def _add_get(own: Commands) -> None:
     shown.add_argument("--explain", action="store_true", help="print what the settings mean, in the broker's words")
     shown.add_argument("--synonyms", action="store_true", help="print also the values that each setting falls back to")
     command.add_argument("-a", "--all", action="store_true", help="print settings with default values, too")
+    add_options(command)
+
+
+def _add_list(own: Commands) -> None:
+    command = own.add(
+        "list",
+        "list the resources that have settings",
+        on_cluster(values.list_resources),
+        description=LIST,
+        examples=(
+            Example("config list", "Topics, the asked broker and its loggers, groups, client metrics."),
+            Example("config list group", "The groups that ever had settings of their own."),
+            Example("config list client-metrics --json", "The subscriptions to metrics of clients."),
+        ),
+    )
+    command.add_argument("kind", metavar="KIND", nargs="?", choices=KINDS, help=f"only this kind: {', '.join(KINDS)}")
     add_options(command)
 
 

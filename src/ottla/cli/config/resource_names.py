@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 FORMS = "topic/NAME, broker/ID, broker/* (all brokers), group/NAME, loggers/ID (of a broker) or client-metrics/NAME"
 ALL = "*"
-KINDS = ("topic", "broker", "group", "loggers", "client-metrics")
+KINDS = {"topic": 2, "broker": 4, "group": 32, "loggers": 8, "client-metrics": 16}
+"""The kinds of resources, with Kafka's numbers of their types."""
 NUMBERED = ("broker", "loggers")
 """The kinds whose resources are named by the id of a broker."""
 QUOTAS = "client"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import BOLD, Cell, as_lines, styled, table, terminal_width
-from ottla.cli.config.resource_names import ALL, FORMS, NUMBERED, ResourceName, parse_resource
+from ottla.cli.config.resource_names import ALL, FORMS, KINDS, NUMBERED, ResourceName, parse_resource
 from ottla.errors import KafkaError, SettingError
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ def resource_of(admin: Admin, name: ResourceName) -> ConfigResource:
     from ottla.client.admin.topics import ConfigResource
     from ottla.client.errors import BrokerError, UnknownTopic
 
-    if name.kind in NUMBERED and name.name != ALL:
+    if name.name == ALL and name.kind in NUMBERED:
+        return ConfigResource.all_brokers()
+    if name.kind in NUMBERED:
         nodes = [node.node_id for node in admin.describe_cluster().nodes]
         if int(name.name) not in nodes:
             raise KafkaError(f"There is no live broker {name.name}: the live ones are {', '.join(map(str, nodes))}.")
-        return (ConfigResource.broker if name.kind == "broker" else ConfigResource.loggers)(int(name.name))
-    if name.kind == "broker":
-        return ConfigResource.all_brokers()
+        return ConfigResource(KINDS[name.kind], str(int(name.name)))
     if name.kind == "topic":  # describing settings would wait, in case that the topic is new
         try:
             admin.describe_topics(name.name)
@@ -44,8 +44,21 @@ def resource_of(admin: Admin, name: ResourceName) -> ConfigResource:
             raise
         except BrokerError:  # rights to the topic and to its settings are separate
             pass
-    made = {"topic": ConfigResource.topic, "group": ConfigResource.group, "client-metrics": ConfigResource.client_metrics}
-    return made[name.kind](name.name)
+    return ConfigResource(KINDS[name.kind], name.name)
+
+
+def list_resources(admin: Admin, options: argparse.Namespace) -> int:
+    """Print the resources that have settings, as the words that other commands take."""
+    kinds = [KINDS[options.kind]] if options.kind else []
+    names = {number: kind for kind, number in KINDS.items()}
+    found = [ResourceName(names.get(each.kind, str(each.kind)), each.name) for each in admin.list_config_resources(*kinds)]
+    if options.json:
+        lines = as_lines({"resource": str(each), "kind": each.kind, "name": each.name} for each in found)
+    else:
+        lines = [*map(str, found)] or [f"There are no resources of {options.kind or 'any kind'}."]
+    for line in lines:
+        print(line)
+    return 0
 
 
 def get(admin: Admin, options: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ from ottla.wire.api.delete_records import DeleteRecordsRequest, DeleteRecordsRes
 from ottla.wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from ottla.wire.api.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 BROKER_DEFAULT = -1
 ALL_RECORDS = -1
@@ -244,6 +245,16 @@ def describe_configs_request(
         resource_type=resource.kind, resource_name=resource.name, configuration_keys=None
     )
     return DescribeConfigsRequest(resources=[wanted], include_synonyms=synonyms, include_documentation=documentation)
+
+
+def list_resources_request(kinds: Iterable[int]) -> ListConfigResourcesRequest:
+    return ListConfigResourcesRequest(resource_types=[whole("kind", kind) for kind in kinds])
+
+
+def read_resources(answer: ListConfigResourcesResponse) -> list[ConfigResource]:
+    """Return the resources, sorted by kind and name. Raises `BrokerError`."""
+    raise_for(answer.error_code, "Listing resources with settings")
+    return sorted(ConfigResource(each.resource_type, each.resource_name) for each in answer.config_resources)
 
 
 def read_configs(answer: DescribeConfigsResponse) -> dict[str, ConfigEntry]:

@@ -10,10 +10,12 @@ from dataclasses import replace
 from typing import Final
 
 from ottla.client.admin.features import UPGRADE
+from ottla.client.admin.topics import CLIENT_METRICS_RESOURCE
 from ottla.client.errors import NotSupported
 from ottla.wire.api.describe_configs import DescribeConfigsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.leave_group import LeaveGroupRequest
+from ottla.wire.api.list_config_resources import ListConfigResourcesRequest
 from ottla.wire.api.list_groups import ListGroupsRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
@@ -42,6 +44,8 @@ SYNONYMS_FROM_DESCRIBE_CONFIGS: Final = 1
 """The version of DescribeConfigs from which brokers describe synonyms on request (KIP-226)."""
 DOCUMENTATION_FROM_DESCRIBE_CONFIGS: Final = 3
 """The version of DescribeConfigs from which brokers describe settings in words on request (KIP-569)."""
+KINDS_FROM_LIST_CONFIG_RESOURCES: Final = 1
+"""The version of ListConfigResources from which brokers list other resources than client metrics (KIP-1142)."""
 
 
 def fitted(version: int, body: Message) -> Message:
@@ -66,11 +70,20 @@ def fitted(version: int, body: Message) -> Message:
         return replace(body, member_id=body.members[0].member_id, members=[])
     if isinstance(body, FindCoordinatorRequest) and version < SEVERAL_FROM_FIND_COORDINATOR:
         return _find_coordinator(body)
+    return _fitted_administration(version, body)
+
+
+def _fitted_administration(version: int, body: Message) -> Message:
+    """Return a request of an admin client with the fields that `version` has."""
     if isinstance(body, UpdateFeaturesRequest) and version < UPGRADE_TYPES_FROM_UPDATE_FEATURES:
         return _update_features(body)
     if isinstance(body, DescribeConfigsRequest) and version < DOCUMENTATION_FROM_DESCRIBE_CONFIGS:
         with_synonyms = body.include_synonyms and version >= SYNONYMS_FROM_DESCRIBE_CONFIGS
         return replace(body, include_synonyms=with_synonyms, include_documentation=False)
+    if isinstance(body, ListConfigResourcesRequest) and version < KINDS_FROM_LIST_CONFIG_RESOURCES:
+        if body.resource_types != [CLIENT_METRICS_RESOURCE]:
+            raise NotSupported("Only Kafka 4.1 or newer lists resources other than client metrics: use a newer broker.")
+        return replace(body, resource_types=[])
     return body
 
 

@@ -139,6 +139,13 @@ class Admin(BlockingClient[AsyncAdmin]):
         """
         return self._background.run(self._async.describe_configs(resource, synonyms=synonyms, documentation=documentation))
 
+    def list_config_resources(self, *kinds: int) -> list[ConfigResource]:
+        """Return the resources of these kinds that have settings, or of all kinds (KIP-1142), sorted.
+
+        A broker lists itself alone. Raises `NotSupported` before Kafka 4.1, except for client metrics since Kafka 3.7.
+        """
+        return self._background.run(self._async.list_config_resources(*kinds))
+
     def describe_topic_configs(self, topic: str) -> dict[str, ConfigEntry]:
         """Return the settings in force for a topic, by name."""
         return self._background.run(self._async.describe_topic_configs(topic))

@@ -240,6 +240,13 @@ class AsyncAdmin:
         await self.describe_cluster()
         return await self._ask(request, admin.read_configs, resource.node_id)
 
+    async def list_config_resources(self, *kinds: int) -> list[ConfigResource]:
+        """Return the resources of these kinds that have settings, or of all kinds (KIP-1142), sorted.
+
+        A broker lists itself alone. Raises `NotSupported` before Kafka 4.1, except for client metrics since Kafka 3.7.
+        """
+        return await self._ask(admin.list_resources_request(kinds), admin.read_resources)
+
     async def describe_topic_configs(self, topic: str) -> dict[str, ConfigEntry]:
         """Return the settings in force for a topic, by name."""
         return await self.describe_configs(ConfigResource.topic(topic_name(topic)))
