@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from ottla.broker.handlers import metadata as metadata_handlers
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.cluster import layout
 from ottla.ports import RegistryDamaged
 from ottla.wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -128,6 +129,43 @@ def test_validating_makes_nothing() -> None:
     create(machine, topic("t"))
     assert grow(machine, "t", 5, validate_only=True) == NONE
     assert len(metadata(machine, "t")[0].partitions) == 1
+
+
+def begin_deletion(machine: Machine, name: str) -> DelayedReply:
+    pending = machine.begin(DELETE, 6, DeleteTopicsRequest(topics=[State(name=name)]))
+    assert isinstance(pending, DelayedReply)
+    return pending
+
+
+def begin_growth(machine: Machine, name: str, count: int) -> DelayedReply:
+    wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=count, assignments=None)
+    pending = machine.begin(GROW, 3, CreatePartitionsRequest(topics=[wanted]))
+    assert isinstance(pending, DelayedReply)
+    return pending
+
+
+def test_a_topic_that_is_deleted_while_it_gets_partitions_keeps_nobody_waiting() -> None:
+    machine = Machine()
+    create(machine, topic("t"))
+    growth, deletion = begin_growth(machine, "t", 5), begin_deletion(machine, "t")
+    for _ in range(20):
+        machine.pass_time(100)
+    assert [one.error_code for one in machine.finish(DELETE, 6, deletion).responses] == [NONE]
+    (grown,) = machine.finish(GROW, 3, growth).results
+    assert grown.error_code == UNKNOWN_TOPIC_OR_PARTITION
+    assert "deleted" in grown.error_message
+    assert directories(machine) == []
+
+
+def test_a_topic_that_is_being_deleted_gets_no_partitions() -> None:
+    machine = Machine()
+    create(machine, topic("t"))
+    deletion = begin_deletion(machine, "t")
+    assert grow(machine, "t", 5) == INVALID_TOPIC_EXCEPTION
+    for _ in range(20):
+        machine.pass_time(100)
+    assert deletion.done
+    assert grow(machine, "t", 5) == UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_a_topic_named_twice_has_one_result_and_is_not_made() -> None:

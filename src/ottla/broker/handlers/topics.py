@@ -20,7 +20,7 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.settings.setting_sources import as_told, described_topic
-from ottla.broker.topics.topics import Late, Topics
+from ottla.broker.topics.topics import Expected, Incomplete, Topics
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
@@ -33,7 +33,6 @@ from ottla.wire.errors import (
     ERRORS,
     INVALID_REQUEST,
     NONE,
-    REQUEST_TIMED_OUT,
     THROTTLING_QUOTA_EXCEEDED,
     TOPIC_AUTHORIZATION_FAILED,
     TOPIC_DELETION_DISABLED,
@@ -43,8 +42,6 @@ from ottla.wire.errors import (
 from ottla.wire.schema import Message
 
 BY_DEFAULT = UNSAID = -1
-NOTHING = -1
-"""The expected number of partitions of a topic for which the reply does not wait."""
 NO_ID = bytes(16)
 BY_ID_FROM = 6
 DISABLED_CODE_FROM = 3
@@ -52,6 +49,8 @@ DISABLED_CODE_FROM = 3
 STRICT_CREATION_FROM, STRICT_DELETION_FROM, STRICT_GROWTH_FROM = 6, 5, 3
 """The first versions whose clients support a refusal because of a quota (KIP-599)."""
 EXCEEDED = "The throttling quota has been exceeded: try again after the response's throttle time."
+
+DELETED = "Another request has deleted the topic meanwhile: create it again."
 
 Created = CreateTopicsResponse.CreatableTopicResult
 Grown = CreatePartitionsResponse.CreatePartitionsTopicResult
@@ -106,20 +105,20 @@ def create_topics(request: Request[CreateTopicsRequest], context: CreateContext)
     response = CreateTopicsResponse(topics=[_created(told, decision, configs[name]) for name, decision in decisions.items()])
     _hide_configs(response.topics, context.rights.answers(request.peer, Operation.DESCRIBE_CONFIGS, Resource.TOPIC))
     response.topics += [_repeated(name) for name in {topic.name: None for topic in body.topics if request.repeats(topic.name)}]
-    made = {name: NOTHING if body.validate_only else len(one.replicas) for name, one in decisions.items() if not one.error_code}
-    late = _late({topic.name: topic for topic in response.topics})
-    return (yield from context.topics.reply(response, made, request.now, body.timeout_ms, late))
+    made = [] if body.validate_only else [one for one in decisions.values() if not one.error_code]
+    expected = {one.name: Expected(one.topic_id, len(one.replicas)) for one in made}
+    incomplete = _incomplete({topic.name: topic for topic in response.topics})
+    return (yield from context.topics.reply(response, expected, request.now, body.timeout_ms, incomplete))
 
 
-def _late(results: Mapping[str, Created | Deleted | Grown]) -> Late:
-    """Return a callback that sets REQUEST_TIMED_OUT in the result of a topic, unless the result has an error."""
+def _incomplete(results: Mapping[str, Created | Deleted | Grown]) -> Incomplete:
+    """Return a callback that sets the error code in the result of a topic."""
 
-    def late(name: str) -> None:
-        if not results[name].error_code:
-            results[name].error_code = REQUEST_TIMED_OUT
-            results[name].error_message = ERRORS[REQUEST_TIMED_OUT].sentence
+    def incomplete(name: str, error_code: int) -> None:
+        results[name].error_code = error_code
+        results[name].error_message = DELETED if error_code == UNKNOWN_TOPIC_OR_PARTITION else ERRORS[error_code].sentence
 
-    return late
+    return incomplete
 
 
 def _admitted(quotas: ClientQuotas, request: Request[Message], strict_from: int, decision: Decision, partitions: int) -> bool:
@@ -245,9 +244,9 @@ def _delete(request: Request[DeleteTopicsRequest], context: ChangeContext, resul
         result.error_code, result.error_message = decision.error_code, decision.message
         result.name, result.topic_id = decision.name, decision.topic_id
     response = DeleteTopicsResponse(responses=results)
-    late = _late({result.name: result for result in results if result.name is not None})
-    gone = {decision.name: 0 for decision in decisions if not decision.error_code}
-    return (yield from context.topics.reply(response, gone, request.now, request.body.timeout_ms, late))
+    incomplete = _incomplete({result.name: result for result in results if result.name is not None})
+    expected = {decision.name: Expected(decision.topic_id, 0) for decision in decisions if not decision.error_code}
+    return (yield from context.topics.reply(response, expected, request.now, request.body.timeout_ms, incomplete))
 
 
 def _count_deletion(request: Request[DeleteTopicsRequest], context: ChangeContext, result: Deleted) -> None:
@@ -307,29 +306,31 @@ def _deletable(cluster: ClusterImage, state: DeleteState, times: Counter[tuple[s
 def create_partitions(request: Request[CreatePartitionsRequest], context: ChangeContext) -> Steps[Reply]:
     """Add partitions to topics; a topic that is named twice is left unchanged."""
     times = Counter(topic.name for topic in request.body.topics)
-    response, grown = CreatePartitionsResponse(), dict.fromkeys(times, NOTHING)
+    response, expected = CreatePartitionsResponse(), dict[str, Expected]()
     for topic in {topic.name: topic for topic in request.body.topics}.values():
+        known = context.cluster.topics.get(topic.name)
         is_named_once = times[topic.name] == 1 and not request.repeats(topic.name)
-        result = (yield from _grown(context, topic, request)) if is_named_once else _twice(topic.name)
-        response.results.append(result)
-        if not result.error_code and not request.body.validate_only:
-            grown[topic.name] = topic.count
-    late = _late({result.name: result for result in response.results})
-    return (yield from context.topics.reply(response, grown, request.now, request.body.timeout_ms, late))
+        decision = (yield from _grown(context, topic, request)) if is_named_once else _twice(topic.name)
+        response.results.append(Grown(name=topic.name, error_code=decision.error_code, error_message=decision.message))
+        if not decision.error_code and not request.body.validate_only:
+            expected[topic.name] = Expected(
+                decision.topic_id, topic.count, known is not None and known.topic_id == decision.topic_id
+            )
+    incomplete = _incomplete({result.name: result for result in response.results})
+    return (yield from context.topics.reply(response, expected, request.now, request.body.timeout_ms, incomplete))
 
 
-def _twice(name: str) -> Grown:
-    return Grown(name=name, error_code=INVALID_REQUEST, error_message=TWICE.format(name))
+def _twice(name: str) -> Decision:
+    return Decision(name, INVALID_REQUEST, TWICE.format(name))
 
 
 def _grown(
     context: ChangeContext, topic: CreatePartitionsRequest.CreatePartitionsTopic, request: Request[CreatePartitionsRequest]
-) -> Steps[Grown]:
+) -> Steps[Decision]:
     topics = context.topics
     assignments = None if topic.assignments is None else [assigned.broker_ids for assigned in topic.assignments]
     if context.quotas.is_on:
         decision = yield from topics.add_partitions(topic.name, topic.count, assignments, validate_only=True)
         if not _admitted(context.quotas, request, STRICT_GROWTH_FROM, decision, len(decision.replicas)):
-            return Grown(name=topic.name, error_code=THROTTLING_QUOTA_EXCEEDED, error_message=EXCEEDED)
-    decision = yield from topics.add_partitions(topic.name, topic.count, assignments, validate_only=request.body.validate_only)
-    return Grown(name=topic.name, error_code=decision.error_code, error_message=decision.message)
+            return _throttled(topic.name)
+    return (yield from topics.add_partitions(topic.name, topic.count, assignments, validate_only=request.body.validate_only))

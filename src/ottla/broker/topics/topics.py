@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from ottla.broker.releases.interbroker_versions import Switch
 from ottla.broker.serving.metadata_waits import MetadataWaits
@@ -22,11 +23,17 @@ from ottla.cluster.decision import Decision
 from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
 from ottla.cluster.topics import MOST_PARTITIONS, TopicSpec
 from ottla.ports import Change, Entry, Now, Steps
-from ottla.wire.errors import TOPIC_ALREADY_EXISTS, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
+from ottla.wire.errors import (
+    INVALID_TOPIC_EXCEPTION,
+    REQUEST_TIMED_OUT,
+    TOPIC_ALREADY_EXISTS,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from ottla.wire.schema import Message
 
-Late = Callable[[str], None]
-"""Called with the name of a topic whose change is not complete at the timeout."""
+Incomplete = Callable[[str, int], None]
+"""Called with the name of a topic whose change is not complete, and the error code: at the timeout, or the topic was deleted."""
 
 LOOK_AGAIN_MS = 10
 """Pause, in ms, before the creation of a topic is retried because a topic of that name can still be in deletion."""
@@ -37,7 +44,20 @@ GOING_MS = 2_000
 MOST_WAIT_MS = 60_000
 """A single broker waits at least this long, in ms, even for a shorter client timeout, because it waits only for itself."""
 
+BEING_DELETED = "The topic is being deleted."
+
 _RESERVED_IDS = (bytes(16), bytes(15) + b"\x01")
+
+
+class Expected(NamedTuple):
+    """The topic that a change leads to: so many partitions with leaders, or with 0 no topic of this id.
+
+    `is_known`: the image had the topic before the change, so that its absence means that it was deleted.
+    """
+
+    topic_id: bytes
+    partitions: int
+    is_known: bool = False
 
 
 class Topics:
@@ -120,9 +140,11 @@ class Topics:
     ) -> Steps[Decision]:
         """Increase the partitions of a topic to `count`; the new partitions are empty."""
 
-        path = layout.topic_path(name)
+        path, deletion = layout.topic_path(name), f"{DELETIONS}/{name}"
 
         def decide(entries: Mapping[str, Entry | None]) -> list[Decision]:
+            if entries.get(deletion) is not None:
+                return [Decision(name, INVALID_TOPIC_EXCEPTION, BEING_DELETED)]
             try:
                 topic = cluster_topics.stored(name, entries[path]) if path in entries else self._image.topics.get(name)
             except ValueError as error:
@@ -131,27 +153,40 @@ class Topics:
             decision = cluster_topics.add_partitions(self._image, name, topic, count, assignments)
             return [replace(decision, changes=()) if validate_only else decision]
 
-        (decision,) = yield from self._commits.commit_read((path,), decide)
+        (decision,) = yield from self._commits.commit_read((path, deletion), decide)
         return decision
 
-    def reply(self, response: Message, expected: Mapping[str, int], now: Now, timeout_ms: int, late: Late) -> Steps[Reply]:
-        """Return the response once these topics have the expected numbers of partitions; 0 means deleted here, and -1 no wait.
+    def reply(
+        self, response: Message, expected: Mapping[str, Expected], now: Now, timeout_ms: int, incomplete: Incomplete
+    ) -> Steps[Reply]:
+        """Return the response once these topics are as expected, or were deleted by another request.
 
-        `late` is called for each topic whose change is not complete after `timeout_ms`. The controller continues these changes. A
-        single broker waits at least `MOST_WAIT_MS`.
+        `incomplete` is called for each topic whose change is not complete after `timeout_ms`, which the controller continues, or
+        can't be completed any more. A single broker waits at least `MOST_WAIT_MS`.
         """
         until_ms = now.mono_ms + (max(timeout_ms, MOST_WAIT_MS) if self._is_alone else timeout_ms)
-        yield from self._metadata_waits.wait_until(lambda: all(self._is_so(*one) for one in expected.items()), until_ms)
-        for name, count in expected.items():
-            if not self._is_so(name, count):
-                late(name)
+        seen = {name for name, one in expected.items() if one.is_known}
+        yield from self._metadata_waits.wait_until(
+            lambda: all(self._is_so(*one) or self._is_deleted(*one, seen) for one in expected.items()), until_ms
+        )
+        for one in expected.items():
+            if not self._is_so(*one):
+                incomplete(one[0], UNKNOWN_TOPIC_OR_PARTITION if self._is_deleted(*one, seen) else REQUEST_TIMED_OUT)
         return response
 
-    def _is_so(self, name: str, count: int) -> bool:
+    def _is_so(self, name: str, expected: Expected) -> bool:
         topic = self._image.topics.get(name)
-        if topic is None or count <= 0:
-            return count < 0 or (topic is None and not count and not self._holds(name))
-        return len(topic.partitions) >= count and all(one.leader != NO_LEADER for one in topic.partitions)
+        if not self._image.is_known(name, expected.topic_id):
+            return not expected.partitions and (topic is not None or not self._holds(name))
+        assert topic is not None
+        return 0 < expected.partitions <= len(topic.partitions) and all(one.leader != NO_LEADER for one in topic.partitions)
+
+    def _is_deleted(self, name: str, expected: Expected, seen: set[str]) -> bool:
+        """Return whether a topic to create or enlarge was deleted by another request. Add a topic that the image has to `seen`."""
+        if self._image.is_known(name, expected.topic_id):
+            seen.add(name)
+            return False
+        return expected.partitions > 0 and name in seen
 
 
 def new_topic_id(random_bytes: Callable[[int], bytes]) -> bytes:

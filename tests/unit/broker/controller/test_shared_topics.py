@@ -13,7 +13,7 @@ from ottla.broker.serving.metadata_waits import MetadataWaits
 from ottla.broker.serving.purgatory import Purgatory
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.topics.commits import Commits
-from ottla.broker.topics.topics import Topics
+from ottla.broker.topics.topics import Expected, Topics
 from ottla.cluster import layout
 from ottla.cluster.controller_rules.context import ReplicaAssignment
 from ottla.cluster.controller_rules.entries import DELETIONS, topic_value
@@ -37,6 +37,7 @@ from ottla.wire.errors import (
 )
 from tests.support.simulated import completed
 
+OTHER_ID = b"2".ljust(16)
 USER = "/config/users/alice"
 
 
@@ -78,6 +79,11 @@ class Room:
         apply_entry(self.image, layout.topic_path(name), layout.topic_json(topic_id, replicas))
         for index, leader in enumerate(leaders):
             apply_entry(self.image, layout.state_path(name, index), layout.state_json(1, leader, 0, (1, 2, 3)))
+        self.news.notify()
+
+    def forgotten(self, name: str) -> None:
+        """As if the controller had told that a topic is deleted."""
+        self.image.drop_topic(name)
         self.news.notify()
 
 
@@ -192,18 +198,43 @@ def test_without_the_registry_nobody_knows_whether_a_change_was_made(room: Room)
 
 def test_a_reply_leaves_when_the_controller_has_told(room: Room) -> None:
     (made,) = room.create("t")
-    late: list[str] = []
+    late: list[tuple[str, int]] = []
     now = room.world.clock.now()
     room.world.after(500, lambda: room.told("t", made.topic_id, 1, -1))
     room.world.after(900, lambda: room.told("t", made.topic_id, 1, 2))
-    room.do(room.topics.reply(CreateTopicsResponse(), {"t": 2, "u": -1, "v": 0}, now, 30_000, late.append))
+    expected = {"t": Expected(made.topic_id, 2), "v": Expected(OTHER_ID, 0)}
+    room.do(room.topics.reply(CreateTopicsResponse(), expected, now, 30_000, lambda *one: late.append(one)))
     assert late == []
     assert 900 <= room.world.now_ms - now.mono_ms < 1000
 
 
 def test_a_reply_leaves_when_time_is_up(room: Room) -> None:
-    late: list[str] = []
+    late: list[tuple[str, int]] = []
     now = room.world.clock.now()
-    room.do(room.topics.reply(CreateTopicsResponse(), {"t": 2}, now, 200, late.append))
-    assert late == ["t"]
+    expected = {"t": Expected(OTHER_ID, 2)}
+    room.do(room.topics.reply(CreateTopicsResponse(), expected, now, 200, lambda *one: late.append(one)))
+    assert late == [("t", REQUEST_TIMED_OUT)]
     assert 200 <= room.world.now_ms - now.mono_ms < 300
+
+
+@pytest.mark.parametrize("is_made_anew", [True, False])
+def test_a_reply_leaves_when_the_topic_is_deleted_before_it_is_complete(room: Room, is_made_anew: bool) -> None:
+    (made,) = room.create("t")
+    incomplete: list[tuple[str, int]] = []
+    now = room.world.clock.now()
+    room.world.after(500, lambda: room.told("t", made.topic_id, 1, -1))
+    room.world.after(900, lambda: room.told("t", OTHER_ID, 1) if is_made_anew else room.forgotten("t"))
+    expected = {"t": Expected(made.topic_id, 2)}
+    room.do(room.topics.reply(CreateTopicsResponse(), expected, now, 30_000, lambda *one: incomplete.append(one)))
+    assert incomplete == [("t", UNKNOWN_TOPIC_OR_PARTITION)]
+    assert 900 <= room.world.now_ms - now.mono_ms < 1000
+
+
+def test_the_reply_to_a_deletion_leaves_when_the_name_is_in_use_again(room: Room) -> None:
+    room.told("t", OTHER_ID, 1)
+    incomplete: list[tuple[str, int]] = []
+    now = room.world.clock.now()
+    expected = {"t": Expected(bytes(range(16)), 0)}
+    room.do(room.topics.reply(CreateTopicsResponse(), expected, now, 30_000, lambda *one: incomplete.append(one)))
+    assert not incomplete
+    assert room.world.now_ms - now.mono_ms < 100
