@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -11,6 +12,8 @@ import cramjam
 import pytest
 from confluent_kafka import Producer
 
+import ottla
+from ottla.cli.main import main
 from ottla.wire.api.describe_configs import DescribeConfigsRequest
 from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
 from ottla.wire.errors import NONE
@@ -41,7 +44,7 @@ def pushed(questioner: Questioner, name: str = "") -> dict[str, str]:
 
 
 def test_librdkafka_pushes_what_a_subscription_asks_for_until_its_end(
-    broker: Peer, questioner: Questioner, unique: Callable[[str], str]
+    broker: Peer, questioner: Questioner, unique: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     client_id = unique("pushing")
     given = {
@@ -69,6 +72,18 @@ def test_librdkafka_pushes_what_a_subscription_asks_for_until_its_end(
     assert shown["compression_type"] == ZSTD
     metrics = bytes(cramjam.zstd.decompress(b"".join(map(b64decode, pushed(questioner, name).values()))))
     assert b"org.apache.kafka.producer.connection.creation" in metrics
+    with ottla.Admin(bootstrap_servers=broker.address) as admin:
+        (client,) = (each for each in admin.describe_client_metrics() if each.client_id == client_id)
+        read = admin.read_client_metrics(client)
+    connections = [one for one in read if one.name.startswith("org.apache.kafka.producer.connection.creation")]
+    assert connections
+    assert all(one.kind in ("sum", "gauge") and one.value is not None for one in connections)
+    assert main(["metrics", "clients", "--client-id", client_id, "-b", broker.address]) == 0
+    assert re.search(rf"{name}\s+org\.apache\.kafka\.producer\.connection\.creation", capsys.readouterr().out)
+    assert main(["metrics", "clients", "--json", "-b", broker.address]) == 0
+    assert client_id in [json.loads(line)["client-id"] for line in capsys.readouterr().out.splitlines()]
+    assert main(["metrics", "clients", "nobody", "-b", broker.address]) == 1
+    assert "No broker knows client instance nobody" in capsys.readouterr().err
     del producer  # it ends, and says so with its last push
     eventually(lambda: of_the_client()[name]["terminating"] is True)
 

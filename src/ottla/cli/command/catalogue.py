@@ -26,6 +26,7 @@ COMMANDS = {
     "profile": CommandEntry("profile", "name the settings of clusters, so that commands need no address"),
     "logdirs": CommandEntry("admin.log_dirs", "show the log directories of brokers, their sizes and replicas"),
     "token": CommandEntry("admin.token", "create, list, renew and expire delegation tokens"),
+    "metrics": CommandEntry("admin.metrics", "print the metrics that clients push to brokers"),
     "acl": CommandEntry("admin.acl", "add, remove and list ACLs"),
     "user": CommandEntry("admin.user", "add, remove and list SCRAM users"),
     "quota": CommandEntry("admin.quota", "list, set and remove the quotas of clients"),

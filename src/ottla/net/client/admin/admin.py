@@ -8,8 +8,10 @@ from typing import Unpack
 from ottla.client.admin import topics as admin
 from ottla.client.admin import users
 from ottla.client.admin.acls import AclRule
+from ottla.client.admin.client_metrics import PushingClient
 from ottla.client.admin.features import ClusterFeatures
 from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember, ShareOffset
+from ottla.client.admin.otlp import ClientMetric
 from ottla.client.admin.quorum import QuorumDescription
 from ottla.client.admin.quotas import ClientQuota
 from ottla.client.admin.replicas import LogDir, PartitionReassignment
@@ -302,6 +304,14 @@ class Admin(BlockingClient[AsyncAdmin]):
     ) -> dict[int, list[LogDir]]:
         """Return the log directories of brokers, by node id, with their replicas (KIP-113). None means all live brokers."""
         return self._background.run(self._async.describe_log_dirs(node_ids, partitions))
+
+    def describe_client_metrics(self) -> list[PushingClient]:
+        """Return the clients that ask brokers for subscriptions to metrics (KIP-714). Raises `NotSupported` for Apache Kafka."""
+        return self._background.run(self._async.describe_client_metrics())
+
+    def read_client_metrics(self, client: PushingClient) -> list[ClientMetric]:
+        """Return the metrics that a client pushed last. Raises `KafkaError` if they are not kept or cannot be read."""
+        return self._background.run(self._async.read_client_metrics(client))
 
     def describe_quorum(self) -> QuorumDescription:
         """Return the metadata quorum of a KRaft cluster (KIP-595). Raises `NotSupported` for a cluster without one."""

@@ -10,10 +10,11 @@ from types import TracebackType
 from typing import NamedTuple, Self, TypeVar, Unpack
 
 from ottla.client import arguments
-from ottla.client.admin import acls, quorum, replicas, tokens, users
+from ottla.client.admin import acls, client_metrics, quorum, replicas, tokens, users
 from ottla.client.admin import groups as group_requests
 from ottla.client.admin import topics as admin
 from ottla.client.admin.acls import AclRule
+from ottla.client.admin.client_metrics import PushingClient
 from ottla.client.admin.features import (
     SAFE_DOWNGRADE,
     UNSAFE_DOWNGRADE,
@@ -25,6 +26,7 @@ from ottla.client.admin.features import (
     update_features_request,
 )
 from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember, ShareOffset
+from ottla.client.admin.otlp import ClientMetric
 from ottla.client.admin.quorum import QuorumDescription
 from ottla.client.admin.quotas import ClientQuota, QuotaOf, alter_quotas_request, check_quotas, describe_quotas_request, read_quotas
 from ottla.client.admin.replicas import LogDir, PartitionReassignment
@@ -433,6 +435,21 @@ class AsyncAdmin:
         wanted = None if partitions is None else places(partitions)
         nodes = None if node_ids is None else arguments.several("node_ids", node_ids)
         return await log_dirs(self._cluster, nodes, wanted)
+
+    async def describe_client_metrics(self) -> list[PushingClient]:
+        """Return the clients that ask brokers for subscriptions to metrics (KIP-714). Raises `NotSupported` for Apache Kafka."""
+        request = client_metrics.pushed_request()
+
+        async def ask() -> list[PushingClient]:
+            answers = await self._cluster.ask_each(request)
+            return [client for node_id, answer in answers.items() for client in client_metrics.read_clients(answer, node_id)]
+
+        return await self._cluster.retried(ask)
+
+    async def read_client_metrics(self, client: PushingClient) -> list[ClientMetric]:
+        """Return the metrics that a client pushed last. Raises `KafkaError` if they are not kept or cannot be read."""
+        request = client_metrics.pushed_request(client.instance_id)
+        return await self._ask(request, partial(client_metrics.read_pushed, client), client.node_id)
 
     async def describe_quorum(self) -> QuorumDescription:
         """Return the metadata quorum of a KRaft cluster (KIP-595). Raises `NotSupported` for a cluster without one."""
