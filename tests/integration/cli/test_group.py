@@ -21,6 +21,9 @@ import pytest
 
 import ottla
 from ottla.cli.main import main
+from ottla.wire.api.join_group import JoinGroupRequest
+from ottla.wire.api.sync_group import SyncGroupRequest
+from tests.support.bad_groups import Questioner
 from tests.support.waiting import eventually
 
 Ottla = Callable[[str], tuple[int, str, str]]
@@ -136,6 +139,32 @@ def test_the_lag_of_a_group_is_by_partition_and_of_all_groups_in_total(ottla_: O
     assert rows(ottla_("group lag --json"))[0] == total
     text = ottla_("group lag a b")[1].splitlines()
     assert [line.split() for line in text[-2:]] == [["a", "Empty", "0", "2", "6", "6"], ["b", "Empty", "0", "1", "1", "1"]]
+
+
+def test_a_group_of_another_classic_protocol_is_described_with_its_members(ottla_: Ottla, broker: ottla.Broker) -> None:
+    worker = Questioner(broker.address)
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="sessioned", metadata=b"opaque")
+    body = JoinGroupRequest(
+        group_id="workers", session_timeout_ms=30_000, rebalance_timeout_ms=30_000, protocol_type="connect", protocols=[protocol]
+    )
+    joined = worker.ask(11, 3, body)
+    given = SyncGroupRequest.SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"not of consumers")
+    synced = SyncGroupRequest(group_id="workers", generation_id=1, member_id=joined.member_id, assignments=[given])
+    assert worker.ask(14, 2, synced).error_code == 0
+    try:
+        assert rows(ottla_("group list --json"))[-1] == {
+            "group": "workers", "type": "classic", "protocol": "connect", "state": "Stable",
+        }  # fmt: skip
+        [found] = rows(ottla_("group describe workers --json"))
+        assert (found["protocol"], found["assignor"], found["lag"], found["partitions"]) == ("connect", "sessioned", None, [])
+        [one] = rows(ottla_("group describe workers -m --json"))
+        assert (one["member"], one["client"], one["partitions"]) == (joined.member_id, "bad", [])
+        assert "has 1 active member (bad on" in ottla_("group seek workers --to start --topic t")[2]
+        assert len(rows(ottla_("group remove-member workers --all --json"))) == 1
+        with ottla.Admin(broker.address) as admin:
+            assert not admin.describe_group("workers").members
+    finally:
+        worker.close()
 
 
 def test_a_deleted_topic_has_no_lag_and_is_left_out_of_a_seek(ottla_: Ottla, broker: ottla.Broker) -> None:

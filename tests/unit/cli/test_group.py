@@ -77,6 +77,7 @@ def test_files_of_kafkas_tools_and_arrays_are_read() -> None:
     assert csv_text(three, groups=False) == "t,0,5\nt,1,7\n"
     assert parse_offsets('"t",0,5\r\nt, 1 ,7\r\n\r\n', "f") == three
     assert parse_offsets("\ufefftopic,partition,offset\nt,0,5\nt,1,7\n", "f") == three
+    assert parse_offsets("t 0 5\nt\t1 7\n", "f") == three
     array = '[{"topic": "t", "partition": 0, "offset": 5},\n {"topic": "t", "partition": "1", "offset": 7, "leader_epoch": null}]'
     assert parse_offsets(array, "f") == three
 

@@ -28,8 +28,9 @@ was lost leaves its partitions to others at once."""
 OFFSETS = "Export, import and delete the committed offsets of groups."
 EXPORT = """Write the committed offsets of groups as a file that kafka-consumer-groups reads, too: CSV with the columns
 topic,partition,offset, preceded by group for several groups. With --json, lines of JSON with metadata and leader epochs."""
-IMPORT = """Commit the offsets of a file for a group without members: CSV as kafka-consumer-groups --export writes it, or JSON. A
-file with groups is for these; with GROUP, only its lines count. The whole file is checked first."""
+IMPORT = """Commit the offsets of a file for a group without members: CSV as kafka-consumer-groups --export writes it, the same with
+blanks as rpk reads it, or JSON. A file with groups is for these; with GROUP, only its lines count. The whole file is checked
+first."""
 DELETE_OFFSETS = """Delete committed offsets of a group that no longer reads a topic. The name of the group is typed to confirm
 it, or --yes is given."""
 

@@ -1,4 +1,4 @@
-"""Files of committed offsets: CSV as kafka-consumer-groups --export writes it, and lines of JSON."""
+"""Files of committed offsets: CSV as kafka-consumer-groups --export writes it, columns with blanks as rpk reads them, and JSON."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def _csv_values(text: str, source: str) -> Iterator[tuple[int, Mapping[str, obje
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         for fields in reader:
-            cells = [*fields[:-3], *(field.strip() for field in fields[-3:])]  # blanks can be part of a group's id
+            # rpk separates columns by blanks, which can otherwise be part of a group's id.
+            cells = fields[0].split() if len(fields) == 1 else [*fields[:-3], *(field.strip() for field in fields[-3:])]
             if not any(cells) or tuple(cells) in (COLUMNS, COLUMNS[1:]):
                 continue
             if len(cells) not in (3, 4):
