@@ -2,6 +2,9 @@
 
 Depends on the clock and on generators, and not on their work. An expected failure of one job or deadline does not affect the
 others.
+
+Jobs that must not overlap run one after the other (`InTurn`). A job can wait, with a deadline, for a condition that another
+part of the broker makes true (`Waits`).
 """
 
 from __future__ import annotations
@@ -284,3 +287,59 @@ class Scheduler:
             self.at("urgent jobs", self._clock.now().mono_ms, self._take_turns)
         else:
             self._go_on(job)
+
+
+class InTurn:
+    """A queue of jobs that runs one job at a time."""
+
+    def __init__(self) -> None:
+        self._is_taken = False
+        self._waiting: deque[Done] = deque()
+
+    def steps(self, steps: Steps[T]) -> Steps[T]:
+        """Run `steps` once all steps that were queued earlier have ended, and return their result."""
+        if self._is_taken:
+            yield self._waiting.append
+        self._is_taken = True
+        try:
+            return (yield from steps)
+        except GeneratorExit:  # the broker stops, so waiting jobs do not continue
+            self._waiting.clear()
+            raise
+        finally:
+            self._is_taken = False
+            if self._waiting:
+                self._is_taken = True  # otherwise a job that arrives now would run first
+                self._waiting.popleft()(None)
+
+
+class Waits:
+    """The waiting jobs, each under a key. The part that changes the condition calls `changed`."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._waiting: dict[Hashable, dict[Done, None]] = {}
+
+    def until(self, is_so: Callable[[], bool], until_ms: int, key: Hashable = None) -> Steps[None]:
+        """Wait until `is_so()` is true, or until `until_ms` on the monotonic clock. Each change of the key calls `is_so`."""
+        while not is_so() and self._scheduler.now().mono_ms < until_ms:
+            yield partial(self._wait, key, until_ms)
+
+    def changed(self, key: Hashable = None) -> None:
+        """Resume the jobs that wait under this key, so that they check their conditions."""
+        waiting = self._waiting.pop(key, {})
+        for done in waiting:
+            self._scheduler.cancel(done)
+        for done in waiting:
+            done(None)
+
+    def _wait(self, key: Hashable, until_ms: int, done: Done) -> None:
+        self._waiting.setdefault(key, {})[done] = None
+        self._scheduler.at(done, until_ms, lambda now: self._expire(key, done))
+
+    def _expire(self, key: Hashable, done: Done) -> None:
+        waiting = self._waiting[key]
+        del waiting[done]
+        if not waiting:
+            del self._waiting[key]
+        done(None)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cluster.placement import assignment_error, factor_error, spread, spread_over_racks
+from ottla.cluster.topics import assignment_error, factor_error, spread, spread_over_racks
 from ottla.wire.errors import INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR, NONE
 
 

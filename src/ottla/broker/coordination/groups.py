@@ -16,11 +16,10 @@ from ottla.broker.failures import Changes
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.releases.interbroker_versions import Switch
-from ottla.broker.scheduler import Scheduler
+from ottla.broker.scheduler import Scheduler, Waits
 from ottla.broker.security.rights import Rights
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.settings.group import in_force
-from ottla.broker.waits import Waits
 from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.consumer.assign import Assignor, TopicShape

@@ -15,11 +15,10 @@ from ottla.broker.coordination.replay import stored_records
 from ottla.broker.failures import Changes
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Scheduler
+from ottla.broker.scheduler import Scheduler, Waits
 from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.features import Features
-from ottla.broker.waits import Waits
 from ottla.cluster.features import TRANSACTION_VERSION
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import TRANSACTIONS_TOPIC

@@ -19,8 +19,7 @@ from ottla.broker.membership.membership import NOT_YET
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.replication.controller_messages import EPOCH_DURING_DELETE, NO_EPOCH
 from ottla.broker.replication.replica import Replica, ReplicaPorts
-from ottla.broker.scheduler import Scheduler
-from ottla.broker.serial_jobs import InTurn
+from ottla.broker.scheduler import InTurn, Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.directories import PartitionDirectories, some
 from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage, PartitionImage

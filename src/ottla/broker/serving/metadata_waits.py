@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ottla.broker.scheduler import Scheduler
+from ottla.broker.scheduler import Scheduler, Waits
 from ottla.broker.serving.purgatory import DelayedOperation, Purgatory, Reply
-from ottla.broker.waits import Waits
 from ottla.ports import Now
 
 MOST_WAIT_MS: Final = 5000

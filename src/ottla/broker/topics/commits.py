@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES, Changes
-from ottla.broker.serial_jobs import InTurn
+from ottla.broker.scheduler import InTurn
 from ottla.cluster import layout
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
