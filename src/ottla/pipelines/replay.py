@@ -1,6 +1,6 @@
 """The replay of an archive into topics: keys, headers, timestamps and the order within each partition are kept.
 
-The archive is divided into parts once (`plans`), and the plan is stored in the state. Parts are written in order, each as a job
+The archive is divided into parts once, and the plan is stored in the state. Parts are written in order, each as a job
 with its own name. After a kill, the next run continues with the current part.
 """
 
