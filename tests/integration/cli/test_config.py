@@ -93,6 +93,23 @@ def test_two_resources_are_compared(ottla_: Ottla) -> None:
     ]
 
 
+def test_resources_of_two_clusters_are_compared(ottla_: Ottla, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    with ottla.Broker(log_retention_ms=7000) as other:
+        with ottla.Admin(other.address) as admin:
+            admin.create_topic("u")
+        assert ottla_(f"profile create staging -b {other.address}")[0] == 0
+        assert ottla_("config get --diff topic/u topic/u --with staging retention.ms segment.ms") == (
+            0,
+            "SETTING       topic/u  topic/u of staging\nretention.ms  -1       7000\n",
+            "",
+        )
+        code, _, err = ottla_("config get --diff topic/t topic/t --with staging")
+        assert (code, "UNKNOWN_TOPIC_OR_PARTITION" in err) == (1, True)
+    code, _, err = ottla_("config get --diff topic/t topic/t --with nowhere")
+    assert (code, "nowhere" in err) == (2, True)
+
+
 def test_settings_are_changed_one_by_one_and_restored(ottla_: Ottla) -> None:
     assert ottla_("config set topic/u retention.ms=7000 cleanup.policy+=compact --dry-run")[1] == (
         "topic/u: retention.ms would be 7000 (is -1).\ntopic/u: cleanup.policy would be delete,compact (is delete).\n"
@@ -158,6 +175,7 @@ def test_settings_of_one_broker_all_brokers_and_groups(ottla_: Ottla, tmp_path: 
         ("config get --diff topic/t topic/none", 1, "UNKNOWN_TOPIC_OR_PARTITION"),
         ("config list topics", 2, "did you mean 'topic'?"),
         ("config list topic t", 2, "unknown arguments: t"),
+        ("config get topic/t --with staging", 2, "--with is for --diff"),
         ("config set", 2, "required: RESOURCE"),
         ("config set topic/t", 2, "nothing to change"),
         ("config set topic/t retention.ms", 2, "'retention.ms' is not like retention.ms=86400000"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ottla.cli.command import confirm
 from ottla.cli.command.connection import add_options, on_cluster
-from ottla.cli.command.parser import Example
+from ottla.cli.command.parser import Example, completes
 from ottla.cli.config import alterations, values
 from ottla.cli.config.resource_names import FORMS, KINDS, parse_change, parse_resource
 
@@ -55,6 +55,8 @@ def _add_get(own: Commands) -> None:
     shown.add_argument("--explain", action="store_true", help="print what the settings mean, in the broker's words")
     shown.add_argument("--synonyms", action="store_true", help="print also the values that each setting falls back to")
     command.add_argument("-a", "--all", action="store_true", help="print settings with default values, too")
+    help_text = "with --diff: the second resource is in the cluster of this profile"
+    completes(command.add_argument("--with", dest="other", metavar="PROFILE", help=help_text), "profiles")
     add_options(command)
 
 

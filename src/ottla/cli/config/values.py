@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from ottla.cli.command.connection import settings
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import BOLD, Cell, as_lines, styled, table, terminal_width
 from ottla.cli.config.resource_names import ALL, FORMS, KINDS, NUMBERED, ResourceName, parse_resource
@@ -70,7 +71,11 @@ def get(admin: Admin, options: argparse.Namespace) -> int:
         resources = [parse_resource(word) for word in words[:count]]
     except ValueError as error:
         return fail(f"{error}.", MISUSED)
-    found = [_described(admin, each, options) for each in resources]
+    if options.other is not None and not options.diff:
+        return fail("--with is for --diff: leave it out.", MISUSED)
+    found = [_described(admin, resources[0], options)]
+    if options.diff:
+        found.append(_described_of_other(admin, resources[1], options))
     names = list(dict.fromkeys(words[count:]))
     for name in names:
         if not any(name in entries for entries in found):
@@ -89,6 +94,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def _described(admin: Admin, resource: ResourceName, options: argparse.Namespace) -> Mapping[str, ConfigEntry]:
     return admin.describe_configs(resource_of(admin, resource), synonyms=options.synonyms, documentation=options.explain)
+
+
+def _described_of_other(admin: Admin, resource: ResourceName, options: argparse.Namespace) -> Mapping[str, ConfigEntry]:
+    """Return the settings of the resource that is compared, in the cluster of the profile of --with, if it is given."""
+    from ottla.client.settings.clients import AdminSettings
+    from ottla.net.client.admin.admin import Admin
+
+    if options.other is None:
+        return _described(admin, resource, options)
+    target = argparse.Namespace(profile=options.other, bootstrap_server=None, command_config=None, command_property=[])
+    with Admin(**settings(target, AdminSettings)) as other:
+        return _described(other, resource, options)
 
 
 def _show(resource: ResourceName, found: Mapping[str, ConfigEntry], names: list[str], options: argparse.Namespace) -> int:
@@ -174,6 +191,7 @@ def _show_differences(
 ) -> int:
     """Print the settings whose values differ, in both resources. Secrets cannot be compared."""
     one, other = found
+    columns = [str(resources[0]), f"{resources[1]} of {options.other}" if options.other else str(resources[1])]
     rows = []
     for name in names or sorted(one.keys() | other.keys()):
         entries = [entries.get(name) for entries in found]
@@ -183,9 +201,9 @@ def _show_differences(
     if options.json:
         lines = as_lines({"setting": name, "values": values, "sources": sources} for name, values, sources in rows)
     elif rows:
-        lines = table(["SETTING", *map(str, resources)], [(name, *values) for name, values, _ in rows])
+        lines = table(["SETTING", *columns], [(name, *values) for name, values, _ in rows])
     else:
-        lines = [f"{resources[0]} and {resources[1]} do not differ."]
+        lines = [f"{columns[0]} and {columns[1]} do not differ."]
     for line in lines:
         print(line)
     return 0
