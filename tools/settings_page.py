@@ -9,6 +9,7 @@ from ottla.broker.settings.ineffective_settings import RELIED_ON
 from ottla.broker.settings.setting import Setting, SettingsOf
 from ottla.broker.settings.topic import TopicSettings
 from ottla.broker.settings.values import BrokerSettings
+from ottla.broker.telemetry.subscriptions import ClientMetricsConfigs
 
 
 def page() -> str:
@@ -54,6 +55,24 @@ def _lines() -> Iterator[str]:
     )
     yield ""
     yield from _table(GroupConfigs, "default from", _broker_setting)
+    yield ""
+    yield "## Of a subscription to client metrics"
+    yield ""
+    yield (
+        "Set on resource type CLIENT_METRICS (`kafka-client-metrics`, `ottla config set client-metrics/NAME`); a subscription ends "
+        "with its last setting. Clients of Kafka 3.7 and librdkafka 2.5 on push what matches (KIP-714). The broker keeps the last "
+        "push of each client in memory, as it came: `ottla metrics clients` prints it. Kafka needs a plugin for that."
+    )
+    yield ""
+    yield from _table(ClientMetricsConfigs, "default from", _broker_setting)
+    yield ""
+    yield "## Of loggers"
+    yield ""
+    yield (
+        "`kafka-configs --entity-type broker-loggers`, `ottla config set loggers/ID`: the levels of `root`, `ottla` and the "
+        "loggers below it (`ottla.broker`, `ottla.log`, `ottla.net` …) are TRACE, DEBUG, INFO, WARN, ERROR or FATAL, from now on "
+        "until the broker ends; a deleted level becomes the parent's. TRACE shows what DEBUG shows: nothing is logged below it."
+    )
 
 
 def _idle_table() -> Iterator[str]:
