@@ -10,11 +10,12 @@ from ottla.log.names import set_aside_name
 from ottla.ports import StorageFailed
 from ottla.sim.disk import SimDisk
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE
 from tests.support.machine import Machine
 from tests.support.producing import create, delete, fetch, produce, values
 
-LOG_DIRS = 35
+LOG_DIRS, ALTER_CONFIGS = 35, 44
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 
 
@@ -178,6 +179,12 @@ def test_cordoned_directories_get_no_new_partitions_while_there_are_others(machi
     assert held(machine.described())["d2"] == [("t", 0), ("t", 1), ("t", 2)]
     assert [one.is_cordoned for one in machine.described()] == [True, False, True]
     assert [one.is_cordoned for one in machine.described(version=4)] == [False, False, False]
+    cordon = IncrementalAlterConfigsRequest.AlterableConfig(name="cordoned.log.dirs", config_operation=0, value="d2")
+    broker = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=4, resource_name="1", configs=[cordon])
+    (answer,) = machine.ask(ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest(resources=[broker])).responses
+    assert answer.error_code == NONE
+    create(machine, "u", 2)
+    assert held(machine.described(topics=["u"])) == {"/data": [("u", 0)], "d2": [], "d3": [("u", 1)]}
     every = SpreadMachine(log_dirs="/data,d2,d3", cordoned_log_dirs="*")
     create(every, "t", 3)
     assert sorted(map(len, held(every.described()).values())) == [1, 1, 1]
