@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -34,13 +34,16 @@ class Host:
     """One broker. Requests and responses pass through real frames. The registry is the real one, on the same disk as the logs.
 
     An ordered cut of the `disk` ends the machine if `cuts_power` is set, otherwise only the process. `slow_syncs` is the share of
-    syncs that are slow.
+    syncs that are slow. `log_dirs` are the directories of logs in addition to the data directory, on the same disk.
     """
 
-    def __init__(self, world: World, settings: Mapping[str, str], *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, world: World, settings: Mapping[str, str], *, clock: Clock | None = None, log_dirs: Sequence[str] = ()
+    ) -> None:
         self.world = world
         self.clock: Clock = clock or world.clock
         self.settings = BrokerSettings(settings)
+        self.log_dirs = log_dirs
         self.disk = self._empty_disk()
         self.broker: BrokerMachine | None = None
         self.lives = 0
@@ -59,7 +62,11 @@ class Host:
         self.start()
 
     def _empty_disk(self) -> FaultyDisk:
-        return FaultyDisk()
+        disk = FaultyDisk()
+        for path in self.log_dirs:
+            disk.make_dir(path)
+            disk.sync_dir(path)
+        return disk
 
     def start(self) -> None:
         """Start the broker unless it runs. Raises `StorageFailed` if it cannot start."""
@@ -93,6 +100,7 @@ class Host:
             node_id=1,
             cluster_id="simulated-cluster-id-0",
             random_bytes=self.world.random.randbytes,
+            log_dirs=self.log_dirs,
         )
 
     def stop(self) -> bool:

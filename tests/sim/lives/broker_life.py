@@ -95,7 +95,7 @@ class BrokerLife:
         self.tell = tell
         random = self.world.random
         self.plan = BrokerPlan(weeks, faults=random.random() < 0.3, jumps=random.random() < 0.3, deaths=random.random() < 0.7)
-        self.host = Host(self.world, SETTINGS)
+        self.host = Host(self.world, SETTINGS, log_dirs=("d2", "d3") if seed % 3 == 2 else ())
         self._rots = Random(seed)
         """Of its own: what rots in the registry changes nothing else of a seed."""
         self._entries = LoggedEntries()
@@ -528,7 +528,7 @@ class BrokerLife:
         assert broker is not None, "nothing ended it"
         old = weight(broker)
         self._stop()
-        findings = [str(finding) for finding in check_directory(self.host.disk)]
+        findings = [str(finding) for finding in check_directory(self.host.disk, self.host.log_dirs)]
         if findings:
             raise Violation(f"nothing is lost: the stopped broker's directory is not sound: {findings[:3]}")
         self._start()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any
 
+from ottla.log.check.check import partitions
 from ottla.records.batches.columns import open_batches
 from ottla.records.batches.header import BadBatch
 from ottla.records.batches.record import Record
@@ -56,7 +57,8 @@ class BitRot:
     def begin(self) -> str | None:
         """Flip a bit of one of the partition's files; its path, or None where there is nothing to flip."""
         disk, random = self._host.disk, self._host.world.random
-        paths = [f"{self._name}/{name}" for name in disk.list(self._name) if name.endswith(ROTTING)]
+        homes = [path for path in partitions(disk, self._host.log_dirs) if path.rpartition("/")[2] == self._name]
+        paths = [f"{home}/{name}" for home in homes for name in disk.list(home) if name.endswith(ROTTING)]
         paths = [path for path in paths if disk.size(path)]
         if not paths:
             return None
