@@ -194,6 +194,11 @@ def test_all_members_of_a_group_are_removed(admin: ottla.Admin, broker: Peer, to
         assert not before & {member.member_id for member in admin.describe_group(group).members}
 
 
+def test_a_group_that_does_not_exist_is_dead_on_a_broker_without_the_consumer_protocol() -> None:
+    with ottla.Broker(group_coordinator_rebalance_protocols="classic") as broker, ottla.Admin(broker.address) as admin:
+        assert admin.describe_group("missing").state == "Dead"
+
+
 @pytest.mark.parametrize("release", ["0.10.0", "0.10.2", "2.3", "3.6"])
 def test_groups_of_older_releases_are_listed_described_and_read(release: str) -> None:
     with ottla.Broker(release=release, num_partitions=2) as broker, ottla.Admin(broker.address) as admin:

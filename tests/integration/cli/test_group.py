@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -20,6 +21,7 @@ import confluent_kafka
 import pytest
 
 import ottla
+from ottla.cli.group import seek
 from ottla.cli.main import main
 from ottla.wire.api.join_group import JoinGroupRequest
 from ottla.wire.api.sync_group import SyncGroupRequest
@@ -228,6 +230,22 @@ def test_a_group_with_members_keeps_its_offsets_and_names_them(
     code, out, err = ottla_("group offsets delete g --topic t --yes")
     assert (code, out, "GROUP_SUBSCRIBED_TO_TOPIC" in err) == (1, "", True)
     assert committed(broker, "g") == [7]
+
+
+def test_a_member_that_joins_after_the_check_stops_the_change_with_a_sentence(
+    ottla_: Ottla, broker: ottla.Broker, member: ottla.Consumer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    member.commit({("t", 0): 7, ("t", 1): 7})
+    commit(broker, "a", 4)
+    where, start = ottla.TopicPartition("t", 0), ottla.OffsetAndMetadata(0)
+    options = argparse.Namespace(dry_run=False, json=True)
+    with ottla.Admin(broker.address) as admin, pytest.raises(ottla.KafkaError) as raised:
+        seek.change(admin, {"a": {where: start}, "g": {where: start}}, options)
+    assert str(raised.value) == (
+        "Group g got active members meanwhile: stop them, then try again. No offset of it was changed. Changed before: a."
+    )
+    assert (committed(broker, "a"), committed(broker, "g")) == ([0], [7, 7])
+    assert capsys.readouterr().out == ""
 
 
 def test_members_are_removed_by_id_instance_or_all(
