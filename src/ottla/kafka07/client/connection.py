@@ -38,7 +38,7 @@ UNCONFIRMED: Final = (
 
 
 @dataclass(slots=True)
-class Expected:
+class ExpectedAnswer:
     """A request that waits for answers. If `asked` is None, request and answer are passed on untranslated."""
 
     about: InFlight
@@ -63,7 +63,7 @@ class Connection07(ClientConnection):
         self.versions = {PRODUCE: 0, FETCH: 0, LIST_OFFSETS: 0}
         self._reader = FrameReader(least_frame_bytes=LEAST_FRAME_BYTES)
         self._codec = codec
-        self._expected: deque[Expected] = deque()
+        self._expected: deque[ExpectedAnswer] = deque()
 
     @property
     def unanswered(self) -> Sequence[InFlight]:
@@ -101,11 +101,11 @@ class Connection07(ClientConnection):
         except Unencodable as error:
             raise NotSupported(f"Kafka 0.7 does not support this request: {error}") from error
         if asked.answers:
-            self._expected.append(Expected(InFlight(0, body.WIRE.key, 0, token), asked))
+            self._expected.append(ExpectedAnswer(InFlight(0, body.WIRE.key, 0, token), asked))
         return parts
 
     def pass_on(self, token: object) -> None:
-        self._expected.append(Expected(InFlight(0, PASSED_ON, 0, token), None))
+        self._expected.append(ExpectedAnswer(InFlight(0, PASSED_ON, 0, token), None))
 
     def filled(self, count: int) -> list[Answer]:
         answers = (self._receive(frame) for frame in self._reader.filled(count))
