@@ -20,7 +20,7 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.settings.setting_sources import as_told, described_topic
-from ottla.broker.topics.topics import Expected, Incomplete, Topics
+from ottla.broker.topics.topics import ExpectedTopic, Incomplete, Topics
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
@@ -106,7 +106,7 @@ def create_topics(request: Request[CreateTopicsRequest], context: CreateContext)
     _hide_configs(response.topics, context.rights.answers(request.peer, Operation.DESCRIBE_CONFIGS, Resource.TOPIC))
     response.topics += [_repeated(name) for name in {topic.name: None for topic in body.topics if request.repeats(topic.name)}]
     made = [] if body.validate_only else [one for one in decisions.values() if not one.error_code]
-    expected = {one.name: Expected(one.topic_id, len(one.replicas)) for one in made}
+    expected = {one.name: ExpectedTopic(one.topic_id, len(one.replicas)) for one in made}
     incomplete = _incomplete({topic.name: topic for topic in response.topics})
     return (yield from context.topics.reply(response, expected, request.now, body.timeout_ms, incomplete))
 
@@ -245,7 +245,7 @@ def _delete(request: Request[DeleteTopicsRequest], context: ChangeContext, resul
         result.name, result.topic_id = decision.name, decision.topic_id
     response = DeleteTopicsResponse(responses=results)
     incomplete = _incomplete({result.name: result for result in results if result.name is not None})
-    expected = {decision.name: Expected(decision.topic_id, 0) for decision in decisions if not decision.error_code}
+    expected = {decision.name: ExpectedTopic(decision.topic_id, 0) for decision in decisions if not decision.error_code}
     return (yield from context.topics.reply(response, expected, request.now, request.body.timeout_ms, incomplete))
 
 
@@ -306,14 +306,14 @@ def _deletable(cluster: ClusterImage, state: DeleteState, times: Counter[tuple[s
 def create_partitions(request: Request[CreatePartitionsRequest], context: ChangeContext) -> Steps[Reply]:
     """Add partitions to topics; a topic that is named twice is left unchanged."""
     times = Counter(topic.name for topic in request.body.topics)
-    response, expected = CreatePartitionsResponse(), dict[str, Expected]()
+    response, expected = CreatePartitionsResponse(), dict[str, ExpectedTopic]()
     for topic in {topic.name: topic for topic in request.body.topics}.values():
         known = context.cluster.topics.get(topic.name)
         is_named_once = times[topic.name] == 1 and not request.repeats(topic.name)
         decision = (yield from _grown(context, topic, request)) if is_named_once else _twice(topic.name)
         response.results.append(Grown(name=topic.name, error_code=decision.error_code, error_message=decision.message))
         if not decision.error_code and not request.body.validate_only:
-            expected[topic.name] = Expected(
+            expected[topic.name] = ExpectedTopic(
                 decision.topic_id, topic.count, known is not None and known.topic_id == decision.topic_id
             )
     incomplete = _incomplete({result.name: result for result in response.results})

@@ -49,7 +49,7 @@ BEING_DELETED = "The topic is being deleted."
 _RESERVED_IDS = (bytes(16), bytes(15) + b"\x01")
 
 
-class Expected(NamedTuple):
+class ExpectedTopic(NamedTuple):
     """The topic that a change leads to: so many partitions with leaders, or with 0 no topic of this id.
 
     `is_known`: the image had the topic before the change, so that its absence means that it was deleted.
@@ -157,7 +157,7 @@ class Topics:
         return decision
 
     def reply(
-        self, response: Message, expected: Mapping[str, Expected], now: Now, timeout_ms: int, incomplete: Incomplete
+        self, response: Message, expected: Mapping[str, ExpectedTopic], now: Now, timeout_ms: int, incomplete: Incomplete
     ) -> Steps[Reply]:
         """Return the response once these topics are as expected, or were deleted by another request.
 
@@ -174,14 +174,14 @@ class Topics:
                 incomplete(one[0], UNKNOWN_TOPIC_OR_PARTITION if self._is_deleted(*one, seen) else REQUEST_TIMED_OUT)
         return response
 
-    def _is_so(self, name: str, expected: Expected) -> bool:
+    def _is_so(self, name: str, expected: ExpectedTopic) -> bool:
         topic = self._image.topics.get(name)
         if not self._image.is_known(name, expected.topic_id):
             return not expected.partitions and (topic is not None or not self._holds(name))
         assert topic is not None
         return 0 < expected.partitions <= len(topic.partitions) and all(one.leader != NO_LEADER for one in topic.partitions)
 
-    def _is_deleted(self, name: str, expected: Expected, seen: set[str]) -> bool:
+    def _is_deleted(self, name: str, expected: ExpectedTopic, seen: set[str]) -> bool:
         """Return whether a topic to create or enlarge was deleted by another request. Add a topic that the image has to `seen`."""
         if self._image.is_known(name, expected.topic_id):
             seen.add(name)

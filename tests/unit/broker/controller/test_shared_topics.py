@@ -13,7 +13,7 @@ from ottla.broker.serving.metadata_waits import MetadataWaits
 from ottla.broker.serving.purgatory import Purgatory
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.topics.commits import Commits
-from ottla.broker.topics.topics import Expected, Topics
+from ottla.broker.topics.topics import ExpectedTopic, Topics
 from ottla.cluster import layout
 from ottla.cluster.controller_rules.context import ReplicaAssignment
 from ottla.cluster.controller_rules.entries import DELETIONS, topic_value
@@ -202,7 +202,7 @@ def test_a_reply_leaves_when_the_controller_has_told(room: Room) -> None:
     now = room.world.clock.now()
     room.world.after(500, lambda: room.told("t", made.topic_id, 1, -1))
     room.world.after(900, lambda: room.told("t", made.topic_id, 1, 2))
-    expected = {"t": Expected(made.topic_id, 2), "v": Expected(OTHER_ID, 0)}
+    expected = {"t": ExpectedTopic(made.topic_id, 2), "v": ExpectedTopic(OTHER_ID, 0)}
     room.do(room.topics.reply(CreateTopicsResponse(), expected, now, 30_000, lambda *one: late.append(one)))
     assert late == []
     assert 900 <= room.world.now_ms - now.mono_ms < 1000
@@ -211,7 +211,7 @@ def test_a_reply_leaves_when_the_controller_has_told(room: Room) -> None:
 def test_a_reply_leaves_when_time_is_up(room: Room) -> None:
     late: list[tuple[str, int]] = []
     now = room.world.clock.now()
-    expected = {"t": Expected(OTHER_ID, 2)}
+    expected = {"t": ExpectedTopic(OTHER_ID, 2)}
     room.do(room.topics.reply(CreateTopicsResponse(), expected, now, 200, lambda *one: late.append(one)))
     assert late == [("t", REQUEST_TIMED_OUT)]
     assert 200 <= room.world.now_ms - now.mono_ms < 300
@@ -224,7 +224,7 @@ def test_a_reply_leaves_when_the_topic_is_deleted_before_it_is_complete(room: Ro
     now = room.world.clock.now()
     room.world.after(500, lambda: room.told("t", made.topic_id, 1, -1))
     room.world.after(900, lambda: room.told("t", OTHER_ID, 1) if is_made_anew else room.forgotten("t"))
-    expected = {"t": Expected(made.topic_id, 2)}
+    expected = {"t": ExpectedTopic(made.topic_id, 2)}
     room.do(room.topics.reply(CreateTopicsResponse(), expected, now, 30_000, lambda *one: incomplete.append(one)))
     assert incomplete == [("t", UNKNOWN_TOPIC_OR_PARTITION)]
     assert 900 <= room.world.now_ms - now.mono_ms < 1000
@@ -234,7 +234,7 @@ def test_the_reply_to_a_deletion_leaves_when_the_name_is_in_use_again(room: Room
     room.told("t", OTHER_ID, 1)
     incomplete: list[tuple[str, int]] = []
     now = room.world.clock.now()
-    expected = {"t": Expected(bytes(range(16)), 0)}
+    expected = {"t": ExpectedTopic(bytes(range(16)), 0)}
     room.do(room.topics.reply(CreateTopicsResponse(), expected, now, 30_000, lambda *one: incomplete.append(one)))
     assert not incomplete
     assert room.world.now_ms - now.mono_ms < 100
