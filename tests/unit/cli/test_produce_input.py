@@ -172,12 +172,15 @@ def test_json_of_other_tools_is_read(line: str, record: InputRecord | None) -> N
     assert json_record(line.encode()) == record
 
 
+def test_bytes_in_the_json_of_kcat_stay_as_they_are() -> None:
+    assert json_record(b'{"payload": "\xff\\u0000\xc3\xa4", "key": "\xfe"}') == InputRecord(b"\xff\0\xc3\xa4", b"\xfe")
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ("\xff", "is not JSON"),
         ("[1]", "no object"),
         ('{"vlaue": 1}', "no field 'vlaue'"),
         ('{"value": "\\ud800"}', "surrogate"),

@@ -35,7 +35,8 @@ def json_record(line: bytes) -> InputRecord | None:
     if not line.strip():
         return None
     try:
-        found = json.loads(line)
+        # kcat prints bytes that are no UTF-8 as they are: each of them becomes one surrogate, and a byte again.
+        found = json.loads(line.decode("utf-8", "surrogateescape"))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"it is not JSON ({error}): write an object with key, value and headers.") from None
     if not isinstance(found, dict):
@@ -64,7 +65,7 @@ def _encoded(value: object, name: str) -> bytes | None:
             raise BadInput(f"{name} is not base64: {str(value[BASE64])[:20]!r}.") from None
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
-        return text.encode()
+        return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise BadInput(f'{name} has half a surrogate pair, which UTF-8 cannot express: send bytes as {{"base64": …}}.') from None
 
