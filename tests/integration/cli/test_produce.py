@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import ottla
 from ottla.cli.main import main
+from ottla.client.connection.versions import INIT_PRODUCER_ID
 
 
 class Outcome(NamedTuple):
@@ -327,3 +328,20 @@ def test_a_mistake_is_one_sentence_and_writes_nothing(
     assert (found, out, err.count("\n"), sentence in err) == (code, "", 1, True), err
     assert values(broker) == []
     assert ottla_("topic list --names").out == "t\n"
+
+
+@pytest.mark.parametrize("release", ["0.10.0", "0.10.2", "2.8"])
+def test_older_brokers_take_records_without_what_they_lack(release: str, ottla_: Ottla) -> None:
+    with ottla.Broker(release=release, auto_create_topics_enable=True) as old, ottla.Admin(old.address) as admin:
+        is_recent = release == "2.8"
+        assert admin.supports_api(0)
+        assert admin.supports_api(INIT_PRODUCER_ID) == is_recent
+        code, _, err = ottla_(f"produce nwe -b {old.address}", b"a\n")
+        assert (code, "There is no topic nwe" in err, admin.list_topics()) == (1, True, [])
+        assert ottla_(f"produce t -b {old.address} --create -K : -p 0 -v", b"k:a\n:b\n") == (0, "t-0@0\nt-0@1\n", "")
+        assert ottla_(f"produce t -b {old.address} --acks 1 -z gzip", b"c\n") == (0, "", "")
+        assert ottla_(f"produce t -b {old.address} -H a=1", b"d\n").code == int(not is_recent)
+        code, _, err = ottla_(f"produce t -b {old.address} --transactional", b"e\n")
+        assert (code, "Transactions need Kafka 0.11" in err) == (int(not is_recent), not is_recent)
+        found = {record.value for record in records(old, committed=is_recent)}
+        assert found == {b"a", b"b", b"c", *([b"d", b"e"] if is_recent else [])}

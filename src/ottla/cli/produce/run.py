@@ -66,15 +66,20 @@ def _contradiction(options: argparse.Namespace) -> str | None:
 
 def _on_cluster(options: argparse.Namespace, source: InputSource) -> int:
     from ottla.cli.produce.schemas import encoder
+    from ottla.client.connection.versions import INIT_PRODUCER_ID
     from ottla.client.settings.clients import AdminSettings, ProducerSettings
     from ottla.net.client.admin.admin import Admin
     from ottla.net.client.producer.producer import Producer
 
     encode = encoder(options)
     with Admin(**connection.settings(options, AdminSettings, AdminSettings, ProducerSettings)) as admin:
-        _check_topic(admin, options)
-    settings = {**DEFAULTS, **connection.settings(options, ProducerSettings, AdminSettings, ProducerSettings), **_own(options)}
+        is_recent = admin.supports_api(INIT_PRODUCER_ID)
+        _check_topic(admin, options, is_recent=is_recent)
+    given = connection.settings(options, ProducerSettings, AdminSettings, ProducerSettings)
+    settings = {**DEFAULTS, **({} if is_recent else {"enable_idempotence": False}), **given, **_own(options)}
     if settings.get("transactional_id"):
+        if not is_recent:
+            raise KafkaError("Transactions need Kafka 0.11 or newer, and these brokers are older: leave --transactional out.")
         settings.setdefault("transaction_timeout_ms", TRANSACTION_TIMEOUT_MS)
     if source.is_terminal and sys.stderr.isatty():
         print(PROMPT, end="", file=sys.stderr, flush=True)
@@ -89,15 +94,18 @@ def _own(options: argparse.Namespace) -> dict[str, Any]:
     return {setting: value for setting, value in own.items() if value is not None}
 
 
-def _check_topic(admin: Admin, options: argparse.Namespace) -> None:
+def _check_topic(admin: Admin, options: argparse.Namespace, *, is_recent: bool) -> None:
     """Create the topic with --create. Raises `KafkaError` if it does not exist, and `SettingError` for a missing partition.
 
-    Brokers create topics that a producer sends to, if they are allowed to: a misspelt name would become a topic.
+    Brokers create topics that a producer sends to, if they are allowed to: a misspelt name would become a topic. Brokers before
+    Kafka 0.11 do so even if a topic is described, so that these list all topics.
     """
-    from ottla.client.errors import BrokerError, UnknownTopic
-    from ottla.wire.errors import TOPIC_ALREADY_EXISTS
+    from ottla.client.errors import BrokerError, NotSupported, UnknownTopic
+    from ottla.wire.errors import TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION
 
     try:
+        if not is_recent and options.topic not in admin.list_topics(internal=True):
+            raise UnknownTopic(UNKNOWN_TOPIC_OR_PARTITION)
         known = admin.describe_topics(options.topic)
     except UnknownTopic:
         if not options.create:
@@ -106,6 +114,8 @@ def _check_topic(admin: Admin, options: argparse.Namespace) -> None:
             ) from None
         try:
             admin.create_topic(options.topic)
+        except NotSupported:  # Kafka 0.10.0, where the producer's request for metadata creates a topic
+            return
         except BrokerError as error:
             if error.code != TOPIC_ALREADY_EXISTS:
                 raise

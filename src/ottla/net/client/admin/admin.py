@@ -87,6 +87,10 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Return the cluster's id, its controller and its brokers."""
         return self._background.run(self._async.describe_cluster())
 
+    def supports_api(self, api_key: int) -> bool:
+        """Return whether a broker and this client share a version of an API. All brokers of a cluster should be of one release."""
+        return self._background.run(self._async.supports_api(api_key))
+
     def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
         """Delete records (KIP-107), and return the new first offsets.
 

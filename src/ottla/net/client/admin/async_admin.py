@@ -175,6 +175,11 @@ class AsyncAdmin:
         found = self._cluster.metadata
         return ClusterDescription(found.cluster_id, found.controller_id, sorted(found.nodes.values()))
 
+    async def supports_api(self, api_key: int) -> bool:
+        """Return whether a broker and this client share a version of an API. All brokers of a cluster should be of one release."""
+        link = await self._cluster.retried(self._cluster.any_link)
+        return link.version(api_key) >= 0
+
     async def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
         """Delete records (KIP-107), and return the new first offsets.
 
