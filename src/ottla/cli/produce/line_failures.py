@@ -36,4 +36,9 @@ class LineFailures:
         for first, last, reason in self._entries:
             yield f"{unit} {first}: {reason}" if first == last else f"{unit}s {first} to {last}: {reason}"
         if self._left_out:
-            yield f"and {self._left_out} more {unit}s"
+            yield f"and {plural(self._left_out, 'more ' + unit)}"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

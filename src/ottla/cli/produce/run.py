@@ -13,6 +13,7 @@ from ottla.cli.command import connection
 from ottla.cli.command.exits import MISUSED, fail, unwritten
 from ottla.cli.command.output import as_lines, size
 from ottla.cli.produce.json_records import json_record
+from ottla.cli.produce.line_failures import plural
 from ottla.cli.produce.record_sender import RecordSender, Stopped
 from ottla.cli.produce.records import BadInput, InputRecord, LineSplitter, Splitter, completed, keyed_line
 from ottla.cli.produce.source import InputSource
@@ -257,19 +258,23 @@ class ProduceRun:
             row = {"topic": options.topic, "records": written, "bytes": sender.bytes, "seconds": round(sender.seconds, 3)}
             print(*as_lines([row]), flush=True)
         if self._source.interrupted_by:
-            end = "the transaction is aborted: nothing was written" if is_aborted else f"{written} records were written"
+            end = (
+                "the transaction is aborted: nothing was written"
+                if is_aborted
+                else f"{plural(written, 'record')} {'was' if written == 1 else 'were'} written"
+            )
             return fail(f"Interrupted: {end}.", SIGNAL_EXIT + self._source.interrupted_by)
         if is_aborted:
-            why = str(stopped) if stopped is not None else f"{lost.count} {self._unit}s cannot be sent."
+            why = str(stopped) if stopped is not None else f"{plural(lost.count, self._unit)} cannot be sent."
             return fail(f"Nothing was written, the transaction is aborted: {why}")
         if lost.count or stopped is not None:
             total = written + lost.count
             end = "" if stopped is None else f" Nothing was sent after {self._unit} {total}: {stopped}"
-            return fail(f"{lost.count} of {total} {self._unit}s were not delivered; {written} were.{end}")
+            return fail(f"Delivered {written} of {plural(total, self._unit)}; the others are listed above.{end}")
         if sender.output_error is not None and (code := unwritten(sender.output_error)):
             return code
         if not options.json and sys.stderr.isatty():
-            print(f"{written} records ({size(sender.bytes)}) in {sender.seconds:.1f} s", file=sys.stderr)
+            print(f"{plural(written, 'record')} ({size(sender.bytes)}) in {sender.seconds:.1f} s", file=sys.stderr)
         return 0
 
 
