@@ -172,6 +172,7 @@ docs: .venv/ready
 	$(BIN)/python -m tools.keywords
 	$(BIN)/python -m tools.machines_page
 	$(BIN)/python -m tools.blocking
+	$(BIN)/python -m tools.man_page
 
 format: .venv/ready
 	$(BIN)/ruff format .

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ottla.cli.command import catalogue, exits
 from ottla.cli.command.exits import MISUSED, fail, unwritten
-from ottla.cli.command.parser import Parser
+from ottla.cli.command.parser import COMPLETE, Parser
 from ottla.version import VERSION
 
 SILENT = logging.NullHandler()
@@ -24,7 +24,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         # A KeyboardInterrupt can get lost in an import. Commands with state to clean up have their own signal handlers by then.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    words = sys.argv[1:] if argv is None else argv
+    words = sys.argv[1:] if argv is None else list(argv)
+    if words[:1] == [COMPLETE]:
+        from ottla.cli.completion import candidates
+
+        return candidates.run(parser_for, words[1:])
     exits.report_as_json("--json" in words)
     parser = parser_for(words)
     options, unknown = parser.parse_known_args(words)

@@ -37,6 +37,7 @@ COMMANDS = {
     "log": CommandEntry("log", "check, repair or print the files of a data directory"),
     "registry": CommandEntry("registry.registry", "check, restore or copy a registry, or accept a lost data directory"),
     "decode": CommandEntry("decode.decode", "print a frame or a capture as a tree"),
+    "completion": CommandEntry("completion.completion", "print the script by which a shell completes this command"),
     "protocol": CommandEntry("protocol.protocol", "look up APIs, versions, fields and error codes"),
 }
 """In the order of the help: brokers and clusters, pipelines, files, protocol."""

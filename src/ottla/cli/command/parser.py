@@ -13,6 +13,8 @@ from typing import NamedTuple, NoReturn
 
 from ottla.cli.command.exits import MISUSED, fail
 
+COMPLETE = "__complete"
+"""The hidden command that scripts of shells run, with the words of the line up to the cursor."""
 Run = Callable[[argparse.Namespace], int]
 """Runs a command with its parsed options, and returns the exit code."""
 

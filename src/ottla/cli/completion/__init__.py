@@ -1,0 +1,1 @@
+"""Completion of the `ottla` command by shells."""
