@@ -152,6 +152,7 @@ def test_a_group_continues_after_what_was_printed(ottla_: Ottla, broker: ottla.B
     assert numbers(ottla_("consume numbers -g g1 --until 8")[1]) == [5, 6, 7]
     assert numbers(ottla_("consume numbers -g g1 -e --filter 'value.n == 19'")[1]) == [19]
     assert ottla_("consume numbers -g g1 -e") == (0, "", "")
+    assert ottla_("consume numbers -g g1 --until 8") == (0, "", "")
     assert ottla_("consume numbers -g g2 -o end -e") == (0, "", "")
     with ottla.Admin(broker.address) as admin:
         committed = admin.list_group_offsets("g1")
@@ -262,9 +263,9 @@ def test_a_slow_reader_gets_whole_lines_and_the_next_one_continues(broker: ottla
     with start(broker, "slow -g slow") as process:
         assert process.stdout is not None
         first = process.stdout.read(1)  # it fills the pipe now, and then waits for this test
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
         rest = process.stdout.read()
-        assert process.wait(timeout=20) == 130
+        assert process.wait(timeout=20) == 143
     whole = (first + rest).count(b"\n")
     assert 0 < whole < 4000
     assert ottla_("consume slow -g slow -n 1 -f %o")[1] == str(whole)

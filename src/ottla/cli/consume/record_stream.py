@@ -27,7 +27,8 @@ IDLE_MS = 200
 """The longest wait for records, in ms. After it, the end, the reader of the output and signals are checked."""
 CHECK_AFTER_S = 2.0
 """The time without records after which the brokers are asked for an offset, which raises an error if none of them answers."""
-INTERRUPTED = 130
+SIGNALLED = 128
+"""The exit code after a signal is this and the number of the signal: 130 for Ctrl-C."""
 
 Selection = Callable[["ConsumerRecord"], bool]
 
@@ -37,6 +38,7 @@ class Interruption:
 
     def __init__(self) -> None:
         self.stop = threading.Event()
+        self.exit_code = 0
         self._may_raise = False
 
     @contextmanager
@@ -50,6 +52,7 @@ class Interruption:
 
     def _caught(self, number: int, frame: object) -> None:
         self.stop.set()
+        self.exit_code = SIGNALLED + number
         if self._may_raise:
             self._may_raise = False
             raise KeyboardInterrupt
@@ -74,43 +77,51 @@ class StreamEnds:
         self._consumer, self._until = consumer, until
         self._ends: dict[TopicPartition, int] = {}
         self._finished: set[TopicPartition] = set()
+        self._unprinted: int | None = None
+        """The offset of the first record that `cut` has left out last."""
 
     def update(self) -> None:
         """Find the ends of partitions that are new to this consumer. Raises `KafkaError`."""
         if self._until is not None:
             self._ends |= offsets_of(self._until, self._consumer, self._consumer.assignment() - self._ends.keys())
             for where in self._consumer.assignment() - self._finished:
-                self._pass(where, self._consumer.position(where))
+                if self._consumer.position(where) >= self._ends[where]:
+                    self._finish(where)
 
     def cut(self, found: FetchedColumns) -> list[Columns]:
         """Return the columns of fetched records before the end of their partition."""
+        self._unprinted = None
         if self._until is None:
             return found.columns
         if found.where not in self._ends:
             self.update()
         end = self._ends.get(found.where, found.next_offset)
-        cut = [columns.slice(0, bisect_left(columns.offsets, end)) for columns in found.columns]
-        return [columns for columns in cut if len(columns)]
+        kept = []
+        for columns in found.columns:
+            count = bisect_left(columns.offsets, end)
+            if count < len(columns) and self._unprinted is None:
+                self._unprinted = columns.offsets[count]
+            if count:
+                kept.append(columns.slice(0, count))
+        return kept
 
     def note(self, found: FetchedColumns) -> None:
-        """Note that records were printed."""
-        if self._until is not None:
-            self._pass(found.where, found.next_offset)
+        """Note that the records which `cut` has returned were printed. The others of the partition do not count as printed."""
+        if found.where in self._ends and found.next_offset >= self._ends[found.where]:
+            self._finish(found.where, self._unprinted)
 
-    def _pass(self, where: TopicPartition, offset: int) -> None:
-        if where in self._ends and offset >= self._ends[where] and where not in self._finished:
-            self._finished.add(where)
-            with suppress(KafkaError):  # it was revoked meanwhile
-                if offset > self._ends[where]:
-                    self._consumer.seek(where, self._ends[where])
-                self._consumer.pause(where)
+    def _finish(self, where: TopicPartition, unprinted: int | None = None) -> None:
+        self._finished.add(where)
+        with suppress(KafkaError):  # it was revoked meanwhile
+            if unprinted is not None:
+                self._consumer.seek(where, unprinted)
+            self._consumer.pause(where)
 
     @property
     def reached(self) -> bool:
-        """Return whether all partitions of this consumer have ended."""
-        if self._until is None or not self._ends:
-            return False
-        return self._ends.keys() >= (assigned := self._consumer.assignment()) and self._finished >= assigned
+        """Return whether all partitions of this consumer have ended. A member without partitions waits for some."""
+        assigned = self._consumer.assignment() if self._until is not None and self._finished else set()
+        return bool(assigned) and self._finished >= assigned
 
 
 class RecordStream:
@@ -229,4 +240,4 @@ class RecordStream:
             self._consumer.commit()
         if self._error is not None:
             raise self._error
-        return INTERRUPTED if self._interruption.stop.is_set() else 0
+        return self._interruption.exit_code
