@@ -149,15 +149,30 @@ def test_each_resource_with_settings_is_checked_as_what_it_is(machine: Machine, 
         (Operation.DESCRIBE_CONFIGS, Resource.TOPIC, "secret"),
         (Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME),
     }
-    wanted = [(2, "open"), (2, "secret"), (4, "1"), (32, "g")]
+    wanted = [(2, "open"), (2, "secret"), (4, "1"), (8, "1"), (16, "metrics"), (32, "g")]
     resources = [{"resource_type": kind, "resource_name": name, "configuration_keys": None} for kind, name in wanted]
     results = machine.ask(32, 4, request(32, 4, resources=resources)).results
     assert {(one.resource_type, one.resource_name): one.error_code for one in results} == {
         (2, "open"): NONE,
         (2, "secret"): TOPIC_AUTHORIZATION_FAILED,
         (4, "1"): CLUSTER_AUTHORIZATION_FAILED,
+        (8, "1"): CLUSTER_AUTHORIZATION_FAILED,
+        (16, "metrics"): CLUSTER_AUTHORIZATION_FAILED,
         (32, "g"): NONE,
     }
+
+
+def test_levels_of_loggers_and_subscriptions_are_altered_with_the_rights_of_the_cluster(machine: Machine, denying: Denying) -> None:
+    denying.denied.add((Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME))
+    changes = {
+        8: {"name": "ottla", "config_operation": 0, "value": "DEBUG"},
+        16: {"name": "metrics", "config_operation": 0, "value": "*"},
+    }
+    resources = [{"resource_type": kind, "resource_name": "1", "configs": [change]} for kind, change in changes.items()]
+    responses = machine.ask(44, 1, request(44, 1, resources=resources)).responses
+    assert {one.error_code for one in responses} == {CLUSTER_AUTHORIZATION_FAILED}
+    assert machine.loggers.levels()["ottla"] != 10
+    assert not machine.broker.image.client_metrics
 
 
 def test_where_a_response_has_no_place_for_the_refusal_it_says_nothing(machine: Machine, denying: Denying) -> None:
