@@ -1,7 +1,8 @@
 """Writes the blocking clients from the asynchronous ones: `python -m tools.blocking`. A test holds the files against it.
 
 Methods keep their signatures and docstrings, and run the asynchronous ones on the background thread. Bodies that run on the
-caller's thread (`MIRRORED`) are taken over without `await`. `net/client/blocking_base.py` has what only blocking clients have.
+caller's thread (`MIRRORED`) are taken over without `await`. `net/client/blocking_base.py` and
+`net/client/producer/blocking_producer.py` have the parts that only blocking clients have.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ottla.net.client import blocking_base
+from ottla.net.client.blocking_base import BlockingClient
+from ottla.net.client.producer.blocking_producer import BlockingProducer
 
 FOLDER = Path(__file__).parents[1] / "src/ottla/net/client"
 KINDS = {"producer": "BlockingProducer", "consumer": "BlockingClient[AsyncConsumer]", "admin": "BlockingClient[AsyncAdmin]"}
+BASES: dict[str, type] = {"BlockingProducer": BlockingProducer, "BlockingClient": BlockingClient}
 MIRRORED = {"__aiter__", "records", "batches", "columns", "transaction", "_abort_after"}
 DIRECT = {"subscription"}
 """Methods that every thread may call, the background thread too."""
@@ -56,8 +59,8 @@ def page(kind: str) -> str:
     base = KINDS[kind].partition("[")[0]
     imports = [ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     imports += [f"from ottla.net.client.{kind}.async_{kind} import {client.name}, {OF_THE_MODULE.get(kind, '')}".rstrip(", ")]
-    imports += [f"from ottla.net.client.blocking_base import {base}"]
-    own = vars(getattr(blocking_base, base)).keys() - {"__init__"}
+    imports += [f"from {BASES[base].__module__} import {base}"]
+    own = vars(BASES[base]).keys() - {"__init__"}
     lines = text.splitlines()
     methods = [_method(lines, node, kind) for node in client.body if isinstance(node, Function) and node.name not in own]
     only_typed = [ast.unparse(node) for node in tree.body if isinstance(node, ast.If)]

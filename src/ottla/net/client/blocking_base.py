@@ -1,20 +1,16 @@
 """The parts of blocking clients that asynchronous clients lack. `tools/blocking.py` derives all other parts.
 
-Everything runs on a client's background thread, except for the hot paths: `Producer.send` appends to the accumulator on the
-caller's thread, and `Consumer.records` decodes there, so that fetching continues meanwhile.
+Everything runs on a client's background thread, except for the hot paths: a producer appends to the accumulator on the caller's
+thread (`producer.blocking_producer`), and `Consumer.records` decodes there, so that fetching continues meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
-from ottla.client.arguments import timeout
-from ottla.client.producer.accumulator import Headers
 from ottla.net.client.background import BackgroundLoop
-from ottla.net.client.producer.async_producer import AsyncProducer
-from ottla.net.client.producer.delivery import Delivery
 
 
 class AsyncClient(Protocol):
@@ -55,65 +51,3 @@ class BlockingClient(Generic[Client]):
                 self._background.run(closing())
         finally:
             self._background.stop()
-
-
-class BlockingProducer(BlockingClient[AsyncProducer]):
-    """A producer whose records are appended on the caller's thread."""
-
-    def __init__(self, client: AsyncProducer, kind: str) -> None:
-        super().__init__(client, kind)
-        self._driver = client._driver
-        self._accumulator = self._driver.accumulator
-        self._buffer_memory = self._driver.settings.buffer_memory
-
-    def send(
-        self,
-        topic: str,
-        value: bytes | None = None,
-        *,
-        key: bytes | None = None,
-        partition: int | None = None,
-        headers: Headers | None = None,
-        timestamp_ms: int | None = None,
-    ) -> Delivery:
-        """Queue a record, and return a `Delivery` whose `result()` is the record's `RecordMetadata`.
-
-        Without `partition`, the key selects the partition; records without a key are spread over all (KIP-480). `timestamp_ms` is
-        in ms since 1970; None means now. Waits up to `max_block_ms` while `buffer_memory` is full or the topic's metadata is
-        missing.
-
-        Raises `TimedOut`, `UnknownTopic`, `BrokerError` (MESSAGE_TOO_LARGE), `Closed`, or another `KafkaError`; `TypeError` for a
-        field of a wrong type. With a `transactional_id` also `TransactionAbortable`, `TransactionFailed`, and outside of a
-        transaction `TransactionError`.
-        """
-        self._background.check_process()
-        if self._accumulator.pending_bytes > self._buffer_memory:
-            self._background.run(self._driver.wait_for_memory())
-        while (delivery := self._driver.append(topic, value, key, partition, headers, timestamp_ms)) is None:
-            self._background.run(self._driver.load_metadata(topic))
-        if not delivery.index:
-            self._background.call(self._driver.pump_soon)
-        return delivery
-
-    def send_values(self, topic: str, values: Sequence[bytes], *, partition: int | None = None) -> list[tuple[Delivery, int]]:
-        """Queue many records that have values alone, several times faster than `send`.
-
-        Return, for each batch that values were added to, the `Delivery` of the first of them and their number. The others of a
-        batch have the same outcome, and the offsets that follow. The numbers add up to fewer than all values if one exceeds
-        `max_request_size`: it and those after it are not queued. Raises the exceptions of `send`, but for MESSAGE_TOO_LARGE.
-        """
-        self._background.check_process()
-        if self._accumulator.pending_bytes > self._buffer_memory:
-            self._background.run(self._driver.wait_for_memory())
-        while (deliveries := self._driver.extend(topic, values, partition)) is None:
-            self._background.run(self._driver.load_metadata(topic))
-        self._background.call(self._driver.pump_soon)
-        return deliveries
-
-    def close(self, timeout_ms: int | None = None) -> None:
-        """Flush, then close all connections. Records not written within `timeout_ms` fail with `Closed`. Raises `TimedOut`.
-
-        Raises `DeliveryFailed` if records were not written and no caller has read their errors. An open transaction is aborted.
-        """
-        timeout_ms = timeout("timeout_ms", timeout_ms)
-        self._end(lambda: self._async.close(timeout_ms))

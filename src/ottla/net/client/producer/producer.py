@@ -10,8 +10,8 @@ from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.keywords import ProducerKeywords
 from ottla.client.producer.transactions import InGroup, chain_errors
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
-from ottla.net.client.blocking_base import BlockingProducer
 from ottla.net.client.producer.async_producer import AsyncProducer
+from ottla.net.client.producer.blocking_producer import BlockingProducer
 
 
 class Producer(BlockingProducer):
