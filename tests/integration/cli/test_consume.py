@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -237,6 +237,18 @@ def test_a_topic_that_does_not_exist_is_named(ottla_: Ottla) -> None:
     for group in ("", "-g g"):
         code, out, err = ottla_(f"consume nowhere {group} -X default.api.timeout.ms=500")
         assert (code, out, "nowhere" in err, err.count("\n")) == (1, "", True, 1)
+
+
+@pytest.mark.parametrize("release", ["0.10.2.2", "0.9.0.1", "0.7.2"])
+def test_brokers_without_transactions_have_readers_too(capsysbinary: pytest.CaptureFixture[bytes], release: str) -> None:
+    known = {"0.9.0.1": "0.9.0", "0.7.2": "0.7"}.get(release)
+    settings: dict[str, Any] = {"enable_idempotence": False} if known is None else {"api_version": known}
+    with ottla.Broker(release=release) as old:
+        with ottla.Producer(old.address, **settings) as producer:
+            for number in range(3):
+                producer.send("t", b"%d" % number)
+        line = ["consume", "t", "-b", old.address, "-n", "3", *(() if known is None else ("-X", f"api.version={known}"))]
+        assert (main(line), *capsysbinary.readouterr()) == (0, b"0\n1\n2\n", b"")
 
 
 def start(broker: ottla.Broker, line: str, **streams: int) -> subprocess.Popen[bytes]:

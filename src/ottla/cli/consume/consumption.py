@@ -31,21 +31,34 @@ class Decoders(NamedTuple):
 
 
 def run(options: argparse.Namespace) -> int:
-    from ottla.cli.consume.record_stream import Interruption, RecordStream
     from ottla.cli.consume.values import Binary
-    from ottla.net.client.consumer.consumer import Consumer
+    from ottla.client.errors import NotSupported
 
     try:
         _check(options)
         decoders = _decoders(options, Binary.BASE64 if options.json else Binary.HEX if is_terminal() else Binary.RAW)
         rendering, selections = _choose_rendering(options, decoders), _selections(options)
-        with Consumer(**_settings(options)) as consumer:
-            _place(consumer, options)
-            return RecordStream(consumer, options, selections, rendering, Interruption()).run()
+        settings = _settings(options)
+        try:
+            return _print(options, settings, selections, rendering)
+        except NotSupported:
+            if options.isolation is not None:
+                raise
+            # Brokers before 0.11 have no transactions, and no field for the isolation of readers. Nothing was printed yet.
+            return _print(options, {**settings, "isolation_level": "read_uncommitted"}, selections, rendering)
     except SettingError as error:
         return fail(str(error), MISUSED)
     except KafkaError as error:
         return fail(str(error))
+
+
+def _print(options: argparse.Namespace, settings: dict[str, Any], selections: list[Selection], rendering: Rendering) -> int:
+    from ottla.cli.consume.record_stream import Interruption, RecordStream
+    from ottla.net.client.consumer.consumer import Consumer
+
+    with Consumer(**settings) as consumer:
+        _place(consumer, options)
+        return RecordStream(consumer, options, selections, rendering, Interruption()).run()
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -149,7 +162,7 @@ def _decoders_of_filter(options: argparse.Namespace) -> Decoders:
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """Return the keyword arguments of the consumer: defaults, the settings of the command line, and what the options decide."""
     from ottla.cli.consume.positions import END
-    from ottla.client.settings.clients import ConsumerSettings
+    from ottla.client.settings.clients import KAFKA07, ConsumerSettings
 
     defaults = {
         "max_partition_fetch_bytes": FETCH_BYTES,
@@ -165,7 +178,10 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     }
     if options.isolation is not None:
         decided["isolation_level"] = f"read_{options.isolation}"
-    return {**defaults, **connection.settings(options, ConsumerSettings), **decided}
+    given = connection.settings(options, ConsumerSettings)
+    if given.get("api_version") == KAFKA07:
+        del defaults["isolation_level"]
+    return {**defaults, **given, **decided}
 
 
 def _place(consumer: Consumer, options: argparse.Namespace) -> None:
