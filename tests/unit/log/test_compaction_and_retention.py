@@ -10,7 +10,8 @@ import pytest
 from ottla.log.cleaner.compaction import Compaction
 from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
-from ottla.ports import Now, StorageFailed, Syncable
+from ottla.log.names import LOG
+from ottla.ports import Now, StorageFailed, Syncable, SyncFailed
 from ottla.records.batches.builder import build
 from ottla.records.batches.header import batches
 from ottla.sim.disk import SimDisk
@@ -64,3 +65,21 @@ def test_a_pass_ends_whatever_retention_takes_from_it(segments: int) -> None:
             key: b"%060d" % (15 + number) for number, key in enumerate(KEYS)
         }
         assert not [name for name in disk.list("t-0") if name.endswith(".cleaned")]
+
+
+@pytest.mark.expects_errors("old segments could not be deleted")
+def test_a_disk_that_fails_while_segments_are_deleted_leaves_a_log_of_the_files_that_are_there() -> None:
+    """Each segment of the log can be read and cut afterwards, and the next call deletes the rest."""
+    for operation in range(40):
+        disk = SimDisk()
+        log = filled(disk)
+        disk.fail(operation)
+        try:
+            retain(log, 3)
+        except SyncFailed:  # the log takes no more writes until a restart
+            continue
+        disk.heal()
+        missing = [segment.base_offset for segment in log.segments if not disk.exists(segment.path(LOG))]
+        assert not missing, f"operation {operation} failed"
+        retain(log, 100)
+        assert [record.offset for record in stored_records(log)] == [15, 16, 17]

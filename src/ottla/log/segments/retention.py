@@ -95,8 +95,8 @@ def mark_removed(disk: Disk, segment: Segment, deadline_mono_ms: int, until_offs
     segment.transactions.close()
     remove = disk.remove if is_replaced else disk.remove_soon
     for suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX) if is_replaced else (INDEX, TIME_INDEX):
-        if disk.exists(segment.path(suffix)):
-            with suppress(StorageFailed):
+        with suppress(StorageFailed):
+            if disk.exists(segment.path(suffix)):
                 remove(segment.path(suffix))
     return RemovedSegment(deadline_mono_ms, target, file, "" if is_replaced else segment.path(TRANSACTION_INDEX), until_offset)
 
