@@ -1,0 +1,156 @@
+"""The checks of a cluster that answers: its brokers, its controller, this user's rights, its partitions, and its disks.
+
+Only requests that change nothing are sent: metadata is asked for without names, so that no broker creates a topic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from ottla.cli.command.output import size
+from ottla.cli.doctor.connections import reach
+from ottla.cli.doctor.findings import FAIL, OK, WARN, HealthFinding
+from ottla.client.admin.topics import NewTopic
+from ottla.client.connection.metadata import Metadata, metadata_request
+from ottla.client.connection.versions import CREATE_TOPICS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, LIST_GROUPS
+from ottla.client.errors import KafkaError
+
+if TYPE_CHECKING:
+    from ottla.client.admin.replicas import LogDir
+    from ottla.client.settings.clients import AdminSettings
+    from ottla.client.types import Node
+    from ottla.net.client.admin.async_admin import AsyncAdmin
+    from ottla.net.client.link import Link
+    from ottla.net.client.security import Security
+
+NAMED = 5
+"""The number of partitions that a finding names; of others it gives the number."""
+LOW, FULL = 0.15, 0.05
+"""The free parts of a disk below which a check warns and fails."""
+CHECKS_ONLY = 1
+"""The version of CreateTopics from which on a broker can check a topic without creating it."""
+
+
+class ClusterState:
+    """The check of a cluster over an open link, and over `admin` for what needs other brokers."""
+
+    def __init__(self, link: Link, highest: Mapping[int, int], settings: AdminSettings, security: Security | None) -> None:
+        self._link, self._highest = link, highest
+        self._settings, self._security = settings, security
+
+    async def findings(self, admin: AsyncAdmin) -> AsyncIterator[HealthFinding]:
+        """Yield what each check finds."""
+        found = Metadata()
+        try:
+            request = metadata_request(None, allow_auto_topic_creation=False)
+            found.update(await self._link.request(request, self._settings.request_timeout_ms), whole=True)
+        except KafkaError as error:
+            yield HealthFinding(FAIL, "brokers", str(error))
+            return
+        is_complete = True
+        for finding in await asyncio.gather(*map(self._reach, sorted(found.nodes.values()))):
+            is_complete = is_complete and finding.status == OK
+            yield finding
+        yield _controller(found)
+        if is_complete:
+            async for finding in self._rights(admin, found):
+                yield finding
+        else:
+            yield HealthFinding(WARN, "rights", "not checked, since not every broker is reachable: mend that first.")
+        for finding in check_partitions(found):
+            yield finding
+        if is_complete and DESCRIBE_LOG_DIRS in self._highest:
+            async for finding in self._disks(admin):
+                yield finding
+
+    async def _reach(self, node: Node) -> HealthFinding:
+        where = f"broker {node.node_id} is at {node.host}:{node.port}"
+        try:
+            elapsed = await reach(node.host, node.port, self._settings, self._security)
+        except KafkaError as error:
+            advice = "Its advertised.listeners must name an address that this machine reaches."
+            return HealthFinding(FAIL, "brokers", f"{where}, which does not work here. {error} {advice}")
+        return HealthFinding(OK, "brokers", f"{where}, and answers after {elapsed}.")
+
+    async def _rights(self, admin: AsyncAdmin, found: Metadata) -> AsyncIterator[HealthFinding]:
+        """Yield whether this user may do what commands often do."""
+        if DESCRIBE_CONFIGS in self._highest and found.nodes:
+            yield await _right("describe settings of brokers", admin.describe_broker_configs(min(found.nodes)))
+        if self._highest.get(CREATE_TOPICS, 0) >= CHECKS_ONLY:
+            topic = NewTopic(f"ottla-doctor-{secrets.token_hex(4)}")
+            yield await _right("create topics", admin.create_topics([topic], validate_only=True))
+        if LIST_GROUPS in self._highest:
+            yield await _right("list groups", admin.list_groups())
+
+    async def _disks(self, admin: AsyncAdmin) -> AsyncIterator[HealthFinding]:
+        try:
+            found = await admin.describe_log_dirs()
+        except KafkaError as error:
+            yield HealthFinding(WARN, "disks", f"not checked: {error}")
+            return
+        for node_id, directories in sorted(found.items()):
+            for each in sorted(directories):
+                yield check_directory(node_id, each)
+
+
+async def _right(effect: str, trial: Awaitable[object]) -> HealthFinding:
+    """Return whether a trial succeeds. A right that is missing is a warning, since not every user needs it."""
+    try:
+        await trial
+    except KafkaError as error:
+        return HealthFinding(WARN, "rights", f"this user cannot {effect}: {error} `ottla acl` shows and grants rights.")
+    return HealthFinding(OK, "rights", f"this user may {effect}.")
+
+
+def _controller(found: Metadata) -> HealthFinding:
+    node_id = found.controller_id
+    if node_id in found.nodes:
+        return HealthFinding(OK, "controller", f"broker {node_id} takes requests to the controller.")
+    if node_id < 0:
+        sentence = "brokers know no controller: no topic can be changed and no leader elected; check the controllers' logs."
+    else:
+        sentence = f"the controller, {node_id}, is none of the brokers: start it, or wait until another takes over."
+    return HealthFinding(FAIL, "controller", sentence)
+
+
+def check_partitions(found: Metadata) -> Iterator[HealthFinding]:
+    """Yield whether every partition has a leader and all its replicas in sync."""
+    partitions = [(topic.name, each) for topic in found.topics.values() for each in topic.partitions.values()]
+    leaderless = [f"{topic}-{each.partition}" for topic, each in partitions if each.leader < 0]
+    behind = [f"{topic}-{each.partition}" for topic, each in partitions if each.leader >= 0 and len(each.isr) < len(each.replicas)]
+    if leaderless:
+        yield HealthFinding(FAIL, "partitions", f"without a leader: {_names(leaderless)}. Start the brokers of their replicas.")
+    if behind:
+        yield HealthFinding(
+            WARN, "partitions", f"under-replicated: {_names(behind)}. Start the missing brokers, or wait until they catch up."
+        )
+    if not leaderless and not behind:
+        counted = f"{len(partitions)} partitions of {len(found.topics)} topics"
+        yield HealthFinding(
+            OK, "partitions", f"all {counted} have a leader and all their replicas in sync." if partitions else "none yet."
+        )
+
+
+def _names(partitions: Iterable[str]) -> str:
+    named = sorted(partitions)
+    more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+    return f"{', '.join(named[:NAMED])}{more}"
+
+
+def check_directory(node_id: int, directory: LogDir) -> HealthFinding:
+    """Return whether a log directory is online, and has free space."""
+    where = f"{directory.path} of broker {node_id}"
+    if directory.error_code:
+        return HealthFinding(FAIL, "disks", f"{where} is offline: check the disk, and restart the broker.")
+    used = sum(replica.size_bytes for replica in directory.replicas.values())
+    if directory.total_bytes <= 0 or directory.usable_bytes < 0:
+        return HealthFinding(OK, "disks", f"{where} has {size(used)} of records; this release does not say what is free.")
+    part = directory.usable_bytes / directory.total_bytes
+    words = f"{where}: {size(directory.usable_bytes)} of {size(directory.total_bytes)} are free, {size(used)} are records"
+    if part < LOW:
+        status = FAIL if part < FULL else WARN
+        return HealthFinding(status, "disks", f"{words}: free some, lower retention, or move replicas to other brokers.")
+    return HealthFinding(OK, "disks", f"{words}.")

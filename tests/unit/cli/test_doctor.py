@@ -1,0 +1,64 @@
+"""The findings of `ottla doctor` about releases, partitions and disks, which need no broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.cli.doctor.cluster_state import check_directory, check_partitions
+from ottla.cli.doctor.findings import FAIL, OK, WARN
+from ottla.cli.doctor.release import release_like
+from ottla.client.admin.replicas import LogDir, ReplicaOnDisk
+from ottla.client.connection.metadata import Metadata, PartitionInfo, TopicInfo
+from ottla.client.types import TopicPartition
+from ottla.wire import releases
+
+
+@pytest.mark.parametrize("name", releases.NAMES)
+def test_each_release_is_known_by_its_versions(name: str) -> None:
+    found = release_like(releases.highest(name))
+    assert found is not None
+    assert releases.highest(found) == releases.highest(name)
+
+
+def test_a_broker_that_lacks_apis_or_is_newer_is_like_the_nearest_release() -> None:
+    newer = {key: version + 1 for key, version in releases.highest(releases.NAMES[-1]).items()}
+    assert release_like(newer) == releases.NAMES[-1]
+    without_controllers = {
+        key: version for key, version in releases.highest("3.9").items() if key not in (4, 5, 6, 7, 52, 53, 54, 56)
+    }
+    assert release_like(without_controllers) == "3.9"
+    assert release_like({0: -1}) is None
+
+
+def metadata(*partitions: PartitionInfo) -> Metadata:
+    made = Metadata()
+    made.topics = {"t": TopicInfo("t", bytes(16), 0, False, {each.partition: each for each in partitions})}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("partitions", "found"),
+    [
+        ([], [(OK, "none yet.")]),
+        ([PartitionInfo(0, 1, 0, 0, [1, 2], [2, 1])], [(OK, "all 1 partitions of 1 topics have a leader")]),
+        ([PartitionInfo(0, 1, 0, 0, [1, 2], [1])], [(WARN, "under-replicated: t-0. ")]),
+        ([PartitionInfo(0, -1, 0, 5, [1, 2], [1])], [(FAIL, "without a leader: t-0. ")]),
+        ([PartitionInfo(0, -1, 0, 5, [1], []), PartitionInfo(1, 1, 0, 0, [1, 2], [1])], [(FAIL, "without"), (WARN, "under-repl")]),
+        ([PartitionInfo(n, -1, 0, 5, [1], []) for n in range(7)], [(FAIL, "without a leader: t-0, t-1, t-2, t-3, t-4 and 2 more")]),
+    ],
+)  # fmt: skip
+def test_partitions(partitions: list[PartitionInfo], found: list[tuple[str, str]]) -> None:
+    findings = list(check_partitions(metadata(*partitions)))
+    assert [each.status for each in findings] == [status for status, _ in found]
+    assert all(each.sentence.startswith(words) for each, (_, words) in zip(findings, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("error", "total", "usable", "status"),
+    [(0, 100, 50, OK), (0, 100, 14, WARN), (0, 100, 4, FAIL), (56, -1, -1, FAIL), (0, -1, -1, OK), (0, 0, 0, OK)],
+)
+def test_directories(error: int, total: int, usable: int, status: str) -> None:
+    replicas = {TopicPartition("t", 0): ReplicaOnDisk(1000, 0, False)}
+    finding = check_directory(1, LogDir("/data", error, total, usable, replicas))
+    assert finding.status == status
+    assert "/data of broker 1" in finding.sentence
