@@ -153,6 +153,18 @@ def test_a_copy_has_the_same_records(ottla_: Ottla, broker: ottla.Broker) -> Non
     assert "missing" not in ottla_("topic list --names")[1]
 
 
+def test_a_copy_within_a_cluster_that_has_no_transactions(ottla_: Ottla) -> None:
+    with ottla.Broker(release="0.10.2", num_partitions=2, log_retention_ms=-1) as old:
+        with ottla.Producer(old.address, enable_idempotence=False) as producer:
+            producer.send("t", b"v", key=b"k", partition=1, timestamp_ms=1_700_000_000_000)
+        code, out, err = ottla_(f"topic copy t c --json -b {old.address}")
+        assert (code, err, [row["records"] for row in rows(out)]) == (0, "", [1])
+        with ottla.Consumer(bootstrap_servers=old.address, auto_offset_reset="earliest") as consumer:
+            consumer.assign([("c", 1)])
+            (record,) = consumer.poll(5000)
+        assert (record.key, record.value, record.timestamp) == (b"k", b"v", 1_700_000_000_000)
+
+
 @pytest.mark.parametrize(
     ("line", "code", "sentence"),
     [

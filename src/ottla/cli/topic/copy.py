@@ -30,6 +30,7 @@ MAX_RECORDS = 10_000
 
 def run(options: argparse.Namespace) -> int:
     """Copy the records from the current start to the current end of the source."""
+    from ottla.client.connection.versions import INIT_PRODUCER_ID
     from ottla.client.settings.clients import AdminSettings, ConsumerSettings, ProducerSettings
     from ottla.net.client.admin.admin import Admin
     from ottla.net.client.consumer.consumer import Consumer
@@ -47,8 +48,13 @@ def run(options: argparse.Namespace) -> int:
             target_admin = stack.enter_context(Admin(**connection.settings(target_options, AdminSettings, *others)))
             _prepare(source_admin, target_admin, options)
             reading = {**READING, **connection.settings(options, ConsumerSettings, *others), "group_id": None}
+            if not source_admin.supports_api(INIT_PRODUCER_ID):  # before Kafka 0.11, requests have no isolation level
+                reading["isolation_level"] = "read_uncommitted"
             consumer = stack.enter_context(Consumer(**reading))
-            producer = stack.enter_context(Producer(**connection.settings(target_options, ProducerSettings, *others)))
+            writing = connection.settings(target_options, ProducerSettings, *others)
+            if not target_admin.supports_api(INIT_PRODUCER_ID):
+                writing = {"enable_idempotence": False, **writing}
+            producer = stack.enter_context(Producer(**writing))
             return _copy(source_admin, consumer, producer, options)
     except SettingError as error:
         return fail(str(error), MISUSED)
@@ -59,10 +65,14 @@ def run(options: argparse.Namespace) -> int:
 def _prepare(source: Admin, target: Admin, options: argparse.Namespace) -> None:
     """Create the target topic if it is missing. Raises `KafkaError`, also if the target has fewer partitions than the source."""
     from ottla.client.admin.topics import BROKER_DEFAULT, DYNAMIC_TOPIC_SOURCE
+    from ottla.client.errors import NotSupported
 
     count = len(source.describe_topics(options.source)[options.source].partitions)
     if options.target not in target.list_topics(internal=True) and not options.no_create:
-        configs = source.describe_topic_configs(options.source)
+        try:
+            configs = source.describe_topic_configs(options.source)
+        except NotSupported:  # before Kafka 0.11, ZooKeeper alone has the settings of topics
+            configs = {}
         own = {entry.name: entry.value or "" for entry in configs.values() if entry.source == DYNAMIC_TOPIC_SOURCE}
         target.create_topic(options.target, count, BROKER_DEFAULT, own)
     there = len(target.describe_topics(options.target)[options.target].partitions)
