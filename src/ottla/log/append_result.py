@@ -12,7 +12,10 @@ NO_TIMESTAMP = -1
 
 
 class Appended(NamedTuple):
-    """The outcome of an append. Offsets are -1 if `error_code` is not 0; `duplicate`: the log already contained the batch."""
+    """The outcome of an append: offsets are -1 if `error_code` is not 0.
+
+    `duplicate` is True if the log already contained the batch.
+    """
 
     error_code: int
     base_offset: int
@@ -22,7 +25,10 @@ class Appended(NamedTuple):
 
 
 def refused(why: int | ProducerBatch) -> Appended:
-    """Return the result for a batch that is not written: an error code, or the offsets of the written batch that it repeats."""
+    """Return the outcome for a batch that is not written.
+
+    `why` is an error code, or the already written batch that this one repeats.
+    """
     if isinstance(why, ProducerBatch):
         return Appended(NONE, why.base_offset, why.last_offset, why.timestamp, True)
     return Appended(why, NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, False)

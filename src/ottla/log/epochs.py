@@ -10,7 +10,7 @@ NO_EPOCH = -1
 
 
 class LeaderEpochs:
-    """(leader_epoch, start_offset) pairs, both growing."""
+    """The leader epochs of a log: (leader_epoch, start_offset) pairs, both increasing."""
 
     __slots__ = ("entries",)
 

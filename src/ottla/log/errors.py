@@ -11,9 +11,10 @@ T = TypeVar("T")
 
 
 class Unfinished(TryAgain):
-    """A call has done only a part of its work. Another call continues it, and other work can run before that.
+    """Raised when a call has done only a part of its work, so that other work can run before the call is repeated.
 
-    `go_on` does the next part. `cost` is the cost of `go_on` that no other counter includes: 1000 is half a millisecond.
+    Call `go_on` to do the next part. `cost` is the part of the cost of `go_on` that no counter includes: 1000 is half a
+    millisecond.
     """
 
     def __init__(self, path: str, go_on: Callable[[], None], cost: int = 0) -> None:
@@ -23,7 +24,7 @@ class Unfinished(TryAgain):
 
 
 def finished(look: Callable[[], T]) -> T:
-    """Call `look` until it no longer raises `Unfinished`, and return its result. Only for callers that may block."""
+    """Call `look` until it no longer raises `Unfinished`, and return its result. This can block the thread for long."""
     while True:
         try:
             return look()
@@ -50,8 +51,8 @@ class Damaged(StorageFailed):
 
 
 class Astray(Damaged):
-    """An index entry does not point to the end of its batch, so either the index or the batch is wrong."""
+    """Raised when an index entry does not point to the end of its batch, so that either the index or the batch is wrong."""
 
 
 class Vanished(StorageFailed):
-    """The files of a log were removed while it was open: appends to them would be lost."""
+    """Raised when the files of an open log were removed, so that appends would be lost."""

@@ -9,7 +9,7 @@ from ottla.records.batches.header import BatchHeader
 
 
 def runs(headers: Sequence[BatchHeader]) -> Iterator[Sequence[BatchHeader]]:
-    """Yield runs of batches without missing offsets, of one leader epoch, and within the range of one segment's index."""
+    """Yield groups of batches without missing offsets. Each group has one leader epoch, and fits into the index of one segment."""
     begin = 0
     for number in range(1, len(headers)):
         before, header = headers[number - 1], headers[number]
@@ -22,7 +22,7 @@ def runs(headers: Sequence[BatchHeader]) -> Iterator[Sequence[BatchHeader]]:
 
 
 def of_producers(run: Sequence[BatchHeader]) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of the batches with a producer id."""
+    """Yield (byte position in the run, header) of each batch that has a producer id."""
     position = 0
     for header in run:
         if header.producer_id >= 0:

@@ -281,7 +281,8 @@ class Log(LogUpkeep):
     def planned_cut(self, offset: int) -> Pauses[PlannedCut | None]:
         """Plan `truncate_to(offset)`, with pauses. Return None if no batch has to be dropped. Raises `StorageFailed`.
 
-        The planning only reads. If it returns None, it removes epochs without batches that begin at `offset` or later.
+        The planning only reads the files. If it returns None, it removes leader epochs without batches that begin at `offset` or
+        later.
         """
         self.finish_cut()
         if offset >= self.log_end_offset:
@@ -303,15 +304,18 @@ class Log(LogUpkeep):
                 return plan
 
     def is_current(self, plan: PlannedCut) -> bool:
-        """Return whether a planned cut is still valid: its segment is present, and the log was not cut since."""
+        """Return whether a planned truncation is still valid: its segment exists, and the log was not truncated since the plan."""
         return plan.cuts == self.cuts and plan.segment in self.segments
 
     def loses_all(self, plan: PlannedCut) -> bool:
-        """Return whether the planned cut is before the log's start, so that it removes the whole log."""
+        """Return whether the planned truncation is before the log's start, so that it removes the whole log."""
         return min(plan.offset, plan.end_offset) < self.log_start_offset
 
     def cut(self, plan: PlannedCut) -> None:
-        """Make a planned cut. Raises `StorageFailed` after the cut in memory: `finish_cut` then changes the remaining files."""
+        """Truncate the log as planned. Raises `StorageFailed` if the disk fails after the change in memory.
+
+        Then `finish_cut` must be called to change the remaining files.
+        """
         if self.loses_all(plan):
             self.restart_at(min(plan.offset, self.log_start_offset))
             return
@@ -345,7 +349,7 @@ class Log(LogUpkeep):
         self._reader.cut(end_offset)
 
     def _cut_at(self, segment: Segment, offset: int) -> tuple[int, int]:
-        """Return the position in a segment of the first batch to cut at `offset`, and the offset at which the log then ends."""
+        """Return (byte position of the first batch to remove, the log's new end offset) for a truncation at `offset`."""
         position = self._reader.locate_in(segment, offset, self.log_end_offset) if segment.size else 0
         return position, self._reader.offset_at(segment, position, self.log_end_offset)
 
@@ -379,12 +383,15 @@ class Log(LogUpkeep):
         self.finish_cut()
 
     def write_out(self) -> list[Syncable]:
-        """Write most of what `close` writes. Return the files to sync first, so that `close` is short. Raises `StorageFailed`."""
+        """Write most of the data that `close` would write, so that `close` is short. Return the files to sync before.
+
+        Raises `StorageFailed`.
+        """
         self.finish_cut()
         return [*self.dirty_files(), *self._active.save_indexes(final=True), *self.flush()]
 
     def close(self) -> None:
-        """Write and sync everything, and close the files. Raises `StorageFailed`, and the shutdown then does not count as clean."""
+        """Write and sync everything, and close the files. Raises `StorageFailed`; the shutdown then does not count as clean."""
         self.finish_cut()
         self.finish_swap()
         files = self._active.save_indexes(final=True)
@@ -415,7 +422,10 @@ class Log(LogUpkeep):
     def _check_producer(
         self, view: bytearray | memoryview, headers: Sequence[BatchHeader], origin_client: bool
     ) -> tuple[Appended | None, Marker | None]:
-        """Check the producer's epoch and sequences. Return (the refusal or None, the marker in a control batch or None)."""
+        """Check the producer epochs and sequences of batches before an append.
+
+        Return (the refusal or None, the transaction marker in a control batch or None).
+        """
         if headers[0].is_control:
             marker = read_marker(view)
             error_code = self.producers.check_marker(headers[0], marker.coordinator_epoch) if marker else NONE
@@ -435,7 +445,7 @@ class Log(LogUpkeep):
             self._report_forgotten()
 
     def _report_forgotten(self) -> None:
-        """Log how many producer ids were removed because there were too many."""
+        """Write to the log file how many producer ids were removed because the log had too many."""
         forgotten, self.producers.forgotten = self.producers.forgotten, 0
         sentence = (
             "%s: %d producer ids were expired, oldest first, because there are more than ottla.max.producer.ids=%d: a batch that "

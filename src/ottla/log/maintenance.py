@@ -133,9 +133,9 @@ class LogUpkeep(ReadableLog):
             self.unnamed = None
 
     def lacks_note(self, headers: Iterable[BatchHeader]) -> bool:
-        """Return whether these batches follow gaps, although the newest segment is not recorded as compacted.
+        """Return whether offsets are missing before these batches, although the newest segment is not recorded as compacted.
 
-        Return False for a topic that is not compacted now, whose gaps the append itself finds and records.
+        Return False for a topic that is not compacted now, because the append itself detects and records its missing offsets.
         """
         if self._active.may_have_gaps or not self.config.compacts:
             return False
@@ -174,7 +174,10 @@ class LogUpkeep(ReadableLog):
     # Cuts, swaps and retention
 
     def finish_cut(self) -> None:
-        """Finish a cut's work on disk, if the disk failed during the cut. Raises `StorageFailed`."""
+        """Change the remaining files of a truncation during which the disk failed. Do nothing if there are none.
+
+        Raises `StorageFailed`.
+        """
         if self._cut is not None:
             self._cut.finish(self._disk, self.path, self.segments, self._snapshots)
             self._cut = None
@@ -206,16 +209,22 @@ class LogUpkeep(ReadableLog):
 
     @property
     def is_swapping(self) -> bool:
-        """Return whether compacted files do not have their final names yet."""
+        """Return whether files of compacted segments still have temporary names."""
         return self._swap is not None
 
     @property
     def swap_step(self) -> int:
-        """Return the number of the swap's next step, to be passed to `go_on_swapping` after a sync of the directory."""
+        """Return the number of the next step in which compacted files get their final names.
+
+        Sync the directory, then pass the number to `go_on_swapping`.
+        """
         return self._swap_step
 
     def go_on_swapping(self, step: int | None = None) -> None:
-        """Do the next step of a swap after a sync of the directory, unless its number is not `step`. Raises `StorageFailed`."""
+        """Do the next step of renaming compacted files, after a sync of the directory. Raises `StorageFailed`.
+
+        Do nothing if `step` is given and is not the number of the next step.
+        """
         going_on = self._swap
         if going_on is None or step not in (None, self._swap_step):
             return
@@ -228,14 +237,14 @@ class LogUpkeep(ReadableLog):
             going_on.removed.clear()
 
     def finish_swap(self) -> None:
-        """Do all remaining steps of a swap, with a sync before each. Raises `StorageFailed`."""
+        """Do all remaining steps of renaming compacted files, and sync the directory before each. Raises `StorageFailed`."""
         while self._swap is not None:
             self._disk.sync_dir(self.path)
             self.go_on_swapping()
 
     @property
     def directory(self) -> Syncable:
-        """Return the directory, to be synced."""
+        """Return the log's directory as an object that the caller can sync."""
         return self._disk.directory(self.path)
 
     def retain(self, now: Now, *, until_offset: int | None = None, most: int | None = None) -> int:
@@ -316,7 +325,7 @@ class LogUpkeep(ReadableLog):
             segment.reserve(self.config.segment_bytes)
 
     def _save_producers(self, end: int | None = None) -> None:
-        """Write the producers' state as of `end`, by default the end of the log. Raises `StorageFailed`."""
+        """Write a snapshot of the producers' state as of offset `end`, by default the end of the log. Raises `StorageFailed`."""
         end = self.log_end_offset if end is None else end
         write_snapshot(self._disk, self.path, end, self.producers)
         if end not in self._snapshots:
@@ -333,7 +342,10 @@ class LogUpkeep(ReadableLog):
         )
 
     def _add_rung(self) -> None:
-        """Write a lasting snapshot of the producers' state at the log's end. The next one is due after `RUNG_BYTES` in any case."""
+        """Write a producer snapshot at the log's end, which is kept while the offset is in the two newest segments.
+
+        The next such snapshot is due after `RUNG_BYTES`, even if this one fails.
+        """
         self._next_rung = self._active.size + RUNG_BYTES
         self._rungs.append(self.log_end_offset)
         try:
@@ -380,7 +392,7 @@ class LogUpkeep(ReadableLog):
             forget_snapshot(self._disk, self.path, self._snapshots, segment.base_offset)
 
     def _leave(self, segments: Sequence[Segment]) -> Sequence[Segment]:
-        """Remove these segments from the log and return them. Use this for all removals, so that no deleted file is synced."""
+        """Remove these segments from the log in memory, and return them. All removals use this, so no deleted file is synced."""
         first = self.segments.index(segments[0])
         del self.segments[first : first + len(segments)]
         for segment in segments:

@@ -64,13 +64,13 @@ class ReadableLog:
 
     @property
     def check_cost(self) -> int:
-        """Return the cost of all checks by reads so far: 1000 is half a millisecond."""
+        """Return the cost of all CRC checks that reads have made so far: 1000 is half a millisecond."""
         return self._reader.check_cost
 
     def is_proven(self, segment: Segment, start: int, end: int) -> bool:
-        """Check bytes from `start` to `end` that were not read since the start. Return False if another call is needed.
+        """Check the bytes of a segment from `start` to `end`, unless they were read since the broker's start. Raises `Damaged`.
 
-        Raises `Damaged`.
+        Return False if the check is not complete and needs another call.
         """
         return segment.unproven is None or self._reader.is_proven(segment, start, end, self.log_end_offset)
 
@@ -83,7 +83,7 @@ class ReadableLog:
         return self._reader.in_parts(lambda: segment.max_timestamp)
 
     def offset_for_timestamp(self, timestamp: int, from_offset: int = 0) -> Answer:
-        """Return (timestamp, offset) of the first record at or after `timestamp` (ms), or None (ListOffsets, KIP-79).
+        """Return (timestamp, offset) of the first record at or after `timestamp` (ms), or None without one (ListOffsets, KIP-79).
 
         Raises `Damaged` and `Unfinished`.
         """
@@ -98,13 +98,13 @@ class ReadableLog:
         return self._looked_up(lambda: timestamps.largest(self.segments, self.log_start_offset, so_far))
 
     def look_further(self, so_far: Further) -> Answer:
-        """Continue a search that paused. Raises `Damaged` and `Unfinished`."""
+        """Continue the search `so_far`, which paused, and return its result. Raises `Damaged` and `Unfinished`."""
         if so_far.is_largest:
             return self.max_timestamp_offset(so_far)
         return self.offset_for_timestamp(so_far.timestamp, so_far.next_offset)
 
     def behind_damage(self, offset: int) -> int:
-        """Return the offset at which a reader continues after `read` raised `Damaged` at `offset`."""
+        """Return the offset at which a reader can continue after `read` has raised `Damaged` at `offset`."""
         return self._reader.behind_damage(offset, self.log_end_offset)
 
     def check_whole(self) -> None:
@@ -123,7 +123,7 @@ class ReadableLog:
         return self._reader.aborted_transactions(offset, until_offset)
 
     def _looked_up(self, look_up: Callable[[], Answer]) -> Answer:
-        """Return the result of a search by timestamp. If an index is wrong, rebuild it, and repeat the search.
+        """Return the result of the search `look_up`. If an index is wrong, rebuild the index, and repeat the search.
 
         Raises `Damaged` and `Unfinished`.
         """

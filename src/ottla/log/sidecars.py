@@ -14,7 +14,7 @@ from ottla.ports import Disk, File
 
 
 class Sidecars(Protocol):
-    """The sidecars of one open log."""
+    """The interface of a log's sidecars: files beside the segments with data derived from the batches."""
 
     def dirty_files(self) -> list[File]:
         """Return the files to sync together with the log's own; files with failed writes are left out."""
@@ -29,11 +29,17 @@ class Sidecars(Protocol):
         ...
 
     def truncated(self) -> None:
-        """Adjust to the log's new end. Raises `StorageFailed`, and the log then calls again later."""
+        """Adjust the sidecars to the log's new end after a truncation.
+
+        Raises `StorageFailed`, and the log then repeats the call later.
+        """
         ...
 
     def give_up(self, offset: int) -> None:
-        """Invalidate all contents, because the log begins again at `offset`. Raises `StorageFailed`."""
+        """Invalidate the contents of all sidecars, because the log was emptied and begins again at `offset`.
+
+        Raises `StorageFailed`.
+        """
         ...
 
     def drop_before(self, offset: int) -> None:
@@ -41,12 +47,15 @@ class Sidecars(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files of all sidecars."""
         ...
 
 
 class SidecarFault(NamedTuple):
-    """A fault of a file, at a byte or -1. `is_torn`: the end of the file was never synced, and the next start cuts it off."""
+    """A fault in a sidecar's file, with its byte position or -1.
+
+    `is_torn`: the bad end was never synced, and the next start cuts it off.
+    """
 
     path: str
     position: int

@@ -58,7 +58,7 @@ MOST_COST = 1000
 
 
 class FirstPart(FileSlice):
-    """A slice that ends where a check paused, before the requested end. Another read continues the check.
+    """The first part of a requested slice of a log, up to where the CRC checks paused. Another read continues the checks.
 
     The slice is empty if none of the requested batches is checked yet.
     """
@@ -67,10 +67,10 @@ class FirstPart(FileSlice):
 
 
 class LogReader:
-    """Finds batches by offset. `segments` is the log's own list; `holes` are offsets between files that no file contains.
+    """The reader that finds a log's batches by offset. `holes` are ranges of offsets between segments that no file contains.
 
-    `places` are the positions of offsets that are likely to be read next; clear them when segments are replaced or cut.
-    `check_cost` is the cost of all checks so far.
+    `segments` is the log's own list. `places` are cached positions of offsets that are likely to be read next, and must be cleared
+    when segments are replaced or truncated. `check_cost` is the cost of all checks so far.
     """
 
     __slots__ = ("_epochs", "_path", "check_cost", "holes", "places", "segments")
@@ -122,9 +122,9 @@ class LogReader:
         return (FirstPart if is_part else FileSlice)(segment.file, start, end - start)
 
     def in_parts(self, look: Callable[[], T]) -> T:
-        """Call `look` until it returns a result. Do the work of each `Unfinished` that it raises, up to a cost of `MOST_COST`.
+        """Call `look` until it returns a result. When it raises `Unfinished`, do the work of that exception first.
 
-        Beyond that cost, raise `Unfinished`.
+        Raise `Unfinished` if the work exceeds a cost of `MOST_COST`.
         """
         most = self.check_cost + MOST_COST
         while True:
@@ -202,14 +202,17 @@ class LogReader:
             raise self._unfinished(partial(self._look_into, segment, damaged, log_end_offset)) from damaged
 
     def cut(self, end_offset: int) -> None:
-        """Remove cached places, and holes beyond the new end of the log."""
+        """Remove cached positions, and the known missing ranges of offsets beyond `end_offset`, after a truncation of the log."""
         self.places.clear()
         self.holes = [(missing, damaged) for missing, damaged in self.holes if missing.first_offset < end_offset]
 
     # Checks of unread bytes
 
     def is_proven(self, segment: Segment, start: int, end: int, log_end_offset: int) -> bool:
-        """Check some bytes from `start` to `end`, and return whether all of them are checked and valid. Raises `Damaged`."""
+        """Check some bytes of a segment from `start` to `end`. Return whether all of them are now checked and valid.
+
+        Raises `Damaged`.
+        """
         unproven = segment.unproven
         if unproven is None or unproven.is_sound(start, end):
             return True
@@ -247,7 +250,7 @@ class LogReader:
         return segment.unproven is None or segment.unproven.is_sound(segment.size - 1, segment.size)
 
     def look_into(self, damaged: Damaged, log_end_offset: int) -> None:
-        """Find out whether the index or a batch is wrong at the error `damaged`, and rebuild the index or record the damage.
+        """Find out whether an index or a batch has caused `damaged`. Rebuild a wrong index, or record the damaged batch.
 
         Raises `damaged` if neither is wrong, and `Unfinished` if more must be read.
         """
@@ -322,7 +325,7 @@ class LogReader:
         raise scan.damaged(segment.file, 0)
 
     def _look_into(self, segment: Segment, damaged: Damaged, log_end_offset: int) -> None:
-        """Find out whether the index or a batch is wrong in `segment`, and rebuild the index or record the damage.
+        """Find out whether the index or a batch of `segment` is wrong. Rebuild a wrong index, or record the damaged batch.
 
         Raises `damaged` if neither is wrong, and `Unfinished` if more must be read.
         """

@@ -21,17 +21,23 @@ UNKNOWN = -1
 
 
 def counted(disk: Disk) -> int:
-    """Return the number of the last commit, or `UNKNOWN` if the file is missing or damaged. Raises `StorageFailed`."""
+    """Return the number of the registry's last commit; `UNKNOWN` if the file of this number is missing or damaged.
+
+    Raises `StorageFailed`.
+    """
     return _number(disk.read_file(COUNT)) if disk.exists(COUNT) else UNKNOWN
 
 
 def is_damaged(disk: Disk) -> bool:
-    """Return whether the file exists but its contents are damaged. Raises `StorageFailed`."""
+    """Return whether the file with the number of commits exists but its contents are damaged. Raises `StorageFailed`."""
     return disk.exists(COUNT) and counted(disk) == UNKNOWN
 
 
 def forget(disk: Disk) -> None:
-    """Remove the file durably. This precedes the restoration of journals with fewer commits. Raises `StorageFailed`."""
+    """Remove the file with the number of commits, durably. Raises `StorageFailed`.
+
+    Do this before journals with fewer commits are restored, because the file would make them invalid.
+    """
     if disk.exists(COUNT):
         disk.remove(COUNT)
         disk.sync_dir("")
@@ -55,7 +61,10 @@ class CommitCount:
         return self._known == commits
 
     def note(self, commits: int) -> None:
-        """Write the count after all commits up to number `commits` are on stable storage. A failure is only logged."""
+        """Write the number of commits to the file, after all commits up to number `commits` are on stable storage.
+
+        A failure is only logged.
+        """
         try:
             if self.file is None:
                 self._disk.write_file(COUNT, _content(commits))

@@ -28,7 +28,10 @@ TIMEOUT_MS: Final = 6_000
 
 
 class WatchedNames(set[str]):
-    """Watched names below one path. With `is_all`, every existing entry stays watched, and the set has missing names only."""
+    """The watched names of entries below one path.
+
+    With `is_all`, every existing entry is watched, and the set contains only watched names that do not exist.
+    """
 
     is_all = False
 

@@ -48,7 +48,7 @@ def numbers(disk: Disk, directory: str) -> list[int]:
 
 
 def is_begun(disk: Disk) -> bool:
-    """Return whether either directory contains a journal. Raises `StorageFailed`."""
+    """Return whether the registry was ever created: one of its two directories contains a journal. Raises `StorageFailed`."""
     return any(numbers(disk, directory) for directory in DIRECTORIES)
 
 
@@ -61,7 +61,10 @@ def read_journal(disk: Disk, path: str) -> JournalReading:
 
 @dataclass(slots=True)
 class Found:
-    """The newest journal. `best` is the reading to use, and `others` are the different readings, to be repaired."""
+    """The newest journal of the registry, read from both directories.
+
+    `best` is the copy to use, and `others` are the copies that differ from it and must be repaired.
+    """
 
     number: int
     best: JournalReading
@@ -101,7 +104,7 @@ def _newest(reading: JournalReading, count: int) -> JournalReading:
 
 
 def choose(first: JournalReading, copy: JournalReading) -> JournalReading:
-    """Return the reading that has every acknowledged commit. Raises `RegistryDamaged` if neither certainly has."""
+    """Return the copy of the journal that certainly has every acknowledged commit. Raises `RegistryDamaged` if neither has."""
     for one in (first, copy):
         if one.newer_format:
             sentence = f"{one.path} has format {one.newer_format}, newer than {lines.FORMAT}: start the newer version that wrote it"
@@ -156,7 +159,7 @@ def mend(disk: Disk, found: Found) -> None:
 
 
 def _write_on(disk: Disk, one: JournalReading, best: JournalReading) -> None:
-    """Append the lines that a journal lacks, without a change to its whole lines."""
+    """Append to the copy `one` the lines of `best` that it lacks. Its whole lines stay unchanged."""
     file = disk.open(one.path)
     rest = best.data[one.end : best.end]
     file.write(one.end, rest + bytes(max(ROOM_BYTES, file.size - one.end - len(rest))))
@@ -198,7 +201,7 @@ def remove_unfinished(disk: Disk) -> None:
 
 
 def forget(disk: Disk, kept: int) -> None:
-    """Remove all journals except the newest `kept` ones.
+    """Remove all journals except the newest `kept` journals.
 
     If the disk refuses to remove a file, a later call removes the file.
     """

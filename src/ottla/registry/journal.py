@@ -153,7 +153,7 @@ class JournalRegistry:
             self._change_over(ready)
 
     def _change_over(self, new: NewJournal) -> None:
-        """Make the new journal the current one, unless the disk refuses to publish it."""
+        """Use the new journal for later commits, unless the disk fails while it is published."""
         try:
             new.publish(self._disk)
             pair = _Pair(self._disk, new.number, new.end, self._count)
@@ -253,7 +253,7 @@ class _Pair:
         self._sync_copy()
 
     def fail(self, failure: StorageFailed) -> None:
-        """Refuse every later commit with this failure."""
+        """Make every later commit raise `failure`."""
         self._failure = failure
 
     def close(self) -> None:
@@ -266,7 +266,7 @@ class _Pair:
             self._count.close()
 
     def retire(self, line: bytes) -> None:
-        """Append a line that says that a newer journal follows, if there is room for the line. Close the files."""
+        """Append a line that says that a newer journal follows, if the files have space for it. Close the files."""
         try:
             for file in (self.first, self._copy):
                 if file.size >= self._end + len(line):
@@ -281,7 +281,10 @@ class _Pair:
         self._copy.close()
 
     def make_room_slowly(self, size: int) -> CommitSteps:
-        """Extend the files before a commit needs the room. Ignore a refusal of the disk, because `write` raises it later."""
+        """Extend the files of the journal before the next commit needs the space.
+
+        Ignore a failure of the disk, because `write` raises it when the space is needed.
+        """
         if self._room < self._end + size + SPARE_BYTES:
             with suppress(StorageFailed):
                 sizes = self._extend(size)
@@ -289,10 +292,10 @@ class _Pair:
                     self._room = max(self._room, sizes)
 
     def _make_room(self, size: int, *, may_use_spare: int) -> None:
-        """Extend the files before the room is needed.
+        """Extend both files of the journal for a line of `size` bytes. Raises `StorageFailed`.
 
         On a full disk, changes that make the registry larger fail. Other changes can use up to `may_use_spare` bytes of the spare
-        room. Raises `StorageFailed`.
+        space that was reserved before.
         """
         if self._room >= self._end + size + SPARE_BYTES:
             return
@@ -306,7 +309,7 @@ class _Pair:
                 raise
 
     def _extend(self, size: int) -> int:
-        """Extend both files with zeros without a sync. Return the size of the shorter file."""
+        """Extend both files of the journal with zeros, without a sync. Return the size in bytes of the shorter file."""
         wanted = self._end + size + SPARE_BYTES + ROOM_BYTES
         for file in (self.first, self._copy):
             if file.size < wanted:

@@ -25,7 +25,10 @@ DIGITS = 8
 
 
 def write(value: object, chain: int) -> tuple[bytes, int]:
-    """Return (the line, its checksum). `chain` is the checksum of the previous line, or 0 for the first line."""
+    """Encode a value as a line of the journal. Return (the line, its checksum).
+
+    `chain` is the checksum of the previous line, or 0 for the first line.
+    """
     text = dumps(value, separators=(",", ":")).encode() + b"\n"
     chain = crc32(text, chain)
     return b"%08x %b" % (chain, text), chain
@@ -91,7 +94,7 @@ class JournalReading:
         return self.fault < 0
 
     def reaches_beyond(self, best: JournalReading) -> bool:
-        """Return whether this journal has more than one line after the end of `best` that is not in `best`.
+        """Return whether this copy of a journal has at least two lines that are after the end of `best`, another copy.
 
         A commit is written after the previous commit is on stable storage, so a crash leaves at most one torn line.
         """
@@ -131,7 +134,10 @@ def _read_lines(reading: JournalReading) -> None:
 
 
 def _is_room(data: bytes, position: int) -> bool:
-    """Return whether only zeros follow `position`, and at least one. A journal without zeros was truncated."""
+    """Return whether only zeros follow `position`, and at least one: the reserved space of a journal.
+
+    A journal without zeros at its end was truncated.
+    """
     return data[position : position + 1] == b"\0" and data.count(b"\0", position) == len(data) - position
 
 

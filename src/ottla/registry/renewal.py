@@ -37,7 +37,7 @@ After a commit of more than half this size, a step is twice as large as the comm
 
 
 class NewJournal:
-    """A journal that is being written. `number` is the number of commits made before the journal was begun."""
+    """A journal that is being written to replace the current one. `number` is the count of commits before it was begun."""
 
     def __init__(self, disk: Disk, number: int, tree: Tree) -> None:
         """Open the files and write the first line. `tree` must not change after this call. Raises `StorageFailed`."""
@@ -121,7 +121,7 @@ class NewJournal:
 
 
 class Renewal:
-    """The decision when to rewrite a journal, and the progress of the rewriting.
+    """The decision when to replace the registry's journal by a shorter one, and the progress of writing it.
 
     The current journal has `end` bytes, of which its first line and entries take `base`.
     """
@@ -136,9 +136,9 @@ class Renewal:
         self._is_synced = False
 
     def go_on(self, number: int, changes: Sequence[Change], size: int) -> NewJournal | None:
-        """Write a step of a new journal after commit `number`, which has `size` bytes.
+        """Write the next part of a new journal, after commit `number` of `size` bytes to the current journal.
 
-        Return the new journal once it is ready to be published, for the caller to make it the current one; else return None.
+        Return the new journal once it is ready to be published. Otherwise return None.
         """
         self._end += size
         try:

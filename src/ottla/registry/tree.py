@@ -13,7 +13,7 @@ from ottla.ports import NEW, Change, DuplicateEntry, Entry, NoEntry, VersionConf
 
 
 class StoredEntry(NamedTuple):
-    """The stored state of an entry."""
+    """The stored state of an entry of the registry. An `ephemeral` entry belongs to a session."""
 
     value: bytes
     version: int
@@ -53,7 +53,7 @@ class _Branch:
 
 
 class _Step(NamedTuple):
-    """The state of one path before a change.
+    """The state of one path before a change, from which the change can be undone.
 
     `way` is the path from the root to the parent, and `before` the branch at the path, or None if there was none.
     """
@@ -69,7 +69,10 @@ Undo = list[_Step]
 
 
 class Tree:
-    """Entries by path. A commit makes all its changes or none. Its cost is independent of the number of removed entries."""
+    """All entries of the registry, by path. A commit makes all its changes or none.
+
+    The cost of a commit is independent of the number of removed entries.
+    """
 
     def __init__(self) -> None:
         self._owner = _Owner()

@@ -23,7 +23,10 @@ EPOCH_FROM = 12
 
 
 class ChangedEpoch(NamedTuple):
-    """A whole batch at `position` of the segment `segment_offset` with `leader_epoch`; the checkpoint has `noted_epoch`."""
+    """A batch whose header has `leader_epoch`, although the epoch checkpoint has `noted_epoch` for its offset.
+
+    The batch begins at byte `position` of the segment with base offset `segment_offset`.
+    """
 
     segment_offset: int
     position: int
@@ -65,7 +68,10 @@ def find_changed_epochs(
 
 
 def write_noted_epochs(disk: Disk, path: str, segment_offset: int, found: Sequence[ChangedEpoch]) -> None:
-    """Write the checkpoint's epochs into these batches of one segment; durable on return. Raises `StorageFailed`."""
+    """Write the checkpoint's leader epochs into the headers of the batches `found` in one segment; durable on return.
+
+    Raises `StorageFailed`.
+    """
     file = disk.open(f"{path}/{file_name(segment_offset, LOG)}")
     for each in found:
         file.write(each.position + EPOCH_FROM, each.noted_epoch.to_bytes(4, "big", signed=True))

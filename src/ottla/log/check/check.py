@@ -83,7 +83,10 @@ _PARTITION = re.compile(r"(.+)-(\d+)")
 
 
 class Finding(NamedTuple):
-    """One finding: `kind` is a constant such as `DAMAGED`, `path` a file or directory, `position` a byte in the file or -1."""
+    """A fault found by a check.
+
+    `kind` is a constant such as `DAMAGED`, `path` a file or directory, `position` a byte in it or -1.
+    """
 
     kind: str
     path: str
@@ -92,9 +95,9 @@ class Finding(NamedTuple):
 
 
 class Known(NamedTuple):
-    """A partition's checkpoints. `was_killed`: the broker's process ended, but the machine did not fail.
+    """The entries of one partition in the broker's checkpoints. `topic_id` is the topic's id in the registry, or zeros.
 
-    `topic_id` is the topic's id in the registry, or zeros.
+    `was_killed`: the broker's process ended, but the operating system did not crash, so that no written data is lost.
     """
 
     recovery_point: int = 0
@@ -120,7 +123,7 @@ class Scanned(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """A batch whose base offset skips the recovery point: `next_offset` is expected there, but `base_offset` was read."""
+    """A batch with a wrong base offset: the log expects `next_offset` there, but the header has `base_offset`."""
 
     segment_offset: int
     position: int
@@ -131,7 +134,7 @@ class Moved(NamedTuple):
 
 
 def partitions(disk: Disk, log_dirs: Sequence[str] = ()) -> list[str]:
-    """List the directories of partitions in a data directory, and in others."""
+    """Return the paths of all partition directories in the data directory and in `log_dirs`."""
     return [path for path in _entries(disk, log_dirs) if _PARTITION.fullmatch(_name(path)) and parse_file_name(path) is None]
 
 
@@ -146,7 +149,7 @@ def _name(path: str) -> str:
 
 
 def all_known(disk: Disk) -> dict[str, Known]:
-    """Return the checkpoints of all partitions, by partition directory."""
+    """Return the checkpointed offsets and epochs of all partitions, by partition directory."""
     recovery_points = checkpoints.read_offsets(disk, checkpoints.RECOVERY_POINTS)
     starts = checkpoints.read_offsets(disk, checkpoints.LOG_START_OFFSETS)
     return {
@@ -156,7 +159,7 @@ def all_known(disk: Disk) -> dict[str, Known]:
 
 
 def known(disk: Disk, path: str) -> Known:
-    """Return the checkpoints of the partition in `path`."""
+    """Return the checkpointed offsets and epochs of the partition in `path`."""
     return all_known(disk).get(_name(path), NOTHING_KNOWN)
 
 
@@ -327,7 +330,7 @@ def _scan_segment(disk: Disk, path: str, base_offset: int, until_offset: int) ->
 
 
 def _find_behind(file: File, walked: Walked, bounds: Bounds) -> int:
-    """Return the position of the next valid batch behind the bad batch in `walked`, or -1."""
+    """Return the byte position of the next valid batch after the bad batch in `walked`, or -1 if there is none."""
     for position in range(walked.position, file.size, SEARCHED_BYTES - HEADER_BYTES):
         found = find_sound(file, position, file.size, walked.next_offset, bounds)
         if found is not None:
@@ -444,7 +447,7 @@ def _missing_within(disk: Disk, path: str, bases: Sequence[int], known: Known) -
 
 
 def _accept_within(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Iterator[str]:
-    """Record the missing ranges within segments as accepted, so that the log opens. Yield a message for each."""
+    """Record the missing offset ranges within segments as accepted, so that the log opens. Yield a message for each range."""
     found = list(_within(disk, path, bases, known))
     note_gaps(disk, path, [(gap.first_offset, gap.end_offset) for _, _, gap, is_compacted in found if not is_compacted])
     sizes = {(base_offset, size) for base_offset, size, _, is_compacted in found if is_compacted}
@@ -573,7 +576,7 @@ def _copy_parts(disk: Disk, name: str, to: str, parts: Sequence[tuple[int, int]]
 
 
 def _free(disk: Disk, name: str) -> str:
-    """Return a name ending in `.damaged` that no former repair has taken."""
+    """Return an unused file name for a copy of damaged bytes: `name` with a suffix that ends in `.damaged`."""
     kept, number = name + KEPT, 1
     while disk.exists(kept):
         number += 1
@@ -582,7 +585,7 @@ def _free(disk: Disk, name: str) -> str:
 
 
 def _lower(disk: Disk, path: str, offset: int) -> None:
-    """Lower a partition's checkpoints to `offset`, the new end of its log."""
+    """Lower the recovery point and the high watermark of a partition to `offset`, the new end of its log."""
     found = _PARTITION.fullmatch(_name(path))
     if found is None:
         return

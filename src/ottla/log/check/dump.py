@@ -35,9 +35,9 @@ MARKERS = {ABORT: "ABORT", COMMIT: "COMMIT"}
 
 
 def _named(topic: str, key: bytes | None, value: bytes | None) -> Stored | None:
-    """Decode the key and value of an internal topic's record, each with its message's name or version; None if unknown.
+    """Decode the key and value of an internal topic's record; return None if their format is unknown.
 
-    A tombstone's value is None.
+    Each is returned with the name or version of its message. The value of a tombstone is None.
     """
     pair = record_types(topic).get(_number(key)) if topic in INTERNAL and key else None
     if pair is None or key is None:
@@ -64,7 +64,7 @@ def _marker(key: bytes | None, value: bytes | None) -> Stored | None:
 
 
 def _text(data: Buffer | None) -> object:
-    """Return printable bytes as text, others as hex."""
+    """Return the bytes as text if they are printable, otherwise as hexadecimal digits."""
     if data is None:
         return None
     try:
@@ -124,7 +124,7 @@ def dump(disk: Disk, path: str, *, deep: bool = False, topic: str = "") -> Itera
 
 
 def _batches(file: File, base_offset: int, topic: str | None) -> Iterator[Row]:
-    """Yield batches, with records unless `topic` is None."""
+    """Yield a row for each batch of a segment, with the batch's records unless `topic` is None."""
     end = 0
     for position, header in good_batches(file, 0, file.size, base_offset):
         end = position + header.batch_length + LENGTH_FROM

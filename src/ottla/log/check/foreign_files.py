@@ -43,7 +43,7 @@ def foreign_snapshots(disk: Disk, path: str, bases: Sequence[int], snapshots: It
 
 
 class _Replay:
-    """A replay of the log: the state of the producers in snapshots, and the producer ids that wrote at the snapshots' offsets."""
+    """A replay of the log's batch headers. It keeps each producer's state, to compare it with the producer snapshots."""
 
     def __init__(self, snapshots: Iterable[Snapshot]) -> None:
         self._producers = Producers()

@@ -39,10 +39,10 @@ class Files(Protocol):
 
 
 class SeenBatches(NamedTuple):
-    """Whole batches. The first one can begin before the requested offset.
+    """Whole batches that a reader of a live log has read. The first batch can begin before the requested offset.
 
-    `aborted` are the aborted transactions that can include records of these or later batches. `is_plain`: the batches contain no
-    transactional batch and no transaction marker.
+    `aborted` are the aborted transactions that can include records of these or later batches. `is_plain` means that the batches
+    contain no transactional batch and no transaction marker.
     """
 
     records: memoryview
@@ -61,7 +61,10 @@ class _Opened(NamedTuple):
 
 
 class Onlooker:
-    """A reader of one partition's batches from offset `start` up to `end`, which is excluded. `path` is its directory."""
+    """A reader of a partition's files while a broker writes them. It reads batches from offset `start` to before `end`.
+
+    `path` is the partition's directory.
+    """
 
     def __init__(
         self, files: Files, path: str, start: int, end: int, *, read_committed: bool, chunk_bytes: int = CHUNK_BYTES
@@ -74,7 +77,10 @@ class Onlooker:
         self.next_offset = start
 
     def chunks(self) -> Iterator[SeenBatches]:
-        """Yield runs of whole batches. When a run is yielded, `next_offset` is the offset after it. Raises `StorageFailed`."""
+        """Yield groups of consecutive whole batches. When a group is yielded, `next_offset` is the offset after it.
+
+        Raises `StorageFailed`.
+        """
         while self.next_offset < self._end:
             opened = self._open()
             with closing(opened.file):
@@ -101,7 +107,7 @@ class Onlooker:
                 return  # the following bytes were not a whole batch when the file was opened
 
     def _read(self, opened: _Opened, position: int) -> memoryview:
-        """Read a chunk at `position`, or the whole batch there if the batch is larger than a chunk."""
+        """Read a fixed number of bytes at `position`. If the batch there is larger, read the whole batch."""
         data = opened.file.read(position, min(self._chunk_bytes, opened.end - position))
         if len(data) >= HEADER_BYTES and (size := read_header(data).size) > len(data):
             data = opened.file.read(position, min(size, opened.end - position))
@@ -168,7 +174,10 @@ class Onlooker:
 
 
 class _Run(NamedTuple):
-    """The batches at the beginning of a chunk that end within the limit. `is_last`: the batch after them is beyond the limit."""
+    """The whole batches at the beginning of some bytes, up to the limit.
+
+    `is_last` means that the next batch is beyond the limit.
+    """
 
     size: int
     first_offset: int
@@ -194,7 +203,7 @@ def _walk(file: Readable, records: memoryview, end_offset: int) -> _Run:
 
 
 def _segments(names: dict[str, int]) -> dict[int, str]:
-    """Return base offset -> suffix of the segments' files.
+    """Return the suffix of each segment's file, by base offset.
 
     Compaction gives a new segment the suffix `.swap` before it removes the old segments, one of which has the same base offset.
     """

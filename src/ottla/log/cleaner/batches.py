@@ -41,26 +41,26 @@ NOTHING = memoryview(bytearray())
 
 
 def opening_costs(header: BatchHeader, whole: memoryview) -> int:
-    """Return the memory that the batch takes when it is opened, in bytes."""
+    """Return how many bytes of memory it takes to decompress and decode the batch."""
     opened = opened_bytes(header.codec, whole[HEADER_BYTES:], MOST_BYTES) if header.codec else 0
     return opened + header.record_count * ROW_BYTES
 
 
 def is_large(view: memoryview, most_bytes: int = PAUSE_BYTES) -> bool:
-    """Return whether `view` is a single batch that takes more than `most_bytes` of memory when opened."""
+    """Return whether `view` is a single batch whose decoding takes more than `most_bytes` of memory."""
     return any(header.size == len(view) and opening_costs(header, view) > most_bytes for _, header in islice(batches(view), 1))
 
 
 def stays_as_it_is(view: memoryview) -> bool:
-    """Return whether `view` is a single batch that takes too much memory to be opened, so that it is kept unchanged."""
+    """Return whether `view` is a single batch that is too large to decode in memory, so that compaction keeps it unchanged."""
     return is_large(view, MOST_BYTES)
 
 
 class Filter:
-    """The filter through which batches pass in order. It drops records and batches; `has_changed`: it has dropped or changed any.
+    """The filter of compaction: batches pass through it in order, and it drops records and batches.
 
-    A last batch without remaining records is held back. It is dropped if another batch follows. Otherwise it is kept without
-    records, because it has the segment's end offset.
+    `has_changed` is True once it has dropped or changed any. The last batch is held back if none of its records remain. It is
+    dropped if another batch follows. Otherwise it is kept without records, because it has the segment's end offset.
     """
 
     __slots__ = (
@@ -157,9 +157,10 @@ class Filter:
         return [part], [next(batches(part))[1]]
 
     def _is_over(self, header: BatchHeader) -> bool:
-        """Return whether a batch can be dropped: its transaction was aborted, or it is a marker whose transaction has no batches.
+        """Return whether a batch can be dropped.
 
-        Call it for all batches in order.
+        This is so if its transaction was aborted, or if it is a marker whose transaction has no batches left. Call this for every
+        batch, in order of offsets.
         """
         if header.is_control:
             return self._transactions.ends_nothing(header)
@@ -173,9 +174,9 @@ class Filter:
         return header.is_control and self._only_markers.get(header.producer_id) == header.producer_epoch
 
     def _marker(self, whole: memoryview, header: BatchHeader) -> Buffer | None:
-        """Return a transaction marker's batch, with a delete horizon; None after the horizon.
+        """Return the batch of a transaction marker with a delete horizon in its header. Return None once that horizon has passed.
 
-        A marker outlives its transaction's records by `delete.retention.ms`.
+        A marker is kept `delete.retention.ms` longer than its transaction's records.
         """
         horizon_ms = header.delete_horizon_ms
         if horizon_ms is not None:
@@ -216,7 +217,7 @@ class Filter:
         *,
         marked: bool,
     ) -> bytearray:
-        """Build the batch again with only the given rows.
+        """Build the batch again with only the records whose numbers are in `rows`.
 
         If `marked`, the base timestamp is a new delete horizon for the batch's tombstones or marker.
         """
@@ -257,7 +258,7 @@ class Filter:
 
 
 def _room(columns: Columns) -> tuple[memoryview[int], memoryview[int]]:
-    """Return empty columns for the numbers and offset deltas of the remaining rows."""
+    """Return two empty arrays for the numbers and the offset deltas of the records that remain in a batch."""
     capacity = len(columns.all_offsets)
     if not capacity:
         return NOTHING.cast("i"), NOTHING.cast("q")

@@ -53,7 +53,10 @@ CompactionSteps = Generator[Sequence[Syncable] | None, None, None]
 
 @dataclass(slots=True)
 class Compacted:
-    """The progress of a pass. The log is compacted up to `cleaned_offset`, which is valid when the pass is complete."""
+    """The progress of one compaction.
+
+    The log is compacted up to `cleaned_offset`, which is valid when the compaction is complete.
+    """
 
     cleaned_offset: int = 0
     records_read: int = 0
@@ -63,7 +66,7 @@ class Compacted:
 
 
 class LargeWork(Generic[T]):
-    """Work on one large batch. Any thread can run it, because it uses only the batch and the compaction pass."""
+    """Work on one large batch during compaction. Any thread can run it, because it uses only the batch and the compaction."""
 
     def __init__(self, do: Callable[[], T]) -> None:
         self._do = do
@@ -77,7 +80,7 @@ class LargeWork(Generic[T]):
         self._work()
 
     def result(self) -> T:
-        """Return the result of the work, which is done now unless `steps` was run. Raises `Damaged`."""
+        """Return the result of the work. If `steps` was not run before, do the work now. Raises `Damaged`."""
         if not self._is_done:
             self._work()
         if self._failure is not None:
@@ -93,10 +96,10 @@ class LargeWork(Generic[T]):
 
 
 class Compaction:
-    """One pass: `run` does the work, `result` is its progress.
+    """One compaction of a log: `run` does the work, and `result` is its progress.
 
-    If `large` is set at a pause, another thread can run its steps before the pass is resumed. `memory_bytes` limits the map of
-    keys: if the map is full, the pass stops early, and the next pass continues there.
+    If `large` is set at a pause, another thread can run its steps before the compaction is resumed. `memory_bytes` limits the map
+    of keys. If the map is full, the compaction stops early, and the next compaction continues there.
     """
 
     def __init__(
@@ -113,11 +116,11 @@ class Compaction:
 
     @property
     def is_outdated(self) -> bool:
-        """Return whether the log was cut during the pass, so that batches which were read already can be gone."""
+        """Return whether the log was truncated during the compaction, so that batches read before can be gone."""
         return self.log.cuts != self._cuts
 
     def run(self) -> CompactionSteps:
-        """Run the pass until it is complete or the log is cut.
+        """Run the compaction until it is complete or the log is truncated.
 
         Raises `Damaged` for bytes that are no batches, and `StorageFailed`. Segments not yet replaced are then unchanged.
         """
@@ -162,14 +165,17 @@ class Compaction:
         self.result.cleaned_offset = found.end_offset
 
     def _first_dirty(self, segment: Segment) -> int | None:
-        """Return the position in a segment at which the dirty range begins; None to search again after a pause."""
+        """Return the byte position in a segment at which the range to compact begins.
+
+        Return None if the caller must pause and call again.
+        """
         try:
             return self.log.locate(segment, self._found.first_dirty_offset)
         except Unfinished:
             return None
 
     def _dirty(self) -> list[Segment]:
-        """Return the segments with records in the dirty range."""
+        """Return the segments that have records in the range to compact."""
         start, end = self._found.first_dirty_offset, self._found.end_offset
         pairs = pairwise(self.log.segments)
         return [segment for segment, after in pairs if after.base_offset > start and segment.base_offset < end]
@@ -268,9 +274,9 @@ class Compaction:
                 yield None
 
     def _chunks(self, segment: Segment, position: int) -> Iterator[memoryview | None]:
-        """Yield runs of whole batches of a segment after a check of their offsets and epochs, which no CRC covers.
+        """Yield groups of whole batches of a segment. Check their offsets and leader epochs before, because no CRC covers these.
 
-        The check keeps damage from being copied as valid data. Yield None for a pause of the check.
+        The check keeps damage from being copied as valid data. A yielded None is a pause of the check.
         """
         for view in chunks(segment, position):
             while not self.log.is_proven(segment, position, position + len(view)):
@@ -314,7 +320,7 @@ def _retained(segment: Segment, view: memoryview, filter: Filter) -> tuple[list[
 
 
 def _together(view: memoryview) -> int:
-    """Return the size of the whole batches at the beginning of `view` that are opened together: at least one batch."""
+    """Return the size in bytes of the whole batches at the start of `view` that are decoded together: at least one batch."""
     size = costs = 0
     for position, header in batches(view):
         costs += opening_costs(header, view[position : position + header.size])

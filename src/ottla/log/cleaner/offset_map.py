@@ -14,10 +14,10 @@ FEWEST_SLOTS = 16
 
 
 class OffsetMap:
-    """Offsets by key: at most `most` keys in about `memory_bytes`.
+    """A map from record keys to their newest offsets, with at most `most` keys in about `memory_bytes`.
 
-    `hash_key` (16 random bytes) keeps a writer from crafting keys that collide. `expected` is the greatest possible number of
-    keys: a small log takes little memory.
+    `hash_key` (16 random bytes) keeps a writer from crafting keys that collide. `expected` is the greatest possible number of keys:
+    a small log takes little memory.
     """
 
     __slots__ = ("_high", "_low", "most", "table", "used")

@@ -28,7 +28,7 @@ Normally 1/`FORGOTTEN_SHARE` of the limit is removed.
 
 
 class RingPlace:
-    """A place in the ring (circular linked list) of a share, or in no ring."""
+    """A node of a circular linked list of producers. A node can also be in no list."""
 
     __slots__ = ("after", "before")
 
@@ -39,12 +39,12 @@ class RingPlace:
         self.before = self.after = NOWHERE
 
     def unlink(self) -> None:
-        """Remove this place from its ring."""
+        """Remove this node from its linked list."""
         self.before.after, self.after.before = self.after, self.before
         self.before = self.after = NOWHERE
 
     def put_before(self, link: RingPlace) -> None:
-        """Insert this place into the ring of `link`, directly before it."""
+        """Insert this node directly before the node `link` in its linked list."""
         self.before, self.after = link.before, link
         link.before.after = link.before = self
 
@@ -55,7 +55,7 @@ NOWHERE.before = NOWHERE.after = NOWHERE
 
 
 class OwnerShare(RingPlace):
-    """The producers of one owner. Those without an open transaction form a ring, oldest first."""
+    """The counted producers of one owner. Producers without an open transaction form a circular linked list, oldest first."""
 
     __slots__ = ("count", "owner")
 
@@ -66,14 +66,14 @@ class OwnerShare(RingPlace):
 
 
 class Home(Protocol):
-    """The interface of a log's producers, from which a producer can be removed."""
+    """The interface of an object that contains a log's producers and can remove one."""
 
     def forget(self, producer_id: int) -> None:
-        """Remove this producer."""
+        """Remove the producer with this id."""
 
 
 class Counted(RingPlace):
-    """A producer that can be counted. While it is counted, `share` is its owner's share, and `home` contains it."""
+    """A producer that can be counted. While counted, it belongs to its owner's `share`, and `home` is the log's producers."""
 
     __slots__ = ("home", "producer_id", "share")
 
@@ -128,7 +128,7 @@ class ProducerShares:
         del old.home
 
     def used(self, state: Counted, *, is_open: bool) -> None:
-        """Make a producer the newest of its share. With an open transaction, take it out of the ring, so that it is kept."""
+        """Make a producer the newest of its owner. If its transaction is open (`is_open`), it cannot be removed until the end."""
         state.unlink()
         if not is_open and state.share is not None:
             state.put_before(state.share)
@@ -140,7 +140,7 @@ class ProducerShares:
             del state.home
 
     def make_room(self) -> None:
-        """Remove the oldest producers of the largest share if the count has reached the limit."""
+        """Remove the oldest producers of the owner with the most, if the number of producers has reached the limit."""
         most = self.most()
         if self.count < most:
             return
@@ -188,9 +188,9 @@ def _count(share: OwnerShare) -> int:
 
 
 def fair(sizes: list[int], wanted: int) -> list[int]:
-    """Return how many members to remove from groups of these sizes, if `wanted` are removed in total.
+    """Return how many members to remove from each group, if `wanted` are removed in total. `sizes` are the sizes of the groups.
 
-    Each member is taken from the group that is the largest at that time.
+    Each member is removed from the group that is the largest at that time.
     """
     left = [(-size, number) for number, size in enumerate(sizes) if size]
     heapify(left)

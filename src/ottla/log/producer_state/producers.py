@@ -48,7 +48,7 @@ SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
 
 
 class ProducerBatch(NamedTuple):
-    """A batch of a producer."""
+    """The sequences, offset and timestamp of one batch that a producer wrote."""
 
     first_sequence: int
     last_sequence: int
@@ -83,7 +83,7 @@ class ProducerState(Counted):
         return self.last_timestamp, self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def find(self, header: BatchHeader, last_sequence: int) -> ProducerBatch | None:
-        """Return the known batch that `header` repeats, or None."""
+        """Return the remembered batch that the batch of `header` repeats, or None if it repeats none."""
         if header.producer_epoch == self.epoch:
             for batch in reversed(self.batches):
                 if batch.first_sequence == header.base_sequence and batch.last_sequence == last_sequence:
@@ -250,7 +250,7 @@ class Producers:
         return next(iter(self.open_transactions.values()), None)
 
     def _note_end(self, first_offset: int, last_offset: int) -> None:
-        """Record an ended transaction, because its marker can be lost while it is above the high watermark."""
+        """Record the offsets of an ended transaction, because its marker can be lost until it is below the high watermark."""
         ended = self._ended
         if len(ended) >= MOST_ENDED:
             (oldest, _), (following, last) = ended[:2]
@@ -276,13 +276,16 @@ class Producers:
     # Shares among all logs
 
     def join(self, shares: ProducerShares) -> None:
-        """Count these producers in `shares`, which limits the producers of all logs, oldest first."""
+        """Add these producers, oldest first, to `shares`, which limits the number of producers in all logs of the broker."""
         self.shares = shares
         for _, _, producer_id in sorted((*producer.age, id) for id, producer in self.by_id.items()):
             self._count(shares, producer_id)
 
     def take_place_of(self, before: Producers) -> None:
-        """Replace `before`, the producers before a cut of the log, in the count. Those that remain keep owner and age."""
+        """Replace `before`, the log's producers before a truncation, in the broker's count.
+
+        Remaining producers keep owner and age.
+        """
         shares = self.shares = before.shares
         if shares is not None:
             for producer_id, producer in self.by_id.items():
@@ -304,7 +307,7 @@ class Producers:
                 shares.remove(producer)
 
     def claim(self, producer_id: int, owner: str) -> None:
-        """Set the owner of a producer, unless the producer has an owner."""
+        """Set the owner of a producer, unless the producer already has an owner."""
         if self.shares is not None and producer_id in self.by_id:
             self.shares.claim(self.by_id[producer_id], owner)
 

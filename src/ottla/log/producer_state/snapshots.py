@@ -60,9 +60,9 @@ def forget_snapshot(disk: Disk, path: str, offsets: list[int], offset: int) -> N
 
 
 def thinned(offsets: Sequence[int], begin: int, end: int) -> list[int]:
-    """Return the `offsets` from `begin` on, at distances of at least 1/`MOST_KEPT` of the range from `begin` to `end`.
+    """Return some of `offsets`, from `begin` on, at distances of at least (`end` - `begin`) / `MOST_KEPT`.
 
-    Without this, the snapshots of many starts would accumulate.
+    Without this, the snapshots of many broker starts would accumulate.
     """
     kept: list[int] = []
     for offset in offsets:
@@ -172,7 +172,7 @@ def _replayed(disk: Disk, producers: Producers, segment: Segment, from_offset: i
 
 
 def exhausted(steps: Pauses[T]) -> T:
-    """Run all steps without pauses, and return the result."""
+    """Run the generator `steps` to its end at once, ignoring its pauses, and return its result."""
     while True:
         try:
             next(steps)
@@ -211,7 +211,7 @@ def settle_aborted(segment: Segment, from_offset: int, found: Sequence[Aborted])
 
 
 def _refill(producers: Producers, spans: Sequence[Span]) -> Pauses[None]:
-    """Add recent batches of each producer, which it can still retry. A snapshot has only the last batch of a producer."""
+    """Add each producer's recent batches, which the producer can still retry. A snapshot has only a producer's last batch."""
     if not producers.by_id:
         return
     seen: dict[int, list[ProducerBatch]] = {}

@@ -25,7 +25,7 @@ NO_SEGMENTS: frozenset[Segment] = frozenset()
 
 
 class AbortedNotes:
-    """The checksums of a partition's indexes of aborted transactions, by base offset of the segment. Empty indexes have none."""
+    """The checksums of the transaction indexes (aborted transactions) of a partition, by base offset. Empty indexes have none."""
 
     __slots__ = ("_changed", "_disk", "_is_stale", "_noted", "_path")
 

@@ -23,12 +23,12 @@ Joined = tuple[int, int, int]
 
 
 def read_gaps(disk: Disk, path: str) -> set[Gap]:
-    """Return the known gaps of the partition in `path`; lines with a wrong checksum are ignored."""
+    """Return the known ranges of missing offsets in the partition at `path`. Lines with a wrong checksum are ignored."""
     return _read(disk, f"{path}/{KNOWN_GAPS}", 2)
 
 
 def note_gaps(disk: Disk, path: str, gaps: Iterable[Gap]) -> None:
-    """Add `gaps` to the file of known gaps; durable on return. Raises `StorageFailed`."""
+    """Add ranges of missing offsets to the partition's file of known gaps; durable on return. Raises `StorageFailed`."""
     known = read_gaps(disk, path)
     wanted = known.union(gaps)
     if len(wanted) > len(known):
@@ -36,29 +36,35 @@ def note_gaps(disk: Disk, path: str, gaps: Iterable[Gap]) -> None:
 
 
 def read_joined(disk: Disk, path: str) -> set[Joined]:
-    """Return the joined segments of the partition in `path`; lines with a wrong checksum are ignored. Raises `StorageFailed`."""
+    """Return the segments into which compaction has merged older segments. Lines with a wrong checksum are ignored.
+
+    Raises `StorageFailed`.
+    """
     return _read(disk, f"{path}/{JOINED_SEGMENTS}", 3)
 
 
 def note_joined(disk: Disk, path: str, joined: Iterable[Joined]) -> None:
-    """Write the list of segments that compaction has joined into the directory `path`, without a sync. Raises `StorageFailed`."""
+    """Write the list of segments into which compaction has merged older segments, without a sync. Raises `StorageFailed`.
+
+    The file is in `path`, the partition's directory.
+    """
     disk.write_file(f"{path}/{JOINED_SEGMENTS}", _formatted(joined), sync=False)
 
 
 def read_holed(disk: Disk, path: str) -> set[int]:
-    """Return the base offsets of the segments that lacked batches at their last check. Raises `StorageFailed`."""
+    """Return the base offsets of the segments in which batches were missing at the last check. Raises `StorageFailed`."""
     name = f"{path}/{HOLED_SEGMENTS}"
     lines = parse_checkpoint(disk.read_file(name)) if disk.exists(name) else None
     return {int(line[0]) for line in lines or () if len(line) == 2 and line[0].isdecimal()}
 
 
 def note_holed(disk: Disk, path: str, bases: Iterable[int]) -> None:
-    """Write the list of segments that lack batches: their base offsets; durable on return. Raises `StorageFailed`."""
+    """Write `bases`, the base offsets of the segments in which batches are missing; durable on return. Raises `StorageFailed`."""
     disk.write_file(f"{path}/{HOLED_SEGMENTS}", format_checkpoint([f"{base} 1" for base in sorted(bases)]))
 
 
 def _read(disk: Disk, name: str, width: int) -> set[Any]:
-    """Return the entries of `width` numbers whose checksum, the last number of their line, is right."""
+    """Return the entries of a file, each a tuple of `width` numbers. Skip lines whose last number is not the right checksum."""
     lines = parse_checkpoint(disk.read_file(name)) if disk.exists(name) else None
     lines = [line for line in lines or () if len(line) == width + 1 and "".join(line).isdecimal()]
     return {tuple(map(int, entry)) for *entry, checksum in lines if int(checksum) == _sum(" ".join(entry))}

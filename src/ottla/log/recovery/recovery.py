@@ -55,7 +55,7 @@ NO_TOPIC_ID = bytes(16)
 
 @dataclass(slots=True)
 class Opened:
-    """The opened log.
+    """The result of a recovery: the opened log and its files.
 
     `snapshots` are the offsets of producer snapshots, `sidecars` the base offsets of sidecars. `epochs_saved` is False if a full
     disk prevented the epochs from being written.
@@ -77,7 +77,7 @@ class Opened:
 
 
 class Opening:
-    """The opening of one partition's directory. Everything below `recovery_point` was synced before the last process ended.
+    """The recovery of one partition's directory at startup. Everything below `recovery_point` was synced by an earlier process.
 
     `was_killed`: the process ended, but the machine did not fail, so that everything before the last append is complete.
     """
@@ -173,9 +173,9 @@ class Opening:
         return found
 
     def _know_compacted(self) -> None:
-        """Set `may_have_gaps` of the segments in the list of compacted segments.
+        """Set `may_have_gaps` of the segments in the stored list of compacted segments.
 
-        Without a list, set it for all sealed segments that possibly were compacted.
+        Without a list, set it for all sealed segments that compaction has possibly written.
         """
         segments = self.found.segments
         for segment in segments:
@@ -262,7 +262,7 @@ class Opening:
         return entries[0][1] if entries and entries[0][1] > first.base_offset and self._begins_with_an_epoch() else 0
 
     def _begins_with_an_epoch(self) -> bool:
-        """Return whether the oldest batch has an epoch. Batches of old brokers have none."""
+        """Return whether the log's oldest batch has a leader epoch. Batches of brokers before leader epochs have none."""
         first = self.found.segments[0]
         oldest = next(headers(first.file, 0, first.size), None)
         return oldest is not None and oldest[1].leader_epoch >= 0
@@ -316,7 +316,10 @@ class Opening:
 
     @contextmanager
     def _derived(self) -> Iterator[None]:
-        """Log and ignore failures of the disk while derived files are written, so that the batches stay readable."""
+        """Log and ignore failures of the disk inside this context manager.
+
+        It is for writing files that can be rebuilt from the batches, so that the batches stay readable.
+        """
         try:
             yield
         except StorageFailed as failure:
@@ -380,7 +383,10 @@ class Opening:
         return not is_elsewhere and (next_offset, follows) not in read_gaps(self.disk, self.path)
 
     def _recover_segment(self, segment: Segment, next_offset: int) -> tuple[int, int]:
-        """Return (end, next_offset) of the valid part of a segment, and cut its indexes there."""
+        """Check a segment's batches, and cut its indexes at the first bad batch.
+
+        Return (end of the valid part, the offset after it).
+        """
         interval = self.config.index_interval_bytes
         next_offset = max(next_offset, segment.base_offset)
         if not segment.size and not self._names.intersection(
@@ -479,7 +485,7 @@ class Opening:
 
 
 def _is_room(file: File, position: int) -> bool:
-    """Return whether everything after the last valid batch is preallocated space without data."""
+    """Return whether all bytes after the last valid batch, at `position`, are preallocated space without data."""
     return not any(file.read(position, HEADER_BYTES))
 
 

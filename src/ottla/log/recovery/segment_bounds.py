@@ -61,9 +61,9 @@ def check_joints(
 
 
 def _look_at_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int, holed: set[int]) -> list[tuple[Segment, int, int]]:
-    """Return sealed segments that do not end where the next one begins: (segment, its end offset, the next base offset).
+    """Return the sealed segments whose last offset does not lead to the next segment.
 
-    Missing offsets within a segment are recorded and logged.
+    Each is (segment, its end offset, base offset of the next segment). Missing offsets within a segment are recorded and logged.
     """
     missing: list[tuple[Segment, int, int]] = []
     joined: list[Joined] = []

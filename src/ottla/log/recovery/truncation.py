@@ -20,9 +20,10 @@ from ottla.ports import Disk, StorageFailed
 
 
 class PlannedCut(NamedTuple):
-    """A plan to cut a log at `offset`, so that it ends at `position` of `segment`, with `end_offset` and the state `producers`.
+    """A plan to truncate a log at `offset`: the log then ends at byte `position` of `segment`, and its end offset is `end_offset`.
 
-    `end_offset` is less than `offset` if a batch contains `offset`. The plan is valid while the log's number of cuts is `cuts`.
+    `producers` is the producers' state at that end. `end_offset` is less than `offset` if a batch contains `offset`. The plan is
+    valid while the log's number of truncations is `cuts`.
     """
 
     offset: int
@@ -35,7 +36,7 @@ class PlannedCut(NamedTuple):
 
 @dataclass(slots=True)
 class PendingCut:
-    """The remaining work of a cut on disk: the segments `gone` are removed, and the segment `last` is truncated.
+    """The work of a truncation that is left to do on disk: remove the segments `gone`, and truncate the segment `last`.
 
     A `fresh` segment, if any, replaces the last one. Producer snapshots up to `snapshots_until` are kept. `write_epochs(sync)`
     writes the leader epochs, and `settle_positions` adjusts the sidecars.
@@ -71,7 +72,7 @@ class PendingCut:
 
 
 def take_place(disk: Disk, old: Segment, fresh: Segment, before_renaming: Callable[[], None]) -> None:
-    """Replace a log's only segment by an empty one with another base offset. Raises `StorageFailed`.
+    """Replace `old`, a log's only segment, by the empty segment `fresh` with another base offset. Raises `StorageFailed`.
 
     The file is renamed, so that a start after a crash finds exactly one segment.
     """

@@ -45,7 +45,10 @@ def note_compacted(disk: Disk, path: str, segments: Sequence[Segment], new: Iter
 
 
 class Note(NamedTuple):
-    """A new list under a temporary name, until its `file` is synced. `before` are the entries of the list that it replaces."""
+    """A new list of compacted segments under a temporary name, until its `file` is synced.
+
+    `before` are the entries of the list that it replaces, or None without a valid list.
+    """
 
     name: str
     file: File
@@ -82,7 +85,10 @@ def finish_note(disk: Disk, path: str, note: Note) -> Syncable | None:
 
 
 def drop_note(disk: Disk, path: str, ending: str = NEW) -> None:
-    """Remove an unfinished list, because its file cannot be trusted after a failed sync. Ignore failures of the disk."""
+    """Remove an unfinished list of compacted segments, because its file cannot be trusted after a failed sync.
+
+    Ignore failures of the disk.
+    """
     with suppress(StorageFailed):
         if disk.exists(f"{path}/{COMPACTED_SEGMENTS}{ending}"):
             disk.remove(f"{path}/{COMPACTED_SEGMENTS}{ending}")
@@ -117,22 +123,25 @@ def _with_copied(disk: Disk, path: str, segments: Sequence[Segment]) -> tuple[se
 
 
 def is_compact(known: set[Compact], segment: Segment) -> bool:
-    """Return whether the entries `known` match a segment, so that it may lack offsets."""
+    """Return whether the list of compacted segments, `known`, has an entry for this segment, so that it can lack offsets."""
     return (segment.base_offset, segment.size) in known or (segment.base_offset, ANY_SIZE) in known
 
 
 def may_grow(known: set[Compact], segment: Segment) -> bool:
-    """Return whether the entries `known` match a segment whatever its size."""
+    """Return whether the list of compacted segments, `known`, has an entry for this segment that matches any size."""
     return (segment.base_offset, ANY_SIZE) in known
 
 
 def note_sizes(disk: Disk, path: str, sizes: Iterable[Compact]) -> None:
-    """Add the entries `sizes` to the list; durable on return. Raises `StorageFailed`."""
+    """Add (base offset, size) entries to the list of compacted segments; durable on return. Raises `StorageFailed`."""
     _write(disk, path, (read_compacted(disk, path) or set()).union(sizes), sync=True)
 
 
 def note_none(disk: Disk, path: str) -> None:
-    """Write an empty list, if there is none, when a log's first segment is sealed. Ignore failures of the disk."""
+    """Write an empty list of compacted segments if there is none, when a log's first segment is sealed.
+
+    Ignore failures of the disk.
+    """
     with suppress(StorageFailed):
         if not disk.exists(f"{path}/{COMPACTED_SEGMENTS}"):
             _write(disk, path, ())

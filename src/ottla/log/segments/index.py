@@ -24,9 +24,9 @@ Pair = tuple[int, int]
 
 
 class SparseIndex:
-    """Entries (first, second) whose columns both grow.
+    """A sparse index file of a segment. Its entries are pairs (first, second), and both columns increase.
 
-    `entry` is the format of a stored entry; `first_code` the array type of the first column.
+    `entry` is the format of a stored entry, and `first_code` the array type of the first column.
     """
 
     __slots__ = ("_disk", "_entry", "_file", "_firsts", "_last", "_seconds", "_stored", "path")
@@ -77,9 +77,9 @@ class SparseIndex:
         return self._search(1, second)[1]
 
     def flush(self, *, create: bool = False) -> File | None:
-        """Move the entries in memory to the file, and return the file if it is open. `create`: create it even without entries.
+        """Write the entries in memory to the file, and return the file if it is open.
 
-        Raises `StorageFailed`, and then keeps the entries in memory.
+        With `create`, create it even without entries. Raises `StorageFailed`, and then keeps the entries in memory.
         """
         if not self._firsts:
             return self._open() if create else self._file
@@ -95,7 +95,7 @@ class SparseIndex:
         return not self._disk.exists(self.path) or self._disk.size(self.path) % self._entry.size == 0
 
     def is_growing(self) -> bool:
-        """Return whether both columns of the stored entries grow. After a crash, holes in the file can break the order."""
+        """Return whether both columns of the stored entries increase. After a crash, holes in the file can break the order."""
         data = self._open().read(0, self.stored * self._entry.size) if self.stored else b""
         return all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(self._entry.iter_unpack(data)))
 
@@ -196,7 +196,7 @@ class SparseIndex:
         return start, self._stored_entry(start - 1) if start else None
 
     def _guess(self, column: int, value: int) -> int:
-        """Return the expected number of the entry with `value`: by interpolation, or the middle for timestamps."""
+        """Return the number of the entry that probably has `value`: by interpolation, or the middle for timestamps."""
         last = self._last_stored()
         if last is None or not last[column] or (self._entry is TIME_ENTRY and not column):
             return self.stored // 2

@@ -162,7 +162,7 @@ class Segment:
         return any(header.max_timestamp > self._max_timestamp for _, header in islice(tail, REINDEXED_AT_ONCE))
 
     def _is_true(self, entry: tuple[int, int]) -> bool:
-        """Return whether an entry of the time index matches its batch."""
+        """Return whether an entry of the time index has the timestamp and the offset of an existing batch."""
         offset = self.base_offset + entry[1]
         try:
             position = self.locate(offset)
@@ -179,7 +179,7 @@ class Segment:
         self._reserved = True
 
     def give_back(self) -> bool:
-        """Truncate unused preallocated space, and return whether there was any. Raises `StorageFailed`."""
+        """Truncate the preallocated space after the last batch. Return whether there was any. Raises `StorageFailed`."""
         if not self._reserved:
             return False
         self.file.truncate(self.size)
@@ -218,7 +218,7 @@ class Segment:
         self.size = position
 
     def note(self, header: BatchHeader, position: int, interval: int) -> None:
-        """Add the timestamps and index entries of a batch that recovery found on disk."""
+        """Add the timestamps and index entries of a batch that recovery has read from the file at `position`."""
         if header.max_timestamp > self._max_timestamp:
             self._max_timestamp = header.max_timestamp
             self._max_timestamp_offset = header.last_offset
@@ -291,10 +291,10 @@ class Segment:
         return find_offset(self.file, start, self.size, offset, last_offset=last_offset)
 
     def boundary(self, start: int, limit: int) -> tuple[int, int]:
-        """Return (end, next_offset): the end of the last whole batch between two positions of the file, and the offset after it.
+        """Return the end of the last whole batch between the file positions `start` and `limit`, and the offset after that batch.
 
-        A batch begins at the position `start`. Without a whole batch before `limit`, `end` is `start`, and `next_offset` can be -1
-        for unknown. Raises the exceptions of `locate`.
+        A batch begins at `start`. If no batch ends by `limit`, return `start` and the offset, or -1 if it is unknown. Raises
+        `Damaged`, `Astray` and `Unfinished`, as `locate` does.
         """
         if self._reindexed is not None:
             self.need_indexes()
@@ -336,9 +336,9 @@ class Segment:
         return batch_size(self.file, position)
 
     def locate_timestamp(self, timestamp: int, start_offset: int) -> int:
-        """Return a position from which to search for the first batch, from `start_offset` on, at or after `timestamp`.
+        """Return a file position from which to search for the first batch with a timestamp of at least `timestamp`.
 
-        Raises the exceptions of `locate`.
+        Batches before `start_offset` do not count. Raises `Damaged`, `Astray` and `Unfinished`, as `locate` does.
         """
         self.need_indexes()
         entry = self.times.floor(timestamp - 1)  # an entry with `timestamp` may lead behind other batches with the same timestamp
@@ -431,7 +431,7 @@ class Segment:
             self._was_reindexed = True  # a later contradiction means a damaged batch, which readers find
 
     def go_on_reindexing(self) -> None:
-        """Do a part of the rebuild, half a millisecond's work. The rebuild ends at the segment's end, or where no batch can be."""
+        """Do the next half millisecond of the rebuild of the indexes. It ends at the segment's end, or where no batch can be."""
         if self._reindexed is None:
             return
         position, next_offset, _ = self._reindexed
@@ -452,7 +452,7 @@ class Segment:
                 self.flush_indexes(final=True)
 
     def need_indexes(self) -> None:
-        """Raise `Unfinished` if the indexes are being rebuilt."""
+        """Raise `Unfinished` while the segment's indexes are being rebuilt."""
         if self._reindexed is not None:
             raise Unfinished(self.path(INDEX), self.go_on_reindexing, REINDEXING_COST)
 
@@ -498,7 +498,7 @@ class Segment:
             self.rebuild(interval)
 
     def offset_at(self, position: int) -> int:
-        """Return the offset that follows the batch which ends at `position`. Raises the exceptions of `locate`."""
+        """Return the offset that follows the batch which ends at byte `position`. Raises `Damaged`, `Astray` and `Unfinished`."""
         if not position:
             return self.base_offset
         self.need_indexes()

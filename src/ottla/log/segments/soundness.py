@@ -49,16 +49,16 @@ UNKNOWN_EPOCH = "the leader epoch of this batch is unknown to the log."
 
 
 class Bounds(NamedTuple):
-    """The limits for batches in a segment: all end before `until_offset`, and no leader epoch is above `latest_epoch`."""
+    """The limits for valid batches in a segment: all end before `until_offset`, and no leader epoch is above `latest_epoch`."""
 
     until_offset: int
     latest_epoch: int
 
 
 class Walked(NamedTuple):
-    """The result of a check up to `position`, where a batch with `next_offset` or later must follow. `bad` is its fault or None.
+    """The result of checking batches up to `position`, where a batch with `next_offset` or later must follow.
 
-    `batches` is the number of checked batches; 0 if one is bad.
+    `bad` is the fault of the batch there, or None. `batches` is the number of checked batches; 0 if one is bad.
     """
 
     position: int
@@ -68,7 +68,10 @@ class Walked(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A position at which a batch begins, with `next_offset` or a later offset. `last_offset` is its last offset, or -1."""
+    """A position in a segment's file at which a batch begins, whose offset is `next_offset` or later.
+
+    `last_offset` is the last offset of that batch, or -1 if it is unknown.
+    """
 
     position: int
     next_offset: int
@@ -98,7 +101,7 @@ class DamagedRange(NamedTuple):
 
 
 class Unproven:
-    """The checks of a segment that was found on disk: its valid and its damaged ranges, in order.
+    """The results of CRC checks of a segment that was found on disk: its valid and its damaged ranges, in order.
 
     Bytes from `size` on were appended by this process, and are valid.
     """
@@ -113,7 +116,7 @@ class Unproven:
         self._ends: list[tuple[int, int]] = []  # (end, offset that follows)
 
     def is_sound(self, start: int, end: int) -> bool:
-        """Return whether all bytes from `start` to `end` are checked and valid."""
+        """Return whether all bytes from `start` to `end` have been checked and are valid."""
         if start >= self.size:
             return True
         at = bisect_right(self._starts, start) - 1
@@ -182,7 +185,7 @@ class Unproven:
         return any(each.position == each.resume == position for each in self.damage)
 
     def cut(self, size: int) -> None:
-        """Shorten the checked part to `size`, where a batch ends, because this process writes all later bytes."""
+        """Shorten the range of bytes to check to `size`, where a batch ends, because this process writes all later bytes."""
         self.size = min(self.size, size)
         self.partial = Partial()
         kept = [at for at, (end, _) in enumerate(self._ends) if end <= size]
@@ -198,7 +201,7 @@ class Unproven:
         return next((each for each in self.damage if each.first_offset <= offset < each.end_offset), None)
 
     def resume_for(self, offset: int) -> int:
-        """Return the position behind all damaged ranges that end at or before `offset`; 0 without such a range."""
+        """Return the byte position after all damaged ranges that end at or before `offset`; 0 if there is no such range."""
         return max((each.resume for each in self.damage if each.end_offset <= offset), default=0)
 
     def damage_from(self, position: int) -> int:

@@ -53,9 +53,9 @@ class Swap:
 
 
 def decide(disk: Disk, segment: Segment) -> None:
-    """Rename a complete and synced segment from `.cleaned` to `.swap`. After a sync of the directory it replaces the old ones.
+    """Rename a complete and synced segment from `.cleaned` to `.swap`. Raises `StorageFailed`, and the old segments then stay.
 
-    Raises `StorageFailed`, and the old segments then stay.
+    After a sync of the directory the segment replaces the old segments, even after a crash.
     """
     path = f"{segment.directory}/{file_name(segment.base_offset, LOG)}"
     disk.rename(path + CLEANED, path + SWAP, sync=False)

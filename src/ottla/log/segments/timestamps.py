@@ -27,9 +27,9 @@ PASSED_AT_ONCE = 2000
 
 
 class Sought(NamedTuple):
-    """A batch that takes long to open and possibly contains the searched record. If it does not, continue at `next_offset`.
+    """A large batch that possibly contains the record of a search by timestamp. If not, the search continues at `next_offset`.
 
-    `is_largest`: search for the record with the largest timestamp, not for the first at or after `timestamp`.
+    With `is_largest`, search for the record with the largest timestamp, else for the first one at or after `timestamp`.
     """
 
     batch: memoryview
@@ -65,9 +65,9 @@ class Sought(NamedTuple):
 
 
 class Further(NamedTuple):
-    """A search that paused and continues at `next_offset`.
+    """The state of a search by timestamp that paused and continues at `next_offset`.
 
-    `timestamp` is the searched timestamp. If `is_largest`, it is the largest one so far.
+    `timestamp` is the searched timestamp. With `is_largest`, it is the largest timestamp so far.
     """
 
     next_offset: int

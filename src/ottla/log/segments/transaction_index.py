@@ -46,7 +46,7 @@ COLUMNS = len(Aborted._fields)
 
 
 class Summed(NamedTuple):
-    """The number of entries of an index, and the CRC-32C of all entries."""
+    """The number of entries in a transaction index, and the CRC-32C of all entries."""
 
     entries: int
     crc: int
@@ -126,7 +126,7 @@ class AbortedEntries(Sequence[Aborted]):
 
 
 class TransactionIndex:
-    """The aborted transactions whose markers are in one segment. Most segments have none, so that they have no such file."""
+    """A segment's transaction index: the aborted transactions whose markers are in the segment. It has no file without entries."""
 
     __slots__ = ("_disk", "_entries", "_file", "_path", "_summed")
 
