@@ -69,13 +69,13 @@ class Overtaken(KafkaError):
 def committing(
     work: Work, handed: Sequence[Handed], clock: Clock, *, found_decided: bool, has_decided: bool = False
 ) -> Steps[CommitOutcome]:
-    """Commit a batch. `found_decided`: a task found the batch decided, and did not write.
+    """Commit a batch, whose open transactions are `handed`, and return how it was written.
 
-    `has_decided`: this process has decided an earlier batch of the run. If another run has decided a batch since then, this run
-    raises `Overtaken`.
+    `found_decided`: a task found that the batch was already decided, so it wrote nothing. `has_decided`: this process has decided
+    an earlier batch of the run. If another run has decided a batch since then, `Overtaken` is raised.
 
-    Raises `NotCommitted`, `SetBack`, `Torn`, `Overtaken`, and exceptions of its steps. After an exception of a step, it is unknown
-    whether the batch was decided.
+    Raises `NotCommitted`, `SetBack`, `Torn`, `Overtaken`, and exceptions of the executed steps. After an exception of a step, it is
+    unknown whether the batch was decided.
     """
     if not handed and not found_decided:
         return CommitOutcome.EMPTY
@@ -107,9 +107,9 @@ def committing(
 
 
 def committing_unrecorded(work: Work, handed: Sequence[Handed], clock: Clock) -> Steps[CommitOutcome]:
-    """Commit a batch of a job without a name. There is no record of the decision that a later attempt could read.
+    """Commit a batch of a job without a name.
 
-    Raises `NotCommitted`, `Torn`.
+    No decision is stored, so a later attempt cannot find out whether the batch was written. Raises `NotCommitted`, `Torn`.
     """
     if not handed:
         return CommitOutcome.EMPTY
@@ -121,7 +121,10 @@ def committing_unrecorded(work: Work, handed: Sequence[Handed], clock: Clock) ->
 
 
 def aborting(work: Work, handed: Sequence[Handed], clock: Clock, *, recorded: bool) -> Steps[None]:
-    """Abort the transactions of a failed batch, or commit them if the batch was decided after all. Raises `Torn`."""
+    """Abort the transactions `handed` of a failed batch, or commit them if the batch was decided after all.
+
+    `recorded` means that decisions are stored. Raises `Torn`.
+    """
     decided: BatchDecision | None = (yield TakeLead()) if recorded and handed else None
     if decided is not None and decided.batch_id == work.batch_id and decided.covers(work.batch_id):
         yield from _dropped(_undecided(handed, decided))
@@ -136,7 +139,9 @@ def giving_up(work: Work) -> Steps[None]:
 
 
 def _undecided(handed: Sequence[Handed], decided: BatchDecision) -> tuple[Handed, ...]:
-    """Return the transactions that are not in the decision, by their transactional ids. Each attempt at a batch has its own ids."""
+    """Return the transactions whose transactional ids are not in the decision. Each attempt at a batch has its own transactional
+    ids.
+    """
     parts = {each.transactional_id for each in decided.transactions}
     return tuple(each for each in handed if each.transactional_id not in parts)
 
@@ -144,7 +149,8 @@ def _undecided(handed: Sequence[Handed], decided: BatchDecision) -> tuple[Handed
 def _dropped(transactions: tuple[Handed, ...]) -> Steps[None]:
     """Abort transactions that are not part of a batch.
 
-    If an abort is refused, the transaction has ended, or a failed committer has prepared it. Then fence the id.
+    A coordinator refuses an abort if the transaction has ended, or if a failed committer has prepared it. Then fence its
+    transactional id.
     """
     if transactions:
         ended: list[bool] = yield EndHanded(transactions, committed=False)
@@ -154,7 +160,7 @@ def _dropped(transactions: tuple[Handed, ...]) -> Steps[None]:
 
 
 def _all_open(work: Work, handed: Sequence[Handed]) -> Steps[list[SeenId]]:
-    """Return the descriptions of the transactions' ids. Raises `NotCommitted` unless all transactions are open."""
+    """Return the descriptions of the transactional ids in `handed`. Raises `NotCommitted` unless every transaction is open."""
     seen: list[SeenId | None] = yield DescribeIds(tuple(each.transactional_id for each in handed))
     for each, found in zip(handed, seen, strict=True):
         if (fate := fate_of(each, found)) is not Fate.OPEN:
@@ -182,7 +188,7 @@ def _not_open(work: Work, handed: Handed, fate: Fate) -> NotCommitted:
 
 
 def _begun_ms(seen: Sequence[SeenId], now_ms: int) -> int:
-    """Return the time at which the first of these transactions began."""
+    """Return the time at which the first of the described transactions began, in ms since 1970, or `now_ms` if no time is known."""
     return min((each.started_ms for each in seen if each.started_ms is not None), default=now_ms)
 
 
@@ -219,9 +225,10 @@ def _check_margins(work: Work, handed: Sequence[Handed], seen: Sequence[SeenId],
 
 
 def _finished(work: Work, decision: BatchDecision, clock: Clock) -> Steps[None]:
-    """Commit the open transactions of a decision, which may be another committer's. Skip a decision that is recorded as finished.
+    """Commit the open transactions of a decision, possibly of another committer.
 
-    Coordinators forget transactional ids after some time. Raises `Torn`, `Overtaken`, `NotCommitted`.
+    Do nothing if the decision is recorded as finished. Coordinators forget transactional ids after some time. Raises `Torn`,
+    `Overtaken`, `NotCommitted`.
     """
     if decision.is_finished:
         return

@@ -16,10 +16,10 @@ VERSION: Final = 1
 
 
 class Handed(NamedTuple):
-    """An open transaction with `rows` rows. Its writer has left its end to the committer, and writes nothing more in it.
+    """An open transaction with `rows` rows, which the committer must end. Its producer writes nothing more in it.
 
-    A transaction with `prepared` has no timeout. `prepared` are the producer id and epoch under which it ends, in place of its own
-    (KIP-939).
+    `prepared` is the producer id and epoch with which to end a prepared transaction (KIP-939), which has no timeout. It is None for
+    a transaction that ends with its own producer id and epoch.
     """
 
     transactional_id: str
@@ -36,7 +36,7 @@ class Handed(NamedTuple):
 
 
 class BatchVerdict(Enum):
-    """The verdict of a decision."""
+    """What a committer decided about a batch: written or void."""
 
     WRITTEN = "written"
     VOID = "void"
@@ -62,16 +62,16 @@ class BatchDecision(NamedTuple):
         return sum(each.rows for each in self.transactions)
 
     def covers(self, batch_id: int) -> bool:
-        """Return whether the decision shows that this batch, or a later one, is written."""
+        """Return whether the decision shows that the batch `batch_id`, or a later batch, is written."""
         return self.batch_id > batch_id or (self.batch_id == batch_id and self.verdict is BatchVerdict.WRITTEN)
 
 
 class UnreadableDecision(KafkaError):
-    """A record of a decision that this version of Ottla cannot read."""
+    """Raised for a record of a decision that this version of Ottla cannot read."""
 
 
 def encode(name: str, decision: BatchDecision) -> tuple[bytes, bytes]:
-    """Return the key and value of a decision's record."""
+    """Return the key and value of the record that stores a decision of the query or job `name`."""
     transactions = [
         {
             "transactionalId": each.transactional_id,
@@ -96,7 +96,7 @@ def encode(name: str, decision: BatchDecision) -> tuple[bytes, bytes]:
 
 
 def decode(key: bytes, value: bytes) -> BatchDecision:
-    """Return the decision in a record. Raises `UnreadableDecision`."""
+    """Return the decision that a record with this key and value stores. Raises `UnreadableDecision`."""
     try:
         found = json.loads(value)
         if found["version"] > VERSION:

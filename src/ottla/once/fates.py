@@ -16,9 +16,10 @@ _ABORTED: Final = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence
 
 
 class Fate(Enum):
-    """The fate of a transaction that was handed over.
+    """The state of a transaction since its producer left the commit or abort to the committer.
 
-    OPEN: unchanged. MOVED_ON: its id was used for another transaction. FORGOTTEN: the coordinator has no such id.
+    OPEN: neither committed nor aborted. MOVED_ON: its transactional id was used for another transaction. FORGOTTEN: the coordinator
+    has no such transactional id.
     """
 
     OPEN = "open"
@@ -29,9 +30,10 @@ class Fate(Enum):
 
 
 def fate_of(handed: Handed, seen: SeenId | None) -> Fate:
-    """Return the fate of a transaction. `seen` is the description of its transactional id.
+    """Return the fate of the transaction `handed`.
 
-    When a transaction ends, its epoch can rise by one (KIP-890). After the last epoch, the producer gets another id.
+    `seen` describes its transactional id; None means that the coordinator has no such id. When a transaction ends, its epoch can
+    rise by one (KIP-890). After the last epoch, the producer gets another producer id.
     """
     if seen is None:
         return Fate.FORGOTTEN

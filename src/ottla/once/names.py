@@ -8,7 +8,7 @@ ROOT: Final = "ottla-once/"
 
 
 class Work(NamedTuple):
-    """Batch `batch_id` of the query or job `name`, written by run `run_id`."""
+    """The batch `batch_id` of the query or job `name`, and the run `run_id` that writes the batch."""
 
     name: str
     run_id: str
@@ -16,7 +16,7 @@ class Work(NamedTuple):
 
 
 def quote(text: str) -> str:
-    """Return the text without slashes; different texts stay different."""
+    """Return `text` with its characters / and % escaped, so that two different texts never give the same result."""
     return text.replace("%", "%25").replace("/", "%2F")
 
 
@@ -31,10 +31,12 @@ def run_prefix_of(work: Work) -> str:
 
 
 def transactional_id_of(work: Work, process: str, number: int) -> str:
-    """Return the transactional id with this number, for one process that writes the batches of `work`."""
+    """Return the transactional id number `number` of the process `process` for the run in `work`."""
     return f"{run_prefix_of(work)}{process}/{number}"
 
 
 def decider_id_of(name: str) -> str:
-    """Return the transactional id under which decisions are written, so that the newest committer fences all earlier ones."""
+    """Return the transactional id of the producer that writes the decisions of `name`. A new committer fences all earlier ones by
+    it.
+    """
     return f"{prefix_of(name)}decider"

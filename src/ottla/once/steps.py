@@ -30,7 +30,7 @@ class SeenId(NamedTuple):
 
 
 class Identified(NamedTuple):
-    """The producer id and epoch with which a transactional id continues."""
+    """The producer id and epoch that the next transaction of a transactional id must use."""
 
     producer_id: int
     producer_epoch: int
@@ -51,7 +51,9 @@ class Decide(NamedTuple):
 
 
 class NoteFinished(NamedTuple):
-    """Store that all transactions of a decision are committed. A failure is ignored: it only costs a later lookup."""
+    """Store that all transactions of a decision are committed. A failure is ignored, because its only effect is one more lookup
+    later.
+    """
 
     decision: BatchDecision
 
@@ -67,16 +69,17 @@ class DescribeIds(NamedTuple):
 
 
 class PrepareHanded(NamedTuple):
-    """Remove the timeouts of transactions that were handed over. The result has each transaction as it must be ended from now on.
+    """Prepare transactions for a commit (KIP-939), which removes their timeouts.
 
-    If brokers do not allow two-phase commit, a transaction stays as it is. If it is no longer open, the result has None for it.
+    The result has each transaction as it must be ended from now on, or None for a transaction that is no longer open. A transaction
+    is returned unchanged if its broker does not allow two-phase commit.
     """
 
     transactions: tuple[Handed, ...]
 
 
 class EndHanded(NamedTuple):
-    """Commit or abort transactions whose producers have handed them to the committer.
+    """Commit or abort transactions whose producers have left that to the committer.
 
     The result has True for each transaction that ended as requested, and False for one that the coordinator refused to end.
     """
@@ -92,7 +95,7 @@ class ListOpen(NamedTuple):
 
 
 class FenceWriter(NamedTuple):
-    """Abort the open transaction of a transactional id, and fence its producer."""
+    """Abort the open transaction of a transactional id, and fence the producer that used the id."""
 
     transactional_id: str
 
@@ -104,25 +107,31 @@ class BeginId(NamedTuple):
 
 
 class TakeBack(NamedTuple):
-    """Use a transactional id again, after another process has ended its transaction."""
+    """Continue a transactional id with the producer id and epoch in `identity`, after another process has ended its last
+    transaction.
+    """
 
     transactional_id: str
     identity: Identified
 
 
 class OpenWith(NamedTuple):
-    """Write the first rows in a transaction, and wait until brokers have them. The result is False if there are no rows."""
+    """Write the first rows in a transaction, and wait until brokers have acknowledged them. The result is False if there are no
+    rows.
+    """
 
     transactional_id: str
 
 
 class WriteOn(NamedTuple):
-    """Write all other rows, wait until brokers have them, and leave the transaction open. The result is `Handed`."""
+    """Write all other rows, wait until brokers have acknowledged them, and leave the transaction open. The result is its
+    `Handed`.
+    """
 
     transactional_id: str
 
 
 class GiveUp(NamedTuple):
-    """Abort the task's own transaction."""
+    """Abort the open transaction of the task that runs these steps."""
 
     transactional_id: str

@@ -30,16 +30,19 @@ _MAY_STILL_COMMIT = ("Ongoing", "PrepareCommit")
 
 
 class TaskResult(NamedTuple):
-    """A task's report to the committer. `transaction` is None if the task wrote nothing: it had no rows, or `found_decided`."""
+    """A task's report to the committer. `transaction` is None if the task wrote nothing.
+
+    `found_decided` means that the task wrote nothing because the batch was already decided.
+    """
 
     transaction: Handed | None
     found_decided: bool = False
 
 
 class OwnIds:
-    """The transactional ids of one process in one run: `free` ids, and `handed` ids, whose transactions were handed over.
+    """The transactional ids of one process in one run.
 
-    `handed` has the batch of each.
+    `free` are ids without an open transaction. `handed` maps ids to (batch id, transaction that the committer must end).
     """
 
     def __init__(self, process: str) -> None:
@@ -49,7 +52,7 @@ class OwnIds:
         self._count = 0
 
     def new(self, work: Work) -> str:
-        """Return an id that was never used before."""
+        """Return a transactional id that this process has not used before in the run of `work`."""
         self._count += 1
         return transactional_id_of(work, self._process, self._count)
 
@@ -57,8 +60,8 @@ class OwnIds:
 def writing(work: Work, ids: OwnIds, *, recorded: bool = True, looks_first: bool = True) -> Steps[TaskResult]:
     """Write a task's rows in a transaction, and return the task's report.
 
-    With `looks_first`, read the decision before writing, because an earlier run may have decided the batch. A batch that is not
-    `recorded` has no decision. Raises exceptions of its steps. After an exception, the transactional id is not used again.
+    `recorded` means that decisions are stored. With `looks_first`, read the last decision before writing, because an earlier run
+    may have decided the batch. Raises exceptions of the executed steps. After an exception, the transactional id is not used again.
     """
     if recorded and looks_first and (yield from _is_decided(work)):
         return TaskResult(None, found_decided=True)

@@ -51,7 +51,7 @@ PARTITIONING = {"topic": "topic STRING", "date": "date DATE", "hour": "hour STRI
 
 
 def archive_schema(by: str) -> str:
-    """Return the schema of an archive that is divided by day, by hour or not by time, as DDL."""
+    """Return the columns of an archive as DDL. `by` says whether the archive's directories are by day, by hour or not by time."""
     return ", ".join([RECORD, *(PARTITIONING[name] for name in BY[by])])
 
 
@@ -67,7 +67,7 @@ def check_jars(spark: SparkSession, form: str) -> None:
 
 
 def _check_table(form: str, table: str | None) -> None:
-    """Raise `PipelineError` if `table` is missing for Iceberg, or given for another format."""
+    """Raise `PipelineError` if the format `form` is Iceberg and `table` is None, or if `table` is given for another format."""
     if form == ICEBERG and table is None:
         raise PipelineError("An archive in Iceberg needs the name of its table: give --table CATALOG.DATABASE.NAME.")
     if form != ICEBERG and table is not None:
@@ -75,7 +75,7 @@ def _check_table(form: str, table: str | None) -> None:
 
 
 def _exists(spark: SparkSession, form: str, directory: Path, table: str | None) -> bool:
-    """Return whether the table already exists."""
+    """Return whether `table` exists in Spark's catalog or, without `table`, whether `directory` has a Delta log."""
     return spark.catalog.tableExists(table) if table is not None else form == DELTA and (directory / DELTA_LOG).exists()
 
 

@@ -150,7 +150,7 @@ def _started(spark: SparkSession, wanted: MirrorPipeline, copying: Copying, stat
 
 
 class Copying:
-    """The writer of micro-batches. It also stores the syncs."""
+    """The writer of a mirror's micro-batches. After each micro-batch it stores which offsets at source and target correspond."""
 
     def __init__(self, wanted: MirrorPipeline, state: PipelineState, source: Admin, target: Admin) -> None:
         self.wanted = wanted
@@ -170,17 +170,19 @@ class Copying:
         self._note(ends)
 
     def place(self, where: TopicPartition, source: int) -> tuple[OffsetSync, OffsetSync] | None:
-        """Return the last sync at or before a source offset, and the partition's last sync, or None if it has no syncs."""
+        """Return (the last sync at or before the offset `source`, the partition's last sync), or None if the partition has no
+        syncs.
+        """
         with self._lock:
             sync, last = self._syncs.before(where, source), self._syncs.last(where)
         return None if sync is None or last is None else (sync, last)
 
     def there(self, where: TopicPartition) -> TopicPartition:
-        """Return the target's partition to which a partition of the source is mirrored."""
+        """Return the target partition to which the source partition `where` is mirrored."""
         return TopicPartition(self.wanted.prefix + where.topic, where.partition)
 
     def _position(self, batch_id: int) -> Position:
-        """Return the source position at the end of a micro-batch, which Spark stores before the batch begins."""
+        """Return the source offsets at the end of a micro-batch. Spark stores these offsets before the micro-batch begins."""
         lines = (self._state.checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
         return from_json(json.loads(lines[2]))
 
@@ -228,7 +230,7 @@ def topic_settings(admin: Admin, topic: str) -> dict[str, str]:
 
 
 class GroupsAlong:
-    """Translates groups' committed offsets from source to target. A committed offset at the target never decreases."""
+    """The translation of groups' committed offsets from source to target. A committed offset at the target never decreases."""
 
     def __init__(self, wanted: MirrorPipeline, copying: Copying, source: Admin, target: Admin) -> None:
         self._wanted, self._copying = wanted, copying
@@ -239,7 +241,9 @@ class GroupsAlong:
         self._next_s = 0.0
 
     def translate_now_and_then(self) -> None:
-        """Translate if enough time has passed since the last translation. An error is logged, and the next call tries again."""
+        """Translate committed offsets if enough time has passed since the last translation. Errors are logged; the next call tries
+        again.
+        """
         if time.monotonic() < self._next_s:
             return
         try:
@@ -249,7 +253,7 @@ class GroupsAlong:
         self._next_s = time.monotonic() + GROUPS_EVERY_S
 
     def translate(self) -> None:
-        """Translate the offsets of all groups. Raises the first `KafkaError`, after all groups were tried."""
+        """Translate the committed offsets of all groups. Raises the first `KafkaError`, after all groups were tried."""
         names = self._wanted.groups
         failed: KafkaError | None = None
         for group in [each.group_id for each in self._source.list_groups()] if names is None else names:

@@ -12,7 +12,7 @@ from ottla.spark.streams.progress import offsets_behind_latest
 
 @dataclass(frozen=True, slots=True)
 class PipelineStep:
-    """One micro-batch, or one part of a replay. `lag` is the number of rows not read yet; None if unknown.
+    """One micro-batch, or one part of a replay. `lag` is the number of rows not read yet, or None if that number is unknown.
 
     `misfits` is the number of rows whose value did not fit the columns of its table.
     """
@@ -37,7 +37,7 @@ def lag_of(progress: Mapping[str, Any]) -> int | None:
 
 
 class Steps:
-    """The conversion of Spark's reports to steps.
+    """The conversion of Spark's progress reports to `PipelineStep` objects.
 
     Each micro-batch with rows becomes one step, with the total number of rows so far.
     """
@@ -48,7 +48,7 @@ class Steps:
         self._total_rows = 0
 
     def take(self, progress: Mapping[str, Any]) -> PipelineStep | None:
-        """Return the step of a report. Return None if the micro-batch was reported before, or has no rows."""
+        """Return the step for one progress report. Return None if its micro-batch was reported before, or has no rows."""
         batch, rows = int(progress["batchId"]), int(progress.get("numInputRows") or 0)
         if batch <= self._told or rows == 0:
             return None

@@ -62,7 +62,7 @@ def session(master: str, settings: Mapping[str, str], log: Path) -> Iterator[Spa
 
 
 def _said(error: Exception) -> str:
-    """Return one line about an error. Some errors ask Java for their text, and Java may have ended."""
+    """Return one line of text about an error. Py4J errors fetch their text from Java, which fails if Java has ended."""
     try:
         return sentence_of(error).rstrip(".")
     except Exception:  # calls to a Java that has ended raise many kinds of exceptions
@@ -101,9 +101,9 @@ def _printing_to(log: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(spark: SparkSession, state: PipelineState) -> Iterator[None]:
-    """Hold the lock of the state during the block. Raises `PipelineError` if another run holds it.
+    """Hold the lock of the pipeline's state during the block. Raises `PipelineError` if another run holds the lock.
 
-    Java holds the lock, because Java writes: if Python is killed, Java continues for a moment.
+    Java holds the lock because Java writes: if Python is killed, Java continues to write for a moment.
     """
     jvm: Any = spark._jvm  # Py4J resolves packages by name
     file = jvm.java.io.RandomAccessFile(str(state.lock), "rw")

@@ -81,10 +81,11 @@ def from_json(stored: Sequence[Sequence[Sequence[str | int]]]) -> list[list[Offs
 
 @dataclass(frozen=True, slots=True)
 class ReplayPipeline:
-    """A replay of an archive. `topics` are the topics to replay; empty means all. `into` is the one topic to which all are written.
+    """A replay of an archive into topics.
 
-    `since` and `until` limit the timestamps of records (text that Spark accepts as a timestamp, in UTC; `until` not included). With
-    `by_key`, records go to the partitions of their keys, not to the original ones. `options` are further options of the sink.
+    `topics` are the topics to replay; empty means all. `into` is the one topic to which all records are written. `since` and
+    `until` limit the timestamps of records (text that Spark accepts as a timestamp, in UTC; `until` not included). With `by_key`,
+    records go to the partitions of their keys, not to the original partitions. `options` are further options of the sink.
     """
 
     directory: Path
@@ -139,7 +140,10 @@ def _archived(spark: SparkSession, wanted: ReplayPipeline) -> DataFrame:
 
 
 def _planned(wanted: ReplayPipeline, rows: DataFrame) -> dict[str, object]:
-    """Return the parts of a replay, and create missing topics at the target. Raises `PipelineError`."""
+    """Return the plan of a replay as JSON values: its parts and its number of rows. Create missing topics at the target.
+
+    Raises `PipelineError`.
+    """
     from pyspark.sql import functions as f
 
     edges = rows.groupBy("topic", "partition").agg(f.min("offset"), f.max("offset"), f.count("*"))

@@ -88,12 +88,12 @@ class QueryNames:
         return names
 
     def rename(self, name: str, other: str) -> None:
-        """Replace a query's name by the name of a checkpoint that exists."""
+        """Give the query `name` the checkpoint with the existing name `other`."""
         self._known = [replace(each, name=other) if each.name == name else each for each in self._known]
 
 
 def _taken(left: list[NamedQuery], target: str, digest: str) -> NamedQuery | None:
-    """Remove the query with this target and digest from `left`. Return it, or None if there is none."""
+    """Remove the query with this target and digest from `left`, and return the removed query, or None if `left` has no match."""
     for each in left:
         if (each.target, each.digest) == (target, digest):
             left.remove(each)
@@ -108,7 +108,7 @@ def _new_name(target: str, digest: str, taken: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SqlPipeline:
-    """A script and its cluster. `options` are further options of all sources."""
+    """A pipeline that runs a SQL script against a cluster. `options` are further options of all sources."""
 
     script: str
     servers: str
@@ -230,7 +230,7 @@ class Script:
 
 
 def shaped(table: CreateTable) -> dict[str, str]:
-    """Return the options that a table's columns imply, without options that the table sets. Raises `PipelineError`."""
+    """Return the source options that a table's columns imply, except options that the table itself sets. Raises `PipelineError`."""
     own = {name.lower(): value for name, value in table.options.items()}
     if table.columns is None:
         return {}
@@ -252,9 +252,9 @@ def packed(rows: DataFrame) -> DataFrame:
 
 
 def started(ways: Sequence[DataStreamWriter]) -> StreamingQuery:
-    """Start a query by the first of `ways` that Spark accepts.
+    """Start a query with the first writer of `ways` that Spark accepts, and return the query.
 
-    If Spark refuses only the output mode of all, use complete mode with the first: each micro-batch then has all groups.
+    If Spark refuses only the output mode of all writers, use complete mode with the first: each micro-batch then has all groups.
     """
     from pyspark.errors import AnalysisException
 
@@ -268,5 +268,5 @@ def started(ways: Sequence[DataStreamWriter]) -> StreamingQuery:
 
 
 def _is_of_mode(error: AnalysisException) -> bool:
-    """Return whether Spark refuses only the output mode. It does for groups without a watermark and for sorted groups."""
+    """Return whether Spark refused only the output mode. Spark does so for groups without a watermark and for sorted groups."""
     return any(word in str(error.getCondition()) for word in ("OUTPUT_MODE", "UNSUPPORTED_STREAMING_OPERATION"))

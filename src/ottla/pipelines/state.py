@@ -114,6 +114,6 @@ class PipelineState:
 
 
 def _told(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """Return as text how the stored description differs from the wanted one."""
+    """Return as text how the stored description `known` of the pipeline differs from the description `wanted`."""
     names = [name for name in sorted(known.keys() | wanted.keys()) if known.get(name) != wanted.get(name)]
     return ", ".join(f"{name}: {known.get(name)!r}, not {wanted.get(name)!r}" for name in names)

@@ -26,7 +26,7 @@ EXAMPLE = "write CREATE TABLE name (column TYPE, …) USING ottla OPTIONS (subsc
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """A topic as a table. `columns` is DDL for the fields of values; None means that the columns are a record's."""
+    """A CREATE TABLE statement for a topic. `columns` is DDL for the fields of values; None means the columns of a Kafka record."""
 
     name: str
     columns: str | None = None
@@ -35,7 +35,7 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class InsertInto:
-    """A query whose rows are written to a topic."""
+    """An INSERT INTO statement: a query whose rows are written to a topic."""
 
     table: str
     query: str
@@ -43,7 +43,7 @@ class InsertInto:
 
 @dataclass(frozen=True, slots=True)
 class ShowRows:
-    """A query whose rows are shown."""
+    """A SELECT statement: a query whose rows are shown."""
 
     query: str
 

@@ -19,24 +19,23 @@ MOST = 256
 
 
 class OffsetSync(NamedTuple):
-    """Corresponding offsets at the source and at the target."""
+    """A pair of corresponding offsets: one at the source, and one at the target."""
 
     source: int
     target: int
 
 
 class OffsetSyncs:
-    """The syncs of all partitions. The keys are the partitions of the source."""
+    """The offset syncs of all partitions. The keys are the partitions of the source."""
 
     def __init__(self) -> None:
         self._known: dict[TopicPartition, list[OffsetSync]] = {}
 
     def add(self, where: TopicPartition, sync: OffsetSync) -> None:
-        """Add a sync.
+        """Add a sync for the source partition `where`.
 
-        If an offset is lower than in the last sync, the partition was recreated, so its earlier syncs are dropped.
-
-        Of several syncs with one source offset, the first is kept: records that are written again after a failure come after it.
+        If an offset is lower than in the last sync, the partition was recreated, so its earlier syncs are dropped. Of several syncs
+        with one source offset, the first is kept, because records that are written again after a failure come after it.
         """
         known = self._known.setdefault(where, [])
         if known and (sync.source < known[-1].source or sync.target < known[-1].target):
@@ -49,9 +48,9 @@ class OffsetSyncs:
             del known[1:half:2]
 
     def before(self, where: TopicPartition, source: int) -> OffsetSync | None:
-        """Return the last sync at or before a source offset.
+        """Return the partition's last sync at or before the offset `source`, or None if the partition has no syncs.
 
-        If there is none, return the first sync, before which nothing was mirrored.
+        If all syncs are after `source`, return the first sync, because nothing was mirrored before it.
         """
         known = self._known.get(where)
         if not known:
@@ -60,7 +59,7 @@ class OffsetSyncs:
         return known[max(0, at - 1)]
 
     def last(self, where: TopicPartition) -> OffsetSync | None:
-        """Return the last sync, up to which the partition is mirrored; None if it has no syncs."""
+        """Return the partition's last sync, up to which the partition is mirrored. Return None if the partition has no syncs."""
         known = self._known.get(where)
         return known[-1] if known else None
 

@@ -30,9 +30,9 @@ LOOKED_AT = 200
 
 @dataclass(frozen=True, slots=True)
 class TopicTable:
-    """A topic as a table. `offsets` is the number of its offsets. `columns` is DDL, or None if the format of values is unknown.
+    """A topic as a SQL table. `offsets` is the number of offsets in the topic's logs.
 
-    `options` say how values are decoded if they are not JSON.
+    `columns` is DDL, or None if the format of values is unknown. `options` say how values are decoded if they are not JSON.
     """
 
     name: str
@@ -72,7 +72,10 @@ def tables(
     *,
     values: ValuesOfTables | None = None,
 ) -> list[TopicTable]:
-    """Return the given topics, or all, as tables. Raises `OptionError` for a missing topic, and the client's exceptions."""
+    """Return the given topics as tables, or all topics if `topics` is empty. Raises `OptionError` for a missing topic.
+
+    Also raises the client's exceptions.
+    """
     settings = parse(ConsumerSettings, {**client, "bootstrap_servers": servers, "isolation_level": "read_committed"})
     with Admin(servers, **settings.secured()) as admin:
         names = list(topics) or admin.list_topics()

@@ -8,7 +8,9 @@ EPOCH_MS = 1_700_000_000_000
 
 
 class SimClock:
-    """A manual clock; implements `ottla.ports.Clock`. `advance` moves both readings, `jump` only the wall clock."""
+    """A manual clock; implements `ottla.ports.Clock`. `advance` moves the wall clock and the monotonic clock, `jump` only the wall
+    clock.
+    """
 
     def __init__(self, wall_ms: int = EPOCH_MS) -> None:
         self._now = Now(wall_ms, 0)

@@ -63,7 +63,7 @@ class ClusterHost(Host):
         super().__init__(world, self._given, clock=self._drift)
 
     def lose_disk(self) -> None:
-        """Use an empty disk from the next start on, like a broker that is started without its volume."""
+        """Replace the disk by an empty disk from the next start on, like a broker that is started without its volume."""
         assert self.broker is None, "a broker at work holds its files"
         self.disk = self._empty_disk()
         self.was_clean = self._ran_on = False
@@ -79,7 +79,7 @@ class ClusterHost(Host):
         return self._given.get(PROTOCOL)
 
     def speak(self, protocol_version: str) -> None:
-        """Set the inter-broker protocol version that applies from the next start on."""
+        """Set the inter-broker protocol version (`inter.broker.protocol.version`) that the broker uses from the next start on."""
         self._given[PROTOCOL] = protocol_version
         self.settings = BrokerSettings(self._given)
 
@@ -102,7 +102,7 @@ class ClusterHost(Host):
             self._keep_house()
 
     def _keep_house(self) -> None:
-        """Check every second whether all logs are verified, because a broker of a cluster opens its logs one by one."""
+        """Check every second whether all logs are verified. A broker of a cluster opens its logs one by one."""
         self._note_boot()
         self._purgatory(HOUSE_EVERY_MS, self._keep_house)
 
@@ -192,7 +192,7 @@ class ClusterHost(Host):
         return membership is not None and membership.is_member(self.clock.now())
 
     def set_weather(self, weather: RegistryWeather) -> None:
-        """Set the faults of the connection to the registry."""
+        """Set the faults that the broker's connection to the shared registry has from now on."""
         self.weather = self.session.weather = weather
 
     def stand_still(self, ms: int) -> None:
@@ -200,7 +200,9 @@ class ClusterHost(Host):
         self.process.stand_still(ms)
 
     def receive(self, key: int, version: int, body: Message, peer: Peer, answered: Answered) -> None:
-        """Pass a client's request to the broker. If the process is paused, pass the request after the pause."""
+        """Pass a client's request to the broker; `answered` is called with the reply. While the process is paused, the request
+        waits.
+        """
         if not self._is_listening:
             answered(None)
         elif self.process.stands_still:
@@ -217,7 +219,7 @@ class ClusterHost(Host):
         self.world.after(ms, lambda: process.post(call))
 
     def _around(self, call: Callable[[], None]) -> None:
-        """Run a call of the broker. If the power is cut during the call, stop the host."""
+        """Run `call`, which is a call of the broker. If the disk's power fails during the call, stop this host."""
         self._stamp()
         try:
             call()

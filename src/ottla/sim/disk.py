@@ -98,7 +98,7 @@ class SimFile:
             raise
 
     def close(self) -> None:
-        """Close the handle. The next use opens the file again, unless its name is gone."""
+        """Close the file's handle. The next use of the file opens it again, unless its name was removed."""
         self._is_open = self._pins > 0
 
     def pin(self) -> None:
@@ -150,7 +150,7 @@ class SimFile:
 
 
 class SimDirectory:
-    """The names in one directory, as an object to sync.
+    """One directory of a `SimDisk`, as an object whose names can be synced.
 
     While pinned, the names can be synced even if the directory is renamed or removed.
     """
@@ -183,10 +183,10 @@ class SimDirectory:
 
 
 class SimDisk:
-    """A `Disk` in memory.
+    """A `Disk` in memory, with failures that tests order.
 
     `capacity_bytes` is the size of the disk (None: no limit), and `wall_ms` is the timestamp of files that are written now.
-    `operations` is the number of operations so far. `life` is the number of power cuts and killed processes so far. While
+    `operations` is the number of operations since the disk was made. `life` is the number of power cuts and killed processes. While
     `lacks_handles` is set, no file can be opened.
     """
 
@@ -214,7 +214,7 @@ class SimDisk:
             self._failing[self.operations + after + 1 + number] = reason
 
     def fail_names(self, reason: str = IO_ERROR) -> None:
-        """Let the next sync of a directory fail."""
+        """Make the next sync of a directory fail with `reason`."""
         self._failing_names = reason
 
     def heal(self) -> None:
@@ -271,7 +271,7 @@ class SimDisk:
     def run_syncs(self, is_held: Callable[[Sequence[Syncable]], bool] = lambda files: False) -> int:
         """Make the requested removals and syncs, and call the callbacks of the syncs.
 
-        Return the number of requested syncs. Syncs whose files make `is_held` return True stay pending.
+        Return the number of requested syncs. A sync stays pending if `is_held` returns True for its files.
         """
         removals, self._removals = self._removals, []
         for folder, name in removals:
@@ -464,7 +464,7 @@ class SimDisk:
             raise SyncFailed(path, failure.reason) from failure
 
     def hold(self, path: str) -> Sequence[Folder]:
-        """Return a directory, followed by its new ancestors, whose names must be synced with it."""
+        """Return the directory `path` and its new ancestors. Their names must be synced together with the directory."""
         self.may("open", path)
         folder = self._folder(path, path)
         held = [folder]
@@ -486,7 +486,7 @@ class SimDisk:
         return entry
 
     def _folder(self, path: str, asked: str) -> Folder:
-        """Return a directory. Raises `StorageFailed` for the path `asked` if the directory does not exist."""
+        """Return the directory `path`. Raises `StorageFailed`, with the path `asked`, if the directory does not exist."""
         folder = self._find(path)
         if not isinstance(folder, Folder):
             raise StorageFailed(asked, NOT_THERE if folder is None else "Not a directory")
@@ -500,7 +500,9 @@ class SimDisk:
 
 
 def _own(file: Syncable) -> SimFile | SimDirectory:
-    """Return the file. Raises TypeError for a file of another disk, which this disk would not really sync."""
+    """Return `file` as a file or directory of a `SimDisk`. Raises TypeError for a file of another disk, which this disk cannot
+    sync.
+    """
     if not isinstance(file, SimFile | SimDirectory):
         raise TypeError(f"{file!r} is not of this disk")
     return file

@@ -29,7 +29,7 @@ DIGITS = 10
 
 @dataclass(slots=True)
 class SharedNode:
-    """An entry.
+    """An entry of the simulated ZooKeeper.
 
     `owner` is the session of an ephemeral entry, otherwise None. `made` is the number of sequential children ever created below the
     entry.
@@ -47,7 +47,7 @@ class SharedNode:
 
 
 class PastNode(NamedTuple):
-    """A former state of a path, which the transaction `until` ended. `entry` is None if the path did not exist."""
+    """The state of a path until the transaction with number `until` changed it. `entry` is None if the path did not exist."""
 
     until: int
     entry: Entry | None
@@ -55,7 +55,7 @@ class PastNode(NamedTuple):
 
 
 class Missed(NamedTuple):
-    """A transaction that has not yet reached the server of a session."""
+    """A transaction that the lagging server of a session has not received yet."""
 
     number: int
     touched: Sequence[Watched]
@@ -157,7 +157,7 @@ class SimEnsemble:
     # Servers that lag
 
     def lag(self, session: ServedSession, ms: int) -> None:
-        """Delay transactions on their way to the server of a session for `ms`. A commit of the session itself ends the delay."""
+        """Delay transactions by `ms` on their way to the server of a session. A commit of the same session ends the delay."""
         if session.seen is None and session.number in self.sessions:
             session.seen = self.transactions
             self.world.after(ms, partial(self.catch_up, session))
@@ -177,7 +177,7 @@ class SimEnsemble:
             self._past.clear()
 
     def _was(self, session: ServedSession, path: str) -> PastNode:
-        """Return an entry as the session's server sees it, which may lag."""
+        """Return the state of a path on the session's server, which can lag behind the other servers."""
         if session.seen is not None:
             for past in self._past.get(path, ()):
                 if past.until > session.seen:
@@ -235,7 +235,7 @@ class SimEnsemble:
                     self._notify(session, watched)
 
     def _until(self, until: int, path: str) -> PastNode:
-        """Return the present state of a path, as the one in force until a transaction."""
+        """Return the present state of a path as a `PastNode` that is valid until the transaction `until`."""
         node = self._nodes.get(path)
         return PastNode(until, *((None, []) if node is None else (node.entry(), sorted(node.children))))
 
@@ -246,7 +246,9 @@ class SimEnsemble:
 
 
 class _Draft:
-    """A commit that is not applied yet. `nodes` are the changed entries by path, None for a removed entry."""
+    """A commit that is being checked and is not applied yet. `nodes` maps paths to changed entries, or to None for a removed
+    entry.
+    """
 
     def __init__(self, nodes: dict[str, SharedNode], number: int, owner: int | None) -> None:
         self._before = nodes
@@ -314,6 +316,6 @@ class _Draft:
         self._touch(path)
 
     def _touch(self, path: str) -> None:
-        """Note that an entry came or went: its data, its children, and its parent's children changed."""
+        """Record that an entry was created or removed: its data, its children, and the children of its parent have changed."""
         for watched in ((DATA, path), (CHILDREN, path), (CHILDREN, path.rpartition("/")[0] or "/")):
             self.touched[watched] = None

@@ -31,10 +31,11 @@ SLOW_SYNC, SLOWEST_SYNC_MS = 0.1, 40
 
 
 class Host:
-    """One broker. Requests and responses pass through real frames. The registry is the real one, on the same disk as the logs.
+    """One simulated broker with its disk. Requests and responses are encoded and decoded as real frames.
 
-    An ordered cut of the `disk` ends the machine if `cuts_power` is set, otherwise only the process. `slow_syncs` is the share of
-    syncs that are slow. `log_dirs` are the directories of logs in addition to the data directory, on the same disk.
+    Its registry is the real implementation, on the same disk as the logs. When the `disk` cuts the power as ordered, the whole
+    machine loses power if `cuts_power` is set, otherwise only the process ends. `slow_syncs` is the share of syncs that are slow.
+    `log_dirs` are the directories of logs in addition to the data directory, on the same disk.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Host:
         self._ran_on = self._ran_on or (self.broker is not None and self.broker.are_all_checked)
 
     def _machine(self) -> BrokerMachine:
-        """Return a broker that has not started."""
+        """Return a new `BrokerMachine`, the broker without network and threads, which has not started."""
         self._registry = registry = JournalRegistry.open(self.disk)
         return BrokerMachine(
             settings=self.settings,
@@ -159,7 +160,7 @@ class Host:
         return [known for shard in shards for known in shard.machine.by_id.values()]
 
     def receive(self, key: int, version: int, body: Message, peer: Peer, answered: Answered) -> None:
-        """Pass a request to the broker at once, without a network."""
+        """Pass a request to the broker at once, without a simulated network. `answered` is called with the reply."""
         if self.broker is None:
             answered(None)
             return

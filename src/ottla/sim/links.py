@@ -38,22 +38,24 @@ class FrameServer(Protocol):
     """Serves the frames of one connection in order, in the listening process."""
 
     def serve(self, frame: memoryview, answered: Answered) -> None:
-        """Serve one request. `frame` does not include its size. `answered(None)` closes the connection."""
+        """Serve one request, and call `answered` with the reply, or with None to close the connection. `frame` does not include its
+        size.
+        """
 
     def gone(self) -> None:
-        """Handle the end of the connection at the other side: no pending answer is needed."""
+        """Handle the end of the connection at the other side, after which no pending request needs an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """A listening process. `accept()` returns the server for a new connection."""
+    """A process that listens at an address. `accept()` returns the server for a new connection."""
 
     process: SimProcess
     accept: Callable[[], FrameServer]
 
 
 class SimNetwork:
-    """All listeners and connections. A cut names the processes at both ends of the connections."""
+    """The network between simulated processes, with all listeners and connections. A cut names the processes at both ends."""
 
     def __init__(self, world: World, *, cuts: Cuts | None = None, weather: LinkWeather | None = None) -> None:
         self.world = world
@@ -135,7 +137,9 @@ class SimLink:
 
 
 class _Connection:
-    """One connection, with its frames and answers in order. When it breaks, every pending request is answered with None."""
+    """One connection, which delivers frames and answers in order. When the connection breaks, each pending request is answered with
+    None.
+    """
 
     def __init__(self, network: SimNetwork, process: SimProcess, host: str, port: int) -> None:
         self._network = network
@@ -164,7 +168,10 @@ class _Connection:
             self._network.world.after(self._network.delay_ms(), lambda: self._process.post(self.break_off))
 
     def _look_at(self, number: int) -> None:
-        """Break the connection if request `number` is unanswered at its timeout, because answers are matched by order."""
+        """Break the connection if request `number` is unanswered when its timeout ends.
+
+        Answers belong to requests by their order, so a late answer would be taken for the answer of a later request.
+        """
         if self._answers < number:
             self.break_off()
 

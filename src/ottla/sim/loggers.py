@@ -7,7 +7,7 @@ WARNING = 30
 
 
 class SimLoggers:
-    """Implements `Loggers` for these names, each of which inherits its level until it gets one."""
+    """An implementation of `Loggers` for a fixed set of logger names. A logger inherits its level until a level is set for it."""
 
     def __init__(self, *names: str) -> None:
         self._own: dict[str, int | None] = {ROOT: WARNING, **dict.fromkeys(sorted(names))}

@@ -21,7 +21,7 @@ REFUSED_MS = 100
 
 @dataclass(slots=True)
 class Weather(Delays):
-    """The probabilities of network faults, and the delays."""
+    """The faults of the network between clients and brokers: their probabilities, and the delays."""
 
     longest_ms: int = 5_000
     lose_request: float = 0.0

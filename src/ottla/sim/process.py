@@ -96,7 +96,7 @@ class SimProcess:
 
 
 class Cuts:
-    """The cut connections between named places. Each direction is cut by itself."""
+    """The interrupted network connections between named processes. Each direction is cut and healed separately."""
 
     def __init__(self) -> None:
         self._cut: set[tuple[str, str]] = set()

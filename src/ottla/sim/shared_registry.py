@@ -40,7 +40,7 @@ REFUSALS = (DuplicateEntry, NoEntry, VersionConflict, StorageFailed)
 
 @dataclass(slots=True)
 class RegistryWeather(Delays):
-    """The faults of the connection to the registry. `lose_answer` is the probability that an answer is lost."""
+    """The faults of the connection to the shared registry. `lose_answer` is the probability that an answer is lost."""
 
     lose_answer: float = 0.0
 
@@ -61,7 +61,9 @@ class _RegistryRequest:
 
 @dataclass(slots=True, eq=False)
 class _Wire:
-    """A connection: its two directions, and the requests that are not answered yet."""
+    """A simulated network connection to a server of the registry: its two directions, and the requests that are not answered
+    yet.
+    """
 
     there: OrderedWay
     back: OrderedWay
@@ -232,7 +234,7 @@ class SimSharedRegistry:
     # The session
 
     def _beat(self) -> None:
-        """Send a ping, check whether the registry still answers, and reconnect if it does not."""
+        """Send a ping to the registry. If the registry has not answered for too long, reconnect."""
         if self._is_closed:
             return
         period_ms = self.timeout_ms // BEATS
@@ -277,7 +279,9 @@ class SimSharedRegistry:
             wire.back.send(lambda: self._process.post(partial(self._ended, wire)))
 
     def _attach(self, session: ServedSession, wire: _Wire) -> None:
-        """Make the session notify over this connection: of watches, and of its end, which closes the connection."""
+        """Send the session's watch notifications over this connection. The end of the session is sent too, and closes the
+        connection.
+        """
         session.connection = wire
         session.told = lambda watched: wire.back.send(lambda: self._process.post(partial(self._watched, wire, watched)))
         session.over = lambda: wire.back.send(lambda: self._process.post(partial(self._was_closed, wire)))

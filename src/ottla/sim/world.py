@@ -20,7 +20,7 @@ class Timed(Protocol):
         ...
 
     def run_due(self, now: Now) -> None:
-        """Run everything that is due."""
+        """Run everything whose deadline has passed at `now`."""
         ...
 
 
@@ -51,7 +51,7 @@ class World:
 
     @property
     def now_ms(self) -> int:
-        """Return the monotonic time."""
+        """Return the simulation's monotonic time in milliseconds."""
         return self.clock.now().mono_ms
 
     def chance(self, probability: float) -> bool:

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, i16, i32, i64, since
 
 
 class AddOffsetsToTxnRequest(Message, key=25, valid="0-4", flexible="3+"):
-    """The group whose offsets the transaction will commit."""
+    """A producer's request to add a group to its transaction, so that the transaction can commit offsets of the group."""
 
     transactional_id: str = since()
     producer_id: i64 = since()
@@ -18,7 +18,7 @@ class AddOffsetsToTxnRequest(Message, key=25, valid="0-4", flexible="3+"):
 
 
 class AddOffsetsToTxnResponse(Message, key=25, valid="0-4", flexible="3+"):
-    """The error, if the group was not added."""
+    """The answer to an AddOffsetsToTxn request: an error code, 0 if the group was added."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

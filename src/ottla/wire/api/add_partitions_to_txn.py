@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
 class AddPartitionsToTxnRequest(Message, key=24, valid="0-5", flexible="3+"):
-    """The partitions that the transaction will write. From version 4 on brokers send the partitions of several transactions."""
+    """A request to add partitions to a transaction. From version 4 on, brokers send the partitions of several transactions."""
 
     class AddPartitionsToTxnTopic(Struct):
         name: str = since()
@@ -30,7 +30,7 @@ class AddPartitionsToTxnRequest(Message, key=24, valid="0-5", flexible="3+"):
 
 
 class AddPartitionsToTxnResponse(Message, key=24, valid="0-5", flexible="3+"):
-    """The error of each partition."""
+    """The answer to an AddPartitionsToTxn request: an error code for each partition."""
 
     class AddPartitionsToTxnTopicResult(Struct):
         name: str = since()

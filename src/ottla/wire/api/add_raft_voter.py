@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Uuid, i16, i32, since
 
 
 class AddRaftVoterRequest(Message, key=80, valid="0-1", flexible="0+"):
-    """Id, directory and listeners of the voter."""
+    """A request to add a controller to the voters of the metadata quorum, with its id, directory and listeners."""
 
     cluster_id: str | None = since()
     timeout_ms: i32 = since()
@@ -21,7 +21,7 @@ class AddRaftVoterRequest(Message, key=80, valid="0-1", flexible="0+"):
 
 
 class AddRaftVoterResponse(Message, key=80, valid="0-1", flexible="0+"):
-    """The error, if the voter was not added."""
+    """The answer to an AddRaftVoter request: an error code, 0 if the voter was added."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, f64, i16, i32, since
 
 
 class AlterClientQuotasRequest(Message, key=49, valid="0-1", flexible="1+"):
-    """The quotas to set or remove, by entity."""
+    """A request to set or remove quotas, by the user, client id or address to which they apply."""
 
     class EntityData(Struct):
         entity_type: str = since()
@@ -29,7 +29,7 @@ class AlterClientQuotasRequest(Message, key=49, valid="0-1", flexible="1+"):
 
 
 class AlterClientQuotasResponse(Message, key=49, valid="0-1", flexible="1+"):
-    """The error of each entity."""
+    """The answer to an AlterClientQuotas request: an error code for each entity."""
 
     class EntityData(Struct):
         entity_type: str = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class AlterConfigsRequest(Message, key=33, valid="0-2", flexible="2+"):
-    """The complete new settings of each resource."""
+    """A request to replace all settings of resources. Settings that are left out return to their defaults."""
 
     class AlterableConfig(Struct):
         name: str = since()
@@ -25,7 +25,7 @@ class AlterConfigsRequest(Message, key=33, valid="0-2", flexible="2+"):
 
 
 class AlterConfigsResponse(Message, key=33, valid="0-2", flexible="2+"):
-    """The error of each resource."""
+    """The answer to an AlterConfigs request: an error code for each resource."""
 
     class AlterConfigsResourceResponse(Struct):
         error_code: i16 = since()

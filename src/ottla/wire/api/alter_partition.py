@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, since
 
 
 class AlterPartitionRequest(Message, key=56, valid="0-3", flexible="0+"):
-    """The new in-sync replicas of each partition."""
+    """A leader's request to the controller to change the in-sync replicas of partitions."""
 
     class BrokerState(Struct):
         broker_id: i32 = since("3+")
@@ -34,7 +34,7 @@ class AlterPartitionRequest(Message, key=56, valid="0-3", flexible="0+"):
 
 
 class AlterPartitionResponse(Message, key=56, valid="0-3", flexible="0+"):
-    """The controller's current state of each partition."""
+    """The answer to an AlterPartition request: the controller's current state of each partition, or an error code."""
 
     class PartitionData(Struct):
         partition_index: i32 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
 class AlterPartitionReassignmentsRequest(Message, key=45, valid="0-1", flexible="0+"):
-    """The new replicas of each partition. Null cancels a reassignment."""
+    """A request to move partitions to new replicas. Null replicas cancel the reassignment of a partition."""
 
     class ReassignablePartition(Struct):
         partition_index: i32 = since()
@@ -25,7 +25,7 @@ class AlterPartitionReassignmentsRequest(Message, key=45, valid="0-1", flexible=
 
 
 class AlterPartitionReassignmentsResponse(Message, key=45, valid="0-1", flexible="0+"):
-    """The error of each partition."""
+    """The answer to an AlterPartitionReassignments request: an error code for each partition."""
 
     class ReassignablePartitionResponse(Struct):
         partition_index: i32 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
 class AlterReplicaLogDirsRequest(Message, key=34, valid="0-2", flexible="2+"):
-    """The directory to which each replica must move."""
+    """A request to move replicas on a broker to other log directories."""
 
     class AlterReplicaLogDirTopic(Struct):
         name: str = since()
@@ -23,7 +23,7 @@ class AlterReplicaLogDirsRequest(Message, key=34, valid="0-2", flexible="2+"):
 
 
 class AlterReplicaLogDirsResponse(Message, key=34, valid="0-2", flexible="2+"):
-    """The error of each replica."""
+    """The answer to an AlterReplicaLogDirs request: an error code for each replica."""
 
     class AlterReplicaLogDirPartitionResult(Struct):
         partition_index: i32 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
 class AlterShareGroupOffsetsRequest(Message, key=91, valid="0", flexible="0+"):
-    """The new start offset of each partition."""
+    """A request to set the start offsets of a share group's partitions."""
 
     class AlterShareGroupOffsetsRequestPartition(Struct):
         partition_index: i32 = since()
@@ -24,7 +24,7 @@ class AlterShareGroupOffsetsRequest(Message, key=91, valid="0", flexible="0+"):
 
 
 class AlterShareGroupOffsetsResponse(Message, key=91, valid="0", flexible="0+"):
-    """The error of each partition."""
+    """The answer to an AlterShareGroupOffsets request: an error code for each partition."""
 
     class AlterShareGroupOffsetsResponsePartition(Struct):
         partition_index: i32 = since()

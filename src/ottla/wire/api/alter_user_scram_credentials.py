@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class AlterUserScramCredentialsRequest(Message, key=51, valid="0", flexible="0+"):
-    """Salted passwords to set, mechanisms to remove."""
+    """A request to set salted SCRAM passwords of users, and to remove SCRAM mechanisms of users."""
 
     class ScramCredentialDeletion(Struct):
         name: str = since()
@@ -27,7 +27,7 @@ class AlterUserScramCredentialsRequest(Message, key=51, valid="0", flexible="0+"
 
 
 class AlterUserScramCredentialsResponse(Message, key=51, valid="0", flexible="0+"):
-    """The error of each user."""
+    """The answer to an AlterUserScramCredentials request: an error code for each user."""
 
     class AlterUserScramCredentialsResult(Struct):
         user: str = since()

@@ -11,7 +11,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
 class ApiVersionsRequest(Message, key=18, valid="0-5", flexible="3+"):
-    """Name and version of the client's software, for the broker's log."""
+    """A request for the API versions of a broker, with the name and version of the client's software for the broker's log."""
 
     client_software_name: str = since("3+", ignorable=True)
     client_software_version: str = since("3+", ignorable=True)
@@ -20,7 +20,7 @@ class ApiVersionsRequest(Message, key=18, valid="0-5", flexible="3+"):
 
 
 class ApiVersionsResponse(Message, key=18, valid="0-5", flexible="3+"):
-    """The range of versions of each API, and the cluster's features."""
+    """The lowest and highest version of each API that the broker supports, and the cluster's features."""
 
     class ApiVersion(Struct):
         api_key: i16 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
 class AssignReplicasToDirsRequest(Message, key=73, valid="0", flexible="0+"):
-    """The partitions that were assigned to each directory."""
+    """A broker's message to the controller: which of its log directories contains which partitions."""
 
     class PartitionData(Struct):
         partition_index: i32 = since()
@@ -28,7 +28,7 @@ class AssignReplicasToDirsRequest(Message, key=73, valid="0", flexible="0+"):
 
 
 class AssignReplicasToDirsResponse(Message, key=73, valid="0", flexible="0+"):
-    """The error of each partition."""
+    """The answer to an AssignReplicasToDirs request: an error code for each partition."""
 
     class PartitionData(Struct):
         partition_index: i32 = since()

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since, u16
 
 
 class BeginQuorumEpochRequest(Message, key=53, valid="0-1", flexible="1+"):
-    """The new leader of each partition and its epoch."""
+    """A new quorum leader's message to the voters: the leader and the epoch of each partition."""
 
     class PartitionData(Struct):
         partition_index: i32 = since()
@@ -34,7 +34,7 @@ class BeginQuorumEpochRequest(Message, key=53, valid="0-1", flexible="1+"):
 
 
 class BeginQuorumEpochResponse(Message, key=53, valid="0-1", flexible="1+"):
-    """The leader and the epoch that the voter knows for each partition."""
+    """A voter's answer to a BeginQuorumEpoch request: the leader and the epoch that the voter has for each partition."""
 
     class PartitionData(Struct):
         partition_index: i32 = since()

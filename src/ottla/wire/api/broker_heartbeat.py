@@ -9,7 +9,10 @@ from ottla.wire.schema import Message, Uuid, i16, i32, i64, since
 
 
 class BrokerHeartbeatRequest(Message, key=63, valid="0-2", flexible="0+"):
-    """The last metadata offset that the broker has applied, and whether it requests to be fenced or to stop."""
+    """A broker's heartbeat to the controller.
+
+    It has the last metadata offset that the broker has applied, and whether the broker requests to be fenced or to shut down.
+    """
 
     broker_id: i32 = since()
     broker_epoch: i64 = since(default=-1)
@@ -21,7 +24,7 @@ class BrokerHeartbeatRequest(Message, key=63, valid="0-2", flexible="0+"):
 
 
 class BrokerHeartbeatResponse(Message, key=63, valid="0-2", flexible="0+"):
-    """The state of the broker: caught up, fenced, and whether it should stop."""
+    """The controller's answer to a heartbeat: whether the broker has caught up, is fenced, and should shut down."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

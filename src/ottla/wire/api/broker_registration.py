@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since, u16
 
 
 class BrokerRegistrationRequest(Message, key=62, valid="0-4", flexible="0+"):
-    """The broker's ids, listeners, features and log directories."""
+    """A broker's registration with the controller: its ids, listeners, features and log directories."""
 
     class Listener(Struct):
         name: str = since()
@@ -35,7 +35,7 @@ class BrokerRegistrationRequest(Message, key=62, valid="0-4", flexible="0+"):
 
 
 class BrokerRegistrationResponse(Message, key=62, valid="0-4", flexible="0+"):
-    """The broker epoch."""
+    """The answer to a BrokerRegistration request: the broker epoch that the controller has assigned, or an error code."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

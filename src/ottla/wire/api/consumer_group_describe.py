@@ -9,14 +9,14 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, since
 
 
 class ConsumerGroupDescribeRequest(Message, key=69, valid="0-1", flexible="0+"):
-    """The groups."""
+    """A request for descriptions of consumer groups (KIP-848), by group id."""
 
     group_ids: list[str] = since()
     include_authorized_operations: bool = since()
 
 
 class ConsumerGroupDescribeResponse(Message, key=69, valid="0-1", flexible="0+"):
-    """Epochs, members and their assignments."""
+    """The described consumer groups: their epochs, their members, and the members' assignments."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = since()

@@ -9,7 +9,10 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
 class ConsumerGroupHeartbeatRequest(Message, key=68, valid="0-1", flexible="0+"):
-    """The member's subscription and owned partitions. Only fields that changed since the last heartbeat are sent."""
+    """A consumer's heartbeat to its group coordinator, with its subscription and owned partitions.
+
+    Only fields that changed since the last heartbeat are sent.
+    """
 
     class TopicPartitions(Struct):
         topic_id: Uuid = since()
@@ -28,7 +31,7 @@ class ConsumerGroupHeartbeatRequest(Message, key=68, valid="0-1", flexible="0+")
 
 
 class ConsumerGroupHeartbeatResponse(Message, key=68, valid="0-1", flexible="0+"):
-    """The member's epoch, and its assignment if this has changed."""
+    """The coordinator's answer to a heartbeat: the member's epoch, and its assignment if the assignment has changed."""
 
     class Assignment(Struct):
         topic_partitions: list[ConsumerGroupHeartbeatRequest.TopicPartitions] = since()

@@ -9,14 +9,14 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
 class ControlledShutdownRequest(Message, key=7, valid="0-3", flexible="3+"):
-    """The id and epoch of the broker."""
+    """A broker's request to the controller to move its leaderships to other brokers before it shuts down."""
 
     broker_id: i32 = since()
     broker_epoch: i64 = since("2+", default=-1, ignorable=True)
 
 
 class ControlledShutdownResponse(Message, key=7, valid="0-3", flexible="3+"):
-    """The partitions that the broker still leads."""
+    """The answer to a ControlledShutdown request: the partitions that the broker still leads."""
 
     class RemainingPartition(Struct):
         topic_name: str = since()

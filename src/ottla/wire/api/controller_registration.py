@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Uuid, i16, i32, since
 
 
 class ControllerRegistrationRequest(Message, key=70, valid="0", flexible="0+"):
-    """The controller's ids, listeners and features."""
+    """A controller's registration with the active controller: its ids, listeners and features."""
 
     controller_id: i32 = since()
     incarnation_id: Uuid = since()
@@ -20,7 +20,7 @@ class ControllerRegistrationRequest(Message, key=70, valid="0", flexible="0+"):
 
 
 class ControllerRegistrationResponse(Message, key=70, valid="0", flexible="0+"):
-    """The error, if the registration was not accepted."""
+    """The answer to a ControllerRegistration request: an error code, 0 if the registration was accepted."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class CreateAclsRequest(Message, key=30, valid="0-3", flexible="2+"):
-    """The ACLs to create."""
+    """A request to create ACLs."""
 
     class AclCreation(Struct):
         resource_type: i8 = since()
@@ -24,7 +24,7 @@ class CreateAclsRequest(Message, key=30, valid="0-3", flexible="2+"):
 
 
 class CreateAclsResponse(Message, key=30, valid="0-3", flexible="2+"):
-    """The error of each ACL."""
+    """The answer to a CreateAcls request: an error code for each ACL."""
 
     class AclCreationResult(Struct):
         error_code: i16 = since()

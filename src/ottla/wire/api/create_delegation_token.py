@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
 class CreateDelegationTokenRequest(Message, key=38, valid="0-3", flexible="2+"):
-    """The renewers, and the maximum lifetime."""
+    """A request for a new delegation token, with the principals that can renew it and its maximum lifetime."""
 
     class CreatableRenewers(Struct):
         principal_type: str = since()
@@ -22,7 +22,7 @@ class CreateDelegationTokenRequest(Message, key=38, valid="0-3", flexible="2+"):
 
 
 class CreateDelegationTokenResponse(Message, key=38, valid="0-3", flexible="2+"):
-    """The token's id, times and HMAC."""
+    """The new delegation token: its id, its times and its HMAC."""
 
     error_code: i16 = since()
     principal_type: str = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
 class CreatePartitionsRequest(Message, key=37, valid="0-3", flexible="2+"):
-    """The new number of partitions, and the replicas of the new partitions."""
+    """A request to add partitions to topics: the new total number, and optionally the replicas of the new partitions."""
 
     class CreatePartitionsAssignment(Struct):
         broker_ids: list[i32] = since()
@@ -25,7 +25,7 @@ class CreatePartitionsRequest(Message, key=37, valid="0-3", flexible="2+"):
 
 
 class CreatePartitionsResponse(Message, key=37, valid="0-3", flexible="2+"):
-    """The error of each topic."""
+    """The answer to a CreatePartitions request: an error code for each topic."""
 
     class CreatePartitionsTopicResult(Struct):
         name: str = since()

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, since
 
 
 class CreateTopicsRequest(Message, key=19, valid="0-7", flexible="5+"):
-    """Partitions and replication factor, or an assignment, and settings of each topic."""
+    """A request to create topics, each with settings and either partition count and replication factor, or an assignment."""
 
     class CreatableReplicaAssignment(Struct):
         partition_index: i32 = since()
@@ -33,7 +33,7 @@ class CreateTopicsRequest(Message, key=19, valid="0-7", flexible="5+"):
 
 
 class CreateTopicsResponse(Message, key=19, valid="0-7", flexible="5+"):
-    """The error, and from version 5 on the settings, of each topic."""
+    """The answer to a CreateTopics request: an error code for each topic, and from version 5 on its settings."""
 
     class CreatableTopicConfigs(Struct):
         name: str = since("5+")

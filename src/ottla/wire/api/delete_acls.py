@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class DeleteAclsRequest(Message, key=31, valid="0-3", flexible="2+"):
-    """The filters that select the ACLs to delete."""
+    """A request to delete all ACLs that match any of the filters."""
 
     class DeleteAclsFilter(Struct):
         resource_type_filter: i8 = since()
@@ -24,7 +24,7 @@ class DeleteAclsRequest(Message, key=31, valid="0-3", flexible="2+"):
 
 
 class DeleteAclsResponse(Message, key=31, valid="0-3", flexible="2+"):
-    """The deleted ACLs, by filter."""
+    """The answer to a DeleteAcls request: the deleted ACLs, by filter."""
 
     class DeleteAclsMatchingAcl(Struct):
         error_code: i16 = since()

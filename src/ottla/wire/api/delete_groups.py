@@ -9,13 +9,13 @@ from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
 class DeleteGroupsRequest(Message, key=42, valid="0-3", flexible="2+"):
-    """The groups."""
+    """A request to delete groups, by group id."""
 
     groups_names: list[str] = since()
 
 
 class DeleteGroupsResponse(Message, key=42, valid="0-3", flexible="2+"):
-    """The error of each group."""
+    """The answer to a DeleteGroups request: an error code for each group."""
 
     class DeletableGroupResult(Struct):
         group_id: str = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
 class DeleteRecordsRequest(Message, key=21, valid="0-2", flexible="2+"):
-    """The new log start offset of each partition; -1 is the high watermark."""
+    """A request to delete the records before a given offset of each partition; -1 stands for the high watermark."""
 
     class DeleteRecordsPartition(Struct):
         partition_index: i32 = since()
@@ -24,7 +24,7 @@ class DeleteRecordsRequest(Message, key=21, valid="0-2", flexible="2+"):
 
 
 class DeleteRecordsResponse(Message, key=21, valid="0-2", flexible="2+"):
-    """The new low watermark, or the error, of each partition."""
+    """The answer to a DeleteRecords request: the new low watermark, or an error code, of each partition."""
 
     class DeleteRecordsPartitionResult(Struct):
         partition_index: i32 = since()

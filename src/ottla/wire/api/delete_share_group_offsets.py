@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
 class DeleteShareGroupOffsetsRequest(Message, key=92, valid="0", flexible="0+"):
-    """The group and its topics."""
+    """A request to delete the offsets of a share group in some topics."""
 
     class DeleteShareGroupOffsetsRequestTopic(Struct):
         topic_name: str = since()
@@ -19,7 +19,7 @@ class DeleteShareGroupOffsetsRequest(Message, key=92, valid="0", flexible="0+"):
 
 
 class DeleteShareGroupOffsetsResponse(Message, key=92, valid="0", flexible="0+"):
-    """The error of each topic."""
+    """The answer to a DeleteShareGroupOffsets request: an error code for each topic."""
 
     class DeleteShareGroupOffsetsResponseTopic(Struct):
         topic_name: str = since()

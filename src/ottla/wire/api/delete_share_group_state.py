@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i32, since
 
 
 class DeleteShareGroupStateRequest(Message, key=86, valid="0", flexible="0+"):
-    """The partitions whose state must be deleted."""
+    """A request to delete the stored state of a share group's partitions."""
 
     class PartitionData(Struct):
         partition: i32 = since()
@@ -24,7 +24,7 @@ class DeleteShareGroupStateRequest(Message, key=86, valid="0", flexible="0+"):
 
 
 class DeleteShareGroupStateResponse(Message, key=86, valid="0", flexible="0+"):
-    """The error of each partition."""
+    """The answer to a DeleteShareGroupState request: an error code for each partition."""
 
     class DeleteStateResult(Struct):
         topic_id: Uuid = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
 class DeleteTopicsRequest(Message, key=20, valid="0-6", flexible="4+"):
-    """The topics, from version 6 on by name or id."""
+    """A request to delete topics, by name, or from version 6 on by name or topic id."""
 
     class DeleteTopicState(Struct):
         name: str | None = since("6+", default=None)
@@ -21,7 +21,7 @@ class DeleteTopicsRequest(Message, key=20, valid="0-6", flexible="4+"):
 
 
 class DeleteTopicsResponse(Message, key=20, valid="0-6", flexible="4+"):
-    """The error of each topic."""
+    """The answer to a DeleteTopics request: an error code for each topic."""
 
     class DeletableTopicResult(Struct):
         name: str | None = since(null="6+")

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class DescribeAclsRequest(Message, key=29, valid="0-3", flexible="2+"):
-    """The filter that selects the ACLs to describe."""
+    """A request for all ACLs that match a filter."""
 
     resource_type_filter: i8 = since()
     resource_name_filter: str | None = since()
@@ -21,7 +21,7 @@ class DescribeAclsRequest(Message, key=29, valid="0-3", flexible="2+"):
 
 
 class DescribeAclsResponse(Message, key=29, valid="0-3", flexible="2+"):
-    """The ACLs, by resource."""
+    """The matching ACLs, by resource."""
 
     class AclDescription(Struct):
         principal: str = since()

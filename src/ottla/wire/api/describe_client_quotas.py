@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, f64, i8, i16, i32, since
 
 
 class DescribeClientQuotasRequest(Message, key=48, valid="0-1", flexible="1+"):
-    """The filter."""
+    """A request for the quotas of all entities that match a filter."""
 
     class ComponentData(Struct):
         entity_type: str = since()
@@ -21,7 +21,7 @@ class DescribeClientQuotasRequest(Message, key=48, valid="0-1", flexible="1+"):
 
 
 class DescribeClientQuotasResponse(Message, key=48, valid="0-1", flexible="1+"):
-    """The quotas, by entity."""
+    """The quotas that match the filter, by entity."""
 
     class EntityData(Struct):
         entity_type: str = since()

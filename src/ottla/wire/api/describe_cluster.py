@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class DescribeClusterRequest(Message, key=60, valid="0-2", flexible="0+"):
-    """The endpoint type: brokers or controllers."""
+    """A request for the nodes of a cluster: its brokers, or with another endpoint type its controllers."""
 
     include_cluster_authorized_operations: bool = since()
     endpoint_type: i8 = since("1+", default=1)
@@ -17,7 +17,7 @@ class DescribeClusterRequest(Message, key=60, valid="0-2", flexible="0+"):
 
 
 class DescribeClusterResponse(Message, key=60, valid="0-2", flexible="0+"):
-    """Nodes and permitted operations."""
+    """The nodes of the cluster, and the operations on the cluster that the client is allowed."""
 
     class DescribeClusterBroker(Struct):
         broker_id: i32 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class DescribeConfigsRequest(Message, key=32, valid="0-4", flexible="4+"):
-    """The resources. For each, the names of the settings to describe, or null for all."""
+    """A request for the settings of resources. For each resource it has the names of the settings, or null for all."""
 
     class DescribeConfigsResource(Struct):
         resource_type: i8 = since()
@@ -22,7 +22,7 @@ class DescribeConfigsRequest(Message, key=32, valid="0-4", flexible="4+"):
 
 
 class DescribeConfigsResponse(Message, key=32, valid="0-4", flexible="4+"):
-    """Each setting with its source, type and synonyms."""
+    """The requested settings of each resource, each with its source, type and synonyms."""
 
     class DescribeConfigsSynonym(Struct):
         name: str = since("1+")

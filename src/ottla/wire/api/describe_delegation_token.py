@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
 class DescribeDelegationTokenRequest(Message, key=41, valid="0-3", flexible="2+"):
-    """The owners. Null means all tokens that the client is allowed to see."""
+    """A request for the delegation tokens of some owners. Null means all tokens that the client is allowed to describe."""
 
     class DescribeDelegationTokenOwner(Struct):
         principal_type: str = since()
@@ -19,7 +19,7 @@ class DescribeDelegationTokenRequest(Message, key=41, valid="0-3", flexible="2+"
 
 
 class DescribeDelegationTokenResponse(Message, key=41, valid="0-3", flexible="2+"):
-    """The tokens."""
+    """The delegation tokens that match the request."""
 
     class DescribedDelegationTokenRenewer(Struct):
         principal_type: str = since()

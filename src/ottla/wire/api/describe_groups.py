@@ -9,14 +9,14 @@ from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
 class DescribeGroupsRequest(Message, key=15, valid="0-6", flexible="5+"):
-    """The groups to describe."""
+    """A request for descriptions of classic groups, by group id."""
 
     groups: list[str] = since()
     include_authorized_operations: bool = since("3+")
 
 
 class DescribeGroupsResponse(Message, key=15, valid="0-6", flexible="5+"):
-    """State, protocol and members, with their metadata as bytes."""
+    """The described classic groups: state, protocol, and members with their metadata as bytes."""
 
     class DescribedGroupMember(Struct):
         member_id: str = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
 class DescribeLogDirsRequest(Message, key=35, valid="0-5", flexible="2+"):
-    """The partitions; null means all."""
+    """A request for the log directories of a broker, with the replicas of some partitions; null means all partitions."""
 
     class DescribableLogDirTopic(Struct):
         topic: str = since()
@@ -19,7 +19,7 @@ class DescribeLogDirsRequest(Message, key=35, valid="0-5", flexible="2+"):
 
 
 class DescribeLogDirsResponse(Message, key=35, valid="0-5", flexible="2+"):
-    """Sizes and lags by directory."""
+    """The log directories of a broker, with the size and lag of each requested replica."""
 
     class DescribeLogDirsPartition(Struct):
         partition_index: i32 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
 class DescribeProducersRequest(Message, key=61, valid="0", flexible="0+"):
-    """The partitions whose producers must be described."""
+    """A request for the active producers of partitions."""
 
     class TopicRequest(Struct):
         name: str = since()
@@ -19,7 +19,7 @@ class DescribeProducersRequest(Message, key=61, valid="0", flexible="0+"):
 
 
 class DescribeProducersResponse(Message, key=61, valid="0", flexible="0+"):
-    """Epoch, last sequence and open transaction of each producer."""
+    """The active producers of each partition, each with its epoch, last sequence number and open transaction."""
 
     class ProducerState(Struct):
         producer_id: i64 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since, u16
 
 
 class DescribeQuorumRequest(Message, key=55, valid="0-2", flexible="0+"):
-    """The partitions of metadata topics."""
+    """A request for the state of the quorums of metadata partitions."""
 
     class PartitionData(Struct):
         partition_index: i32 = since()
@@ -22,7 +22,7 @@ class DescribeQuorumRequest(Message, key=55, valid="0-2", flexible="0+"):
 
 
 class DescribeQuorumResponse(Message, key=55, valid="0-2", flexible="0+"):
-    """Leader, voters and observers with their progress."""
+    """The quorum of each partition: its leader, and its voters and observers with their progress."""
 
     class ReplicaState(Struct):
         replica_id: i32 = since()

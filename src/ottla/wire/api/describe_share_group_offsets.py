@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
 class DescribeShareGroupOffsetsRequest(Message, key=90, valid="0-1", flexible="0+"):
-    """The groups and partitions."""
+    """A request for the start offsets of share groups in some partitions."""
 
     class DescribeShareGroupOffsetsRequestTopic(Struct):
         topic_name: str = since()
@@ -23,7 +23,7 @@ class DescribeShareGroupOffsetsRequest(Message, key=90, valid="0-1", flexible="0
 
 
 class DescribeShareGroupOffsetsResponse(Message, key=90, valid="0-1", flexible="0+"):
-    """The start offset of each partition."""
+    """The start offset of each requested partition of a share group."""
 
     class DescribeShareGroupOffsetsResponsePartition(Struct):
         partition_index: i32 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
 class DescribeTopicPartitionsRequest(Message, key=75, valid="0", flexible="0+"):
-    """The topics, the cursor to begin at, and the page size."""
+    """A request for the partitions of topics, one page at a time: the cursor where the page begins, and the page size."""
 
     class TopicRequest(Struct):
         name: str = since()
@@ -24,7 +24,7 @@ class DescribeTopicPartitionsRequest(Message, key=75, valid="0", flexible="0+"):
 
 
 class DescribeTopicPartitionsResponse(Message, key=75, valid="0", flexible="0+"):
-    """Partitions with their eligible leaders, and the cursor of the next page."""
+    """One page of partitions with their eligible leader replicas, and the cursor of the next page."""
 
     class DescribeTopicPartitionsResponsePartition(Struct):
         error_code: i16 = since()

@@ -9,13 +9,13 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
 class DescribeTransactionsRequest(Message, key=65, valid="0", flexible="0+"):
-    """The transactional ids."""
+    """A request for descriptions of transactions, by transactional id."""
 
     transactional_ids: list[str] = since()
 
 
 class DescribeTransactionsResponse(Message, key=65, valid="0", flexible="0+"):
-    """The state, timeout and partitions of each transaction."""
+    """The state, the timeout and the partitions of each described transaction."""
 
     class TopicData(Struct):
         topic: str = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class DescribeUserScramCredentialsRequest(Message, key=50, valid="0", flexible="0+"):
-    """The users; null means all."""
+    """A request for the SCRAM credentials of some users; null means all users."""
 
     class UserName(Struct):
         name: str = since()
@@ -18,7 +18,7 @@ class DescribeUserScramCredentialsRequest(Message, key=50, valid="0", flexible="
 
 
 class DescribeUserScramCredentialsResponse(Message, key=50, valid="0", flexible="0+"):
-    """Mechanism and iterations, never the secret."""
+    """The SCRAM mechanisms and iteration counts of each user, never the secrets."""
 
     class CredentialInfo(Struct):
         mechanism: i8 = since()

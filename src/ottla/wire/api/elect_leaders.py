@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class ElectLeadersRequest(Message, key=43, valid="0-2", flexible="2+"):
-    """The partitions, and the election type: of the preferred leader, or an unclean election."""
+    """A request to elect leaders of partitions: the preferred leaders, or any replicas in an unclean election."""
 
     class TopicPartitions(Struct):
         topic: str = since()
@@ -21,7 +21,7 @@ class ElectLeadersRequest(Message, key=43, valid="0-2", flexible="2+"):
 
 
 class ElectLeadersResponse(Message, key=43, valid="0-2", flexible="2+"):
-    """The error of each partition."""
+    """The answer to an ElectLeaders request: an error code for each partition."""
 
     class PartitionResult(Struct):
         partition_id: i32 = since()

@@ -11,7 +11,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
 class EndQuorumEpochRequest(Message, key=54, valid="0-1", flexible="1+"):
-    """The replicas that should become leaders, in order of preference."""
+    """The message of a quorum leader that resigns: for each partition, the preferred next leaders, best first."""
 
     class ReplicaInfo(Struct):
         candidate_id: i32 = since("1+")
@@ -34,7 +34,7 @@ class EndQuorumEpochRequest(Message, key=54, valid="0-1", flexible="1+"):
 
 
 class EndQuorumEpochResponse(Message, key=54, valid="0-1", flexible="1+"):
-    """The leader and epoch in the voter's state."""
+    """A voter's answer to an EndQuorumEpoch request: the leader and the epoch that the voter has for each partition."""
 
     class TopicData(Struct):
         topic_name: str = since()

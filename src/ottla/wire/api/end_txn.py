@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, i16, i32, i64, since
 
 
 class EndTxnRequest(Message, key=26, valid="0-5", flexible="3+"):
-    """The transaction, and whether to commit it."""
+    """A producer's request to commit or abort its transaction."""
 
     transactional_id: str = since()
     producer_id: i64 = since()
@@ -18,7 +18,7 @@ class EndTxnRequest(Message, key=26, valid="0-5", flexible="3+"):
 
 
 class EndTxnResponse(Message, key=26, valid="0-5", flexible="3+"):
-    """The error; from version 5 on also the producer id and epoch for the next transaction."""
+    """The answer to an EndTxn request: an error code, and from version 5 on the producer id and epoch for the next transaction."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

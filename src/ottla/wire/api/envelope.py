@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, i16, since
 
 
 class EnvelopeRequest(Message, key=58, valid="0", flexible="0+"):
-    """A client's request, with the client's principal and address."""
+    """A client's request that a broker forwards to the controller, with the client's principal and address."""
 
     request_data: bytes = since()
     request_principal: bytes | None = since()
@@ -17,7 +17,7 @@ class EnvelopeRequest(Message, key=58, valid="0", flexible="0+"):
 
 
 class EnvelopeResponse(Message, key=58, valid="0", flexible="0+"):
-    """The response as bytes."""
+    """The controller's response to a forwarded request, as bytes."""
 
     response_data: bytes | None = since(default=None)
     error_code: i16 = since()

@@ -9,14 +9,14 @@ from ottla.wire.schema import Message, i16, i32, i64, since
 
 
 class ExpireDelegationTokenRequest(Message, key=40, valid="0-2", flexible="2+"):
-    """The token's HMAC, and the new expiry."""
+    """A request to change when a delegation token expires: the token's HMAC, and the new period until it expires."""
 
     hmac: bytes = since()
     expiry_time_period_ms: i64 = since()
 
 
 class ExpireDelegationTokenResponse(Message, key=40, valid="0-2", flexible="2+"):
-    """The expiry of the token."""
+    """The answer to an ExpireDelegationToken request: the time at which the token expires."""
 
     error_code: i16 = since()
     expiry_timestamp_ms: i64 = since()

@@ -12,7 +12,7 @@ from ottla.wire.schema import Message, Records, Struct, Uuid, i8, i16, i32, i64,
 
 
 class FetchRequest(Message, key=1, valid="0-18", flexible="12+"):
-    """The offset to read from in each partition. The broker waits up to `max_wait_ms` for `min_bytes`."""
+    """A request for batches from a given offset of each partition. The broker waits up to `max_wait_ms` for `min_bytes`."""
 
     class ReplicaState(Struct):
         replica_id: i32 = since("15+", default=-1)
@@ -53,7 +53,7 @@ class FetchRequest(Message, key=1, valid="0-18", flexible="12+"):
 
 
 class FetchResponse(Message, key=1, valid="0-18", flexible="12+"):
-    """Batches as in the log. The first batch contains the requested offset."""
+    """Fetched batches of each partition, exactly as in the log. The first batch contains the requested offset."""
 
     class EpochEndOffset(Struct):
         epoch: i32 = since("12+", default=-1)

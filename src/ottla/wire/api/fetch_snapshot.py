@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Records, Struct, Uuid, i16, i32, i64, sin
 
 
 class FetchSnapshotRequest(Message, key=59, valid="0-1", flexible="0+"):
-    """The snapshot, and the position to read from."""
+    """A request for a part of a metadata snapshot, from a given byte position on."""
 
     class SnapshotId(Struct):
         end_offset: i64 = since()
@@ -34,7 +34,7 @@ class FetchSnapshotRequest(Message, key=59, valid="0-1", flexible="0+"):
 
 
 class FetchSnapshotResponse(Message, key=59, valid="0-1", flexible="0+"):
-    """Bytes of the snapshot."""
+    """A part of the requested metadata snapshot, as bytes."""
 
     class LeaderIdAndEpoch(Struct):
         leader_id: i32 = since()

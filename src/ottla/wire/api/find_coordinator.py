@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class FindCoordinatorRequest(Message, key=10, valid="0-6", flexible="3+"):
-    """The keys, and their type: 0 group, 1 transaction, 2 share group."""
+    """A request for the coordinators of keys. The key type is 0 for groups, 1 for transactional ids, 2 for share groups."""
 
     key: str = since("0-3")
     key_type: i8 = since("1+")
@@ -18,7 +18,7 @@ class FindCoordinatorRequest(Message, key=10, valid="0-6", flexible="3+"):
 
 
 class FindCoordinatorResponse(Message, key=10, valid="0-6", flexible="3+"):
-    """Node and address of each coordinator."""
+    """The node id and the address of the coordinator of each key."""
 
     class Coordinator(Struct):
         key: str = since("4+")

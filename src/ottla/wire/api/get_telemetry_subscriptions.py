@@ -9,13 +9,13 @@ from ottla.wire.schema import Message, Uuid, i8, i16, i32, since
 
 
 class GetTelemetrySubscriptionsRequest(Message, key=71, valid="0", flexible="0+"):
-    """The client instance id, which is zero in the first request."""
+    """A client's request for the metrics that it must push. Its client instance id is zero in the first request."""
 
     client_instance_id: Uuid = since()
 
 
 class GetTelemetrySubscriptionsResponse(Message, key=71, valid="0", flexible="0+"):
-    """The metrics, the interval, and the compression types."""
+    """The metrics that the client must push, the interval between pushes, and the accepted compression types."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, i16, i32, since
 
 
 class HeartbeatRequest(Message, key=12, valid="0-4", flexible="4+"):
-    """The group, its generation and the member."""
+    """A classic group member's heartbeat to its coordinator: the group, the generation and the member id."""
 
     group_id: str = since()
     generation_id: i32 = since()
@@ -18,7 +18,7 @@ class HeartbeatRequest(Message, key=12, valid="0-4", flexible="4+"):
 
 
 class HeartbeatResponse(Message, key=12, valid="0-4", flexible="4+"):
-    """The error; after REBALANCE_IN_PROGRESS the member joins again."""
+    """The coordinator's answer to a heartbeat. After the error REBALANCE_IN_PROGRESS, the member joins the group again."""
 
     throttle_time_ms: i32 = since("1+", ignorable=True)
     error_code: i16 = since()

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i32, since
 
 
 class IncrementalAlterConfigsRequest(Message, key=44, valid="0-1", flexible="1+"):
-    """The operation for each setting: set, delete, append or subtract."""
+    """A request to change single settings of resources: to set or delete each, or to append to or subtract from a list."""
 
     class AlterableConfig(Struct):
         name: str = since()
@@ -27,7 +27,7 @@ class IncrementalAlterConfigsRequest(Message, key=44, valid="0-1", flexible="1+"
 
 
 class IncrementalAlterConfigsResponse(Message, key=44, valid="0-1", flexible="1+"):
-    """The error of each resource."""
+    """The answer to an IncrementalAlterConfigs request: an error code for each resource."""
 
     throttle_time_ms: i32 = since()
     responses: list[AlterConfigsResponse.AlterConfigsResourceResponse] = since()

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, i16, i32, i64, since
 
 
 class InitProducerIdRequest(Message, key=22, valid="0-6", flexible="2+"):
-    """The transactional id, or null for a producer that is only idempotent."""
+    """A request for a producer id. The transactional id is null for a producer that is only idempotent."""
 
     transactional_id: str | None = since()
     transaction_timeout_ms: i32 = since()
@@ -21,7 +21,7 @@ class InitProducerIdRequest(Message, key=22, valid="0-6", flexible="2+"):
 
 
 class InitProducerIdResponse(Message, key=22, valid="0-6", flexible="2+"):
-    """The id and epoch to put into batches."""
+    """The producer id and the producer epoch that the producer must put into its batches."""
 
     throttle_time_ms: i32 = since(ignorable=True)
     error_code: i16 = since()

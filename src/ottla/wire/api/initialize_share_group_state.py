@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i32, i64, since
 
 
 class InitializeShareGroupStateRequest(Message, key=83, valid="0", flexible="0+"):
-    """The offset at which each partition's state begins."""
+    """A request to create the state of a share group's partitions, with the start offset of each partition."""
 
     class PartitionData(Struct):
         partition: i32 = since()
@@ -26,7 +26,7 @@ class InitializeShareGroupStateRequest(Message, key=83, valid="0", flexible="0+"
 
 
 class InitializeShareGroupStateResponse(Message, key=83, valid="0", flexible="0+"):
-    """The error of each partition."""
+    """The answer to an InitializeShareGroupState request: an error code for each partition."""
 
     class InitializeStateResult(Struct):
         topic_id: Uuid = since()

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
 class JoinGroupRequest(Message, key=11, valid="0-9", flexible="6+"):
-    """The protocols that the member supports, best first, each with its subscription as bytes."""
+    """A request to join a classic group, with the member's protocols, best first, each with its subscription as bytes."""
 
     class JoinGroupRequestProtocol(Struct):
         name: str = since()
@@ -27,7 +27,7 @@ class JoinGroupRequest(Message, key=11, valid="0-9", flexible="6+"):
 
 
 class JoinGroupResponse(Message, key=11, valid="0-9", flexible="6+"):
-    """The generation and the chosen protocol; for the leader also all members."""
+    """The answer to a JoinGroup request: the generation, the chosen protocol, and for the leader also all members."""
 
     class JoinGroupResponseMember(Struct):
         member_id: str = since()

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, since
 
 
 class LeaderAndIsrRequest(Message, key=4, valid="0-7", flexible="4+"):
-    """Leader, epoch and in-sync replicas of each partition that the broker holds."""
+    """A controller's command to a broker: the leader, leader epoch and in-sync replicas of each partition on the broker."""
 
     class LeaderAndIsrPartitionState(Struct):
         topic_name: str = since("0-1", ignorable=True)
@@ -47,7 +47,7 @@ class LeaderAndIsrRequest(Message, key=4, valid="0-7", flexible="4+"):
 
 
 class LeaderAndIsrResponse(Message, key=4, valid="0-7", flexible="4+"):
-    """The error of each partition."""
+    """The answer to a LeaderAndIsr request: an error code for each partition."""
 
     class LeaderAndIsrPartitionError(Struct):
         topic_name: str = since("0-4", ignorable=True)

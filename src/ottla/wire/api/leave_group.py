@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
 class LeaveGroupRequest(Message, key=13, valid="0-5", flexible="4+"):
-    """The members. Before version 3 it is only one member."""
+    """A request to remove members from a classic group: one member before version 3, otherwise a list."""
 
     class MemberIdentity(Struct):
         member_id: str = since("3+")
@@ -22,7 +22,7 @@ class LeaveGroupRequest(Message, key=13, valid="0-5", flexible="4+"):
 
 
 class LeaveGroupResponse(Message, key=13, valid="0-5", flexible="4+"):
-    """The error of each member."""
+    """The answer to a LeaveGroup request: an error code for each member."""
 
     class MemberResponse(Struct):
         member_id: str = since("3+")

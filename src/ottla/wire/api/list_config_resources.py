@@ -9,13 +9,13 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class ListConfigResourcesRequest(Message, key=74, valid="0-1", flexible="0+"):
-    """The resource types."""
+    """A request for all resources of some types that have settings."""
 
     resource_types: list[i8] = since("1+")
 
 
 class ListConfigResourcesResponse(Message, key=74, valid="0-1", flexible="0+"):
-    """Names and types."""
+    """The names and the types of the resources that have settings."""
 
     class ConfigResource(Struct):
         resource_name: str = since()

@@ -9,14 +9,14 @@ from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
 class ListGroupsRequest(Message, key=16, valid="0-5", flexible="3+"):
-    """Filters by state and type; empty means all."""
+    """A request for the groups of a coordinator, filtered by state and type; an empty filter means all groups."""
 
     states_filter: list[str] = since("4+")
     types_filter: list[str] = since("5+")
 
 
 class ListGroupsResponse(Message, key=16, valid="0-5", flexible="3+"):
-    """Id, protocol type, state and type of each group."""
+    """The groups of the coordinator, each with id, protocol type, state and type."""
 
     class ListedGroup(Struct):
         group_id: str = since()

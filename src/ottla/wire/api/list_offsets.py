@@ -10,7 +10,10 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, since
 
 
 class ListOffsetsRequest(Message, key=2, valid="0-11", flexible="6+"):
-    """A timestamp for each partition; -2 is the earliest offset, -1 the latest, and lower numbers are special too."""
+    """A request for the offset at a timestamp of each partition.
+
+    Timestamp -2 means the earliest offset, -1 the latest offset. Lower numbers are special too.
+    """
 
     class ListOffsetsPartition(Struct):
         partition_index: i32 = since()
@@ -29,7 +32,7 @@ class ListOffsetsRequest(Message, key=2, valid="0-11", flexible="6+"):
 
 
 class ListOffsetsResponse(Message, key=2, valid="0-11", flexible="6+"):
-    """The offset, timestamp and leader epoch that were found. Version 0 returns a list of segments' base offsets."""
+    """The offset, timestamp and leader epoch found for each partition. Version 0 returns a list of segments' base offsets."""
 
     class ListOffsetsPartitionResponse(Struct):
         partition_index: i32 = since()

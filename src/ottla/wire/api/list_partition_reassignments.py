@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
 class ListPartitionReassignmentsRequest(Message, key=46, valid="0", flexible="0+"):
-    """The partitions; null means all."""
+    """A request for the reassignments of some partitions; null means all partitions."""
 
     class ListPartitionReassignmentsTopics(Struct):
         name: str = since()
@@ -20,7 +20,7 @@ class ListPartitionReassignmentsRequest(Message, key=46, valid="0", flexible="0+
 
 
 class ListPartitionReassignmentsResponse(Message, key=46, valid="0", flexible="0+"):
-    """The current replicas of each partition, and the replicas that are being added and removed."""
+    """The partitions under reassignment: their current replicas, and the replicas that are being added and removed."""
 
     class OngoingPartitionReassignment(Struct):
         partition_index: i32 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
 class ListTransactionsRequest(Message, key=66, valid="0-2", flexible="0+"):
-    """Filters by state, producer, duration and pattern."""
+    """A request for the transactions of a coordinator, filtered by state, producer id, duration and id pattern."""
 
     state_filters: list[str] = since()
     producer_id_filters: list[i64] = since()
@@ -18,7 +18,7 @@ class ListTransactionsRequest(Message, key=66, valid="0-2", flexible="0+"):
 
 
 class ListTransactionsResponse(Message, key=66, valid="0-2", flexible="0+"):
-    """The id, producer and state of each transaction."""
+    """The transactions that match the filters, each with transactional id, producer id and state."""
 
     class TransactionState(Struct):
         transactional_id: str = since()

@@ -11,7 +11,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
 class MetadataRequest(Message, key=3, valid="0-13", flexible="9+"):
-    """The topics. Null, or an empty list in version 0, means all topics."""
+    """A request for metadata of topics. Null topics, or in version 0 an empty list, means all topics."""
 
     class MetadataRequestTopic(Struct):
         topic_id: Uuid = since("10+", ignorable=True)
@@ -24,7 +24,7 @@ class MetadataRequest(Message, key=3, valid="0-13", flexible="9+"):
 
 
 class MetadataResponse(Message, key=3, valid="0-13", flexible="9+"):
-    """Brokers, controller, and each topic's partitions with leader, replicas and in-sync replicas."""
+    """The brokers, the controller, and the requested topics with the leader, replicas and in-sync replicas of each partition."""
 
     class MetadataResponseBroker(Struct):
         node_id: i32 = since()

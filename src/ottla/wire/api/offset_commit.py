@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
 class OffsetCommitRequest(Message, key=8, valid="0-10", flexible="8+"):
-    """The offsets to store for a group. A member also sends its id and generation, which must be current."""
+    """A request to store committed offsets of a group. A member also sends its member id and generation, which must be current."""
 
     class OffsetCommitRequestPartition(Struct):
         partition_index: i32 = since()
@@ -33,7 +33,7 @@ class OffsetCommitRequest(Message, key=8, valid="0-10", flexible="8+"):
 
 
 class OffsetCommitResponse(Message, key=8, valid="0-10", flexible="8+"):
-    """The error of each partition."""
+    """The answer to an OffsetCommit request: an error code for each partition."""
 
     class OffsetCommitResponsePartition(Struct):
         partition_index: i32 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
 class OffsetDeleteRequest(Message, key=47, valid="0"):
-    """The group and its partitions."""
+    """A request to delete the committed offsets of a group in some partitions."""
 
     class OffsetDeleteRequestPartition(Struct):
         partition_index: i32 = since()
@@ -23,7 +23,7 @@ class OffsetDeleteRequest(Message, key=47, valid="0"):
 
 
 class OffsetDeleteResponse(Message, key=47, valid="0"):
-    """The error of each partition."""
+    """The answer to an OffsetDelete request: an error code for each partition."""
 
     class OffsetDeleteResponsePartition(Struct):
         partition_index: i32 = since()

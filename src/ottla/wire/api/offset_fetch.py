@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
 class OffsetFetchRequest(Message, key=9, valid="0-10", flexible="6+"):
-    """The groups and topics; null means all topics."""
+    """A request for the committed offsets of groups in some topics; null means all topics."""
 
     class OffsetFetchRequestTopic(Struct):
         name: str = since("0-7")
@@ -34,7 +34,7 @@ class OffsetFetchRequest(Message, key=9, valid="0-10", flexible="6+"):
 
 
 class OffsetFetchResponse(Message, key=9, valid="0-10", flexible="6+"):
-    """The offset, leader epoch and metadata of each partition. The offset is -1 if none is stored."""
+    """The committed offset, leader epoch and metadata of each partition. The offset is -1 if none is committed."""
 
     class OffsetFetchResponsePartition(Struct):
         partition_index: i32 = since("0-7")

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
 class OffsetForLeaderEpochRequest(Message, key=23, valid="0-4", flexible="4+"):
-    """A leader epoch for each partition."""
+    """A request for the end offset of a given leader epoch in each partition."""
 
     class OffsetForLeaderPartition(Struct):
         partition: i32 = since()
@@ -25,7 +25,7 @@ class OffsetForLeaderEpochRequest(Message, key=23, valid="0-4", flexible="4+"):
 
 
 class OffsetForLeaderEpochResponse(Message, key=23, valid="0-4", flexible="4+"):
-    """The largest epoch that is not above the requested epoch, and its end offset."""
+    """The largest leader epoch that is not above the requested epoch, and its end offset, for each partition."""
 
     class EpochEndOffset(Struct):
         error_code: i16 = since()

@@ -11,7 +11,7 @@ from ottla.wire.schema import Message, Records, Struct, Uuid, i16, i32, i64, sin
 
 
 class ProduceRequest(Message, key=0, valid="0-13", flexible="9+"):
-    """The batches to append, as encoded records of each partition."""
+    """A request to append batches of records to partitions."""
 
     class PartitionProduceData(Struct):
         index: i32 = since()
@@ -29,7 +29,7 @@ class ProduceRequest(Message, key=0, valid="0-13", flexible="9+"):
 
 
 class ProduceResponse(Message, key=0, valid="0-13", flexible="9+"):
-    """The base offset or the error of each partition."""
+    """The answer to a Produce request: the base offset or an error code for each partition."""
 
     class BatchIndexAndErrorMessage(Struct):
         batch_index: i32 = since("8+")

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Uuid, i8, i16, i32, since
 
 
 class PushTelemetryRequest(Message, key=72, valid="0", flexible="0+"):
-    """Metrics in OTLP, compressed."""
+    """A client's push of its metrics, in OTLP and compressed."""
 
     client_instance_id: Uuid = since()
     subscription_id: i32 = since()
@@ -19,7 +19,7 @@ class PushTelemetryRequest(Message, key=72, valid="0", flexible="0+"):
 
 
 class PushTelemetryResponse(Message, key=72, valid="0", flexible="0+"):
-    """The error, if the metrics were not accepted."""
+    """The answer to a PushTelemetry request: an error code, 0 if the metrics were accepted."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, since
 
 
 class ReadShareGroupStateRequest(Message, key=84, valid="0", flexible="0+"):
-    """The partitions whose state must be read."""
+    """A request for the stored state of a share group's partitions."""
 
     class PartitionData(Struct):
         partition: i32 = since()
@@ -24,7 +24,7 @@ class ReadShareGroupStateRequest(Message, key=84, valid="0", flexible="0+"):
 
 
 class ReadShareGroupStateResponse(Message, key=84, valid="0", flexible="0+"):
-    """The start offset and the state of each range."""
+    """The stored state of each partition: its start offset, and the delivery state of each range of offsets."""
 
     class StateBatch(Struct):
         first_offset: i64 = since()

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
 class ReadShareGroupStateSummaryRequest(Message, key=87, valid="0-1", flexible="0+"):
-    """The partitions."""
+    """A request for the start offsets of a share group's partitions, without the delivery states."""
 
     class ReadStateSummaryData(Struct):
         topic_id: Uuid = since()
@@ -21,7 +21,7 @@ class ReadShareGroupStateSummaryRequest(Message, key=87, valid="0-1", flexible="
 
 
 class ReadShareGroupStateSummaryResponse(Message, key=87, valid="0-1", flexible="0+"):
-    """Start offset and epochs of each partition."""
+    """The start offset and the epochs of each partition's stored state."""
 
     class PartitionResult(Struct):
         partition: i32 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Uuid, i16, i32, since
 
 
 class RemoveRaftVoterRequest(Message, key=81, valid="0", flexible="0+"):
-    """Id and directory of the voter."""
+    """A request to remove a controller from the voters of the metadata quorum, by its id and directory."""
 
     cluster_id: str | None = since()
     voter_id: i32 = since()
@@ -17,7 +17,7 @@ class RemoveRaftVoterRequest(Message, key=81, valid="0", flexible="0+"):
 
 
 class RemoveRaftVoterResponse(Message, key=81, valid="0", flexible="0+"):
-    """The error, if the voter was not removed."""
+    """The answer to a RemoveRaftVoter request: an error code, 0 if the voter was removed."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

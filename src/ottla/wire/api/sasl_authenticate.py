@@ -9,13 +9,13 @@ from ottla.wire.schema import Message, i16, i64, since
 
 
 class SaslAuthenticateRequest(Message, key=36, valid="0-2", flexible="2+"):
-    """The next message of the client's SASL exchange."""
+    """The next message of the client in a SASL exchange, as the mechanism encodes it."""
 
     auth_bytes: bytes = since()
 
 
 class SaslAuthenticateResponse(Message, key=36, valid="0-2", flexible="2+"):
-    """The broker's token, or the error."""
+    """The broker's next message in a SASL exchange, or an error code."""
 
     error_code: i16 = since()
     error_message: str | None = since()

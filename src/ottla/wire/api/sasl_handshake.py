@@ -9,13 +9,13 @@ from ottla.wire.schema import Message, i16, since
 
 
 class SaslHandshakeRequest(Message, key=17, valid="0-1"):
-    """The requested mechanism."""
+    """A client's request to log in with a SASL mechanism."""
 
     mechanism: str = since()
 
 
 class SaslHandshakeResponse(Message, key=17, valid="0-1"):
-    """The mechanisms that the broker offers."""
+    """The answer to a SaslHandshake request: the SASL mechanisms that the broker supports, and an error code."""
 
     error_code: i16 = since()
     mechanisms: list[str] = since()

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
 class ShareAcknowledgeRequest(Message, key=79, valid="0-2", flexible="0+"):
-    """Ranges of offsets, and for each record whether it was accepted, released or rejected."""
+    """A share consumer's acknowledgement of ranges of offsets: whether each record was accepted, released or rejected."""
 
     class AcknowledgePartition(Struct):
         partition_index: i32 = since()
@@ -28,7 +28,7 @@ class ShareAcknowledgeRequest(Message, key=79, valid="0-2", flexible="0+"):
 
 
 class ShareAcknowledgeResponse(Message, key=79, valid="0-2", flexible="0+"):
-    """The error of each partition."""
+    """The answer to a ShareAcknowledge request: an error code for each partition."""
 
     class PartitionData(Struct):
         partition_index: i32 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Records, Struct, Uuid, i8, i16, i32, i64,
 
 
 class ShareFetchRequest(Message, key=78, valid="0-2", flexible="0+"):
-    """The partitions to read, and the records to acknowledge."""
+    """A share consumer's request for records of some partitions, with acknowledgements of records that it fetched before."""
 
     class AcknowledgementBatch(Struct):
         first_offset: i64 = since()
@@ -44,7 +44,7 @@ class ShareFetchRequest(Message, key=78, valid="0-2", flexible="0+"):
 
 
 class ShareFetchResponse(Message, key=78, valid="0-2", flexible="0+"):
-    """Batches, and the ranges of their records that are acquired."""
+    """The fetched batches of each partition, and the ranges of offsets that the share consumer has acquired."""
 
     class LeaderIdAndEpoch(Struct):
         leader_id: i32 = since()

@@ -10,14 +10,14 @@ from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
 class ShareGroupDescribeRequest(Message, key=77, valid="0-1", flexible="0+"):
-    """The groups."""
+    """A request for descriptions of share groups, by group id."""
 
     group_ids: list[str] = since()
     include_authorized_operations: bool = since()
 
 
 class ShareGroupDescribeResponse(Message, key=77, valid="0-1", flexible="0+"):
-    """Epochs, members and their assignments."""
+    """The described share groups: their epochs, their members, and the members' assignments."""
 
     class Member(Struct):
         member_id: str = since()

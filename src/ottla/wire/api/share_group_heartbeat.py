@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
 class ShareGroupHeartbeatRequest(Message, key=76, valid="0-1", flexible="0+"):
-    """The member's epoch and subscription."""
+    """A share consumer's heartbeat to its group coordinator, with the member's epoch and subscription."""
 
     group_id: str = since()
     member_id: str = since()
@@ -20,7 +20,7 @@ class ShareGroupHeartbeatRequest(Message, key=76, valid="0-1", flexible="0+"):
 
 
 class ShareGroupHeartbeatResponse(Message, key=76, valid="0-1", flexible="0+"):
-    """The member's epoch, and its assignment if this has changed."""
+    """The coordinator's answer to a heartbeat: the member's epoch, and its assignment if the assignment has changed."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = since()

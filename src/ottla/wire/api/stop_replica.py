@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, since
 
 
 class StopReplicaRequest(Message, key=5, valid="0-4", flexible="2+"):
-    """The replicas to stop, and whether to delete them."""
+    """A controller's command to a broker to stop replicas, and to delete some of them."""
 
     class StopReplicaPartitionV0(Struct):
         topic_name: str = since("0")
@@ -39,7 +39,7 @@ class StopReplicaRequest(Message, key=5, valid="0-4", flexible="2+"):
 
 
 class StopReplicaResponse(Message, key=5, valid="0-4", flexible="2+"):
-    """The error of each replica."""
+    """The answer to a StopReplica request: an error code for each replica."""
 
     class StopReplicaPartitionError(Struct):
         topic_name: str = since()

@@ -11,7 +11,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class StreamsGroupDescribeRequest(Message, key=89, valid="0-1", flexible="0+"):
-    """The groups."""
+    """A request for descriptions of streams groups, by group id."""
 
     group_ids: list[str] = since()
     include_authorized_operations: bool = since()
@@ -19,7 +19,7 @@ class StreamsGroupDescribeRequest(Message, key=89, valid="0-1", flexible="0+"):
 
 
 class StreamsGroupDescribeResponse(Message, key=89, valid="0-1", flexible="0+"):
-    """The topology, members and tasks of each group."""
+    """The described streams groups: the topology, the members and the tasks of each."""
 
     class Assignment(Struct):
         active_tasks: list[StreamsGroupHeartbeatRequest.TaskIds] = since()

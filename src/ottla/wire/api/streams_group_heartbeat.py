@@ -9,7 +9,10 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, since, u16
 
 
 class StreamsGroupHeartbeatRequest(Message, key=88, valid="0-1", flexible="0+"):
-    """The member's epoch, topology and tasks. Only fields that changed since the last heartbeat are sent."""
+    """A streams client's heartbeat to its group coordinator, with the member's epoch, topology and tasks.
+
+    Only fields that changed since the last heartbeat are sent.
+    """
 
     class KeyValue(Struct):
         key: str = since()
@@ -72,7 +75,7 @@ class StreamsGroupHeartbeatRequest(Message, key=88, valid="0-1", flexible="0+"):
 
 
 class StreamsGroupHeartbeatResponse(Message, key=88, valid="0-1", flexible="0+"):
-    """Epoch, tasks and the endpoints of other members."""
+    """The coordinator's answer to a heartbeat: the member's epoch and tasks, and the endpoints of other members."""
 
     class Status(Struct):
         status_code: i8 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class StreamsGroupTopologyDescriptionUpdateRequest(Message, key=93, valid="0", flexible="0+"):
-    """The subtopologies of the group's application, with their nodes."""
+    """A request to store the description of a streams application's topology: its subtopologies and their nodes."""
 
     class TopologyDescription(Struct):
         subtopologies: list[StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescriptionSubtopology] = since()
@@ -38,7 +38,7 @@ class StreamsGroupTopologyDescriptionUpdateRequest(Message, key=93, valid="0", f
 
 
 class StreamsGroupTopologyDescriptionUpdateResponse(Message, key=93, valid="0", flexible="0+"):
-    """The error, if the description was not stored."""
+    """The answer to the request: an error code, 0 if the description was stored."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

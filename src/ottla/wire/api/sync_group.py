@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, since
 
 
 class SyncGroupRequest(Message, key=14, valid="0-5", flexible="4+"):
-    """The leader's assignments; other members send none."""
+    """A classic group member's request for its assignment. The group's leader sends the assignments of all members."""
 
     class SyncGroupRequestAssignment(Struct):
         member_id: str = since()
@@ -25,7 +25,7 @@ class SyncGroupRequest(Message, key=14, valid="0-5", flexible="4+"):
 
 
 class SyncGroupResponse(Message, key=14, valid="0-5", flexible="4+"):
-    """The member's own assignment as bytes."""
+    """The answer to a SyncGroup request: the member's own assignment, as bytes."""
 
     throttle_time_ms: i32 = since("1+", ignorable=True)
     error_code: i16 = since()

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
 class TxnOffsetCommitRequest(Message, key=28, valid="0-6", flexible="3+"):
-    """The offsets, with the group's generation and member from version 3 on."""
+    """A request to commit offsets of a group in a transaction. From version 3 on it has the group's generation and member id."""
 
     class TxnOffsetCommitRequestPartition(Struct):
         partition_index: i32 = since()
@@ -34,7 +34,7 @@ class TxnOffsetCommitRequest(Message, key=28, valid="0-6", flexible="3+"):
 
 
 class TxnOffsetCommitResponse(Message, key=28, valid="0-6", flexible="3+"):
-    """The error of each partition."""
+    """The answer to a TxnOffsetCommit request: an error code for each partition."""
 
     class TxnOffsetCommitResponsePartition(Struct):
         partition_index: i32 = since()

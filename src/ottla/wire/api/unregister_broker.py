@@ -9,13 +9,13 @@ from ottla.wire.schema import Message, i16, i32, since
 
 
 class UnregisterBrokerRequest(Message, key=64, valid="0", flexible="0+"):
-    """The id of the broker to remove."""
+    """A request to remove the registration of a broker, by its id."""
 
     broker_id: i32 = since()
 
 
 class UnregisterBrokerResponse(Message, key=64, valid="0", flexible="0+"):
-    """The error, if the broker was not removed."""
+    """The answer to an UnregisterBroker request: an error code, 0 if the broker was removed."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

@@ -6,13 +6,13 @@ from ottla.wire.schema import Message, i16, i32, since
 
 
 class UnregisterControllerRequest(Message, key=94, valid="0", flexible="0+"):
-    """The controller's id."""
+    """A request to remove the registration of a controller, by its id."""
 
     controller_id: i32 = since()
 
 
 class UnregisterControllerResponse(Message, key=94, valid="0", flexible="0+"):
-    """The error, if the controller was not removed."""
+    """The answer to an UnregisterController request: an error code, 0 if the controller was removed."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

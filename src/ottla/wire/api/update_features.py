@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, since
 
 
 class UpdateFeaturesRequest(Message, key=57, valid="0-2", flexible="0+"):
-    """The wanted level of each feature."""
+    """A request to change the finalized levels of features."""
 
     class FeatureUpdateKey(Struct):
         feature: str = since()
@@ -23,7 +23,7 @@ class UpdateFeaturesRequest(Message, key=57, valid="0-2", flexible="0+"):
 
 
 class UpdateFeaturesResponse(Message, key=57, valid="0-2", flexible="0+"):
-    """The error of each feature."""
+    """The answer to an UpdateFeatures request: an error code for each feature."""
 
     class UpdatableFeatureResult(Struct):
         feature: str = since()

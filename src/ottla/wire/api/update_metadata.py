@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, since
 
 
 class UpdateMetadataRequest(Message, key=6, valid="0-8", flexible="6+"):
-    """Every partition's leader and every live broker's addresses."""
+    """A controller's message to a broker: the leader of every partition, and the addresses of every live broker."""
 
     class UpdateMetadataPartitionState(Struct):
         topic_name: str = since("0-4", ignorable=True)
@@ -52,6 +52,6 @@ class UpdateMetadataRequest(Message, key=6, valid="0-8", flexible="6+"):
 
 
 class UpdateMetadataResponse(Message, key=6, valid="0-8", flexible="6+"):
-    """The error, if the broker did not accept it."""
+    """The answer to an UpdateMetadata request: an error code, 0 if the broker accepted the metadata."""
 
     error_code: i16 = since()

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, since
 
 
 class UpdateRaftVoterRequest(Message, key=82, valid="0", flexible="0+"):
-    """The voter's new listeners and versions."""
+    """A quorum voter's message to the leader: its new listeners, and its new range of supported quorum versions."""
 
     class KRaftVersionFeature(Struct):
         min_supported_version: i16 = since()
@@ -25,7 +25,7 @@ class UpdateRaftVoterRequest(Message, key=82, valid="0", flexible="0+"):
 
 
 class UpdateRaftVoterResponse(Message, key=82, valid="0", flexible="0+"):
-    """The error, if the listeners were not accepted."""
+    """The answer to an UpdateRaftVoter request: an error code, 0 if the listeners were accepted."""
 
     class CurrentLeader(Struct):
         leader_id: i32 = since(default=-1)

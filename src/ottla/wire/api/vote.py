@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since, u16
 
 
 class VoteRequest(Message, key=52, valid="0-2", flexible="0+"):
-    """The candidate with the end of its log."""
+    """A candidate's request for a vote in an election, with the last epoch and the end offset of its log."""
 
     class PartitionData(Struct):
         partition_index: i32 = since()
@@ -31,7 +31,7 @@ class VoteRequest(Message, key=52, valid="0-2", flexible="0+"):
 
 
 class VoteResponse(Message, key=52, valid="0-2", flexible="0+"):
-    """The leader and epoch, and whether the vote is granted."""
+    """The answer to a Vote request: whether the vote is granted, and the leader and epoch that the voter has."""
 
     class PartitionData(Struct):
         partition_index: i32 = since()

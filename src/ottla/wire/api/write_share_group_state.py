@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since
 
 
 class WriteShareGroupStateRequest(Message, key=85, valid="0-1", flexible="0+"):
-    """The start offset of each partition, and the state of each changed range."""
+    """A request to store the state of a share group's partitions: the start offset, and each changed range of offsets."""
 
     class PartitionData(Struct):
         partition: i32 = since()
@@ -29,7 +29,7 @@ class WriteShareGroupStateRequest(Message, key=85, valid="0-1", flexible="0+"):
 
 
 class WriteShareGroupStateResponse(Message, key=85, valid="0-1", flexible="0+"):
-    """The error of each partition."""
+    """The answer to a WriteShareGroupState request: an error code for each partition."""
 
     class PartitionResult(Struct):
         partition: i32 = since()

@@ -9,7 +9,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, since
 
 
 class WriteTxnMarkersRequest(Message, key=27, valid="0-2", flexible="1+"):
-    """The markers to write for each producer."""
+    """A transaction coordinator's request to a leader to write transaction markers of producers."""
 
     class WritableTxnMarkerTopic(Struct):
         name: str = since()
@@ -27,7 +27,7 @@ class WriteTxnMarkersRequest(Message, key=27, valid="0-2", flexible="1+"):
 
 
 class WriteTxnMarkersResponse(Message, key=27, valid="0-2", flexible="1+"):
-    """The error of each partition."""
+    """The answer to a WriteTxnMarkers request: an error code for each partition."""
 
     class WritableTxnMarkerPartitionResult(Struct):
         partition_index: i32 = since()
