@@ -143,7 +143,7 @@ class BrokerMachine:
         self.forget = self.purgatory.forget
 
     def _connect(self, cluster: ClusterPorts | Registry) -> SourceFactory | None:
-        """Create what depends on the registry and on other brokers: membership, channels, controller, replication."""
+        """Create the objects that depend on the registry and on other brokers: membership, channels, controller and replication."""
         self.embedded: EmbeddedRegistry | None = None
         if not isinstance(cluster, ClusterPorts):
             self.embedded = EmbeddedRegistry(cluster, self._call_later)
@@ -178,7 +178,7 @@ class BrokerMachine:
         self.scheduler.at(object(), self.scheduler.now().mono_ms, lambda now: call())
 
     def _change_metadata(self) -> None:
-        """Create what changes the metadata of the cluster on request of a client."""
+        """Create the objects that change topics, configs, quotas and ACLs when a client requests it."""
         image, settings, random_bytes = self.image, self.settings_in_force, self.random_bytes
         self._known_entries: set[str] = set()
         announce = alone if self.is_alone else announced
@@ -193,7 +193,7 @@ class BrokerMachine:
         self.tokens = DelegationTokens(image, commits, settings, random_bytes, self._is_controller)
 
     def _learn_metadata(self, source: SourceFactory | None) -> None:
-        """Create the publisher of metadata, and its source."""
+        """Create the publisher, which applies the cluster's metadata to this broker, and the source of the metadata."""
         registry, image, scheduler, replicas = self.shared, self.image, self.scheduler, self.replication.manager
         rooms = (image, replicas, self.configs, self.quotas, self.features, scheduler)
         told = (
@@ -208,7 +208,7 @@ class BrokerMachine:
         self.updates = ImageUpdates(registry, image, replicas, scheduler, self.publisher, self.notifications.read_again)
 
     def _coordinate(self, assignors: tuple[Assignor, ...] | None) -> None:
-        """Create the parts of groups and transactions; their coordinators follow the leadership of partitions."""
+        """Create the coordinators of groups and transactions, which move with the leadership of their partitions."""
         self.asker = asker = BrokerRequester(self.channels, self.settings_in_force)
         image, settings, scheduler = self.image, self.settings_in_force, self.scheduler
         brokers = 1 if self.is_alone else MANY_BROKERS
@@ -398,7 +398,10 @@ class BrokerMachine:
 
     @contextmanager
     def _without_pauses(self) -> Iterator[None]:
-        """Run all work begun in this context, and all timers due by then, before the context ends, if this is a single broker."""
+        """Run all work that begins inside this context manager, and all timers that are due, before it exits.
+
+        In a cluster of several brokers, do nothing.
+        """
         if self.embedded is None:
             yield
             return
@@ -436,7 +439,7 @@ class BrokerMachine:
 
     @property
     def are_all_checked(self) -> bool:
-        """Return whether every log is open and verified. After a power failure, an unverified log can be damaged."""
+        """Return whether every log is open and its records are checked. After a power failure, an unchecked log can be damaged."""
         return self.replication.manager.are_all_checked and self.partitions.are_all_online
 
     def transfer_leadership(self, over: Callable[[], None]) -> None:
@@ -461,7 +464,7 @@ class BrokerMachine:
         self.finish_bundle(now)
 
     def _throttle(self) -> None:
-        """Record the use of client quotas if there are any."""
+        """Measure and enforce client quotas in the router's responses, if any quotas exist."""
         is_exempt = RequestsOfBrokers(self.rights).have
         encode = self._router.encoded
         self._router.encode_by(Throttling(self.quotas, encode, is_exempt).answer if self.quotas.is_on else encode)

@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """The result of a request that raised an unexpected exception before it changed anything."""
+    """The result of work that raised an unexpected exception, which is a bug in the broker, before it changed anything."""
 
     error: Exception
 
@@ -53,7 +53,7 @@ class Changes:
         self.mistakes = 0
 
     def report(self, error: Exception, what: str, frame: Buffer) -> None:
-        """Log a bug that costs only a request or a part of it, with the first bytes that were sent, and count it."""
+        """Log an unexpected exception that fails only one request or a part of it, with the request's first bytes, and count it."""
         self.mistakes += 1
         log.error(MISTAKEN, what, shown(frame), exc_info=error, extra={"cause": "mistake"})
 

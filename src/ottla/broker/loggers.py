@@ -15,7 +15,7 @@ def level_name(level: int) -> str:
 
 
 class NoLoggers:
-    """The loggers of a broker that has no process of its own, such as a simulated one: none."""
+    """The empty set of loggers, for a broker that has no process of its own, such as a simulated broker."""
 
     def levels(self) -> dict[str, int]:
         return {}

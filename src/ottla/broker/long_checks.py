@@ -41,13 +41,13 @@ class Claim:
         self.done = done
 
     def notify(self) -> None:
-        """Notify the waiting job that the claim is granted."""
+        """Resume the work that waits for this claim, because the claim is granted."""
         if self.done is not None:
             self.done(None)
 
 
 class Memory:
-    """A limited number of bytes, shared by claims. A claim above the limit waits until all bytes are free."""
+    """A limited amount of memory, in bytes, shared by long checks. A claim above the limit waits until all bytes are free."""
 
     def __init__(self, most_bytes: int, soon: Callable[[Claim], None]) -> None:
         """Create the memory with all bytes free. `soon` notifies a granted claim later, outside the call that released bytes."""
@@ -77,7 +77,7 @@ class Memory:
         self._grant()
 
     def holding(self, size: int, steps: Steps[T]) -> Steps[T]:
-        """Run `steps` while a claim to `size` bytes is held, and return their result."""
+        """Claim `size` bytes, run `steps`, release the bytes, and return the result of `steps`."""
         claim = self.claim(size)
         try:
             while not claim.is_granted:
@@ -96,7 +96,10 @@ class Memory:
 
 
 class Turn(Generic[T]):
-    """A check of records in progress. A call checks up to `most_pieces` pieces. Calls may change threads, not overlap."""
+    """A long check of records that runs in several calls, each for up to `most_pieces` pieces of the records.
+
+    Each call can run on another thread, but two calls must not overlap.
+    """
 
     def __init__(self, steps: Generator[int, None, T], most_pieces: int) -> None:
         self.room_bytes = 0
@@ -109,7 +112,10 @@ class Turn(Generic[T]):
         self._most_pieces = most_pieces
 
     def __call__(self) -> None:
-        """Process up to `most_pieces` pieces; stop earlier if the next piece needs more memory."""
+        """Check up to `most_pieces` more pieces of the records.
+
+        Stop earlier if the next piece needs more memory than was claimed.
+        """
         before = self.room_bytes
         try:
             for _ in range(self._most_pieces):
@@ -130,7 +136,10 @@ class Turn(Generic[T]):
 
 
 class LongChecks:
-    """All long checks of a broker. Without `workers`, they run on the broker's thread in steps with pauses between them."""
+    """The broker's checks of large batches, which workers run on other threads.
+
+    Without `workers`, the checks run on the broker's thread in steps with pauses between them.
+    """
 
     def __init__(self, workers: Workers | None, clock: Clock, scheduler: Scheduler) -> None:
         self.now = clock.now
@@ -158,7 +167,7 @@ class LongChecks:
         return turn.result
 
     def holding(self, size: int, steps: Steps[T]) -> Steps[T]:
-        """Run `steps` while `size` bytes of memory are held, and return their result."""
+        """Claim `size` bytes of the memory for long checks, run `steps`, release the bytes, and return the result of `steps`."""
         return (self.memory_of_large if size > LARGE_BYTES else self.memory).holding(size, steps)
 
     def _soon(self, claim: Claim) -> None:

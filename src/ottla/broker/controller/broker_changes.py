@@ -25,7 +25,7 @@ UNKNOWN_EPOCH = -1
 
 
 class BrokerChanges:
-    """Broker changes of one controller term."""
+    """The controller's reactions to brokers that join, leave, restart or shut down, during one controller epoch."""
 
     def __init__(self, term: ControllerTerm, leaders: LeaderChanges) -> None:
         self._term = term
@@ -73,7 +73,7 @@ class BrokerChanges:
         yield from self._term.commit([Change(layout.SEEN_BROKERS, entries.broker_epochs_value(self._context.brokers.values()))])
 
     def held(self, node_ids: set[int]) -> Steps[list[TopicPartition]]:
-        """Return the partitions with a replica on one of these brokers, each once."""
+        """Return the partitions that have a replica on one of these brokers. Each partition is listed once."""
         context = self._context
         return chosen(context.partitions() if node_ids else (), lambda one: context.is_held(one, node_ids))
 

@@ -43,7 +43,7 @@ Answered = Callable[[ControlRequest, Any], None]
 
 
 class ControllerChannel:
-    """The connection to one registration of a broker, at one address."""
+    """The controller's queue of requests to one broker, for one registration of the broker at one address."""
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ MOST_MS: Final = 500
 
 
 class RegistryRetry:
-    """The read retries of one term."""
+    """Retries of the controller's reads of the registry while the registry is unreachable, during one controller epoch."""
 
     def __init__(self, registry: SharedRegistry, scheduler: Scheduler) -> None:
         self._registry = registry

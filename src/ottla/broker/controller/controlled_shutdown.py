@@ -23,7 +23,7 @@ LANE = "leaving"
 
 
 class HandOver:
-    """The client side of this broker's controlled shutdown. `broker_epoch` returns the epoch of its registration."""
+    """The controlled shutdown of this broker, as a client of the controller. `broker_epoch` returns this broker's epoch."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class HandOver:
         self._scheduler = scheduler
 
     def begin(self, over: Callable[[], None]) -> None:
-        """Send ControlledShutdown requests, and call `over` when nothing is left to move or all retries are used."""
+        """Send ControlledShutdown requests. Call `over` when this broker leads no more partitions, or all retries are used."""
         self._scheduler.begin(self, self._transfer(), lambda _: over(), lambda failure: over(), urgent=True)
 
     def _transfer(self) -> Steps[None]:

@@ -78,7 +78,7 @@ class Watches(NamedTuple):
 
 
 class TermObjects:
-    """One controller term, and the objects that process its events."""
+    """The objects that process the controller's events during one controller epoch."""
 
     def __init__(self, term: ControllerTerm, new_id: Callable[[], bytes], watches: Watches) -> None:
         self.term = term
@@ -303,7 +303,7 @@ class Controller:
             log.info("another broker has noted the levels of features")
 
     def _suitable(self, term: ControllerTerm, brokers: Mapping[int, LiveBroker]) -> Steps[dict[int, LiveBroker]]:
-        """Return the registered brokers that support the finalized features; other brokers are treated as unregistered."""
+        """Return the registered brokers that support the finalized features. The controller ignores all other brokers."""
         found, unsuitable, levels = dict[int, LiveBroker](), set[tuple[int, int]](), dict[str, int]()
         offered = {node_id: features.served(broker.features) for node_id, broker in brokers.items()}
         if term.protocol.has(Switch.FEATURES) and any(features.unserved(features.NEWEST, each) for each in offered.values()):

@@ -29,7 +29,7 @@ class Elected(NamedTuple):
 
 
 class ControllerElection:
-    """This broker's candidature, in one session at a time. `changed` is called when the controller entry changes."""
+    """This broker's participation in controller elections. `changed` is called when the registry's controller entry changes."""
 
     def __init__(self, registry: SharedRegistry, node_id: int, scheduler: Scheduler, changed: Callable[[str], None]) -> None:
         self._registry = registry
@@ -43,10 +43,10 @@ class ControllerElection:
         self._claim = b""
 
     def held(self, at_work: Elected | None) -> Steps[Elected | None]:
-        """Return this broker's term, after taking part in the election if there is no controller.
+        """Return this broker's controller epoch, after taking part in the election if there is no controller.
 
-        Return None if another broker is the controller. Return `at_work` if that is this broker's current term, else a new term
-        with a new epoch. The controller entry is watched in any case.
+        Return None if another broker is the controller. Return `at_work` if it is still valid, otherwise a new epoch. The
+        controller entry is watched in any case.
         """
         while True:
             # Read the epoch first: if the entry then belongs to this session, no other broker was elected since that read.

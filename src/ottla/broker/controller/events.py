@@ -34,11 +34,11 @@ class ControllerEvent(NamedTuple):
 
 
 def _nobody() -> None:
-    """Do nothing: no job waits for the event."""
+    """Do nothing, as the default callback for an event whose end nobody waits for."""
 
 
 class ControllerEvents:
-    """A queue of events.
+    """The controller's queue of events, which are processed one at a time.
 
     `moved` is called when an event detects another controller, and `uncertain` when the registry fails.
     """

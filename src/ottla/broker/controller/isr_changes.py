@@ -23,7 +23,10 @@ BY_ID_FROM = 2
 
 
 class IsrChanges:
-    """The ISR changes of one term. `altered` is called with the partitions of each AlterPartition request, even a refused one."""
+    """The controller's processing of ISR changes that leaders request, during one controller epoch.
+
+    `altered` is called with the partitions of each AlterPartition request, even if the request is refused.
+    """
 
     def __init__(self, term: ControllerTerm, leaders: LeaderChanges, altered: Callable[[Iterable[TopicPartition]], None]) -> None:
         self._tell = altered

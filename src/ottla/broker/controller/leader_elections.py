@@ -35,7 +35,10 @@ UNCLEAN = "unclean.leader.election.enable"
 
 
 class LeaderChanges:
-    """Leader and ISR changes of one term. Methods queue requests in the term's `requests`, and the caller sends them."""
+    """The controller's changes of leaders and ISRs, during one controller epoch.
+
+    The methods only queue requests to brokers in the `requests` of the term. The caller sends them.
+    """
 
     def __init__(self, term: ControllerTerm) -> None:
         self._term = term
@@ -70,7 +73,7 @@ class LeaderChanges:
         return changed
 
     def announce(self, changed: Iterable[TopicPartition], new: Container[TopicPartition] = ()) -> Steps[None]:
-        """Queue LeaderAndIsr requests for the replicas of these partitions, and metadata for all brokers."""
+        """Queue LeaderAndIsr requests to the replicas of the partitions `changed`, and UpdateMetadata requests to all brokers."""
         requests, context = self._term.requests, self._context
         return each(changed, lambda one: requests.lead(context.assignment(one).replicas, one, is_new=one in new))
 

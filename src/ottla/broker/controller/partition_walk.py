@@ -20,7 +20,7 @@ def in_pieces(items: Iterable[T], size: int = AT_ONCE) -> Iterator[list[T]]:
 
 
 def chosen(items: Iterable[T], is_wanted: Callable[[T], bool]) -> Steps[list[T]]:
-    """Return the items for which `is_wanted` is true, in order."""
+    """Return the items for which `is_wanted` returns True, in order, with pauses in which other work runs."""
     found: list[T] = []
     for some in in_pieces(items):
         found += filter(is_wanted, some)
@@ -29,7 +29,7 @@ def chosen(items: Iterable[T], is_wanted: Callable[[T], bool]) -> Steps[list[T]]
 
 
 def each(items: Iterable[T], do: Callable[[T], object]) -> Steps[None]:
-    """Call `do` with each item."""
+    """Call `do` with each item, with pauses in which other work runs."""
     for some in in_pieces(items):
         for one in some:
             do(one)

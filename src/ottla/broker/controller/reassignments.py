@@ -39,7 +39,10 @@ ALTERED = "The topic was changed concurrently: try again."
 
 
 class Reassignments:
-    """The reassignments of one term. `changed` is the watch on the entry that tools write."""
+    """The controller's partition reassignments, during one controller epoch.
+
+    `changed` is called when the registry entry that reassignment tools write changes.
+    """
 
     def __init__(self, term: ControllerTerm, leaders: LeaderChanges, topics: TopicChanges, changed: Callable[[str], None]) -> None:
         self._term = term
@@ -85,7 +88,7 @@ class Reassignments:
             yield from self._complete(complete)
 
     def written(self) -> Steps[None]:
-        """Start the reassignments that a tool wrote to the registry, and watch the entry."""
+        """Start the reassignments that a tool has written to the registry, and watch the entry for further ones."""
         moves = yield from self._written()
         if not moves:
             return
@@ -180,7 +183,7 @@ class Reassignments:
             log.info("%d partitions have moved", len(over))
 
     def _note(self, assignments: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[bool]:
-        """Write new assignments of some partitions of one topic to the topic's entry, and return whether that succeeded."""
+        """Write new assignments of partitions of one topic to the topic's registry entry. Return whether that succeeded."""
         name = next(iter(assignments))[0]
         for _ in range(MOST_RACES):
             entry = (yield from self._term.reader.topics([name])).get(name)

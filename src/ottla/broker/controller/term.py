@@ -43,7 +43,10 @@ Choose = Callable[[ControllerContext, TopicPartition], LeaderAndIsr | None]
 
 
 class PartitionStates:
-    """The writes of one term. Committed states are in the context when the steps end."""
+    """The controller's writer of partition states (leader, ISR) to the registry, during one controller epoch.
+
+    When the steps of a method end, the states that it wrote are also in the context.
+    """
 
     def __init__(
         self,
@@ -101,7 +104,10 @@ class PartitionStates:
         return changed
 
     def _missed(self, wanted: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[list[TopicPartition]]:
-        """Write states, and return the partitions that have another state afterwards. The context then contains that state."""
+        """Write the states `wanted` in one commit. Return the partitions that have another state afterwards.
+
+        The context then contains that other state.
+        """
         written = {one: self._written(one, state) for one, state in wanted.items()}
         try:
             yield from self.commit([self._change(one, state) for one, state in wanted.items()])
@@ -185,7 +191,7 @@ class ControllerTerm:
         return self.states.commit(changes)
 
     def open_way(self, node_id: int) -> None:
-        """Open the connection to a new broker, or to a broker with another address."""
+        """Open the channel for requests to a new broker, or to a broker with another address."""
         self.close_way(node_id)
         endpoint = self.context.brokers[node_id].endpoint(self.settings.inter_broker_listener)
         address = None if endpoint is None else (endpoint.host, endpoint.port)
@@ -193,7 +199,7 @@ class ControllerTerm:
         self._ways[node_id] = ControllerChannel(node_id, address, channels, scheduler, settings, self._answered)
 
     def close_way(self, node_id: int) -> None:
-        """Close the connection to a broker that is gone."""
+        """Close the channel for requests to a broker that is gone."""
         way = self._ways.pop(node_id, None)
         if way is not None:
             way.close()
@@ -212,7 +218,7 @@ class ControllerTerm:
             yield from way.drained()
 
     def close(self) -> None:
-        """Close all connections, because another broker can be the controller."""
+        """Close the channels to all brokers, because another broker can be the controller."""
         self.patience.is_over = True
         for node_id in list(self._ways):
             self.close_way(node_id)

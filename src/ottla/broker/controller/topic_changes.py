@@ -33,7 +33,10 @@ DELETED_AGAIN_MS, MOST_DELETED_AGAIN_MS = 10_000, 300_000
 
 
 class TopicChanges:
-    """Topic creations and deletions of one term. `new_id` generates the id of a topic that has none."""
+    """The controller's creations and deletions of topics, during one controller epoch.
+
+    `new_id` generates the id of a topic that has none.
+    """
 
     def __init__(
         self, term: ControllerTerm, leaders: LeaderChanges, new_id: Callable[[], bytes], changed: Callable[[str], None]
@@ -102,7 +105,7 @@ class TopicChanges:
                 self._context.names[topic_id] = name
 
     def grown(self, name: str) -> Steps[None]:
-        """Elect leaders for the partitions added to a topic. Changes to existing partitions are left to reassignments."""
+        """Add the new partitions of a topic, and elect their leaders. Reassignments process changes of existing partitions."""
         if name not in self._context.topics:
             return
         topics = yield from self._term.reader.topics([name], self._changed)
@@ -182,7 +185,10 @@ class TopicChanges:
         yield from self.advance()
 
     def begin_pause(self) -> int | None:
-        """Return the pause before `retry`, in ms; None if nothing failed or the pause has already begun."""
+        """Return the time in ms after which to call `retry`.
+
+        Return None if no deletion failed, or if the wait has already begun.
+        """
         if not self._refused or self._is_pausing:
             return None
         self._is_pausing = True

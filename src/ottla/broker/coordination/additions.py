@@ -40,7 +40,7 @@ Transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
 
 
 class Question:
-    """A pending request to another broker. `added` is set to its result."""
+    """A request to the coordinator of a transaction on another broker. `added` is set to the coordinator's result."""
 
     __slots__ = ("added", "done", "wanted")
 

@@ -52,7 +52,7 @@ CreateTopics = Callable[[Sequence[str]], Sequence[Decision]]
 
 
 class PartitionLog:
-    """A partition as the log of a shard."""
+    """The partition of an internal topic, with the methods by which a coordinator appends its records."""
 
     __slots__ = ("_partition", "_patience_ms")
 
@@ -85,7 +85,10 @@ class PartitionLog:
 
     @property
     def patience_ms(self) -> int | None:
-        """Return how long replies wait for other replicas, in ms; None without a limit, or without other replicas."""
+        """Return how long, in ms, replies wait for other replicas.
+
+        Return None without a limit, or if there are no other replicas.
+        """
         return None if self._patience_ms is None or self._partition.replicas is None else self._patience_ms()
 
     def when_durable(self, told: Callable[[int], None]) -> None:
@@ -227,7 +230,7 @@ class Coordinators(Generic[M]):
     def request(
         self, key: str, body: object, request: Request[Message], finish: Callable[[A], Ready], *, blocking: bool = False
     ) -> Reply:
-        """Ask the coordinator of `key`, and return the reply that `finish` makes from the coordinator's response to `body`."""
+        """Pass a request `body` to the coordinator of `key`. Return the reply that `finish` makes from its response."""
         answers: list[A] = []
         delayed = DelayedReply(partial(self._changes.attempted, lambda: finish(answers[0])), blocking=blocking, missing=1)
 
@@ -239,7 +242,7 @@ class Coordinators(Generic[M]):
         return delayed.reply()
 
     def request_steps(self, key: str, body: object, request: Request[Message]) -> Steps[A]:
-        """Ask the coordinator of `key` in a job, and return its response."""
+        """Pass a request `body` to the coordinator of `key`, wait, and return the coordinator's response."""
         return _waited(partial(self._route, key, body, request))
 
     def when_durable(self, key: str, told: Callable[[int], None]) -> None:
@@ -252,7 +255,7 @@ class Coordinators(Generic[M]):
             shard.log.when_durable(told)
 
     def requested_of(self, shard: Shard[M], body: object, request: Request[Message]) -> Steps[A]:
-        """Ask this coordinator in a job, and return its response. The coordinator can be unloaded meanwhile."""
+        """Pass a request `body` to the coordinator `shard`, wait, and return its response, even if it is unloaded meanwhile."""
         if shard.is_present:
             return _waited(partial(self._decide, shard, body, request))
         return _waited(lambda answer: answer(self._kind.refuse(body, NOT_COORDINATOR)))  # type: ignore[arg-type]  # a reply to it
@@ -260,11 +263,11 @@ class Coordinators(Generic[M]):
     def request_several(
         self, parts: Iterable[tuple[str, object]], request: Request[Message], combine: Callable[[list[A]], Ready]
     ) -> Reply:
-        """Ask the coordinator of each (key, body), and return the reply that `combine` makes from all responses."""
+        """Pass each body in `parts` to the coordinator of its key. Return the reply that `combine` makes from all responses."""
         return _combined(self._changes, (partial(self._route, key, part, request) for key, part in parts), combine)
 
     def request_each(self, body: object, request: Request[Message], finish: Callable[[A], Ready]) -> Iterator[Reply]:
-        """Ask the loaded coordinators one after another, and yield the reply that `finish` makes from each response."""
+        """Pass a request to all loaded coordinators, one after another. Yield the reply that `finish` makes from each response."""
 
         def combine(answers: list[A]) -> Ready:
             return finish(answers[0])
@@ -316,7 +319,7 @@ class Coordinators(Generic[M]):
         return COORDINATOR_LOAD_IN_PROGRESS if self._loading else NONE
 
     def _absence(self, index: int) -> int:
-        """Return the error code for a partition without a loaded coordinator."""
+        """Return the error code for a request to the partition `index`, whose coordinator is not loaded on this broker."""
         return COORDINATOR_LOAD_IN_PROGRESS if index in self._loading else NOT_COORDINATOR
 
     def on_election(self, partition: Partition) -> None:
@@ -400,7 +403,7 @@ class CoordinatorMoves:
 
 
 def _waited(ask: Callable[[Callable[[A], None]], None]) -> Steps[A]:
-    """Wait for a response, and return it."""
+    """Call `ask` with a callback, wait until the callback is called, and return its argument."""
     answers: list[A] = []
     waiting: list[Done] = []
 
@@ -418,7 +421,7 @@ def _waited(ask: Callable[[Callable[[A], None]], None]) -> Steps[A]:
 def _combined(
     changes: Changes, asks: Iterable[Callable[[Callable[[A], None]], None]], combine: Callable[[list[A]], Ready]
 ) -> Reply:
-    """Start all `asks`, and return the reply that `combine` makes from their responses, which are in the order of `asks`."""
+    """Call all `asks` with callbacks. Return the reply that `combine` makes from the responses, in the order of `asks`."""
     answers: dict[int, A] = {}
     finish = partial(changes.attempted, lambda: combine([answers[place] for place in sorted(answers)]))
     delayed = DelayedReply(finish, blocking=False)

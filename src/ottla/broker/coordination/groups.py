@@ -87,7 +87,7 @@ class GroupTopics:
 
 
 class GroupCoordinators:
-    """The group coordinators (`coordinators`), and their updates.
+    """The group coordinators of this broker (`coordinators`), and the changes of topics and settings that are passed to them.
 
     `assignors` are the custom assignors in the settings, or None for the built-in assignors.
     """

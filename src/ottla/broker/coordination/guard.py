@@ -131,7 +131,10 @@ class TransactionGuard:
         own: Mapping[TopicPartition, Partition],
         tokens: dict[Partition, TransactionToken],
     ) -> Steps[Added]:
-        """Ask the coordinator, and return its result. Ask again, at most `ASKED` times, if a marker arrived meanwhile."""
+        """Send the addition `wanted` to the transaction's coordinator, and return its result.
+
+        If a transaction marker arrived meanwhile, repeat the request, at most `ASKED` times in total.
+        """
         producer, left = (wanted.producer_id, wanted.producer_epoch), 1 if wanted.verify_only else ASKED
         while True:
             added: Added = yield from self._additions.add(wanted, request)
@@ -142,10 +145,11 @@ class TransactionGuard:
             tokens.update((partition, partition.log.producers.token(wanted.producer_id)) for partition in ended)
 
     def _must_ask(self, request: Request[ProduceRequest], partition: Partition, header: BatchHeader) -> bool:
-        """Return whether the coordinator must be asked: no transaction is open here, or the coordinator can lack this partition.
+        """Return whether the coordinator must verify a batch.
 
-        A power failure can preserve the records of a transaction but not the addition of its partition. A partition that is offline
-        when the coordinator starts is not added again.
+        This is so if no transaction is open here, or if the coordinator can lack this partition: a power failure can preserve the
+        records of a transaction but not the addition of its partition. A partition that is offline when the coordinator starts is
+        not added again.
         """
         if not partition.log.producers.is_open(header.producer_id, header.producer_epoch):
             return True

@@ -289,7 +289,10 @@ class TransactionMarkers:
             self._asker.request(leader, request, partial(self._answered, leader, lane, taken), lane=lane)
 
     def _take(self, leader: int) -> Queue:
-        """Take the markers of the next request off the queue: one per producer, because responses identify them by producer id."""
+        """Remove from the queue the markers for the next request to the broker `leader`, and return them.
+
+        There is one marker for each producer, because responses identify markers by producer id.
+        """
         waiting = self._waiting.get(leader, {})
         taken: Queue = {}
         producers: set[int] = set()
@@ -339,7 +342,7 @@ class TransactionMarkers:
             self._try_again(pending, place)
 
     def _try_again(self, pending: PendingMarkers, place: TopicPartition) -> None:
-        """Retry a partition after a pause. Partitions of the same transaction that fail meanwhile share this retry."""
+        """Write the marker of a partition again after a pause. Failed partitions of the same transaction share one pause."""
         pending.again.append(place)
         if len(pending.again) > 1:
             return
@@ -353,7 +356,7 @@ class TransactionMarkers:
         pending.pause_ms = min(2 * pending.pause_ms, LONGEST_RETRY_MS)
 
     def _note(self, pending: PendingMarkers, place: TopicPartition, error_code: int) -> None:
-        """Log why a partition refuses a marker, unless its last refusal had the same error code."""
+        """Log the error with which a partition has refused a transaction marker. Do not log the same error twice in a row."""
         if pending.told.get(place) != error_code:
             pending.told[place] = error_code
             sentence = "%s-%d takes no end of the transaction of %s (%s): tried again until it does"

@@ -28,7 +28,7 @@ FetchedPartition = OffsetFetchResponse.OffsetFetchResponsePartition
 
 
 class RegistryOffsets:
-    """OffsetCommit and OffsetFetch in version 0."""
+    """Offsets that old consumers commit to the registry: OffsetCommit and OffsetFetch in version 0."""
 
     def __init__(
         self, entries: SharedRegistry, cluster: ClusterImage, settings: SettingsInForce, changes: Changes, purgatory: Purgatory
@@ -57,7 +57,10 @@ class RegistryOffsets:
         return OffsetCommitResponse(topics=topics)
 
     def _are_kept(self, changes: Sequence[Change]) -> Steps[bool]:
-        """Commit the changes, and return whether that succeeded. Retry if another broker creates the same entries."""
+        """Commit the changes to the registry, and return whether that succeeded.
+
+        Retry if another broker creates the same entries.
+        """
         for _ in range(MOST_RACES):
             self._changes.made = True
             try:

@@ -148,7 +148,7 @@ class Replay(Generic[Record]):
 
 
 def _stretches(columns: Columns) -> Iterator[Run]:
-    """Yield the runs of batches. Merge consecutive runs in one buffer unless they have transactions."""
+    """Yield groups of consecutive batches whose records are read together. Each batch of a transaction is a group of its own."""
     begun: Run | None = None
     end = 0
     for run in columns.pieces():

@@ -98,7 +98,7 @@ class LargeFetch(Fetch):
         return writer.reply()
 
     def leave(self) -> None:
-        """End a new session if its id was never sent to the client."""
+        """End the fetch session that this fetch has created, if its id was never sent to the client."""
         if self._session is not None and not self._is_answered:
             self.context.sessions.end(self._session.id)
 
@@ -143,7 +143,7 @@ def fetch(request: Request[FetchRequest], context: FetchContext) -> Reply:
 
 
 def _has_to_rest(context: FetchContext, request: Request[FetchRequest]) -> bool:
-    """Return whether the quota of the client is used up. No quota applies to followers."""
+    """Return whether the client has used up its fetch quota, so that it must wait. No quota applies to followers."""
     return replica_id(request.body) < 0 and context.quotas.has_to_rest(request.peer.principal, request.client_id)
 
 

@@ -84,7 +84,7 @@ class IncrementalFetch(Fetch):
         return writer.reply()
 
     def _news(self, found: list[tuple[Held, PartitionData]]) -> list[TopicResponse]:
-        """Record these readings in the session, and return those that the client has not received, by topic."""
+        """Record these results in the session. Return, by topic, the results that differ from what the client has received."""
         session = self._session
         topics: list[TopicResponse] = []
         told: Hashable = None

@@ -308,7 +308,10 @@ class Fetch:
         return PartitionData(partition_index=part.partition, error_code=self._known(error_code), high_watermark=-1, records=b"")
 
     def _known(self, error_code: int) -> int:
-        """Return NOT_LEADER_OR_FOLLOWER instead of a storage error to older clients (KIP-112), so that they find another leader."""
+        """Return the error code that the client's version supports.
+
+        Old clients get NOT_LEADER_OR_FOLLOWER instead of a storage error (KIP-112), so that they search for another leader.
+        """
         return NOT_LEADER_OR_FOLLOWER if error_code == KAFKA_STORAGE_ERROR and self.version < STORAGE_ERROR_FROM else error_code
 
 
@@ -333,7 +336,10 @@ def note(reading: Fetch, session: FetchSession, body: FetchRequest, answered: li
 
 
 def rested(purgatory: Purgatory, until_ms: int, wakes: int, took_ms: int) -> Steps[None]:
-    """Pause between readings, until a partition has changed since `wakes` was read or `until_ms` (monotonic clock) is reached."""
+    """Wait between two readings of a delayed fetch, until a partition has changed or the monotonic clock reaches `until_ms`.
+
+    `wakes` is the number of changes before the last reading, and `took_ms` the time that the reading took.
+    """
     rest_ms = REST_MS + REST_FACTOR * took_ms
     while (left_ms := until_ms - purgatory.now().mono_ms) > 0:
         yield purgatory.rest(max(1, min(left_ms, rest_ms, LONGEST_REST_MS)))

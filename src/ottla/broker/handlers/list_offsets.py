@@ -214,7 +214,7 @@ def _find(partition: Partition, timestamp: int, asked: ListOffsetsRequest, check
 
 
 def _in_parts(partition: Partition, look_up: Callable[[], Answer]) -> Steps[Found | Sought | None]:
-    """Repeat a search until it is complete, with a pause after each part of the log. Return its result."""
+    """Call `look_up`, and continue its search with pauses until it is complete. Return the search's result."""
     while partition.offline is None:
         try:
             found = look_up()

@@ -245,7 +245,7 @@ class SlowProduce:
         return reply_to(self._request, response, unsynced, self._purgatory, self._kept(parts))
 
     def _kept(self, parts: list[PartitionResponse]) -> Kept | None:
-        """Return the added partitions that the reply waits for, with the function that awaits them, or None."""
+        """Return (partitions added to a transaction, function that waits for their durability) for the reply; None without any."""
         if self._guard is None or self._admission is None or not self._admission.added:
             return None
         added = [

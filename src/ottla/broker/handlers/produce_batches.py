@@ -65,7 +65,10 @@ def internal_error(request: Request[ProduceRequest]) -> int:
 
 
 def untaken(name: str | None, data: PartitionData, partitions: Partitions, refusal: int) -> PartitionResponse:
-    """Return the error of a part that can't be appended: a refusal, a missing partition or leader, or missing records."""
+    """Return the error for a partition's records that can't be appended.
+
+    The reason is a refusal, a missing partition or leader, or missing records.
+    """
     if refusal or name is None:
         return failed(data.index, refusal or UNKNOWN_TOPIC_ID)
     partition = partitions.get(name, data.index)
@@ -76,7 +79,7 @@ def untaken(name: str | None, data: PartitionData, partitions: Partitions, refus
 
 
 def _arrived(partition: Partition, index: int, arrived: Arrived) -> Looked:
-    """Return the result for converted messages."""
+    """Return the result of the check for messages of an old format that were converted to batches."""
     if arrived.error_code:
         return failed(index, arrived.error_code, arrived.sentence)
     if not arrived.headers:  # there was only a truncated message
@@ -113,7 +116,7 @@ def append_part(looked: Looked, request: Request[ProduceRequest], unsynced: Unsy
 
 
 def _sound(records: memoryview, request: Request[ProduceRequest]) -> BatchHeader | Refused:
-    """Return the header of a batch that passes the checks of headers, or the refusal."""
+    """Check the header of a batch. Return the header if it is valid, otherwise the refusal."""
     error_code, header = check(records, request.version)
     if header is None:
         return Refused(error_code, "")

@@ -35,7 +35,7 @@ Part = ProduceResponse.PartitionProduceResponse
 
 
 class Acknowledgements:
-    """A response whose parts complete one after another, or not before the client's timeout."""
+    """A delayed Produce response. It is complete when all its partitions are acknowledged, or at the client's timeout."""
 
     def __init__(self, response: ProduceResponse, failed: Callable[[Part, int], None], purgatory: Purgatory) -> None:
         """Create the wait. `failed(part, error_code)` sets an error in a part of the response."""
@@ -155,7 +155,10 @@ def _also_kept(delayed: DelayedReply, kept: Kept | None) -> Reply:
 
 
 def _added_for_good(delayed: DelayedReply, added: list[PartitionResponse], error_code: int) -> None:
-    """Record the end of an addition. An error becomes NOT_COORDINATOR, after which the client finds the coordinator again."""
+    """Record that the partitions `added` to a transaction are durable, or have failed with `error_code`.
+
+    An error becomes NOT_COORDINATOR, so that the client finds the coordinator again.
+    """
     if error_code:
         for part in added:
             part.error_code, part.base_offset = NOT_COORDINATOR, -1

@@ -35,7 +35,7 @@ UNREADABLE = (
 
 
 class OpenLane(NamedTuple):
-    """A link and the address it connects to."""
+    """An open connection to another broker, with the address to which it is connected."""
 
     address: tuple[str, int]
     link: BrokerLink
@@ -159,12 +159,18 @@ class BrokerRequester:
         return spoken.version(request)
 
     def request(self, node_id: int, message: Message, answered: Callable[[Any], None], *, lane: str) -> None:
-        """Send a request, and call `answered` later with the response, or with None if the outcome is unknown."""
+        """Send a request to a broker, and call `answered` later with the response, or with None if the outcome is unknown.
+
+        Requests with the same `lane` share one connection to the broker, and are served in order.
+        """
         timeout_ms = self._settings.value.request_timeout_ms
         self._channels.request(node_id, message, self.version(type(message)), answered, lane=lane, timeout_ms=timeout_ms)
 
     def answer(self, node_id: int, message: Message, *, lane: str) -> Steps[Any]:
-        """Send a request to another broker, and return its response. Return None if no response arrives."""
+        """Send a request to a broker and wait for its response. Return the response, or None if none arrives in time.
+
+        Requests with the same `lane` share one connection to the broker, and are served in order.
+        """
         answers: list[Any] = []
 
         def start(done: Done) -> None:

@@ -22,9 +22,9 @@ Serve = Callable[[Message, int, Peer, Now, Answered], None]
 
 
 class NoLinks:
-    """Implementation of `ottla.ports.Links` and `ottla.ports.BrokerLink` that reaches no broker.
+    """The links of a broker without other brokers: no request gets a response.
 
-    `later(call)` runs a call after the current work.
+    `later(call)` runs `call` after this broker's current work. Implements `ottla.ports.Links` and `ottla.ports.BrokerLink`.
     """
 
     def __init__(self, later: Callable[[Callable[[], None]], None]) -> None:
@@ -42,7 +42,7 @@ class NoLinks:
 
 
 class Within:
-    """The lanes from this broker to itself. Like a connection, each lane serves one request at a time, in order."""
+    """The requests that this broker sends to itself. Like a connection, each `lane` serves one request at a time, in order."""
 
     def __init__(self, scheduler: Scheduler, changes: Changes, serve: Serve) -> None:
         self._scheduler = scheduler
@@ -51,7 +51,7 @@ class Within:
         self._serve = serve
 
     def later(self, call: Callable[[], None]) -> None:
-        """Run a call after the current work."""
+        """Run `call` after the work that this broker is doing now."""
         self._scheduler.at(object(), self._scheduler.now().mono_ms, lambda now: call())
 
     def send(self, lane: str, message: Message, version: int, answered: Answered) -> None:

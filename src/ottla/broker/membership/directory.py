@@ -108,7 +108,10 @@ def _others(nodes: Iterable[int], node_id: int) -> tuple[int, ...]:
 
 
 class DirectoryEpoch:
-    """The check of one broker's data directory before it registers, and the epochs written afterwards."""
+    """The check of a broker's data directory before the broker registers, to detect a directory that has lost records.
+
+    After each registration, its broker epoch is written to the directory and to the registry.
+    """
 
     def __init__(
         self, node_id: int, disk: Disk, registry: SharedRegistry, scheduler: Scheduler, *, has_registry: bool = False
@@ -136,7 +139,7 @@ class DirectoryEpoch:
         return None
 
     def _counted_on(self) -> Steps[dict[TopicPartition, LeaderAndIsr]]:
-        """Wait for the controller, and return the partitions whose ISR still contains this broker although it can lack records."""
+        """Wait for the controller. Return the partitions whose ISR contains this broker although the broker can lack records."""
         if not (yield from self._is_in_doubt()):
             return {}
         counted = yield from in_sync_of(self._registry, self._node_id)

@@ -165,7 +165,7 @@ class BrokerMembership:
                 tell(now)
 
     def look(self) -> None:
-        """Check that the registration's entry exists, because an operator may have removed the entry during the session."""
+        """Check that this broker's entry exists in the registry, because an operator can remove the entry during a session."""
         self._must_look = True
         self._scheduler.begin(LOOK, self._looked(), failed=self._could_not_look)
 
@@ -242,7 +242,7 @@ class BrokerMembership:
             joined(refusal)
 
     def _taken(self, entry: Entry) -> NotAMember | None:
-        """Continue as a member, and return None. If the entry is of another broker with the same id, return a `NotAMember`."""
+        """Continue with the registration `entry`, and return None. Return a `NotAMember` if another broker has the same id."""
         if entry.value == self._value:
             now = self._scheduler.now()
             self.broker_epoch = entry.created
@@ -291,7 +291,10 @@ class BrokerMembership:
         return entry
 
     def _made(self) -> Steps[Entry]:
-        """Create the entry. An existing entry is probably from this broker's previous process, whose session will soon expire."""
+        """Create this broker's entry in the registry, and return it. Return another entry that does not expire in time.
+
+        An existing entry is probably from this broker's previous process, whose session will soon expire.
+        """
         deadline_ms = self._scheduler.now().mono_ms + self._registry.timeout_ms * 5 // 4
         path = layout.broker_path(self._identity.node_id)
         while True:

@@ -39,9 +39,9 @@ Item = TypeVar("Item")
 
 
 class Notifications:
-    """Implements `ottla.cluster.metadata.MetadataSource`.
+    """The source of the metadata that brokers read from the registry. Implements `ottla.cluster.metadata.MetadataSource`.
 
-    One job at a time reads changed entries, and continues if notifications arrive meanwhile.
+    Changed entries are read one batch at a time. If notifications arrive meanwhile, reading continues with them.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Notifications:
         yield from self._forget_old()
 
     def _new(self) -> Steps[None]:
-        """Record the entries of new notifications, each once."""
+        """Record the entries that new notifications name, each entry once."""
         listed = yield from self._registry.list([each.path for each in announcements.ALL], changed=self._changed)
         now_ms = self._scheduler.now().mono_ms
         seen: dict[str, int] = {}

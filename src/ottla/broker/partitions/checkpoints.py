@@ -57,7 +57,7 @@ def _replace_file(disk: Disk, name: str, data: bytes) -> Steps[None]:
 
 
 class Checkpoints:
-    """The content of the four files. Put a partition into `touched` if its entries may have changed."""
+    """The offsets in this broker's checkpoint files. Put a partition into `touched` if its offsets may have changed."""
 
     def __init__(self, disk: Disk, scheduler: Scheduler) -> None:
         self._disk = disk
@@ -126,7 +126,10 @@ class Checkpoints:
         self._scheduler.begin(HIGH_WATERMARKS, self._replace(HIGH_WATERMARKS))
 
     def says_more(self, partition: Partition, offset: int, latest_start: int) -> bool:
-        """Return whether a recorded offset is too high for a log truncated to `offset`, with a start up to `latest_start`."""
+        """Return whether a checkpoint has too high an offset for a log that is truncated to `offset`.
+
+        The log's start is then at most `latest_start`.
+        """
         key = (partition.topic, partition.index)
         return any(self._offsets[name].get(key, 0) > most for name, most in _of_a_cut(offset, latest_start))
 
@@ -149,7 +152,7 @@ class Checkpoints:
                 raise failure
 
     def was_cut(self, partition: Partition) -> None:
-        """Record a truncation, so that the result of a flush in progress is not recorded for the truncated log."""
+        """Record that a log was truncated, so that a flush that began before does not record its offsets."""
         key = (partition.topic, partition.index)
         self._cuts[key] = self._cuts.get(key, 0) + 1
         self.touched[partition] = None
@@ -232,12 +235,12 @@ class Checkpoints:
                 self.touched[partition] = None  # an offset that was not applied must not stay in the file
 
     def _bring_up_to_date(self, name: str, done: Done) -> None:
-        """Write current offsets to a file on stable storage, and then call `done` with the result."""
+        """Write current offsets to the checkpoint file `name` on stable storage, and then call `done` with the result."""
         self._waiting[name].append(done)
         self._scheduler.begin(name, self._replace(name), urgent=True)  # a running job of this name continues instead
 
     def _tell(self, waiting: list[Done], failure: StorageFailed | None) -> None:
-        """Schedule the callbacks of waiting jobs, because a job must not be resumed while another call is in progress."""
+        """Schedule the callbacks `waiting` with the result of a write, because they must not be called inside another call."""
         for done in waiting:
             self._scheduler.at(object(), 0, partial(_told, done, failure))
 
@@ -300,7 +303,7 @@ class Checkpoints:
             self._note(partition, recovery_point)
 
     def _replace(self, name: str) -> Steps[None]:
-        """Write current offsets into a checkpoint file. Write it again if another call requested it in the meantime."""
+        """Write current offsets into the checkpoint file `name`. Write it again if another caller has requested this meanwhile."""
         while True:
             waiting, self._waiting[name] = self._waiting[name], []
             failed: StorageFailed | None = None
@@ -333,7 +336,7 @@ class Checkpoints:
                 yield name, data
 
     def _note(self, partition: Partition, recovery_point: int) -> None:
-        """Record `recovery_point` and a partition's other current offsets, unless the partition is offline."""
+        """Record the recovery point and the other current offsets of a partition, unless the partition is offline."""
         if partition.offline is not None:
             return
         recovery_points, starts, high_watermarks, _ = self._offsets.values()

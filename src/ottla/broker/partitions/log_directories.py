@@ -26,7 +26,7 @@ def _nothing() -> Collection[str]:
 
 
 class LogDirectories:
-    """The paths of all directories, as the disk knows them, and the place of each partition's directory."""
+    """The log directories (`log.dirs`) of this broker, and the log directory in which each partition is."""
 
     def __init__(
         self, disk: Disk, further: Sequence[str] = (), name: str = "", cordoned: Callable[[], Collection[str]] = _nothing
@@ -66,23 +66,26 @@ class LogDirectories:
         return path or self._name
 
     def is_cordoned(self, path: str) -> bool:
-        """Return whether a directory gets no new partitions while another one can get them (KIP-1066)."""
+        """Return whether a log directory is cordoned (KIP-1066).
+
+        It then gets no new partitions while another log directory can get them.
+        """
         cordoned = self._cordoned()
         return EVERY in cordoned or self.name_of(path) in cordoned
 
     def place_of(self, name: str) -> str:
-        """Return the directory of logs that a partition is in, or the first one if it is in none."""
+        """Return the path of the log directory that contains a partition; the first log directory if none contains it."""
         return self._places.get(name, "")
 
     def path_of(self, name: str) -> str:
-        """Return the path of a partition's directory, or the one in the first directory of logs if the partition has none."""
+        """Return the path of a partition's directory. If it does not exist, return its path in the first log directory."""
         return joined(self.place_of(name), name)
 
     def place(self, name: str) -> str:
-        """Return the path of a partition's directory. A new one is put where the fewest partitions are, as Kafka does.
+        """Return the path of a partition's directory. Create a missing one in the log directory with the fewest partitions.
 
-        A directory of logs in which no other can be made, as on a failed disk, is passed over. Raise `StorageFailed` if there is no
-        other one.
+        A log directory in which no directory can be created, as on a failed disk, is skipped. Raise `StorageFailed` if no other is
+        left.
         """
         if len(self.paths) > 1 and name not in self._places:
             not_cordoned = [path for path in self.paths if not self.is_cordoned(path)]
@@ -90,7 +93,10 @@ class LogDirectories:
         return self.path_of(name)
 
     def _make(self, name: str, paths: Sequence[str]) -> str:
-        """Make a partition's directory in the first of these directories of logs that accepts it. Return that one."""
+        """Create a partition's directory in the first of the log directories `paths` where that succeeds.
+
+        Return the log directory.
+        """
         for path in paths[:-1]:
             try:
                 self._disk.make_dir(joined(path, name))
@@ -109,9 +115,9 @@ class LogDirectories:
             self._unsynced[path] = self._removals
 
     def sync_removals(self) -> Steps[StorageFailed | None]:
-        """Make the removal of names durable in each directory of logs where there can be one. Return the failure, or None.
+        """Make the removal of partitions' directories durable. Return the disk's failure, or None.
 
-        A previous process may have removed names without a sync, so the first call syncs all directories.
+        A previous process may have removed directories without a sync, so the first call syncs all log directories.
         """
         asked = dict(self._unsynced) if len(self.paths) > 1 else {"": 0}
         failure = (yield partial(self._disk.sync_soon, [self._disk.directory(path) for path in asked])) if asked else None
@@ -125,5 +131,5 @@ class LogDirectories:
 
 
 def joined(path: str, name: str) -> str:
-    """Return the path of a name in a directory of logs."""
+    """Return the path of the file or directory `name` in the log directory `path`."""
     return f"{path}/{name}" if path else name

@@ -46,7 +46,7 @@ Checked = tuple[memoryview | bytearray, BatchHeader, Refused | None]
 
 
 class Role(Enum):
-    """This broker's role for a partition."""
+    """The role of this broker's replica of a partition: whether it leads or follows."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
@@ -82,7 +82,7 @@ def stored_codec(config: LogConfig) -> tuple[int | None, int | None]:
 
 
 class Accountable(Protocol):
-    """A writer of batches. Its `owner` is the client to which new producer ids are counted."""
+    """The client that writes batches. Its `owner` is the name under which new producer ids are counted."""
 
     @property
     def owner(self) -> str: ...
@@ -220,7 +220,7 @@ class Partition:
     # Appending
 
     def terms(self, now: Now) -> Terms:
-        """Return the terms for an old client's messages."""
+        """Return the current settings by which messages of old formats are converted to batches."""
         size, codec, level = self.config.max_message_bytes, self._codec, self._level
         return Terms(self.demands, now.wall_ms, size, codec=codec, level=level)
 
@@ -348,7 +348,7 @@ class Partition:
             self._want_sync(self)
 
     def want_sync(self) -> None:
-        """Request a sync of everything appended."""
+        """Request a sync of everything appended to the log so far."""
         self._want_sync(self)
 
     def after_sync(self, callback: Callable[[int], None]) -> None:
@@ -374,7 +374,7 @@ class Partition:
             self.go_offline(str(failure))
 
     def came_online(self) -> None:
-        """Report that the log was opened after a delay."""
+        """Notify waiting requests that the log is open, although it could not be opened at first."""
         self.changed()
 
     def go_offline(self, reason: str) -> None:

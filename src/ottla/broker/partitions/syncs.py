@@ -23,11 +23,11 @@ AGAIN_MS = 100
 
 
 class Syncs:
-    """The pending and running syncs of partitions.
+    """The syncs of all partitions' logs to stable storage, pending and running.
 
     A partition has at most one running sync; later appends share the next sync. A failed sync is never retried, because the
-    kernel's cache is then in an unknown state, and the partition is offline (KAFKA_STORAGE_ERROR) until the broker restarts. A
-    sync that could not begin is retried: nothing was lost, and its waits continue.
+    kernel's cache is then in an unknown state, and the partition is offline (KAFKA_STORAGE_ERROR) until the broker restarts. A sync
+    that could not begin is retried: nothing was lost, and its waits continue.
     """
 
     def __init__(self, disk: Disk, clock: Clock, scheduler: Scheduler, vanished: Callable[[Partition, Vanished], None]) -> None:
@@ -45,11 +45,14 @@ class Syncs:
         self._naming: set[Partition] = set()
 
     def want(self, partition: Partition) -> None:
-        """Sync this partition with the next `start`."""
+        """Request a sync of this partition's log. The next call of `start` starts the sync."""
         self._wanted[partition] = None
 
     def want_name(self, partition: Partition) -> None:
-        """Sync the name of the newest segment with the next `start`, so that the next segment need not wait for the sync."""
+        """Request a sync of the directory with the newest segment's name, started by the next call of `start`.
+
+        When the next segment is created, it then need not wait for this sync.
+        """
         if partition not in self._naming:
             self._unnamed[partition] = None
 

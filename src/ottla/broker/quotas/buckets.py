@@ -11,9 +11,9 @@ LONGEST_TOLD_MS: Final = (1 << 31) - 1
 
 
 class TokenBucket:
-    """A bucket that receives `per_second` tokens, up to `most`; taking more than it contains leaves a debt.
+    """A token bucket for a quota: it receives `per_second` tokens, up to `most`. Taking more than it contains leaves a debt.
 
-    Without `tokens`, a new bucket is full.
+    A new bucket is full unless `tokens` is given.
     """
 
     __slots__ = ("_at_ms", "_tokens", "most", "per_second")

@@ -76,7 +76,7 @@ class KindOfQuota:
 
     @property
     def known(self) -> int:
-        """Return the number of clients with an entry."""
+        """Return the number of clients that have a bucket for this type of quota."""
         return max(len(self._known), len(self._buckets))
 
     def bucket(self, user: str, client_id: str, now_ms: int) -> TokenBucket | None:
@@ -111,7 +111,7 @@ class KindOfQuota:
 
 
 class Client(NamedTuple):
-    """A client under quotas: the principal of its connection, such as User:alice, and the client id of a request."""
+    """A client to which quotas apply: the principal of its connection, such as User:alice, and the client id of a request."""
 
     principal: str
     id: str
@@ -122,7 +122,10 @@ class Client(NamedTuple):
 
 
 class ClientQuotas:
-    """The use of client quotas. `is_on`: quotas exist. The callbacks in `told` are called after each change of quotas."""
+    """The usage of client quotas on this broker. `is_on` is True if any quotas exist.
+
+    The callbacks in `told` are called after each change of quotas.
+    """
 
     def __init__(self, image: ClusterImage, settings: SettingsInForce, now: Callable[[], Now]) -> None:
         self.is_on = False
@@ -176,7 +179,10 @@ class ClientQuotas:
         return most if bucket is None else max(1, min(most, int(max(bucket.left(now_ms), bucket.most / LEAST_SHARE))))
 
     def admits(self, principal: str, client_id: str | None, partitions: int, *, is_strict: bool) -> bool:
-        """Record the creation or deletion of partitions, and return whether it is permitted; always True unless `is_strict`."""
+        """Count the creation or deletion of partitions toward the client's quota, and return whether the quota permits it.
+
+        Return True even above the quota unless `is_strict`.
+        """
         client = Client(principal, client_id or "")
         if is_strict and self.debt_ms(CONTROLLER_MUTATION_RATE, client):
             return False

@@ -43,7 +43,7 @@ class RequestsOfBrokers:
         self._rights = rights
 
     def have(self, request: Request[Message]) -> bool:
-        """Return whether a request is from an authorized broker."""
+        """Return whether a request is from another broker that is authorized for cluster actions."""
         body = request.body
         if request.api.key not in OF_BROKERS and not (isinstance(body, FetchRequest) and replica_id(body) >= 0):
             return False

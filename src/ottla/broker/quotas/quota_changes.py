@@ -25,7 +25,7 @@ Wanted = tuple[QuotaEntity | RefusedQuota, list[Op]]
 
 
 class QuotaChanges:
-    """Alters quotas; `changed` is called after a change."""
+    """Changes of client quotas in the registry. `changed` is called after each change."""
 
     def __init__(self, image: ClusterImage, commits: Commits, changed: Callable[[], None]) -> None:
         self._image = image

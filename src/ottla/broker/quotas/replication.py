@@ -13,14 +13,14 @@ from ottla.broker.settings import SettingsInForce
 
 
 class Window(NamedTuple):
-    """The bytes replicated since `began_ms`."""
+    """One time window of a replication quota: the bytes replicated since `began_ms`."""
 
     began_ms: int
     used: int
 
 
 class ReplicationQuota:
-    """One of the two replication quotas; `rate` returns its bytes per second.
+    """The quota of bytes that leaders send, or that followers receive, for throttled replicas. `rate` returns bytes per second.
 
     The use is measured over the last `replication.quota.window.num` windows of `replication.quota.window.size.seconds`, and divided
     by the time since the first of these windows began. Idle time before the first window is not saved up.

@@ -32,7 +32,10 @@ KNOWN: Final = releases.BEFORE_VERSIONS + releases.NAMES
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One release. `versions` are the supported versions by API key; each other field is explained beside its row in `traits`."""
+    """A release of Kafka that a listener emulates. `versions` are the supported versions by API key.
+
+    Each other field is explained beside its row in `traits`.
+    """
 
     name: str
     versions: Mapping[int, range]
