@@ -54,7 +54,7 @@ def check_subscription(topics: Iterable[object], pattern: object) -> re.Pattern[
 
 
 def callback(name: str, given: Name) -> Name:
-    """Return the callback, or None. Raises `TypeError`."""
+    """Return `given` if it is callable or None, otherwise raise `TypeError` with the argument's `name`."""
     if given is not None and not callable(given):
         raise TypeError(f"{name} is a function of the partitions, not {short_repr(given)}.")
     return given
@@ -87,21 +87,24 @@ def timestamp(value: object) -> int:
 
 
 def check_partition(where: object) -> TopicPartition:
-    """Return a partition as a `TopicPartition`. Raises `TypeError`, `SettingError`."""
+    """Return `where`, a tuple or a `TopicPartition`, as a `TopicPartition`. Raises `TypeError`, `SettingError`."""
     if not isinstance(where, tuple | list) or len(where) != 2 or not isinstance(where[0], str):
         raise TypeError(f"{_PLACE}, not {short_repr(where)}.")
     return TopicPartition(where[0], whole("The number of a partition", where[1]))
 
 
 def places(partitions: object) -> list[TopicPartition]:
-    """Return partitions as a list. Raises `TypeError`, `SettingError`."""
+    """Return the given partitions as a list of `TopicPartition`. Raises `TypeError`, `SettingError`."""
     if not isinstance(partitions, Iterable) or isinstance(partitions, str | bytes | TopicPartition):
         raise TypeError(f"{_PLACE}; give a list of these, not {short_repr(partitions)}.")
     return [check_partition(where) for where in partitions]
 
 
 def by_place(name: str, given: object, value: Callable[[Any], Name]) -> dict[TopicPartition, Name]:
-    """Return a mapping by partition, its values converted by `value`. Raises `TypeError`, `SettingError`."""
+    """Return `given` as a mapping from `TopicPartition` to the result of `value` for each value.
+
+    Raises `TypeError`, `SettingError`.
+    """
     return {check_partition(where): value(each) for where, each in mapping(name, given).items()}
 
 
@@ -112,7 +115,7 @@ def listed(partitions: Sequence[TopicPartition], most: int = 10) -> str:
 
 
 def mapping(name: str, given: object) -> Mapping[Any, Any]:
-    """Return a mapping. Raises `TypeError`."""
+    """Return `given` if it is a mapping, otherwise raise `TypeError` with the argument's `name`."""
     if not isinstance(given, Mapping):
         raise TypeError(f"{name} is a dict, not {short_repr(given)}.")
     return given
@@ -135,7 +138,7 @@ def each_is(kind: type[Name], name: str, given: Iterable[Name]) -> list[Name]:
 
 
 def text(name: str, given: object) -> str:
-    """Return a string. Raises `TypeError`."""
+    """Return `given` if it is a string, otherwise raise `TypeError` with the argument's `name`."""
     if isinstance(given, str):
         return given
     hint = ": give several one by one, such as by *names" if isinstance(given, list | tuple | set | frozenset) else ""

@@ -96,13 +96,13 @@ class NotSupported(KafkaError):
 
 
 class CommitFailed(KafkaError):
-    """Offsets were not committed: the group has assigned the partitions to other members."""
+    """Raised if offsets were not committed because the group has assigned the partitions to other members."""
 
 
 class DeliveryFailed(KafkaError):
-    """Records were not written, and no caller has read their errors.
+    """Raised if records were not written and no caller has read their errors.
 
-    `topics` maps each topic to its number of lost records; the cause is the first error.
+    `topics` maps each topic to its number of lost records. The cause is the first error.
     """
 
     def __init__(self, topics: dict[str, int], counted: str, cause: KafkaError) -> None:
@@ -113,7 +113,9 @@ class DeliveryFailed(KafkaError):
 
 
 class TransactionError(KafkaError):
-    """A call that does not fit the state of the producer's transactions. `code` is the error code of its cause, or -1."""
+    """Raised for a call that does not fit the state of the producer's transactions. `code` is the error code of its cause, or
+    -1.
+    """
 
     def __init__(self, sentence: str, cause: KafkaError | None = None) -> None:
         super().__init__(f"{sentence} The cause: {cause}" if cause is not None else sentence)

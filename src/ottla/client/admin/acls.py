@@ -69,7 +69,7 @@ def create_request(rules: Iterable[AclRule]) -> CreateAclsRequest:
 
 
 def check_created(answer: CreateAclsResponse) -> None:
-    """Raise `BrokerError` for the first ACL that was not created."""
+    """Raise `BrokerError` for the first ACL in the answer that the broker did not create."""
     for result in answer.results:
         raise_for(result.error_code, "Creating an ACL", result.error_message)
 
@@ -88,7 +88,7 @@ def describe_request(principal: str | None, resource: str | None, name: str | No
 
 
 def read_rules(answer: DescribeAclsResponse) -> list[AclRule]:
-    """Return the ACLs, sorted. Raises `BrokerError`."""
+    """Return the ACLs in the answer, sorted. Raises `BrokerError` for an error code in the answer."""
     raise_for(answer.error_code, "Describing ACLs", answer.error_message)
     return sorted(_rule(acl, found) for found in answer.resources for acl in found.acls)
 
@@ -126,7 +126,7 @@ MatchingAcl = DeleteAclsResponse.DeleteAclsMatchingAcl
 def _rule(
     acl: DescribeAclsResponse.AclDescription | MatchingAcl, of: DescribeAclsResponse.DescribeAclsResource | MatchingAcl
 ) -> AclRule:
-    """Return an ACL of an answer. `of` is its resource."""
+    """Return an ACL of an answer as an `AclRule`. `of` has the resource to which the ACL applies."""
     return rule_of(acl.principal, acl.operation, of.resource_type, of.resource_name, of.pattern_type, acl.host, acl.permission_type)
 
 

@@ -23,9 +23,10 @@ NOT_KEPT: Final = "The broker keeps no metrics of clients: Apache Kafka hands th
 
 
 class PushingClient(NamedTuple):
-    """A client instance that a broker knows, and its last push. Without a push, `pushed_at_ms` is None.
+    """A client instance that a broker knows, and its last push of metrics (KIP-714). Without a push, `pushed_at_ms` is None.
 
-    `instance_id` is as Kafka prints it. `subscriptions` are those that match the client, and `seen_ms_ago` is its last request.
+    `instance_id` is written as Kafka prints it. `subscriptions` are the metrics subscriptions that match the client. `seen_ms_ago`
+    is the time since its last request.
     """
 
     node_id: int
@@ -46,7 +47,9 @@ class PushingClient(NamedTuple):
 
 
 def pushed_request(instance_id: str = "") -> DescribeConfigsRequest:
-    """Build the request for all client instances of a broker or, with `instance_id`, for the metrics of one."""
+    """Build the request for all client instances of a broker. With `instance_id`, it requests the metrics of that client
+    instance.
+    """
     resource = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=CLIENT_METRICS_RESOURCE, resource_name=instance_id, configuration_keys=[PUSHED]
     )
@@ -54,7 +57,10 @@ def pushed_request(instance_id: str = "") -> DescribeConfigsRequest:
 
 
 def read_clients(answer: DescribeConfigsResponse, node_id: int) -> list[PushingClient]:
-    """Return the client instances of a broker. Raises `BrokerError`, and `NotSupported` for a broker of Apache Kafka."""
+    """Return the client instances that broker `node_id` reports.
+
+    Raises `BrokerError`, and `NotSupported` for a broker of Apache Kafka.
+    """
     (result,) = answer.results
     if result.error_code == INVALID_REQUEST:
         raise NotSupported(NOT_KEPT)

@@ -25,7 +25,10 @@ class FeatureDescription(NamedTuple):
 
 
 class ClusterFeatures(NamedTuple):
-    """The features by name. `epoch` grows with each change of a feature; it is -1 if the cluster has no features."""
+    """The finalized features of a cluster, by name.
+
+    `epoch` grows with each change of a feature. It is -1 if the cluster has no features.
+    """
 
     features: dict[str, FeatureDescription]
     epoch: int
@@ -36,9 +39,9 @@ def features_request() -> ApiVersionsRequest:
 
 
 def read_features(answer: ApiVersionsResponse) -> ClusterFeatures:
-    """Return the features. Raises `BrokerError`.
+    """Return the features of the cluster. Raises `BrokerError`.
 
-    Brokers that answer before version 4 of the response omit the supported range of features whose lowest level is 0.
+    In responses before version 4, brokers omit the supported range of features whose lowest level is 0.
     """
     raise_for(answer.error_code, "Describing features")
     levels = {found.name: found.max_version_level for found in answer.finalized_features}
@@ -65,7 +68,7 @@ def update_features_request(
 
 
 def check_updated(answer: UpdateFeaturesResponse) -> None:
-    """Raise the first error of the answer, if any."""
+    """Raise an exception for the first error code in the answer. Do nothing if all features were updated."""
     raise_for(answer.error_code, "Updating features", answer.error_message)
     for result in answer.results:
         raise_for(result.error_code, f"Feature {result.feature}", result.error_message)

@@ -93,7 +93,7 @@ class ShareOffset(NamedTuple):
 
 
 class DescribedGroup(NamedTuple):
-    """A group in the answer of one kind of request, with the error code for it."""
+    """A group as one kind of request describes it, with the error code of this group in the answer."""
 
     error_code: int
     error_message: str | None
@@ -107,13 +107,16 @@ def read_groups(answer: ListGroupsResponse) -> list[GroupListing]:
 
 
 def check_groups(answer: DeleteGroupsResponse) -> None:
-    """Raise the first group's error, if any."""
+    """Raise an exception for the first group in the answer that was not deleted."""
     for result in answer.results:
         raise_for(result.error_code, f"Group {result.group_id}")
 
 
 def _read_classic(answer: DescribeGroupsResponse) -> Iterator[DescribedGroup]:
-    """Yield the groups. A group of another kind has the state Dead, like one that does not exist. Raises `KafkaError`."""
+    """Yield the classic groups in the answer. Groups of another type have the state Dead, like groups that do not exist.
+
+    Raises `KafkaError`.
+    """
     for found in answer.groups:
         members = [
             GroupMember(
@@ -203,7 +206,7 @@ def share_offsets_request(group_ids: Iterable[str]) -> DescribeShareGroupOffsets
 
 
 def read_share_offsets(answer: DescribeShareGroupOffsetsResponse) -> dict[str, dict[TopicPartition, ShareOffset]]:
-    """Return the positions by group id and partition. Raises `BrokerError`."""
+    """Return the share groups' offsets, by group id and partition. Raises `BrokerError`."""
     found: dict[str, dict[TopicPartition, ShareOffset]] = {}
     for group in answer.groups:
         raise_for(group.error_code, f"Group {group.group_id}", group.error_message)
@@ -226,7 +229,7 @@ def leave_request(group_id: str, members: Iterable[GroupMember], reason: str) ->
 
 
 def check_left(answer: LeaveGroupResponse, group_id: str) -> None:
-    """Raise the first member's error, if any."""
+    """Raise an exception for the first member that the coordinator did not remove."""
     raise_for(answer.error_code, f"Group {group_id}")
     for member in answer.members:
         raise_for(member.error_code, f"Member {member.member_id} of group {group_id}")
@@ -249,7 +252,7 @@ def delete_offsets_request(group_id: str, partitions: Iterable[TopicPartition]) 
 
 
 def check_deleted_offsets(answer: OffsetDeleteResponse, group_id: str) -> None:
-    """Raise the group's error, or the first partition's, if any."""
+    """Raise an exception if the group, or else the first partition with an error code, was refused."""
     raise_for(answer.error_code, f"Group {group_id}")
     for topic in answer.topics:
         for part in topic.partitions:

@@ -21,11 +21,11 @@ Field: TypeAlias = tuple[int, int | memoryview]
 
 
 class MalformedMetrics(ValueError):
-    """The bytes are no metrics in OTLP. The text says why."""
+    """Raised for bytes that are not metrics in OTLP (OpenTelemetry). The text says why."""
 
 
 class ClientMetric(NamedTuple):
-    """One value of a metric. A histogram or a summary has the sum of its values, and how many they are, which others lack."""
+    """One data point of a metric. For a histogram or a summary, `value` is the sum and `samples` the number of values."""
 
     name: str
     kind: str
@@ -37,7 +37,7 @@ class ClientMetric(NamedTuple):
 
 
 def read_metrics(data: bytes) -> list[ClientMetric]:
-    """Return every data point. Raises `MalformedMetrics`."""
+    """Return every data point in OTLP bytes. Raises `MalformedMetrics`."""
     try:
         return [
             point
@@ -61,7 +61,7 @@ def _points(metric: memoryview) -> Iterator[ClientMetric]:
 
 
 def _point(metric: ClientMetric, attributes_field: int, data: memoryview) -> ClientMetric:
-    """Return one data point of a metric, of which the name, the kind and the unit are given."""
+    """Return `metric` with the attributes and the value of one data point. The name, kind and unit are already in `metric`."""
     value, samples, time_ms = metric.value, metric.samples, metric.time_ms
     is_counted = metric.kind in COUNTED
     attributes: dict[str, Scalar] = {}
@@ -91,7 +91,7 @@ def _attribute(data: memoryview) -> tuple[str, Scalar]:
 
 
 def _scalar(data: memoryview) -> Scalar:
-    """Return an attribute's value; None for an array, a map or bytes."""
+    """Return the value of an attribute, or None for an array, a map or bytes."""
     for number, raw in _fields(data):
         if number == 1:
             return bytes(_as_bytes(raw)).decode()
@@ -109,7 +109,9 @@ def _messages(data: memoryview, wanted: int) -> Iterator[memoryview]:
 
 
 def _fields(data: memoryview) -> Iterator[Field]:
-    """Yield the number and the value of each field of a message: an integer, or the bytes of what has a length."""
+    """Yield (number, value) of each field of a Protobuf message. A value is an integer, or the bytes of a length-delimited
+    field.
+    """
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)

@@ -69,6 +69,6 @@ def unregister_request(node_id: int) -> UnregisterBrokerRequest:
 
 
 def check_unregistered(answer: UnregisterBrokerResponse) -> None:
-    """Raise the error of the answer, if any. Apache Kafka's message about missing rights is a dump of the request."""
+    """Raise an exception for an error code in the answer. Apache Kafka's message about missing rights is a dump of the request."""
     message = None if answer.error_code == CLUSTER_AUTHORIZATION_FAILED else answer.error_message
     raise_for(answer.error_code, "Unregistering the broker", message)

@@ -16,7 +16,9 @@ DEFAULT: Final = ""
 
 
 class QuotaOf(NamedTuple):
-    """The entity of a quota: a user, a client id, both together, or an address. `DEFAULT` ("") is the default entity."""
+    """The entity to which a quota applies: a user, a client id, both together, or an address. `DEFAULT` ("") is the default
+    entity.
+    """
 
     user: str | None = None
     client_id: str | None = None
@@ -70,6 +72,6 @@ def alter_quotas_request(entity: QuotaOf, quotas: Mapping[str, float | None], *,
 
 
 def check_quotas(answer: AlterClientQuotasResponse) -> None:
-    """Raise the first error of the answer, if any."""
+    """Raise an exception for the first entity whose quotas were not changed."""
     for entry in answer.entries:
         raise_for(entry.error_code, "Altering quotas", entry.error_message)

@@ -45,7 +45,7 @@ def throttled_brokers(before: Placed, after: Placed) -> list[int]:
 
 
 class HowFar(NamedTuple):
-    """Progress: `bytes_copied` of `bytes_in_all`. Until a replica has grown, the rate is 0, and `left_ms` None."""
+    """The progress of a move: `bytes_copied` of `bytes_in_all`. Until a replica has grown, the rate is 0 and `left_ms` is None."""
 
     partitions: int
     partitions_moved: int
@@ -56,7 +56,7 @@ class HowFar(NamedTuple):
 
 
 class MoveProgress:
-    """The progress of moving some partitions. Other partitions that are being moved do not count."""
+    """The measurement of how far some partitions have been moved. Other partitions that are being moved do not count."""
 
     def __init__(self, partitions: Sequence[TopicPartition]) -> None:
         self._partitions = list(partitions)
@@ -70,9 +70,9 @@ class MoveProgress:
         log_dirs: Mapping[int, Sequence[LogDir]],
         now_ms: int,
     ) -> HowFar:
-        """Return the progress at the monotonic time `now_ms`.
+        """Return the progress of the move at the monotonic time `now_ms`.
 
-        `moving` are the unfinished reassignments, and `log_dirs` contain the replicas.
+        `moving` are the unfinished reassignments, and `log_dirs` contain the replicas with their sizes.
         """
         held = _sizes(log_dirs)
         for where, move in moving.items():

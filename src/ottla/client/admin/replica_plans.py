@@ -17,7 +17,7 @@ Moves: TypeAlias = dict[TopicPartition, list[int]]
 
 
 class Load:
-    """The number of replicas on each broker, and of partitions for which it is the preferred leader."""
+    """The load of brokers: how many replicas each has, and of how many partitions each is the preferred leader."""
 
     def __init__(self, placed: Iterable[Sequence[int]]) -> None:
         self.held: Counter[int] = Counter()
@@ -34,9 +34,9 @@ class Load:
         self.led.subtract(replicas[:1])
 
     def lightest(self, brokers: Racks, others: Sequence[int], *, leads: bool) -> int | None:
-        """Return the best broker for one more replica beside those on `others`, or None.
+        """Return the best broker for one more replica of a partition with replicas on `others`, or None if no broker is left.
 
-        It is on another rack if possible, and has the least load.
+        The best broker is on another rack if possible, and has the least load.
         """
         racks = {brokers[node] for node in others if brokers.get(node) is not None}
 

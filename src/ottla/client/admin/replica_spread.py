@@ -29,7 +29,10 @@ class ReplicaStep(NamedTuple):
 
 
 class ReplicaSpread:
-    """A placement that becomes even. `now` maps partitions to replicas, the remaining ones first and in their old order."""
+    """A placement of replicas that is being made even.
+
+    `now` maps partitions to replicas, each list with the replicas that stay first, in their old order.
+    """
 
     def __init__(self, before: Mapping[TopicPartition, Sequence[int]], brokers: Racks, sizes: Mapping[TopicPartition, int]) -> None:
         self._before = {where: frozenset(replicas) for where, replicas in before.items()}
@@ -60,7 +63,10 @@ class ReplicaSpread:
             self.now[where] = [*kept, *sorted(set(nodes).difference(kept))]
 
     def _go_round(self, cycle: Sequence[tuple[int, int, TopicPartition]]) -> bool:
-        """Take all steps of a cycle. Take none, and return False, if together they would put a partition on fewer racks."""
+        """Take all steps of a cycle, and return True.
+
+        If the steps together would put a partition on fewer racks, take no step, and return False.
+        """
         for number, (source, target, where) in enumerate(cycle):
             if not self._keeps_racks(where, source, target):
                 for back, there, moved in reversed(cycle[:number]):
@@ -110,7 +116,10 @@ class ReplicaSpread:
         return False
 
     def _follower(self, source: int, target: int) -> TopicPartition | None:
-        """Return a partition whose replica can move from `source` to `target`, preferably not as leader; None if there is none."""
+        """Return a partition whose replica can move from `source` to `target`, or None.
+
+        Partitions that `source` does not lead come first.
+        """
         found = None
         for step in self._steps(source, target):
             if self.now[step.where][0] != source:

@@ -63,7 +63,10 @@ class LogDir(NamedTuple):
 def reassignments_request(
     targets: Mapping[TopicPartition, list[int] | None], timeout_ms: int
 ) -> AlterPartitionReassignmentsRequest:
-    """Build the request. `targets` maps partitions to their new replicas, the preferred leader first; None cancels the move."""
+    """Build the request that reassigns partitions.
+
+    `targets` maps partitions to their new replicas, the preferred leader first; None cancels the reassignment of a partition.
+    """
     partition = AlterPartitionReassignmentsRequest.ReassignablePartition
     topics = [
         AlterPartitionReassignmentsRequest.ReassignableTopic(
@@ -81,7 +84,7 @@ def checked_replicas(given: Sequence[int] | None) -> list[int] | None:
 
 
 def check_reassigned(answer: AlterPartitionReassignmentsResponse) -> None:
-    """Raise the first partition's error, if any."""
+    """Raise an exception for the first partition whose reassignment was refused."""
     raise_for(answer.error_code, "Moving replicas", answer.error_message)
     for topic in answer.responses:
         for each in topic.partitions:

@@ -144,25 +144,25 @@ def create_topics_request(topics: Iterable[NewTopic], timeout_ms: int, *, valida
 
 
 def check_topics(answer: CreateTopicsResponse) -> None:
-    """Raise the first topic's error, if any."""
+    """Raise an exception for the first topic that was not created."""
     for topic in answer.topics:
         raise_for(topic.error_code, f"Topic {topic.name}", topic.error_message)
 
 
 def check_partitions(answer: CreatePartitionsResponse) -> None:
-    """Raise the first topic's error, if any."""
+    """Raise an exception for the first topic that got no new partitions."""
     for result in answer.results:
         raise_for(result.error_code, f"Topic {result.name}", result.error_message)
 
 
 def check_deleted(answer: DeleteTopicsResponse) -> None:
-    """Raise the first topic's error, if any."""
+    """Raise an exception for the first topic that was not deleted."""
     for topic in answer.responses:
         raise_for(topic.error_code, f"Topic {topic.name}", topic.error_message)
 
 
 def create_partitions_request(counts: Mapping[str, int], timeout_ms: int) -> CreatePartitionsRequest:
-    """Build the request. `counts` maps each topic to its new total number of partitions."""
+    """Build the request that adds partitions. `counts` maps each topic to its new total number of partitions."""
     topic = CreatePartitionsRequest.CreatePartitionsTopic
     wanted = mapping("counts", counts).items()
     return CreatePartitionsRequest(
@@ -201,7 +201,7 @@ def _text(value: ConfigValue | None) -> str | None:
 
 
 def check_altered(answer: IncrementalAlterConfigsResponse) -> None:
-    """Raise the first resource's error, if any."""
+    """Raise an exception for the first resource whose settings were not changed."""
     for result in answer.responses:
         raise_for(result.error_code, f"Settings of {result.resource_name or 'all brokers'}", result.error_message)
 
@@ -212,7 +212,7 @@ def checked_offset(given: object) -> int:
 
 
 def delete_records_request(before: Mapping[TopicPartition, int], timeout_ms: int) -> DeleteRecordsRequest:
-    """Build the request. `before` maps each partition to its new first offset; -1 deletes all records."""
+    """Build the request that deletes records. `before` maps each partition to its new first offset; -1 deletes all records."""
     partition = DeleteRecordsRequest.DeleteRecordsPartition
     topics = [
         DeleteRecordsRequest.DeleteRecordsTopic(
@@ -231,7 +231,7 @@ def read_deleted_records(answer: DeleteRecordsResponse) -> Iterator[tuple[TopicP
 
 
 def checked_resource(given: object) -> ConfigResource:
-    """Return the argument if it is a `ConfigResource`. Raises `TypeError`."""
+    """Return `given` if it is a `ConfigResource`, otherwise raise `TypeError`."""
     if not isinstance(given, ConfigResource) or not isinstance(given.name, str):
         raise TypeError(f"A resource is a ConfigResource, such as ConfigResource.topic('flights'), not {short_repr(given)}.")
     return given

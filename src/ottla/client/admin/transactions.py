@@ -37,8 +37,8 @@ class TransactionListing(NamedTuple):
 class TransactionDescription(NamedTuple):
     """A transactional id with its current transaction.
 
-    `start_time_ms` (Unix epoch) is None without a current transaction. `partitions` are the partitions of an open transaction.
-    While a transaction ends, they are the partitions that still lack its marker.
+    `start_time_ms` (ms since 1970) is None without a current transaction. `partitions` are the partitions of an open transaction,
+    or the partitions that still lack the marker of a transaction that is being committed or aborted.
     """
 
     transactional_id: str
@@ -52,10 +52,10 @@ class TransactionDescription(NamedTuple):
 
 
 class ActiveProducer(NamedTuple):
-    """A partition's state of a producer.
+    """The state of a producer in one partition.
 
-    `coordinator_epoch` is the epoch of the producer's last transaction marker in the partition, None before the first marker.
-    `transaction_start_offset` is None unless a transaction is open.
+    `coordinator_epoch` is the epoch of the coordinator that wrote the producer's last transaction marker, or None before the first
+    marker. `transaction_start_offset` is None unless a transaction is open.
     """
 
     producer_id: int

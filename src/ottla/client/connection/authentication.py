@@ -13,9 +13,9 @@ from ottla.wire.errors import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED, UN
 
 
 class SaslExchange:
-    """One login. `where` is the broker as HOST:PORT, for messages.
+    """The client's side of one SASL login. `where` is the broker as HOST:PORT, for messages.
 
-    `session_lifetime_ms` is the broker's latest limit on the login's lifetime; 0 means no limit.
+    `session_lifetime_ms` is the broker's latest limit on the lifetime of the login; 0 means no limit.
     """
 
     def __init__(self, name: str, mechanism: ClientMechanism, where: str) -> None:

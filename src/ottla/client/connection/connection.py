@@ -36,7 +36,7 @@ PASSED_ON = -1
 
 
 class InFlight(NamedTuple):
-    """A request that is not answered yet. `token` is an object of the caller, returned with the answer."""
+    """A request that was sent and is not answered yet. `token` is an object of the caller, which is returned with the answer."""
 
     correlation_id: int
     api_key: int
@@ -56,7 +56,7 @@ class Answer(NamedTuple):
 
 
 class ClientConnection:
-    """The state machine. `versions`, by API key, is empty until `greeted` has read the broker's ApiVersions response.
+    """The state machine of a client's connection to a broker. `versions` maps API keys to versions; it is empty until `greeted`.
 
     `features` are the levels of the cluster's finalized features, by name (KIP-584). With `release`, the versions of that Kafka
     release are used without a request, for brokers without ApiVersions.
@@ -76,7 +76,7 @@ class ClientConnection:
 
     @property
     def has_only_greeted(self) -> bool:
-        """Return whether no answer has arrived since that of ApiVersions, and a request waits."""
+        """Return whether the only answer so far was the one to ApiVersions, and another request is not answered yet."""
         return self._next_id <= 2 and bool(self._sent) and self._sent[0].api_key != API_VERSIONS
 
     @property
@@ -94,9 +94,9 @@ class ClientConnection:
         return self._encode(version, body, token, expect=True)
 
     def greeted(self, body: ApiVersionsResponse) -> bool:
-        """Process the answer to `hello`, and return whether the broker understood the request.
+        """Process the answer to the request of `hello`. Return whether the broker understood the request's version.
 
-        If not, the broker is older than the request: send `hello(token, version=0)`.
+        If it did not, the broker is older than that version: send `hello(token, version=0)`.
         """
         if body.error_code == UNSUPPORTED_VERSION:
             return False
@@ -169,7 +169,10 @@ class ClientConnection:
 
 
 def _unsent(body: Message, error: Unencodable) -> KafkaError:
-    """Return the exception for a body that this version cannot encode: `NotSupported` if another can, else `SettingError`."""
+    """Return the exception for a body that this version cannot encode.
+
+    Return `NotSupported` if another version can encode the body, otherwise `SettingError`.
+    """
     at_fault = FIELD.match(error.path)
     present = next((field.present for field in body.WIRE.fields if at_fault and field.name == at_fault[0]), body.WIRE.valid)
     for version in body.WIRE.valid:

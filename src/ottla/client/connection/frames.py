@@ -21,7 +21,7 @@ RARE_AFTER = 32
 
 
 class LargeBuffers:
-    """Buffers for large frames. A few buffers are kept, and reused once no view of their memory is left.
+    """Reusable buffers for large frames. A few buffers are kept, and each is reused once no view of its memory is left.
 
     New memory costs the system more than receiving into it, because the system fills every page with zeroes first.
     """

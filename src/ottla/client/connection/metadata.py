@@ -47,7 +47,7 @@ def metadata_request(topics: Collection[str] | None, *, allow_auto_topic_creatio
 
 
 class Metadata:
-    """The cache: `nodes` by id, `topics` by name. `version` counts the processed responses."""
+    """The cached metadata of a cluster: `nodes` by id, `topics` by name. `version` counts the processed responses."""
 
     def __init__(self) -> None:
         self.nodes: dict[int, Node] = {}
@@ -57,7 +57,10 @@ class Metadata:
         self.version = 0
 
     def update(self, answer: MetadataResponse, *, whole: bool = False) -> None:
-        """Process a response. `whole`: all topics were requested, so topics that are not in the response are dropped."""
+        """Add a Metadata response to the cache.
+
+        With `whole`, all topics were requested, so topics that are not in the response are removed from the cache.
+        """
         if answer.brokers:
             self.nodes = {node.node_id: Node(node.node_id, node.host, node.port, node.rack) for node in answer.brokers}
         self.cluster_id = answer.cluster_id
@@ -102,7 +105,7 @@ class Metadata:
         return len(known.partitions) if known is not None and known.error_code == NONE else 0
 
     def check(self, topics: Iterable[str]) -> None:
-        """Raise the error of the first of `topics` that is not usable."""
+        """Raise the exception for the first of `topics` whose metadata has an error code. Do nothing if all are usable."""
         for topic in topics:
             known = self.topics.get(topic)
             code = UNKNOWN_TOPIC_OR_PARTITION if known is None else known.error_code
@@ -136,7 +139,7 @@ class Metadata:
         return [topic for topic in topics if not self.partition_count(topic)]
 
     def forget_leader(self, topic: str, partition: int) -> None:
-        """Remove the leader of a partition after the broker denied being the leader, until metadata contains a leader again."""
+        """Set the partition's leader to unknown until the next metadata, because the broker has denied that it is the leader."""
         known = self.topics.get(topic)
         if known is not None and partition in known.partitions:
             known.partitions[partition] = known.partitions[partition]._replace(leader=NO_LEADER)

@@ -49,9 +49,9 @@ KINDS_FROM_LIST_CONFIG_RESOURCES: Final = 1
 
 
 def fitted(version: int, body: Message) -> Message:
-    """Return the request with the fields that `version` has.
+    """Return the request `body` without the fields that `version` does not have.
 
-    Raises `NotSupported` if a missing field changes the request's meaning.
+    Raises `NotSupported` if leaving out a field would change the meaning of the request.
     """
     if isinstance(body, ProduceRequest) and version < BATCHES_FROM_PRODUCE:
         return _produce(body, magic=1 if version >= TIMES_FROM_PRODUCE else 0)

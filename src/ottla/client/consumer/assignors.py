@@ -45,7 +45,10 @@ def _by_topic(members: Mapping[str, MemberSubscription]) -> dict[str, list[str]]
 
 
 def assign_range(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
-    """Assign the partitions of each topic in runs of adjacent ones. The first members get one more if there is a remainder."""
+    """Assign each topic's partitions in ranges of consecutive partitions.
+
+    If the division leaves a remainder, the first members get one partition more.
+    """
     given: Assignment = {member: [] for member in members}
     for topic, wanting in sorted(_by_topic(members).items()):
         share, extra = divmod(counts.get(topic, 0), len(wanting))
@@ -72,7 +75,10 @@ def assign_round_robin(members: Mapping[str, MemberSubscription], counts: Mappin
 
 
 def _still_owned(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> dict[TopicPartition, str]:
-    """Return the present owner of each partition. If several members claim one, the latest generation counts."""
+    """Return the present owner of each partition.
+
+    If several members claim a partition, the member of the latest generation owns it.
+    """
     owners: dict[TopicPartition, str] = {}
     for member in sorted(_ordered(members), key=lambda member: members[member].generation_id):
         subscription = members[member]
@@ -103,7 +109,7 @@ def assign_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str
 
 
 def _level(given: Assignment, wanting: Mapping[str, Sequence[str]]) -> None:
-    """Move partitions from members to subscribers with at least two partitions fewer, until that is impossible."""
+    """Move partitions from members to subscribers with at least two fewer partitions, until no such move is left."""
     while (move := _next_move(given, wanting)) is not None:
         where, member, poorest = move
         given[member].remove(where)

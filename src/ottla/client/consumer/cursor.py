@@ -23,7 +23,7 @@ TOGETHER_BYTES: Final = 64 * 1024 * 1024
 
 
 class OpenedPart(NamedTuple):
-    """The decoded records at the beginning of a chunk, and the rest of the chunk, or None."""
+    """The result of decoding the beginning of a `Chunk`: the records as columns, and the undecoded rest of the chunk or None."""
 
     columns: list[Columns]
     rest: Chunk | None
@@ -70,7 +70,7 @@ def _first_batches(chunk: Chunk) -> OpenedPart:
 
 
 def _from(chunk: Chunk, index: int, position: int, header: BatchHeader) -> Chunk:
-    """Return the rest of a chunk, from the batch in piece `index` at `position` on."""
+    """Return the rest of `chunk`, which begins with the batch at byte `position` of `chunk.pieces[index]`."""
     pieces = [chunk.pieces[index][position:], *chunk.pieces[index + 1 :]]
     return chunk._replace(pieces=pieces, from_offset=max(chunk.from_offset, header.base_offset))
 
@@ -90,11 +90,12 @@ def _unreadable(where: TopicPartition, header: BatchHeader, error: BadBatch | Co
 
 
 class Cursor:
-    """A chunk whose records are being handed out: `taken` were, and the last `in_hand` of them are not processed yet.
+    """The records of one chunk of fetched batches, which the consumer returns to its user step by step.
 
-    A chunk is decoded part by part, and all attributes are about the current part. `mark_processed` begins the
-    next part. The user of a blocking consumer runs `each` on one thread, while the event loop commits and drops records on another
-    thread. Therefore both counts change in one assignment.
+    `taken` counts the records that were returned. The last `in_hand` of these are not processed yet. A chunk that is too large for
+    memory is decoded in several parts; all attributes are about the part that is decoded now. The user of a blocking consumer runs
+    `each` on one thread, while the event loop commits and drops records on another thread. Therefore both counts change in one
+    assignment.
     """
 
     __slots__ = ("_chunk", "_dropped", "_one_by_one", "_rest", "_stop", "_whole", "counts", "records", "where")
@@ -122,7 +123,7 @@ class Cursor:
         return self._dropped or (self._rest is None and self._has_ended())
 
     def _has_ended(self) -> bool:
-        """Return whether all records of the current part were handed out."""
+        """Return whether all records of the decoded part of the chunk were returned to the user."""
         return self._whole or (self.records is not None and self.taken >= len(self.records))
 
     def _opened(self) -> list[Columns]:
@@ -132,7 +133,10 @@ class Cursor:
         return part.columns
 
     def open(self) -> list[ConsumerRecord]:
-        """Return the records of the current part as objects. Raises `BrokerError` (CORRUPT_MESSAGE) if they cannot be decoded."""
+        """Return the records of the decoded part of the chunk as objects.
+
+        Raises `BrokerError` (CORRUPT_MESSAGE) for damaged records.
+        """
         if self.records is None:
             self.records = [record for columns in self._opened() for record in columns.records(self.where)]
             if self._dropped:  # perhaps another thread called `drop` before the records were decoded
@@ -140,14 +144,14 @@ class Cursor:
         return self.records
 
     def take(self, count: int) -> Sequence[ConsumerRecord]:
-        """Return the next `count` records, or fewer at the end of the part, and count them as handed out."""
+        """Return the next `count` records, or fewer at the end of the decoded part of the chunk. Count them as returned."""
         taken, in_hand = self.counts
         part = self.open()[taken : taken + count]
         self.counts = (taken + len(part), in_hand + len(part))
         return part
 
     def take_columns(self) -> list[Columns]:
-        """Return all remaining records of the current part as columns, and count them as handed out."""
+        """Return all remaining records of the decoded part of the chunk as columns, and count them as returned."""
         if not self._dropped and self.taken:
             self._chunk = self._chunk._replace(from_offset=self.position())
         columns = [] if self._dropped else self._opened()
@@ -155,7 +159,7 @@ class Cursor:
         return columns
 
     def each(self) -> Iterator[ConsumerRecord]:
-        """Yield the remaining records one by one. When the next record is requested, the previous one counts as processed."""
+        """Yield the remaining records one by one. A request for the next record marks the record before it as processed."""
         records = self.open()
         while True:
             taken = self.taken
@@ -169,17 +173,24 @@ class Cursor:
 
     @property
     def held(self) -> bool:
-        """Return whether any record was handed out and is not processed yet."""
+        """Return whether the user got any record that is not processed yet."""
         return self.counts[1] > 0 or self._whole
 
     def mark_processed(self) -> None:
-        """Mark all records handed out as processed. If all decoded records are, the next ones are decoded on demand."""
+        """Mark all returned records as processed.
+
+        After the last record of the decoded part, continue with the rest of the chunk, which is decoded at the next call that needs
+        it.
+        """
         self.counts = (self.taken, 0)
         if self._rest is not None and self._has_ended():
             self._begin(self._rest)
 
     def drop(self) -> int:
-        """Hand out no more records, because the partition was revoked or its position changed. Return the position."""
+        """Return no more records to the user, because the partition was revoked or its position changed.
+
+        Return the offset of the next record that the user did not get.
+        """
         self._stop = self.position()
         self._dropped = True
         self._rest = None
@@ -188,7 +199,7 @@ class Cursor:
         return self._stop
 
     def position(self) -> int:
-        """Return the offset of the next record to hand out."""
+        """Return the offset of the next record for the user."""
         return self._stop if self._whole else self._offset(self.taken)
 
     def done(self) -> int:
@@ -203,7 +214,9 @@ class Cursor:
 
 
 class Progress:
-    """The cursors over a fetcher's chunks. A partition without a cursor has the position of the fetcher."""
+    """The cursors over all chunks that the user has not finished. A partition without a cursor has the position of the
+    `Fetcher`.
+    """
 
     def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
@@ -215,13 +228,16 @@ class Progress:
         return cursor
 
     def mark_processed(self) -> None:
-        """Mark all records handed out so far as processed."""
+        """Mark all records that the user got so far as processed."""
         for cursor in self._cursors:
             cursor.mark_processed()
         self._cursors = [cursor for cursor in self._cursors if not cursor.exhausted]
 
     def left_over(self) -> Cursor | None:
-        """Return a cursor with more records to hand out, of a partition that is not paused; None if there is no cursor."""
+        """Return a cursor of a partition that is not paused and has more records for the user.
+
+        Return None if there is no such cursor.
+        """
         paused = self._fetcher.paused()
         return next((cursor for cursor in self._cursors if not cursor.exhausted and cursor.where not in paused), None)
 
@@ -231,7 +247,7 @@ class Progress:
         return any(cursor.held for cursor in self._cursors if cursor.where in asked)
 
     def cut_short(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out no more records of partitions that are about to be revoked. Their positions stay."""
+        """Return no more records of partitions that are about to be revoked. Their positions stay the same."""
         for where in partitions:
             # This comes before the cursors are dropped, because the position depends on them.
             position = self.position(where)
@@ -242,7 +258,7 @@ class Progress:
                 cursor.drop()
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out no more records of these partitions."""
+        """Remove the cursors of these partitions, so that the user gets none of their remaining records."""
         gone = set(partitions)
         for cursor in self._cursors:
             if cursor.where in gone:
@@ -250,16 +266,19 @@ class Progress:
         self._cursors = [cursor for cursor in self._cursors if cursor.where not in gone]
 
     def position(self, where: TopicPartition) -> int:
-        """Return the offset of the next record to hand out; -1 if still unknown."""
+        """Return the offset of the next record of the partition for the user, or -1 if the offset is still unknown."""
         going = [cursor.position() for cursor in self._cursors if cursor.where == where and not cursor.exhausted]
         return min(going, default=self._fetcher.reading(where).position)
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit if all records handed out are to count as processed."""
+        """Return the offsets to commit if all records that the user got count as processed."""
         return self._known((where, self.position(where)) for where in self._fetcher.partitions)
 
     def done(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit if only processed records count; of all partitions if `partitions` is None."""
+        """Return the offsets to commit if only processed records count.
+
+        With `partitions` None, return the offsets of all partitions.
+        """
         wanted = list(self._fetcher.partitions if partitions is None else partitions)
         return self._known((where, self._done(where)) for where in wanted if where in self._fetcher.partitions)
 

@@ -11,7 +11,10 @@ from ottla.records.batches.columns import Columns
 
 
 class FetchedColumns(NamedTuple):
-    """Records of one partition up to `next_offset`. The partition's offsets are those of its last fetch, -1 if unknown."""
+    """Records of one partition as columns, up to `next_offset`.
+
+    The high watermark and the other offsets are those of the partition's last fetch, -1 if unknown.
+    """
 
     where: TopicPartition
     columns: list[Columns]
@@ -22,7 +25,10 @@ class FetchedColumns(NamedTuple):
 
 
 def fetched_columns(cursor: Cursor, fetcher: Fetcher) -> FetchedColumns:
-    """Return the rest of a cursor's current part. Raises `BrokerError` (CORRUPT_MESSAGE) if it cannot be decoded."""
+    """Return all remaining records of the decoded part of a cursor's chunk.
+
+    Raises `BrokerError` (CORRUPT_MESSAGE) for damaged records.
+    """
     columns, where = cursor.take_columns(), cursor.where
     ends = (UNKNOWN_OFFSET,) * 3
     if where in fetcher.partitions:  # otherwise the partition was revoked meanwhile

@@ -41,7 +41,7 @@ UNREADABLE_07 = "No message begins at this position, or it is damaged: seek to t
 
 
 class Chunk(NamedTuple):
-    """Whole batches of one partition, up to the next chunk's `next_offset`. They can begin before the requested `from_offset`."""
+    """Fetched whole batches of one partition, up to the offset `next_offset`. They can begin before the requested `from_offset`."""
 
     where: TopicPartition
     pieces: list[memoryview]
@@ -51,9 +51,9 @@ class Chunk(NamedTuple):
 
 @dataclass(slots=True)
 class Reading:
-    """The state of one partition. `position` is the next offset to hand out, `fetch_offset` the next to fetch.
+    """The fetch state of one partition. `position` is the next offset for the user, `fetch_offset` the next offset to fetch.
 
-    Each seek increments `turn`, so that answers to earlier fetches are ignored.
+    Each seek increments `turn`, so that answers to fetches before the seek are ignored.
     """
 
     where: TopicPartition
@@ -89,7 +89,10 @@ class PlannedFetch(NamedTuple):
 
 @dataclass(slots=True)
 class Fetcher:
-    """The state machine. `reset_timestamp` replaces a position that is out of range; with None, such a position is an error."""
+    """The state machine that fetches batches of the assigned partitions, without sockets.
+
+    `reset_timestamp` gives the new position when a position is out of range. With None, such a position is an error.
+    """
 
     metadata: Metadata
     limits: FetchLimits
@@ -164,7 +167,7 @@ class Fetcher:
         reading.position = reading.fetch_offset = offset
 
     def retire(self, where: TopicPartition) -> Reading:
-        """Stop fetching a partition that is about to be revoked, and hand out no more of its records. Keep its position."""
+        """Stop fetching a partition that is about to be revoked, and return none of its records to the user. Keep its position."""
         reading = self.reading(where)
         position = reading.position
         self._restart(where)
@@ -188,7 +191,7 @@ class Fetcher:
         return reading
 
     def to_reset(self) -> dict[TopicPartition, int]:
-        """Return the partitions whose offsets the driver must look up, each with the timestamp to look up."""
+        """Return the partitions that need a new offset, each with the timestamp for which the caller must look up an offset."""
         return {reading.where: reading.reset_to for reading in self._readings.values() if reading.reset_to is not None}
 
     def pause(self, partitions: Iterable[TopicPartition], *, paused: bool = True) -> None:
@@ -229,9 +232,9 @@ class Fetcher:
         return made
 
     def _was_recreated(self, reading: Reading) -> bool:
-        """Return whether the topic at the position was deleted, and another topic of the same name was created.
+        """Return whether the topic was deleted after the position was set, and another topic of the same name was created.
 
-        Without both ids, return False. An older broker of a cluster that is being upgraded returns no ids.
+        Return False unless both topic ids are known. An older broker of a cluster that is being upgraded returns no topic ids.
         """
         known = self.metadata.topic_id(reading.where.topic)
         return known != reading.topic_id and NO_TOPIC_ID not in (known, reading.topic_id)
@@ -369,9 +372,9 @@ class Fetcher:
         return chunk
 
     def take_more(self) -> Chunk | None:
-        """Return the next chunk to add to records already in hand, or None.
+        """Return the next chunk to append to records that the caller already has, or None.
 
-        It raises no error, because the records in hand would be lost. `take` raises the error later.
+        Raise no error, because the caller would lose its records. The next `take` raises the error.
         """
         if self.failure is not None or any(self._is_new(where) for where in self._errors):
             return None
@@ -402,7 +405,7 @@ class Fetcher:
 
     @property
     def idle(self) -> bool:
-        """Return whether there is no chunk to hand out and no error to raise."""
+        """Return whether `take` has neither a chunk to return nor an error to raise."""
         return self.failure is None and not self._chunks and not self._errors
 
     def next_wake_ms(self, now_ms: int) -> int | None:

@@ -55,7 +55,7 @@ class Phase(Enum):
 
 
 class Ask(NamedTuple):
-    """Send this request to the coordinator, and pass the answer to `answered`."""
+    """A step of the caller: send this request to the group coordinator, and pass the answer to `Membership.answered`."""
 
     body: Message
     timeout_ms: int
@@ -66,31 +66,33 @@ class Ask(NamedTuple):
 
 
 class Revoke(NamedTuple):
-    """Revoke these partitions, and commit their offsets first if auto-commit is on. Then call `revoked`."""
+    """A step of the caller: stop reading these partitions, commit their offsets if auto-commit is on, then call `revoked`."""
 
     partitions: list[TopicPartition]
 
 
 class Lose(NamedTuple):
-    """Drop these partitions: their offsets can no longer be committed. Then call `revoked`."""
+    """A step of the caller: stop reading these partitions, whose offsets can no longer be committed, then call `revoked`."""
 
     partitions: list[TopicPartition]
 
 
 class Assign(NamedTuple):
-    """Start reading these new partitions. Then call `assigned`."""
+    """A step of the caller: start reading these new partitions, then call `assigned`."""
 
     partitions: list[TopicPartition]
 
 
 class Lead(NamedTuple):
-    """Find the partition counts of these topics, because this member is the group's leader. Then call `share_out`."""
+    """A step of the caller, whose member is the group's leader: find the partition counts of these topics, then call
+    `share_out`.
+    """
 
     topics: list[str]
 
 
 class Idle(NamedTuple):
-    """Do nothing until this time in ms, or until another method is called."""
+    """A step of the caller: do nothing until this monotonic time in ms, or until a method of `Membership` is called."""
 
     until_ms: int
 
@@ -101,7 +103,10 @@ GroupAnswer = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse
 
 @dataclass(slots=True)
 class Membership:
-    """The state machine. `owned` are the assigned partitions. While `coordinator_lost`, an `Ask` needs a lookup first."""
+    """The state machine of a consumer's membership in a classic group, without sockets.
+
+    `owned` are the assigned partitions. While `coordinator_lost` is set, the caller must look up the coordinator before an `Ask`.
+    """
 
     settings: ConsumerSettings
     topics: list[str] = field(default_factory=list)
@@ -120,7 +125,7 @@ class Membership:
     _heartbeat_ms: int = 0
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """Subscribe to these topics in place of the old ones. The member joins again."""
+        """Subscribe to these topics in place of the previous topics. The member then joins the group again."""
         self.topics = sorted(topics)
         self._rejoin = True
 
@@ -138,7 +143,7 @@ class Membership:
         return all(STRATEGIES[name].cooperative for name in self.settings.partition_assignment_strategy)
 
     def next(self, now_ms: int) -> Step:
-        """Return the next step."""
+        """Return what the caller must do next."""
         if self._lost and self.owned:
             return Lose(list(self.owned))
         self._lost = False

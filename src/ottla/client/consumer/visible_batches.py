@@ -19,7 +19,11 @@ class AbortedTransaction(NamedTuple):
 
 
 class Visible(NamedTuple):
-    """The visible batches, as runs of whole batches (`pieces`). The next fetch begins at `next_offset`, None without a batch."""
+    """The fetched batches that a reader can see: runs of whole batches (`pieces`), and the offset of the next fetch
+    (`next_offset`).
+
+    `next_offset` is None if no whole batch was fetched.
+    """
 
     pieces: list[memoryview]
     next_offset: int | None

@@ -30,7 +30,7 @@ BYTES = (bytes, bytearray, memoryview, type(None))
 
 @dataclass(slots=True, eq=False, repr=False)
 class PendingBatch:
-    """The records of one batch and, once the batch is `done`, their outcome.
+    """The records of one batch that is not written yet. Once the batch is `done`, it has the outcome of each record.
 
     `size` is an upper bound in bytes, before compression. The batch is closed at `close_ms` even if it is not full, and must be
     written by `deadline_ms`.
@@ -127,14 +127,16 @@ def headers_size(headers: Headers) -> int:
 
 
 class Closing(NamedTuple):
-    """Closed batches, and the time in ms at which the next open batch must be closed; None without an open batch."""
+    """The result of `Accumulator.close`: the closed batches, and the time in ms when the next open batch must be closed, or
+    None.
+    """
 
     batches: list[PendingBatch]
     next_close_ms: int | None
 
 
 class Accumulator:
-    """The batches of all partitions. `pending_bytes` counts the bytes of unfinished batches.
+    """The batches of all partitions that are not written yet. `pending_bytes` counts their bytes.
 
     A batch must be written within `delivery_timeout_ms` of its first record, and lingers for at most half of this time. `check` is
     called before each record, and can raise. `lock` is held during every change. Without a lock, all calls must come from one
@@ -205,10 +207,11 @@ class Accumulator:
     def extend(
         self, topic: str, partition: int | None, count: int, values: Sequence[bytes], timestamp_ms: int, now_ms: Callable[[], int]
     ) -> list[tuple[PendingBatch, int, int]]:
-        """Add values without keys and headers. Return each batch that got some, the index of the first of them, and their number.
+        """Add values without keys and headers, each as one record.
 
-        The parameters are those of `append`. The values after one that exceeds the maximum size of a record, and that value, are
-        not added. Raises what `check` raises.
+        Return (batch, index of the first added record, number of added records) for each batch. The parameters are those of
+        `append`. A value that exceeds the maximum size of a record is not added, and no value after it. Raises exceptions of
+        `check`.
         """
         ends = list(accumulate(RECORD_OVERHEAD_BYTES + len(value) for value in values))
         added: list[tuple[PendingBatch, int, int]] = []
@@ -277,7 +280,7 @@ class Accumulator:
             return list(self._unfinished)
 
     def finished(self, batch: PendingBatch) -> None:
-        """Release the memory that `batch` takes in `buffer_memory`. The batch is done."""
+        """Subtract the bytes of a finished batch from `pending_bytes`, so that new records can use this memory."""
         with self._lock:
             self._forget(batch)
 
@@ -302,7 +305,7 @@ class Accumulator:
             self._check = check
 
     def abandon(self) -> list[PendingBatch]:
-        """Remove and return all unfinished batches, even the ones that were handed to the sender."""
+        """Remove and return all unfinished batches, including the batches that the sender has already got."""
         with self._lock:
             gone, self._full, self._open = list(self._unfinished), [], {}
             for batch in gone:

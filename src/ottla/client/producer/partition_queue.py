@@ -32,9 +32,10 @@ class Identity(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Outgoing:
-    """An encoded batch. `finish` is called once it is done; `error` is set if the records were not written.
+    """An encoded batch on its way to the broker.
 
-    `last_refusal` is the error of the last attempt that failed.
+    `finish` is called when it is done; `error` is set if its records were not written. `last_refusal` is the error of the last
+    attempt that failed.
     """
 
     where: TopicPartition
@@ -67,9 +68,9 @@ class Outgoing:
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """The batches of one partition: queued, in flight (`under_way`), or `returned` to be sent again.
+    """The batches of one partition: queued, in flight (`under_way`), or `returned` because they must be sent again.
 
-    `refusal` is the last error of the oldest unwritten batch, and None after a written one.
+    `refusal` is the last error of the oldest unwritten batch. It is None after a batch was written.
     """
 
     where: TopicPartition
@@ -99,7 +100,7 @@ class Lane:
             self.restart()
 
     def restart(self) -> None:
-        """Restart at sequence number 0 without an identity, which the next batch sets. No batch may be in flight."""
+        """Restart at sequence number 0, without a producer id. The next batch sets the producer id. No batch may be in flight."""
         self.resetting, self.known, self.identity, self.next_sequence = False, False, None, 0
         for batch in self.queue:
             batch.sequence = NO_SEQUENCE
@@ -111,7 +112,7 @@ class Lane:
         return bool(self.queue) and not held and len(self.under_way) < window and self.not_before_ms <= now_ms
 
     def take(self) -> Outgoing:
-        """Return the next batch, which is in flight then. It gets a sequence number if the lane has an identity."""
+        """Return the next batch to send, and mark it as in flight. It gets a sequence number if the lane has a producer id."""
         batch = self.queue.popleft()
         if self.identity is not None and batch.sequence == NO_SEQUENCE:
             batch.identify(self.identity, self.next_sequence, transactional=self.transactional)

@@ -10,9 +10,9 @@ UNKNOWN = -1
 
 
 class Partitioner:
-    """A partitioner. `choose(n)` returns a random number below n.
+    """Chooses a partition for each record. `choose(n)` returns a random number below n.
 
-    Records without a key go to one "sticky" partition of their topic until its batch is closed.
+    Records without a key go to one "sticky" partition of their topic until the batch of this partition is closed.
     """
 
     def __init__(self, choose: Callable[[int], int]) -> None:

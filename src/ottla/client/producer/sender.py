@@ -42,11 +42,10 @@ class Send(NamedTuple):
 
 @dataclass(slots=True)
 class Sender:
-    """The state machine. While `wants_identity` is set, no batch is sent until `identified`.
+    """The state machine that sends batches to the leaders of their partitions, without sockets.
 
-    `wants_metadata` are topics to refresh.
-
-    `transactions`, if given, provide the identity. They also decide whether batches can be sent, and which failures are final.
+    While `wants_identity` is set, no batch is sent until `identified`. `wants_metadata` are topics to refresh. `transactions`, if
+    given, provide the producer id. They also decide whether batches can be sent, and which failures are final.
     """
 
     metadata: Metadata
@@ -81,7 +80,7 @@ class Sender:
         self._busy[batch.where] = lane
 
     def identified(self, identity: Identity) -> None:
-        """Store the identity that InitProducerId returned."""
+        """Store the producer id and epoch that InitProducerId returned, and start to send batches."""
         self.identity = identity
         self.wants_identity = False
 
@@ -178,7 +177,7 @@ class Sender:
                 self._judge(batch, part.error_code, part.error_message, now_ms)
 
     def sent_unanswered(self, send: Send) -> None:
-        """Finish the batches of `send`, which was written to the socket with acks=0. The broker sends no answer."""
+        """Finish the batches of `send`, which was written to the socket with acks=0, so that the broker sends no answer."""
         self._requests[send.node_id] -= 1
         for batch in send.batches:
             if not batch.done:

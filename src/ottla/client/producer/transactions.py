@@ -64,7 +64,7 @@ _ABORTED: Final = "The transaction was aborted before the record was written."
 
 
 class InGroup(Protocol):
-    """A consumer that is a member of a group."""
+    """An object that is a member of a consumer group, such as a consumer, and can describe its membership."""
 
     def group_metadata(self) -> ConsumerGroupMetadata: ...
 
@@ -91,7 +91,7 @@ def chain_errors(error: BaseException, failed: KafkaError) -> None:
 
 
 class TransactionPhase(Enum):
-    """The state of a producer. In `COMMITTING`, an abort is possible until the coordinator was asked to commit."""
+    """The transaction state of a producer. In `COMMITTING`, an abort is possible until the request for the commit was sent."""
 
     UNINITIALIZED = "init_transactions() has not been called"
     READY = "no transaction is open"
@@ -101,9 +101,10 @@ class TransactionPhase(Enum):
 
 
 class ProducerTransactions:
-    """The state machine. `identity` is None until `initialized`; `failure` is the error that stops the transaction or the producer.
+    """The state machine of a producer's transactions, without sockets.
 
-    `implicit`: brokers add partitions by themselves. `wanted` are the partitions to add before their batches can be sent.
+    `identity` is None until `initialized`. `failure` is the error that stops the transaction or the producer. With `implicit`,
+    brokers add partitions by themselves. `wanted` are the partitions to add before their batches can be sent.
     """
 
     def __init__(self, transactional_id: str, timeout_ms: int) -> None:
@@ -177,18 +178,21 @@ class ProducerTransactions:
         return self.phase in open_phases and not failed and not self._end_asked
 
     def detach(self) -> None:
-        """Leave the end of the transaction, whose records are all written, to another process. `reattach` follows that end."""
+        """Stop managing the current transaction, because another process will commit or abort it. All its records are written.
+
+        Call `reattach` after the other process has committed or aborted the transaction.
+        """
         self.ended()
 
     def reattach(self, identity: Identity) -> None:
-        """Continue under the coordinator's `identity`, after another process has ended the handed-over transaction."""
+        """Continue with the producer id and epoch in `identity`, after another process has committed or aborted the transaction."""
         self.identity = identity
 
     # --- batches and offsets to send
 
     @property
     def stop(self) -> TransactionError | None:
-        """Return the error because of which no batch may be sent any more, or None."""
+        """Return the error because of which no batch can be sent any more. Return None while batches can be sent."""
         if self.failure is not None:
             return self.failure
         return TransactionAbortable(_ABORTED) if self.phase is TransactionPhase.ABORTING else None
@@ -206,7 +210,10 @@ class ProducerTransactions:
         self._tried_group = group_id or self._tried_group
 
     def arrived(self) -> None:
-        """Record that a request recorded by `record_sent` was accepted, so that the coordinator has begun the transaction."""
+        """Record that the coordinator accepted a request that `record_sent` recorded.
+
+        The coordinator has then begun the transaction.
+        """
         self._has_begun = True
 
     @property

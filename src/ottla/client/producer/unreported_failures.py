@@ -18,7 +18,7 @@ def counted(topics: dict[str, int]) -> str:
 
 
 class _Tally:
-    """The failures since the last report: the number of records by topic, and the first error."""
+    """The failed records since the last report: their number by topic, and the first error."""
 
     def __init__(self) -> None:
         self.topics: dict[str, int] = {}
@@ -26,7 +26,10 @@ class _Tally:
 
 
 class Losses:
-    """Failed records by topic. User threads read outcomes while the event loop adds failures, so every change takes `lock`."""
+    """The failed records that no caller has read yet, by topic.
+
+    User threads read outcomes while the event loop adds failures, so every change takes `lock`.
+    """
 
     def __init__(self, lock: AbstractContextManager[object] | None = None) -> None:
         self._lock: AbstractContextManager[object] = nullcontext() if lock is None else lock

@@ -17,7 +17,10 @@ Check = Callable[[str, object], T]
 
 
 def setting(default: T, check: Check[T], sentence: str, *, given: str = "", secret: bool = False) -> T:
-    """Declare a setting. `given` is the type of accepted values, if wider than that of stored ones. A `secret` is never shown."""
+    """Declare a setting. `given` is the type of accepted values if it is wider than the type of stored values.
+
+    The value of a `secret` setting is never shown.
+    """
     return field(
         default=default, repr=not secret, metadata={"check": check, "sentence": sentence, "given": given, "secret": secret}
     )
