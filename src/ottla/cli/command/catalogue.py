@@ -23,6 +23,7 @@ COMMANDS = {
     "produce": CommandEntry("produce.produce", "write records: lines, JSON, or by a template, all or nothing if wanted"),
     "consume": CommandEntry("consume.consume", "print the records of topics: as text, by templates or as JSON, filtered"),
     "cluster": CommandEntry("admin.cluster", "show the brokers of a cluster, and move replicas and leaders between them"),
+    "bench": CommandEntry("bench.bench", "put load on a topic, and print rates and percentiles"),
     "doctor": CommandEntry("doctor.doctor", "check the way to a cluster and its health, with what to do"),
     "profile": CommandEntry("profile", "name the settings of clusters, so that commands need no address"),
     "logdirs": CommandEntry("admin.log_dirs", "show the log directories of brokers, their sizes and replicas"),

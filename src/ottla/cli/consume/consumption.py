@@ -53,7 +53,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print(options: argparse.Namespace, settings: dict[str, Any], selections: list[Selection], rendering: Rendering) -> int:
-    from ottla.cli.consume.record_stream import Interruption, RecordStream
+    from ottla.cli.command.signals import Interruption
+    from ottla.cli.consume.record_stream import RecordStream
     from ottla.net.client.consumer.consumer import Consumer
 
     with Consumer(**settings) as consumer:

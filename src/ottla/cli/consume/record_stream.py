@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import signal
-import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ottla.cli.command.signals import Interruption
 from ottla.cli.consume.positions import RecordPosition, offsets_of
 from ottla.cli.consume.record_output import RecordOutput
 from ottla.cli.consume.renderers import RecordRun, Rendering, runs_of
@@ -27,47 +26,8 @@ IDLE_MS = 200
 """The longest wait for records, in ms. After it, the end, the reader of the output and signals are checked."""
 CHECK_AFTER_S = 2.0
 """The time without records after which the brokers are asked for an offset, which raises an error if none of them answers."""
-SIGNALLED = 128
-"""The exit code after a signal is this and the number of the signal: 130 for Ctrl-C."""
 
 Selection = Callable[["ConsumerRecord"], bool]
-
-
-class Interruption:
-    """Ctrl-C and SIGTERM: they end waits for brokers, and let the output finish its line."""
-
-    def __init__(self) -> None:
-        self.stop = threading.Event()
-        self.exit_code = 0
-        self._may_raise = False
-
-    @contextmanager
-    def watch(self) -> Iterator[None]:
-        kept = {each: signal.signal(each, self._caught) for each in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for each, handler in kept.items():
-                signal.signal(each, handler)
-
-    def _caught(self, number: int, frame: object) -> None:
-        self.stop.set()
-        self.exit_code = SIGNALLED + number
-        if self._may_raise:
-            self._may_raise = False
-            raise KeyboardInterrupt
-
-    @contextmanager
-    def wait(self) -> Iterator[None]:
-        """Let a signal end a wait for brokers."""
-        self._may_raise = True
-        try:
-            if not self.stop.is_set():
-                yield
-        except KeyboardInterrupt:
-            self.stop.set()
-        finally:
-            self._may_raise = False
 
 
 class StreamEnds:

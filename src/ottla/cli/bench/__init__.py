@@ -1,0 +1,1 @@
+"""`ottla bench`: load on a topic of any broker, with rates and percentiles."""
