@@ -15,8 +15,9 @@ import pytest
 
 from ottla.cli.consume.schemas import SchemaSource
 from ottla.cli.produce.records import BadInput
-from ottla.cli.produce.schemas import Encode, encoder
+from ottla.cli.produce.schemas import encoder
 from ottla.errors import KafkaError, SettingError
+from ottla.schemas.values import Encode
 
 AVRO = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}'
 
@@ -48,7 +49,7 @@ def registry(answers: dict[str, object]) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found = answers.get(self.path)
-            body = json.dumps(found).encode()
+            body = json.dumps({"error_code": 40401} if found is None else found).encode()
             self.send_response(404 if found is None else 200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -94,18 +95,64 @@ def test_protobuf_of_a_registry_and_of_a_file(registry: str, answers: dict[str, 
             encode(wrong)
     with pytest.raises(SettingError, match=r"several messages: name one, as in .*m.desc#a.M"):
         encode_by(str(file))
-    with pytest.raises(SettingError, match="cannot be used"):
+    with pytest.raises(SettingError, match=r"lacks a\.Missing"):
         encode_by(f"{file}#a.Missing")
+
+
+def test_schemas_that_refer_to_others_have_those_first(registry: str, answers: dict[str, object]) -> None:
+    pytest.importorskip("fastavro")
+    for name, inner in (("A", "B"), ("B", "C"), ("C", "")):
+        answers[f"/subjects/{name}/versions/1"] = {
+            "id": 1,
+            "schema": json.dumps({"type": "record", "name": name, "fields": [{"name": "n", "type": inner or "int"}]}),
+            "references": [{"name": inner, "subject": inner, "version": 1}] if inner else [],
+        }
+    answers["/subjects/t-value/versions/latest"] = answers["/schemas/ids/1"] = answers["/subjects/A/versions/1"]
+    value = encode_by(registry=registry)(b'{"n": {"n": {"n": 5}}}')
+    assert value == b"\0\0\0\0\1\x0a"
+    assert SchemaSource(None, registry).decode(value, "t") == {"n": {"n": {"n": 5}}}
+
+
+def test_imports_of_protobuf_come_before_the_files_that_import_them(registry: str, answers: dict[str, object]) -> None:
+    module = pytest.importorskip("google.protobuf.descriptor_pb2")
+    for name, inner in (("A", "B"), ("B", "C"), ("C", "")):
+        file = module.FileDescriptorProto(name=f"{name}.proto", syntax="proto3", dependency=[f"{inner}.proto"] if inner else [])
+        field = file.message_type.add(name=name).field.add(name="n", number=1, type=11 if inner else 5, label=1)
+        if inner:
+            field.type_name = f".{inner}"
+        answers[f"/subjects/{name}/versions/1?format=serialized"] = {
+            "id": 2,
+            "schemaType": "PROTOBUF",
+            "schema": base64.b64encode(file.SerializeToString()).decode(),
+            "references": [{"name": f"{inner}.proto", "subject": inner, "version": 1}] if inner else [],
+        }
+    for path in ("/subjects/t-value/versions/latest", "/schemas/ids/2"):
+        answers[path] = answers[f"{path}?format=serialized"] = answers["/subjects/A/versions/1?format=serialized"]
+    value = encode_by(registry=registry)(b'{"n": {"n": {"n": 5}}}')
+    assert value == b"\0\0\0\0\2\0\x0a\4\x0a\2\x08\5"
+    assert SchemaSource(None, registry).decode(value, "t") == {"n": {"n": {"n": 5}}}
+
+
+def test_values_are_encoded_by_the_newest_schema_of_a_directory(tmp_path: Path) -> None:
+    pytest.importorskip("fastavro")
+    (tmp_path / "t-value").mkdir()
+    for number, kind in ((9, "string"), (10, "int")):
+        (tmp_path / "t-value" / f"{number}.avsc").write_text(json.dumps(kind))
+    value = encode_by(registry=str(tmp_path))(b"3")
+    assert value == b"\0\0\0\0\x0a\6"
+    assert SchemaSource(None, str(tmp_path)).decode(value, "t") == 3
+    with pytest.raises(SettingError, match="is not a URL such as http"):
+        encode_by(registry=str(tmp_path / "missing"))
 
 
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
         (None, "has no subject t-value"),
-        ([1], "not a registry's schema"),
-        ({"schema": AVRO}, "not a registry's schema"),
-        ({"id": -1, "schema": AVRO}, "not a registry's schema"),
-        ({"id": 1, "schema": AVRO, "references": [{"name": "x"}]}, "refers to others"),
+        ([1], "is not a schema registry"),
+        ({"schema": AVRO}, "is not a schema registry"),
+        ({"id": -1, "schema": AVRO}, "is not a schema registry"),
+        ({"id": 1, "schema": AVRO, "references": [{"name": "x"}]}, "is not a schema registry"),
         ({"id": 1, "schema": "x", "schemaType": "XML"}, "has the format XML"),
     ],
 )
@@ -120,12 +167,12 @@ def test_a_wrong_schema_and_a_missing_library_are_one_sentence(tmp_path: Path) -
     file = tmp_path / "r.avsc"
     for text in ("{", '{"type": "record"}', '"nosuch"'):
         file.write_text(text)
-        with pytest.raises(SettingError, match="cannot be used"):
+        with pytest.raises(SettingError, match="is no schema of Avro"):
             encode_by(str(file))
     schema = tmp_path / "r.json"
     schema.write_text('{"type": "object", "required": ["n"]}')
     if find_spec("jsonschema") is None:
-        with pytest.raises(KafkaError, match="need the package jsonschema: install it"):
+        with pytest.raises(SettingError, match="JSON Schema needs jsonschema, which is not installed: install it"):
             encode_by(str(schema))
         return
     encode = encode_by(str(schema))

@@ -18,10 +18,10 @@ import msgpack
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory, timestamp_pb2
 
-from ottla.cli.consume.format_libraries import Undecodable
 from ottla.cli.consume.schemas import SchemaSource
 from ottla.cli.consume.values import Binary, Decoder, as_bytes, decoder, plain
 from ottla.errors import SettingError
+from ottla.schemas.libraries import UnfitValue
 
 FLIGHT = {"type": "record", "name": "Flight", "fields": [{"name": "n", "type": "int"}, {"name": "to", "type": ["null", "string"]}]}
 
@@ -90,7 +90,7 @@ def test_avro_by_the_schema_of_a_file(tmp_path: Path) -> None:
         (avro({"n": 7, "to": None}) + b"x", "1 bytes remain"),
         (b"", "does not fit"),
     ):
-        with pytest.raises(Undecodable, match=reason):
+        with pytest.raises(UnfitValue, match=reason):
             decode("avro", damaged, schemas)
     with pytest.raises(SettingError, match="is of avro, not of protobuf"):
         decoder("protobuf", schemas, Binary.RAW)
@@ -129,12 +129,19 @@ VALUE = {"number": 5, "to_place": {"code": "GRZ"}, "at": "2026-11-26T00:00:00Z"}
 def test_protobuf_by_the_descriptors_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "flights.desc"
     path.write_bytes(descriptors()[0])
+    bad = tmp_path / "bad.avsc"
+    bad.write_text("{")
     schemas = SchemaSource(str(path), None)
     assert decode("protobuf", protobuf("air.Flight", VALUE), schemas) == VALUE
     assert decode("auto", protobuf("air.Place", {"code": "VIE"}), SchemaSource(f"{path}#air.Place", None)) == {"code": "VIE"}
-    with pytest.raises(Undecodable, match=r"it is no air\.Flight"):
+    with pytest.raises(UnfitValue, match=r"it is no air\.Flight"):
         decode("protobuf", b"\xff\xff", schemas)
-    for text, reason in ((f"{path}#air.None", "lacks air.None"), (__file__, "no schema of Avro"), ("/none.desc", "Cannot read")):
+    for text, reason in (
+        (f"{path}#air.None", "lacks air.None"),
+        (__file__, "name a file that ends in"),
+        (str(bad), "no schema of Avro"),
+        ("/none.desc", "cannot read"),
+    ):
         with pytest.raises(SettingError, match=reason):
             SchemaSource(text, None)
     path.write_bytes(b"\xff\xff")
@@ -162,7 +169,7 @@ def test_framed_values_by_a_directory_of_schemas(tmp_path: Path) -> None:
         (framed(2, b"\2\x20"), "names message"),
         (framed(2, b"\xff"), "ends within"),
     ):
-        with pytest.raises(Undecodable, match=reason):
+        with pytest.raises(UnfitValue, match=reason):
             decode("auto", data, schemas)
 
 

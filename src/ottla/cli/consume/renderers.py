@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from json.encoder import encode_basestring
 from typing import NamedTuple, Protocol
 
-from ottla.cli.consume.format_libraries import Undecodable
 from ottla.cli.consume.template import BatchInfo, Template
 from ottla.cli.consume.values import Decoder, as_bytes, plain
 from ottla.client.consumer.fetched_columns import FetchedColumns
@@ -16,6 +15,7 @@ from ottla.errors import KafkaError
 from ottla.records.batches.columns import Columns
 from ottla.records.batches.record import ConsumerRecord
 from ottla.records.compression.codecs import NAMES
+from ottla.schemas.libraries import UnfitValue
 
 MARKERS = {0: b"ABORT", 1: b"COMMIT"}
 
@@ -103,7 +103,7 @@ def _field(name: str, record: ConsumerRecord, decode: Decoder | None, data: byte
 def _decoded(name: str, record: ConsumerRecord, decode: Decoder, data: bytes) -> object:
     try:
         return decode(data, record.topic)
-    except Undecodable as error:
+    except UnfitValue as error:
         place = f"{record.topic}-{record.partition} at offset {record.offset}"
         raise KafkaError(f"The {name} of {place} cannot be decoded: {error}; --{name}-format hex prints its bytes.") from None
 

@@ -13,8 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ottla.cli.consume.format_libraries import Undecodable, library
 from ottla.errors import SettingError
+from ottla.schemas.json_values import parse_json
+from ottla.schemas.libraries import UnfitValue, library
 
 if TYPE_CHECKING:
     from ottla.cli.consume.schemas import SchemaSource
@@ -81,10 +82,7 @@ def _text(data: bytes, topic: str) -> object:
 
 
 def _json(data: bytes, topic: str) -> object:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise Undecodable(f"it is no JSON ({error})") from None
+    return parse_json(data)
 
 
 def _hex(data: bytes, topic: str) -> object:
@@ -100,7 +98,7 @@ def _msgpack(data: bytes, topic: str) -> object:
     try:
         return msgpack.unpackb(data, strict_map_key=False, timestamp=3)
     except (ValueError, TypeError, RecursionError) as error:
-        raise Undecodable(f"it is no MessagePack ({error})") from None
+        raise UnfitValue(f"it is no MessagePack ({error})") from None
 
 
 def _auto(schemas: SchemaSource | None, binary: Binary, data: bytes, topic: str) -> object:
@@ -114,7 +112,7 @@ def _auto(schemas: SchemaSource | None, binary: Binary, data: bytes, topic: str)
         if data[0] in _MAPS_AND_ARRAYS:
             try:
                 return _msgpack(data, topic)
-            except (Undecodable, SettingError):
+            except (UnfitValue, SettingError):
                 pass
         return data if binary is Binary.BASE64 else data.hex()
     return text

@@ -10,7 +10,7 @@ from ottla.cli.doctor.findings import OK, WARN, HealthFinding
 FEW_FILES = 1024
 EXTRAS = {
     "arrow": ("pyarrow", "numpy"),
-    "formats": ("fastavro", "google.protobuf", "msgpack"),
+    "formats": ("fastavro", "google.protobuf", "msgpack", "jsonschema"),
     "spark": ("pyspark",),
     "zookeeper": ("kazoo",),
     "oauth": ("jwt",),

@@ -1,0 +1,56 @@
+"""Values of Avro, by the library fastavro."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+from ottla.errors import SettingError
+from ottla.schemas.json_values import parse_json
+from ottla.schemas.libraries import UnfitValue, first_line, library
+from ottla.schemas.schema import ValueSchema
+
+
+def avro_decoder(schema: ValueSchema) -> Callable[[bytes], object]:
+    """Return the decoder of values, which raises `UnfitValue`. Raises `SettingError`."""
+    fastavro, parsed = _parsed(schema)
+
+    def decode(data: bytes) -> object:
+        stream = BytesIO(data)
+        try:
+            found: object = fastavro.schemaless_reader(stream, parsed, None)
+        except Exception as error:  # damaged bytes: fastavro raises many kinds
+            raise UnfitValue(f"it does not fit {schema.where} of Avro ({type(error).__name__}: {error})") from None
+        if stream.tell() != len(data):
+            raise UnfitValue(f"{len(data) - stream.tell()} bytes remain after a value of {schema.where} of Avro")
+        return found
+
+    return decode
+
+
+def avro_encoder(schema: ValueSchema) -> Callable[[bytes], bytes]:
+    """Return the encoder of JSON texts, which raises `UnfitValue`. Raises `SettingError`."""
+    fastavro, parsed = _parsed(schema)
+
+    def encode(text: bytes) -> bytes:
+        value, out = parse_json(text), BytesIO()
+        try:
+            fastavro.schemaless_writer(out, parsed, value, strict=True)
+        except Exception as error:  # fastavro raises errors of its own, KeyError, TypeError and others
+            raise UnfitValue(f"it does not fit the schema: {first_line(error)}") from None
+        return out.getvalue()
+
+    return encode
+
+
+def _parsed(schema: ValueSchema) -> tuple[Any, Any]:
+    """Return fastavro and the schema as it parses them."""
+    fastavro = library("fastavro", "Avro")
+    named: dict[str, Any] = {}
+    try:
+        *_, parsed = [fastavro.parse_schema(json.loads(text), named_schemas=named) for text in schema.texts]
+    except Exception as error:  # a schema of users: as above
+        raise SettingError(f"{schema.where} is no schema of Avro ({first_line(error)}): correct it, or name another one.") from None
+    return fastavro, parsed

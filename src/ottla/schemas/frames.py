@@ -1,0 +1,57 @@
+"""Values as clients of schema registries write them: a zero byte, the schema's id in four bytes, and the encoded value.
+
+Values of Protobuf have the path of their message in its file between them: the number of its indexes, then the indexes, as zigzag
+varints. One zero byte is the path to the first message.
+"""
+
+from __future__ import annotations
+
+MAGIC = b"\0"
+FRAME_BYTES = 5
+FIRST_MESSAGE = (0,)
+
+
+def framed_id(data: bytes) -> int | None:
+    """Return the id of a value's schema; None for a value without a frame."""
+    return int.from_bytes(data[1:FRAME_BYTES], "big") if data[:1] == MAGIC and len(data) >= FRAME_BYTES else None
+
+
+def frame(schema_id: int) -> bytes:
+    """Return the bytes before a value."""
+    return MAGIC + schema_id.to_bytes(FRAME_BYTES - 1, "big")
+
+
+def path_bytes(path: tuple[int, ...]) -> bytes:
+    """Return the path of a message of Protobuf as values begin with it."""
+    return b"\0" if path == FIRST_MESSAGE else b"".join(varint(2 * number) for number in (len(path), *path))
+
+
+def read_path(data: bytes) -> tuple[tuple[int, ...], int]:
+    """Return the path of a message at the beginning of `data`, and the position after it. Raises `ValueError` if it is cut off."""
+    count, at = _zigzag(data, 0)
+    path = []
+    for _ in range(min(count, len(data))):
+        index, at = _zigzag(data, at)
+        path.append(index)
+    return tuple(path) if count else FIRST_MESSAGE, at
+
+
+def varint(value: int) -> bytes:
+    """Return a number that is not negative in groups of seven bits, the lowest first."""
+    made = bytearray()
+    while value > 0x7F:
+        made.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(made) + bytes([value])
+
+
+def _zigzag(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(data) and shift < 64:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+    raise ValueError("it ends within the numbers that name its message of Protobuf")

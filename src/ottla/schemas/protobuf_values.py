@@ -1,0 +1,109 @@
+"""Values of Protobuf, by Google's library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ottla.errors import SettingError
+from ottla.schemas.frames import FIRST_MESSAGE, path_bytes, read_path
+from ottla.schemas.libraries import UnfitValue, first_line, library
+from ottla.schemas.schema import ValueSchema
+
+
+def protobuf_decoder(schema: ValueSchema) -> Callable[[bytes], object]:
+    """Return the decoder of values, which raises `UnfitValue`. Raises `SettingError`.
+
+    Values with a frame choose a message of the last file; without a message's name, others are of its first one.
+    """
+    pool, in_order = _messages(schema)
+    factory = library("google.protobuf.message_factory", "Protobuf")
+    json_format = library("google.protobuf.json_format", "Protobuf")
+    named = _named(schema, pool, in_order)
+
+    def decode(data: bytes) -> object:
+        chosen, body = (named, data) if schema.schema_id is None else _chosen(in_order, data)
+        try:
+            parsed = factory.GetMessageClass(chosen).FromString(body)
+            found: object = json_format.MessageToDict(parsed, preserving_proto_field_name=True, descriptor_pool=pool)
+        except Exception as error:  # protobuf's own exception has no public base
+            raise UnfitValue(f"it is no {chosen.full_name} of Protobuf ({error})") from None
+        return found
+
+    return decode
+
+
+def protobuf_encoder(schema: ValueSchema) -> Callable[[bytes], bytes]:
+    """Return the encoder of JSON texts, which raises `UnfitValue`. Raises `SettingError`, also if it must be told the message."""
+    pool, in_order = _messages(schema)
+    json_format = library("google.protobuf.json_format", "Protobuf")
+    if not schema.message and schema.schema_id is None and len(in_order) > 1:
+        raise SettingError(f"{schema.where} has several messages: name one, as in {schema.where}#{in_order[0].full_name}.")
+    made = library("google.protobuf.message_factory", "Protobuf").GetMessageClass(_named(schema, pool, in_order))
+    path = b"" if schema.schema_id is None else path_bytes(FIRST_MESSAGE)
+
+    def encode(text: bytes) -> bytes:
+        try:
+            return path + bytes(json_format.Parse(text, made(), descriptor_pool=pool).SerializeToString())
+        except (json_format.ParseError, UnicodeDecodeError, RecursionError) as error:
+            raise UnfitValue(f"it does not fit the schema: {first_line(error)}") from None
+
+    return encode
+
+
+def _messages(schema: ValueSchema) -> tuple[Any, Sequence[Any]]:
+    """Return a pool of all files, and the messages of the last one. Raises `SettingError`."""
+    pools = library("google.protobuf.descriptor_pool", "Protobuf")
+    descriptors = library("google.protobuf.descriptor_pb2", "Protobuf")
+    for known in ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers"):
+        library(f"google.protobuf.{known}_pb2", "Protobuf")
+    pool = pools.DescriptorPool()
+    messages: Sequence[Any] = ()
+    try:
+        for data in schema.texts:
+            file = descriptors.FileDescriptorProto.FromString(data)
+            _add_well_known(pool, pools.Default(), descriptors, file)
+            pool.AddSerializedFile(data)
+            messages = list(pool.FindFileByName(file.name).message_types_by_name.values())
+    except Exception as error:  # a DecodeError without a public base, a TypeError for an import that is missing
+        raise SettingError(
+            f"{schema.where} is no schema of Protobuf ({first_line(error)}): make it with protoc --include_imports."
+        ) from None
+    return pool, messages
+
+
+def _add_well_known(pool: Any, known: Any, descriptors: Any, file: Any) -> None:
+    """Add the descriptors of Protobuf's well-known types that a file imports: sets and registries can lack them."""
+    for name in file.dependency:
+        if name.startswith("google/protobuf/"):
+            try:
+                pool.FindFileByName(name)
+            except KeyError:
+                added = descriptors.FileDescriptorProto()
+                known.FindFileByName(name).CopyToProto(added)
+                _add_well_known(pool, known, descriptors, added)
+                pool.AddSerializedFile(added.SerializeToString())
+
+
+def _named(schema: ValueSchema, pool: Any, in_order: Sequence[Any]) -> Any:
+    """Return the message that the schema names, or the first one. Raises `SettingError`."""
+    try:
+        return pool.FindMessageTypeByName(schema.message) if schema.message else in_order[0]
+    except (KeyError, IndexError):
+        wanted = schema.message or "messages"
+        raise SettingError(f"The schema of Protobuf lacks {wanted}: name one as --schema FILE#MESSAGE.") from None
+
+
+def _chosen(messages: Sequence[Any], data: bytes) -> tuple[Any, bytes]:
+    """Return the message that the path at the beginning of a value chooses, and the rest. Raises `UnfitValue`."""
+    try:
+        path, at = read_path(data)
+    except ValueError as error:
+        raise UnfitValue(str(error)) from None
+    found: Any = None
+    try:
+        for index in path:
+            found = (messages if found is None else list(found.nested_types))[index]
+    except IndexError:
+        raise UnfitValue(f"it names message {list(path)}, which its schema of Protobuf lacks") from None
+    return found, data[at:]

@@ -1,0 +1,40 @@
+"""The decoder and the encoder of a schema's values. The libraries are imported for their format only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.errors import KafkaError
+from ottla.schemas.avro_values import avro_decoder, avro_encoder
+from ottla.schemas.frames import frame
+from ottla.schemas.json_values import json_decoder, json_encoder
+from ottla.schemas.protobuf_values import protobuf_decoder, protobuf_encoder
+from ottla.schemas.schema import AVRO, JSON, PROTOBUF, ValueSchema
+
+Decode = Callable[[bytes], object]
+Encode = Callable[[bytes], bytes]
+_DECODERS = {AVRO: avro_decoder, JSON: json_decoder, PROTOBUF: protobuf_decoder}
+_ENCODERS = {AVRO: avro_encoder, JSON: json_encoder, PROTOBUF: protobuf_encoder}
+
+
+def decoder_of(schema: ValueSchema) -> Decode:
+    """Return the decoder of values, which raises `UnfitValue`. A frame is not part of its values. Raises `KafkaError`."""
+    _check(schema)
+    return _DECODERS[schema.format_name](schema)
+
+
+def encoder_of(schema: ValueSchema) -> Encode:
+    """Return the encoder of JSON texts, which raises `UnfitValue`. It writes the frame, too. Raises `KafkaError`."""
+    _check(schema)
+    encode = _ENCODERS[schema.format_name](schema)
+    if schema.schema_id is None:
+        return encode
+    prefix = frame(schema.schema_id)
+    return lambda text: prefix + encode(text)
+
+
+def _check(schema: ValueSchema) -> None:
+    if schema.format_name not in _DECODERS:
+        raise KafkaError(
+            f"The schema of {schema.where} has the format {schema.format_name}: Avro, JSON Schema and Protobuf are known."
+        )
