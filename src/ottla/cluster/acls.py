@@ -60,7 +60,10 @@ class Resource(IntEnum):
 
 
 class Pattern(IntEnum):
-    """How the name of an ACL matches resources. `MATCH`, only in filters, selects all ACLs that apply to a resource's name."""
+    """The types of an ACL's resource pattern, with Kafka's numbers.
+
+    `MATCH`, only in filters, selects all ACLs that apply to a resource's name.
+    """
 
     MATCH = 2
     LITERAL = 3
@@ -68,7 +71,7 @@ class Pattern(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether an ACL allows or denies."""
+    """The effects of an ACL, with Kafka's numbers: it allows or denies an operation."""
 
     DENY = 2
     ALLOW = 3
@@ -194,7 +197,10 @@ def create(present: Acls, wanted: Sequence[Acl]) -> list[Decision]:
 
 
 def delete(present: Acls, filters: Iterable[AclFilter], keys: Iterable[Key]) -> tuple[list[list[Acl]], Decision]:
-    """Delete the ACLs of `keys` that match: return the matching ACLs of each filter, and the decision with all changes."""
+    """Delete the ACLs of the resource patterns `keys` that match the filters.
+
+    Return the matching ACLs of each filter, and one decision with all changes.
+    """
     about = [acl for key in keys for acl in present.rules.get(key, ())]
     fitting = [[acl for acl in about if wanted.fits(acl)] for wanted in filters]
     gone = {acl for acls in fitting for acl in acls}
@@ -204,7 +210,7 @@ def delete(present: Acls, filters: Iterable[AclFilter], keys: Iterable[Key]) -> 
 
 
 def _size(acl: Acl) -> int:
-    """Estimate the bytes that an ACL takes in its entry."""
+    """Return an estimate of how many bytes an ACL takes in its registry entry."""
     return RULE_BYTES + layout.size_in_json(acl.principal) + layout.size_in_json(acl.host)
 
 

@@ -14,7 +14,7 @@ from ottla.ports import Change
 
 
 class Announcements(NamedTuple):
-    """A directory of notifications; `prefix` is the start of their names."""
+    """A directory of the registry in which brokers create notifications of changes. `prefix` is the start of their names."""
 
     path: str
     prefix: str
@@ -30,7 +30,7 @@ _KINDS: Final = {display_name(resource): resource for resource in Resource}
 
 
 def announced(changes: Sequence[Change]) -> list[Change]:
-    """Return the notifications to commit together with these changes, so that all brokers read the changed entries again.
+    """Return notifications of these changes, to commit with them. All brokers then read the changed entries again.
 
     If the same changes create or delete a topic, its settings get no notification, because brokers read them with the topic.
     """

@@ -59,12 +59,12 @@ def levels_in(value: bytes) -> dict[str, int]:
 
 
 def served(features: Iterable[tuple[str, int, int]]) -> dict[str, Feature]:
-    """Return the features that a broker supports, by name, from (name, lowest level, highest level) of each."""
+    """Return the features that a broker supports, by name. Each argument is (name, lowest level, highest level)."""
     return {name: Feature(name, lowest, highest) for name, lowest, highest in features}
 
 
 def unserved(levels: Mapping[str, int], offered: Mapping[str, Feature]) -> dict[str, int]:
-    """Return the finalized levels that a broker which offers these features does not support (KIP-584)."""
+    """Return the finalized levels that a broker with the features `offered` does not support, by feature name (KIP-584)."""
     return {
         name: level
         for name, level in levels.items()
@@ -73,7 +73,10 @@ def unserved(levels: Mapping[str, int], offered: Mapping[str, Feature]) -> dict[
 
 
 def served_by_all(offered: Mapping[str, Feature], brokers: Iterable[Mapping[str, Feature]]) -> dict[str, Feature]:
-    """Return the features `offered`, limited to the levels that every broker supports. A feature that a broker lacks is off."""
+    """Return the features in `offered`, each limited to the levels that all `brokers` support.
+
+    A feature that some broker lacks has `OFF` as its highest level.
+    """
     highest = [{name: feature.highest for name, feature in each.items()} for each in brokers]
     return {
         name: one._replace(highest=min([one.highest, *(each.get(name, OFF) for each in highest)])) for name, one in offered.items()

@@ -23,7 +23,10 @@ NO_TOPIC_ID = bytes(16)
 
 @dataclass(slots=True)
 class BrokerImage:
-    """A registered broker. `endpoints` are (listener, host, port); empty if each client gets the address to which it connected."""
+    """A registered broker as clients see it. `endpoints` are (listener, host, port).
+
+    They are empty if each client gets the address to which it connected.
+    """
 
     node_id: int
     endpoints: tuple[tuple[str, str, int], ...] = ()
@@ -168,7 +171,10 @@ class ClusterImage:
             self.configs_ahead[name] = configs
 
     def configs_of(self, name: str, topic_id: bytes) -> dict[str, str]:
-        """Return the settings of a topic. A recreated topic may still be in the image under its former id."""
+        """Return the settings of the topic with this name and id.
+
+        A recreated topic can still be in the image under its former id.
+        """
         return self.topics[name].configs if self.is_known(name, topic_id) else self.configs_ahead.get(name, {})
 
     def apply_quotas(self, entity: QuotaEntity, found: dict[str, float]) -> None:
@@ -182,7 +188,7 @@ class ClusterImage:
 
 
 def put(known: dict[K, dict[str, V]], name: K, values: dict[str, V]) -> None:
-    """Set the values of a name; remove the name if `values` is empty."""
+    """Set the values of `name` in the dictionary `known`. If `values` is empty, remove the name."""
     if values:
         known[name] = values
     else:

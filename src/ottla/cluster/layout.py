@@ -310,7 +310,7 @@ def read(value: bytes) -> dict[str, Any]:
 
 
 def why(error: Exception) -> str:
-    """Describe an exception of `NOT_UNDERSTOOD` for people: the reason why the entry cannot be parsed."""
+    """Return the reason why an entry cannot be parsed, from an exception of `NOT_UNDERSTOOD`, as a message to people."""
     if isinstance(error, KeyError):
         return f"{error} is missing, or unknown"
     return str(error) if isinstance(error, ValueError) else "a part of it has another type than Kafka writes"
@@ -334,7 +334,7 @@ def nodes(value: object) -> tuple[int, ...]:
 
 
 def text(value: object) -> str:
-    """Check and return a string of an entry. Raises `ValueError` if it is not a string, or longer than a request can carry."""
+    """Check and return a string of an entry. Raises `ValueError` if it is no string, or too long for a field of a request."""
     if not isinstance(value, str) or len(value.encode()) > LONGEST_TEXT_BYTES:
         raise ValueError(f"{str(value)[:40]!r} is not a string of at most {LONGEST_TEXT_BYTES} bytes")
     return value
@@ -355,7 +355,10 @@ _DECODER = JSONDecoder(parse_float=_finite, parse_constant=_no_number)
 
 
 def size_in_json(text: str) -> int:
-    """Return the most bytes that a text takes in JSON. All except printable ASCII is escaped, with up to 12 bytes per character."""
+    """Return an upper limit for the size of a text in JSON, in bytes.
+
+    All characters except printable ASCII are escaped, with up to 12 bytes per character.
+    """
     is_plain = text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
     return len(text) if is_plain else 3 * len(text.encode("utf-16-le"))
 

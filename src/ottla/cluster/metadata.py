@@ -24,7 +24,7 @@ Errors = dict[tuple[str, int], int]
 
 
 class PartitionUpdate(NamedTuple):
-    """One partition of a `TopicsUpdated`."""
+    """The new state of one partition in a `TopicsUpdated` event."""
 
     image: PartitionImage
     offline_replicas: tuple[int, ...] = ()
@@ -50,7 +50,7 @@ class ReplicaRole:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStop:
-    """A replica for this broker to stop, and to delete if `is_deleted`."""
+    """An instruction to this broker to stop one of its replicas, and to delete it if `is_deleted`."""
 
     topic: str
     index: int
@@ -59,38 +59,38 @@ class ReplicaStop:
 
 
 class BrokersChanged(NamedTuple):
-    """All live brokers, and the id of the controller, which is -1 if there is none."""
+    """An event: the live brokers, and the id of the controller, which is -1 if there is none."""
 
     controller_id: int
     brokers: Mapping[int, BrokerImage]
 
 
 class TopicsUpdated(NamedTuple):
-    """New topics, and partitions that are new or have another leader, ISR or replicas. Other partitions stay unchanged."""
+    """An event: topics or partitions are new, or partitions have another leader, ISR or replicas. All others stay unchanged."""
 
     topics: Sequence[TopicUpdate]
 
 
 class TopicsRemoved(NamedTuple):
-    """Topics that no longer exist. Their replicas are deleted by `ReplicasStopped`."""
+    """An event: topics no longer exist. A `ReplicasStopped` event deletes their replicas."""
 
     names: Iterable[str]
 
 
 class RolesAssigned(NamedTuple):
-    """Partitions that this broker leads or follows from now on. The configs of their topics come before."""
+    """An event: this broker leads or follows these partitions from now on. The configs of their topics came in earlier events."""
 
     roles: Iterable[ReplicaRole]
 
 
 class ReplicasStopped(NamedTuple):
-    """Replicas of this broker that have no role any more."""
+    """An event: replicas of this broker are no longer assigned to it, and must be stopped."""
 
     replicas: Iterable[ReplicaStop]
 
 
 class UpToDate(NamedTuple):
-    """All metadata has come that existed when the source was asked. Requests that waited for it are answered."""
+    """An event: all metadata that existed when the source was queried has arrived. Requests that waited for it are answered."""
 
 
 class ConfigKind(Enum):
@@ -103,7 +103,7 @@ class ConfigKind(Enum):
 
 
 class ConfigsChanged(NamedTuple):
-    """All configs of a resource; without configs, the defaults apply. The name of all brokers together is "".
+    """An event: all configs of a resource. Without configs, the defaults apply. The name "" means all brokers together.
 
     Configs of a topic can come before the topic.
     """
@@ -114,7 +114,10 @@ class ConfigsChanged(NamedTuple):
 
 
 class NewTopicConfigs(NamedTuple):
-    """All configs of a topic that comes later. A former topic of the name, with another id, keeps its own."""
+    """An event: all configs of a topic that a later event adds.
+
+    An existing topic of the same name, with another id, keeps its own configs until then.
+    """
 
     name: str
     topic_id: bytes
@@ -122,42 +125,42 @@ class NewTopicConfigs(NamedTuple):
 
 
 class UserChanged(NamedTuple):
-    """All SCRAM credentials of a user, each as a config. The quotas of the user come as `QuotasChanged`."""
+    """An event: all SCRAM credentials of a user, each as a config. A `QuotasChanged` event has the quotas of the user."""
 
     user: str
     configs: dict[str, str]
 
 
 class QuotasChanged(NamedTuple):
-    """All quotas of an entity."""
+    """An event: all quotas of an entity."""
 
     entity: QuotaEntity
     quotas: dict[str, float]
 
 
 class AclsChanged(NamedTuple):
-    """All ACLs of one resource pattern."""
+    """An event: all ACLs of one resource pattern."""
 
     key: Key
     acls: tuple[Acl, ...]
 
 
 class TokenChanged(NamedTuple):
-    """A delegation token, or None if it was removed."""
+    """An event: a delegation token was created or changed, or removed if the token is None."""
 
     token_id: str
     token: DelegationToken | None
 
 
 class FeaturesChanged(NamedTuple):
-    """The finalized level of each feature that is not off. The epoch increases with each change."""
+    """An event: the finalized levels of the features that are not off. The epoch increases with each change."""
 
     levels: dict[str, int]
     epoch: int
 
 
 class UnknownUsersChanged(NamedTuple):
-    """The secret of the cluster from which the credentials of unknown users are derived."""
+    """An event: the secret of the cluster from which fake credentials of unknown users are derived."""
 
     unknown_users: UnknownUsers | None
 
@@ -178,7 +181,7 @@ MetadataEvent: TypeAlias = BrokersChanged | TopicsUpdated | TopicsRemoved | Role
 
 
 class MetadataSink(Protocol):
-    """The broker, as a source sees it."""
+    """The interface of a broker for a source of metadata, which passes events to it."""
 
     def learn(self, settings: Iterable[Setting]) -> None:
         """Apply settings at once, so that no older value replaces a newer one. They take effect with the next `take`."""
@@ -190,16 +193,16 @@ class MetadataSink(Protocol):
         """
 
     def soon(self, *events: MetadataEvent) -> None:
-        """Apply events after the current work, and after all events of earlier calls."""
+        """Apply events after the broker's current work, and after the events of earlier calls."""
 
 
 class MetadataSource(Protocol):
-    """Where a broker learns about its cluster: an object that passes events to a `MetadataSink`."""
+    """The interface of an object that passes the cluster's metadata, as events, to a `MetadataSink`."""
 
     def load(self) -> Steps[str]:
-        """Pass all settings to the sink before any request is served. Return a message if some are invalid, else "".
+        """Pass all settings to the sink before any request is served. Return a message if some settings are invalid, else "".
 
-        Topics, brokers and roles can come then or later. Later changes come without being asked for.
+        Topics, brokers and roles can be passed during this call or later. Later changes are passed without further calls.
         """
 
 

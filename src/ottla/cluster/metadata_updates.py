@@ -29,7 +29,7 @@ TAKEN_AT_ONCE = 200
 
 
 class Noticed(NamedTuple):
-    """The topics of an update that other components must process: `changed` are new or larger, `deleted` are gone."""
+    """The topics of a metadata update that other components must process: `changed` are new or larger, `deleted` are gone."""
 
     changed: list[str]
     deleted: list[str]
@@ -54,7 +54,7 @@ def apply_brokers(image: ClusterImage, controller_id: int, brokers: Mapping[int,
 
 
 def apply_setting(image: ClusterImage, event: Setting) -> None:
-    """Replace one value of the image."""
+    """Replace one value of the image by the value in the event, for example the configs of one topic."""
     image.changes += 1
     match event:
         case ConfigsChanged():

@@ -50,7 +50,7 @@ class QuotaEntity(NamedTuple):
 
 
 class RefusedQuota(Exception):
-    """A quota is invalid. The text says why, in one sentence."""
+    """Raised for an invalid quota. The text of the exception says why, in one sentence."""
 
 
 def entity_of(named: list[tuple[str, str | None]]) -> QuotaEntity:

@@ -25,11 +25,11 @@ NOTES: Final = ("/isr_change_notification", "/log_dir_event_notification", *(eac
 
 
 class NotCarried(Exception):
-    """The registry cannot be copied. The text says why, and what to do."""
+    """Raised if the registry cannot be copied. The text says why, and what to do."""
 
 
 class Carried(NamedTuple):
-    """An entry to copy. Sequences of entries have parents before their children."""
+    """An entry of a registry to copy. Sequences of entries have parents before their children."""
 
     path: str
     value: bytes
@@ -37,7 +37,10 @@ class Carried(NamedTuple):
 
 
 def is_carried(path: str) -> bool:
-    """Return whether an entry is copied: every entry below `ROOTS` except notifications and entries that belong to a session."""
+    """Return whether an entry is copied to another registry.
+
+    This is every entry below `ROOTS` except notifications and entries that belong to a session.
+    """
     match path.split("/")[1:]:
         case ["brokers", "ids", _, *_] | ["controller"] | ["consumers", _, "ids", _, *_] | ["consumers", _, "owners", _, _]:
             return False
@@ -63,7 +66,10 @@ def check_free(topics: Iterable[str], carried: Sequence[Carried], where: str) ->
 
 
 def for_cluster(carried: Iterable[Carried]) -> Iterator[Change]:
-    """Yield the changes that copy to a shared registry. The cluster id is last, so that no broker joins an incomplete copy."""
+    """Yield the changes that write the copied entries to a shared registry.
+
+    The cluster id is last, so that no broker joins an incomplete copy.
+    """
     some = [each for each in carried if each.path != layout.BROKER_SEQUENCE]
     for path, value, _ in sorted(some, key=lambda each: each.path == layout.CLUSTER_ID):
         yield Change(path, value)
@@ -75,10 +81,10 @@ def numbers_given(carried: Iterable[Carried]) -> int:
 
 
 def for_one(carried: Iterable[Carried], entries: Entries, node_id: int) -> list[Change]:
-    """Return the changes to write for broker `node_id`, which continues alone and leads every partition.
+    """Return the changes that write a copy to the registry of broker `node_id`, which becomes a cluster of one broker.
 
-    `entries` contains the entries of `carried`. Raises `NotCarried` if topics are being deleted or reassigned or are on other
-    brokers, and `RegistryDamaged` if entries cannot be parsed.
+    The broker then leads every partition. `entries` contains the entries of `carried`. Raises `NotCarried` if topics are being
+    deleted or reassigned or are on other brokers, and `RegistryDamaged` if entries cannot be parsed.
     """
     image = ClusterImage()
     load(image, entries)

@@ -87,7 +87,10 @@ def create(
 
 
 def renew(token: DelegationToken | None, principal: str, period_ms: int, lifetimes: Lifetimes, now_ms: int) -> Decision:
-    """Set a token to expire after `period_ms`, within the limits. A `period_ms` of 0 or less requests the longest period."""
+    """Return the decision that makes a token expire `period_ms` from now, within the limits.
+
+    A `period_ms` of 0 or less requests the longest period.
+    """
     refusal = _refusal(token, principal, now_ms)
     if refusal is not None or token is None:
         return refusal or _refused("", DELEGATION_TOKEN_NOT_FOUND)
@@ -96,7 +99,7 @@ def renew(token: DelegationToken | None, principal: str, period_ms: int, lifetim
 
 
 def expire(token: DelegationToken | None, principal: str, period_ms: int, now_ms: int) -> Decision:
-    """Set a token to expire after `period_ms`. A negative period deletes the token at once, even an expired token."""
+    """Return the decision that makes a token expire `period_ms` from now. A negative period deletes it, even if expired."""
     if token is not None and period_ms < 0 and token.is_of((principal,)):
         return Decision(token.token_id, changes=(Change(layout.delegation_token_path(token.token_id), None),))
     refusal = _refusal(token, principal, now_ms, owner_first=True)
@@ -106,7 +109,7 @@ def expire(token: DelegationToken | None, principal: str, period_ms: int, now_ms
 
 
 def sweep(tokens: Iterable[DelegationToken], now_ms: int) -> list[Decision]:
-    """Remove expired tokens."""
+    """Return the decisions that remove all expired tokens."""
     ended = [token.token_id for token in tokens if token.is_expired(now_ms)]
     return [Decision(token_id, changes=(Change(layout.delegation_token_path(token_id), None),)) for token_id in ended]
 

@@ -124,7 +124,10 @@ def _name_fault(image: ClusterImage, name: str, claimed: Mapping[str, str]) -> F
 
 
 def _placed(image: ClusterImage, topic: TopicSpec, room: int) -> Replicas | Decision:
-    """Return the replicas of each partition, or a refusal. `room` is the most partitions, and is checked first."""
+    """Return the replicas of each partition of a new topic, or the refusal of the topic.
+
+    The topic may have at most `room` partitions, which is checked first.
+    """
     if len(topic.assignments) > MOST_PARTITIONS:
         return Decision(topic.name, POLICY_VIOLATION, _TOO_MANY)
     brokers = sorted(image.brokers)
@@ -174,7 +177,7 @@ def _by_number(topic: TopicSpec, brokers: int) -> Fault:
 
 @dataclass(frozen=True, slots=True)
 class StoredTopic:
-    """A topic from its entry, and whether it is being reassigned, which the image does not contain."""
+    """A topic as parsed from its registry entry, and whether it is being reassigned, which the cluster image does not contain."""
 
     topic: TopicImage
     is_being_reassigned: bool

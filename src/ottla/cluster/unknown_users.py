@@ -20,14 +20,17 @@ SECRET_BYTES: Final = 32
 
 
 class UnknownUsers(NamedTuple):
-    """The content of the entry. `likenesses` are the parameters of each mechanism's first credential, by the mechanism's name."""
+    """The registry entry with the secret from which fake credentials of unknown users are derived.
+
+    `likenesses` are the parameters of each mechanism's first credential, by the mechanism's name. Fake credentials copy them.
+    """
 
     secret: bytes
     likenesses: Mapping[str, Likeness] = MappingProxyType({})
 
 
 def read(value: bytes) -> UnknownUsers:
-    """Parse the entry. Raises an exception of `layout.NOT_UNDERSTOOD` if it is invalid."""
+    """Parse the registry entry about unknown users. Raises an exception of `layout.NOT_UNDERSTOOD` if it is invalid."""
     stored = layout.read(value)
     secret = b64decode(stored["secret"], validate=True)
     if len(secret) < SECRET_BYTES:
@@ -42,7 +45,10 @@ def read(value: bytes) -> UnknownUsers:
 def keep(
     present: UnknownUsers | None, first: Callable[[Algorithm], Credential | None], random_bytes: Callable[[int], bytes]
 ) -> tuple[Change, ...]:
-    """Return the change that creates the entry, or adds mechanisms for which `first` returns a credential; () without a change."""
+    """Return the change that creates the entry about unknown users, or adds mechanisms to it; () if nothing is missing.
+
+    Mechanisms are added if `first` returns a credential for them.
+    """
     missing = [one for one in ALGORITHMS.values() if present is None or one.name not in present.likenesses]
     found = {algorithm.name: first(algorithm) for algorithm in missing}
     new = {name: likeness_of(credential) for name, credential in found.items() if credential is not None}

@@ -37,14 +37,20 @@ class ExpiryRules(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """The result of one slice: its tombstones, and the key of the next slice, or None after the last one."""
+    """The result of one step of the search for expired offsets.
+
+    It has the tombstones, and the key of the next step, or None after the last step.
+    """
 
     records: list[Stored]
     following: ExpiryKey | None
 
 
 def look(groups: Mapping[str, Group], offsets: Offsets, rules: ExpiryRules, key: ExpiryKey) -> Looked:
-    """Run one slice: return tombstones of expired offsets, starting at `key`. An empty group is deleted with its last offset."""
+    """Run one step of the search for expired offsets, starting at `key`, and return their tombstones.
+
+    An empty group is deleted with its last offset.
+    """
     names = key.groups or tuple(groups)
     records: list[Stored] = []
     looked_at = 0
@@ -64,7 +70,7 @@ def look(groups: Mapping[str, Group], offsets: Offsets, rules: ExpiryRules, key:
 
 
 class _Part:
-    """The check of one group within a slice. `looked_at` is the work done, counted in checks of an offset."""
+    """The search for expired offsets of one group, within one step. `looked_at` is the number of offsets checked so far."""
 
     def __init__(self, group: Group, offsets: Offsets, rules: ExpiryRules) -> None:
         self.records: list[Stored] = []
@@ -114,7 +120,7 @@ class _Part:
 
 
 def forget_topics(offsets: Offsets, key: TopicsKey, topics: KnownTopics) -> tuple[list[OffsetForgotten], TopicsKey | None]:
-    """Run one slice: return tombstones of deleted topics' offsets, starting at `key`, and the key of the next slice, or None.
+    """Return tombstones of offsets in deleted topics, for one step that starts at `key`, and the key of the next step or None.
 
     New topics of the same names keep their offsets, which have other topic ids.
     """

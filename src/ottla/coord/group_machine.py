@@ -61,11 +61,11 @@ def no_settings_of_its_own(group_id: str) -> Mapping[str, int]:
 
 
 class GroupMachine:
-    """The machine of group coordinators. Inputs and outcomes are in `ottla.coord.outcome`. `new_id` returns unique ids.
+    """The state machine of group coordinators: it decides inputs, and its records change the groups.
 
-    Each of the `kinds` (classic and consumer) has its own groups, and a group id is in at most one kind. `assignors` are for
-    consumer groups; the first assignor is the default. `of_group` returns the settings of one group. `memory` limits the memory of
-    all members, and is shared with other machines.
+    Inputs and outcomes are in `ottla.coord.outcome`. `new_id` returns unique ids. Each of the `kinds` (classic and consumer) has
+    its own groups, and a group id is in at most one kind. `assignors` are for consumer groups; the first assignor is the default.
+    `of_group` returns the settings of one group. `memory` limits the memory of all members, and is shared with other machines.
     """
 
     def __init__(
@@ -107,11 +107,14 @@ class GroupMachine:
         return encode_record(record) if type(record) in STORED else None  # type: ignore[arg-type]  # a stored record
 
     def leaves_at_once(self, body: object) -> bool:
-        """Return whether the request is a classic heartbeat, whose reply shows no state that could be lost."""
+        """Return whether the reply to a request may precede the durability of its records: True only for a classic heartbeat.
+
+        That reply shows no state that could be lost.
+        """
         return type(body) is HeartbeatRequest
 
     def dissolve(self) -> Pauses[None]:
-        """Release all entries, with pauses."""
+        """Release the memory of all groups and offsets in steps, with pauses."""
         yield from self.offsets.dissolve()
         for groups in self.context.tables:
             yield from dissolved(groups)
@@ -165,7 +168,7 @@ class GroupMachine:
                 self.weight += drop(other.groups, group_id)
 
     def _note(self, event: TopicsSeen | DeletionBegun | DeletionOver) -> None:
-        """Apply an event that concerns all kinds of groups."""
+        """Apply an event that concerns both classic and consumer groups."""
         if isinstance(event, TopicsSeen):
             self.context.topics = event.topics
             for kind in self.kinds:
@@ -290,7 +293,7 @@ class GroupMachine:
         return self._deleted(DeletionKey(asked.token, tuple(dict.fromkeys(asked.body.groups_names))), now)
 
     def _deleted(self, key: DeletionKey, now: Now) -> GroupOutcome:
-        """Delete groups, up to `MOST_FORGOTTEN` tombstones in one step. A group that is only partly deleted refuses requests."""
+        """Delete groups for one step, with at most `MOST_FORGOTTEN` tombstones. A group that is partly deleted refuses requests."""
         records: list[GroupRecord] = []
         results = list(key.results)
         for at, group_id in enumerate(key.groups):

@@ -58,7 +58,7 @@ class OffsetRules(Protocol):
 
 
 class Group(OffsetRules, Protocol):
-    """The interface of one group, for its coordinator and for the expiry of offsets."""
+    """The interface of a group of any protocol, as its coordinator and the expiry of offsets use it."""
 
     group_type: ClassVar[str]
     """The group's type in ListGroups."""
@@ -157,7 +157,7 @@ class Context:
 
 
 class GroupKind(Protocol):
-    """All groups of one kind of a coordinator: the rules that decide their requests, and the records that change them."""
+    """All groups of one protocol (classic or consumer) of a coordinator, with the rules that decide their requests."""
 
     group_type: ClassVar[str]
     decisions: ClassVar[Mapping[type, Decision]]
@@ -185,7 +185,7 @@ class GroupKind(Protocol):
         ...
 
     def see(self, event: TopicsSeen, /) -> None:
-        """Process a change of topics. `Context.topics` already has the new topics."""
+        """Process a change of topics for all groups of this kind. `Context.topics` already has the new topics."""
         ...
 
 

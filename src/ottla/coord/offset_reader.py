@@ -146,6 +146,6 @@ class OffsetReader(RecordReader[Replayed]):
         return place
 
     def _tagged(self, tags: bytes) -> bytes | None:
-        """Return the topic id if it is the only tag; else None."""
+        """Return the topic id in the tagged fields of a stored offset; None if the topic id is not the only tagged field."""
         head, topic_id = tags[: len(_TOPIC_ID_TAG)], tags[len(_TOPIC_ID_TAG) :]
         return self._topic_ids.setdefault(tags, topic_id) if head == _TOPIC_ID_TAG else None

@@ -82,9 +82,9 @@ class PendingOffsets:
         return counting
 
     def supersede(self, place: tuple[str, str, int], producer_id: int | None = None) -> None:
-        """Invalidate the pending offsets of `place` that are older than a new one.
+        """Invalidate the pending offsets of the partition `place`, because a newer offset is committed.
 
-        The new offset is a plain commit, or the pending one of `producer_id`.
+        The new offset is committed outside transactions, or is the pending offset of `producer_id`, which stays.
         """
         for holder in self._by_place.get(OffsetKey(*place), ()):
             if holder == producer_id:
@@ -181,7 +181,7 @@ class Offsets:
         return self._groups.get(group_id, {})
 
     def dissolve(self) -> Pauses[None]:
-        """Release all offsets, with pauses."""
+        """Release the memory of all offsets in steps, with pauses."""
         return dissolved(self._groups)
 
     def group_ids(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ EPOCHS_FROM, INELIGIBLE_FROM = 3, 2
 
 
 def asked(partition: AlterPartitionRequest.PartitionData, leader: int, version: int) -> LeaderAndIsr:
-    """Return the partition state that a leader requests."""
+    """Return the partition state that a leader requests in an AlterPartition request."""
     isr = [one.broker_id for one in partition.new_isr_with_epochs] if version >= EPOCHS_FROM else partition.new_isr
     recovery, epoch = partition.leader_recovery_state, partition.partition_epoch
     return LeaderAndIsr(leader, partition.leader_epoch, tuple(isr), recovery, partition_epoch=epoch)
@@ -37,10 +37,10 @@ def read_broker_epochs(partition: AlterPartitionRequest.PartitionData) -> dict[i
 def fault(
     context: ControllerContext, partition: TopicPartition, wanted: LeaderAndIsr, epochs: Mapping[int, int], version: int
 ) -> int | None:
-    """Return None if the state can be written; NONE if it is written already; else the error code of the refusal.
+    """Return None if a leader's requested state can be written; NONE if it is written already; otherwise an error code.
 
-    `epochs`: `read_broker_epochs`. A joining replica must still have the broker epoch of its last fetch, because a broker that
-    registered again can have lost its disk.
+    `epochs` is the result of `read_broker_epochs`. A joining replica must still have the broker epoch of its last fetch, because a
+    broker that registered again can have lost its disk.
     """
     known = context.leaders.get(partition)
     if known is None:
@@ -71,7 +71,7 @@ def _is_there(known: LeaderAndIsr, wanted: LeaderAndIsr) -> bool:
 
 
 def _recovers(known: LeaderAndIsr, wanted: LeaderAndIsr) -> bool:
-    """Return whether the requested recovery state is allowed.
+    """Return whether a leader may request the recovery state in `wanted`.
 
     Only an election can make a leader RECOVERING, and it stays the only in-sync replica until it has recovered.
     """

@@ -41,7 +41,7 @@ class LeaderAndIsr(NamedTuple):
     partition_epoch: int = 0
 
     def led(self, leader: int, isr: tuple[int, ...]) -> LeaderAndIsr:
-        """Return the next state, with this leader, this in-sync set and a new leader epoch."""
+        """Return the state after this one, with the given leader and in-sync set, and a new leader epoch."""
         return self._replace(leader=leader, isr=isr, leader_epoch=self.leader_epoch + 1)
 
 
@@ -92,7 +92,7 @@ class LiveBroker(NamedTuple):
 
 @dataclass(slots=True)
 class ControllerContext:
-    """The state of a cluster while this broker is the controller. A new context is loaded after each election."""
+    """The controller's view of the cluster: brokers, topics, replicas and leaders. It is loaded again after each election."""
 
     epoch: int = 0
     epoch_version: int = 0
@@ -139,7 +139,7 @@ class ControllerContext:
             self.reassigning.pop(partition, None)
 
     def _changeable(self, name: str) -> dict[int, ReplicaAssignment]:
-        """Return the assignments of a topic, which no other topic shares."""
+        """Return the assignments of a topic as a dictionary of its own, which no other topic shares."""
         known = self.topics.get(name, {})
         if name not in self.topics or known is self._alike.get(known.get(0, _NO_REPLICAS)):
             known = self.topics[name] = dict(known)
@@ -182,7 +182,7 @@ class ControllerContext:
         return not node_ids.isdisjoint(self.assignment(partition).replicas)
 
     def live(self) -> set[int]:
-        """Return the brokers that can become leaders: registered, and not in a controlled shutdown."""
+        """Return the ids of the brokers that can become leaders: registered, and not in a controlled shutdown."""
         return self.brokers.keys() - self.shutting_down
 
     def is_online(self, node_id: int, partition: TopicPartition, *, is_stopping_counted: bool = False) -> bool:
@@ -201,7 +201,7 @@ class ControllerContext:
         return tuple(node for node in replicas if self.is_online(node, partition, is_stopping_counted=is_stopping_counted))
 
     def is_well(self, partition: TopicPartition) -> bool:
-        """Return whether a partition certainly needs no election: its leader and all in-sync replicas are online."""
+        """Return whether the leader and all in-sync replicas of a partition are online, so that it needs no election."""
         state = self.leaders.get(partition)
         if state is None or self.begun_anew or any(self.failed.values()):
             return False

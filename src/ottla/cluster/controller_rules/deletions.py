@@ -15,7 +15,10 @@ from ottla.ports import Pauses
 
 @dataclass(slots=True)
 class Deletion:
-    """The deletion of one topic, by (partition, broker). `asked` are in unanswered requests, `deleted` are deleted."""
+    """The deletion of one topic. Replicas are (partition, broker id).
+
+    `asked` are the replicas in StopReplica requests without a response, and `deleted` those that brokers have deleted.
+    """
 
     asked: set[tuple[int, int]] = field(default_factory=set)
     deleted: set[tuple[int, int]] = field(default_factory=set)
@@ -23,7 +26,7 @@ class Deletion:
 
 
 class TopicDeletions:
-    """All requested deletions that are not complete. The partitions of their topics have no leader."""
+    """The topics that the controller is deleting. Their partitions have no leader."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -35,7 +38,10 @@ class TopicDeletions:
 
     @property
     def forgotten(self) -> frozenset[str]:
-        """Return the topics that brokers must drop: all topics in deletion except those that are being reassigned."""
+        """Return the topics that brokers must remove from their metadata.
+
+        These are all topics in deletion, except topics that are being reassigned.
+        """
         return self.topics.difference(name for name, _ in self._context.reassigning)
 
     def __contains__(self, topic: str) -> bool:
@@ -57,12 +63,12 @@ class TopicDeletions:
         self._deletions.pop(topic, None)
 
     def is_over(self, topic: str) -> bool:
-        """Return whether no replica of a topic is left."""
+        """Return whether all replicas of a topic have been deleted."""
         deletion = self._deletions[topic]
         return not deletion.asked and not self._left(topic, deletion)
 
     def begin(self, topic: str) -> Pauses[dict[TopicPartition, list[int]]]:
-        """Return the brokers whose replicas must be deleted now, by partition, and record them in `asked`. Pause in between.
+        """Return the brokers whose replicas must be deleted now, by partition, and record these replicas in `asked`, with pauses.
 
         An unregistered broker halts the topic's deletion, but other brokers still delete their replicas, even on a failed log
         directory. While a partition is being reassigned, nothing is deleted, because added replicas would be created again.

@@ -53,7 +53,7 @@ def leader_instead(context: ControllerContext, partition: TopicPartition) -> Lea
 
 
 def without_offline(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
-    """Return the state without offline replicas in the in-sync set. If the leader is offline, the partition loses its leader.
+    """Return the state without offline replicas in the in-sync set. If the leader is offline, the state has no leader.
 
     If all in-sync replicas are offline, the set stays, because each has every acknowledged record and can lead when it is back.
     Apache Kafka keeps only one of them. Both Kafka and Ottla refuse a broker that returns without its data directory.
@@ -73,7 +73,7 @@ def without_follower(context: ControllerContext, partition: TopicPartition, node
 
 
 def _lasting(context: ControllerContext, isr: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the in-sync replicas without brokers in `begun_anew`, which can lack records. If none is left, return all."""
+    """Return the in-sync replicas except brokers in `begun_anew`, which can lack records. If none is left, return all."""
     return _others(isr, context.begun_anew) or isr
 
 

@@ -85,7 +85,7 @@ def is_complete(context: ControllerContext, partition: TopicPartition) -> bool:
 
 
 def updated_partitions(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
-    """Return the state in a new leader epoch after a change of the assignment; None if no replica can lead.
+    """Return the state of a partition in a new leader epoch after its assignment changed; None if no replica can lead.
 
     The new epoch makes brokers apply the assignment. Replicas that are no longer assigned leave the in-sync set.
     """
@@ -93,7 +93,7 @@ def updated_partitions(context: ControllerContext, partition: TopicPartition) ->
 
 
 def restrict_to_target(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
-    """Return the state with only target replicas in the in-sync set; None if no target replica is both online and in sync.
+    """Return the state with only the target replicas of a reassignment in the in-sync set; None if none is online and in sync.
 
     The present leader stays if it is such a replica. Otherwise the first such replica leads.
     """

@@ -40,7 +40,7 @@ _Stopped = StopReplicaRequest.StopReplicaPartitionState
 
 
 class _Lists(dict[tuple[int, ...], list[int]]):
-    """A cache of broker lists in one request. Partitions with equal lists share one list, because requests never change."""
+    """A cache of equal lists of broker ids, so that the partitions of a request share them. Requests never change."""
 
     def __missing__(self, nodes: tuple[int, ...]) -> list[int]:
         listed = self[nodes] = list(nodes)
@@ -67,7 +67,7 @@ class ControlRequest(NamedTuple):
 
 
 class ControlRequests:
-    """The collected requests, by broker. `take` builds them from the context at that time."""
+    """The controller's queue of requests to brokers, by broker. `take` builds them from the context at the time of the call."""
 
     def __init__(self, context: ControllerContext, node_id: int, versions: ControlVersions) -> None:
         self._context = context
@@ -131,7 +131,7 @@ class ControlRequests:
                 yield ControlRequest(broker.node_id, message, self._versions.leader_and_isr, len(states))
 
     def _there(self, told: Mapping[int, S]) -> Iterator[tuple[LiveBroker, S]]:
-        """Return pairs of a registered broker and its value in `told`."""
+        """Return (broker, value) for each broker id in `told` whose broker is registered."""
         return ((broker, what) for node, what in told.items() if (broker := self._context.brokers.get(node)) is not None)
 
     def _role(self, partition: TopicPartition, is_new: bool, listed: _Lists) -> _Led:

@@ -13,14 +13,17 @@ UNKNOWN = -1
 
 
 class EpochEnd(NamedTuple):
-    """A leader epoch and its end offset in a log. Either is -1 if unknown."""
+    """A leader epoch and the offset at which it ends in a log. Either number is -1 if unknown."""
 
     epoch: int
     end_offset: int
 
 
 class Cut(NamedTuple):
-    """The offset at which a log is truncated. Unless `is_final`, the logs can still differ, and the leader is queried again."""
+    """The offset to which a follower truncates its log.
+
+    Unless `is_final`, the logs can still differ after that, and the follower queries the leader again.
+    """
 
     offset: int
     is_final: bool
@@ -55,7 +58,7 @@ class FollowerState:
         self.follow(assigned, topic_id)
 
     def follow(self, assigned: Assigned, topic_id: bytes) -> None:
-        """Set the state from the controller's decision."""
+        """Set the leader, the epochs and the replicas that the controller has assigned."""
         self.topic_id = topic_id
         self.leader = assigned.leader
         self.leader_epoch = assigned.leader_epoch

@@ -20,7 +20,7 @@ REFUSED_MS = 2_000
 
 @dataclass(slots=True, eq=False)
 class Follower:
-    """The progress of a follower.
+    """The progress of one follower, as the leader of the partition records it.
 
     `log_end_offset` is the offset of its last fetch: the follower has all records below. `caught_up_ms` is the latest monotonic
     time at which it had all records of the leader. `broker_epoch` is the epoch in its last fetch (KIP-903), or -1. `refused_ms` is
@@ -74,7 +74,7 @@ class Follower:
 
 @dataclass(slots=True, eq=False)
 class LeaderTerms:
-    """The data that all leaders on a broker share.
+    """The values that the leaders of all partitions on a broker share.
 
     These are the live brokers, `lag_time_max_ms` (replica.lag.time.max.ms), and this broker's own epoch (KIP-903).
     """
@@ -175,7 +175,7 @@ class LeaderState:
         return lowest
 
     def _grown(self, end_offset: int, now_ms: int) -> None:
-        """Set the log's new end. Followers at the former end were caught up until now."""
+        """Record that the leader's log has grown to `end_offset`. Followers that had everything before were caught up until now."""
         for follower in self.followers.values():
             if follower.log_end_offset == self.end_offset:
                 follower.caught_up_ms = max(follower.caught_up_ms, now_ms)

@@ -38,7 +38,7 @@ class InitialDelay(NamedTuple):
 
 
 class MemberIdGiven(NamedTuple):
-    """A client without a member id got one in an error response, and must join again with this id (KIP-394)."""
+    """A client without a member id received one in an error response. It must join again with this id (KIP-394)."""
 
     group_id: str
     member_id: str
@@ -113,7 +113,7 @@ class SyncGroupAwaited(NamedTuple):
 
 
 class SyncGroupSeen(NamedTuple):
-    """A member's SyncGroup was answered at once."""
+    """A member's SyncGroup was answered at once, without waiting for the assignment."""
 
     group_id: str
     member_id: str

@@ -55,12 +55,12 @@ INVITATION_BYTES: Final = 1_000
 
 @dataclass(slots=True, eq=False, repr=False)
 class ClassicGroup:
-    """One classic group.
+    """One consumer group of the classic protocol.
 
-    Members are immutable values, so that a copy of a group copies only a few dictionaries. `joining` and `syncing` are the
-    tokens of waiting replies, by member id. `invited` are member ids that clients got but have not joined with. `unsynced` are
-    members that have not sent SyncGroup in this generation. `new` are members that never got a reply to a join. `weight` is the
-    estimated memory of all members and member ids, in bytes.
+    Members are immutable values, so that a copy of a group copies only a few dictionaries. `joining` and `syncing` are the tokens
+    of waiting replies, by member id. `invited` are member ids that clients got but have not joined with. `unsynced` are members
+    that have not sent SyncGroup in this generation. `new` are members that never got a reply to a join. `weight` is the estimated
+    memory of all members and member ids, in bytes.
     """
 
     group_type: ClassVar[str] = "classic"
@@ -157,7 +157,10 @@ class ClassicGroup:
         return NONE if member_id in self.members else UNKNOWN_MEMBER_ID
 
     def generation_error(self, member_id: str, group_instance_id: str | None, generation: int) -> int:
-        """Return the error of `member_error`; without one, ILLEGAL_GENERATION if `generation` is not the current generation."""
+        """Return the error code of a request for this member id and generation; NONE if both are valid.
+
+        An unknown or fenced member gets the error of `member_error`, another generation ILLEGAL_GENERATION.
+        """
         error_code = self.member_error(member_id, group_instance_id)
         if error_code == NONE and generation != self.generation:
             return ILLEGAL_GENERATION

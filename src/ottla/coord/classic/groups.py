@@ -86,14 +86,14 @@ class ClassicGroups:
         return group.weight - before
 
     def found(self, group_id: str) -> ClassicGroup:
-        """Return the group, and create it if it does not exist. A commit of offsets can create an empty group."""
+        """Return the group with this id, and create an empty group if it does not exist. A commit of offsets can create a group."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = ClassicGroup(group_id)
         return group
 
     def recall(self, now: Now) -> list[GroupOutcome]:
-        """Return the outcomes that restart all sessions and continue the rebalances, after a coordinator has loaded its records."""
+        """Return the outcomes that restart all session timeouts and rebalances, after a coordinator has loaded its records."""
         outcomes: list[GroupOutcome] = []
         for group in self.groups.values():
             if group.members:
@@ -103,7 +103,7 @@ class ClassicGroups:
         return outcomes
 
     def see(self, event: TopicsSeen) -> None:
-        """Do nothing, because the leader of a classic group itself detects changes of topics."""
+        """Do nothing when topics change, because the leader of a classic group itself detects changes of topics."""
 
     def _draft(self, group_id: str, now: Now, token: int) -> ClassicDraft:
         return ClassicDraft(self.groups.get(group_id), group_id, self._context.settings, now, token)

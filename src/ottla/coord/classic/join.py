@@ -77,7 +77,10 @@ def _refuse(draft: ClassicDraft, error_code: int, member_id: str = "") -> None:
 
 
 def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
-    """Return whether the group has room for this member. During the join phase, only members that have joined count."""
+    """Return whether a group of at most `max_size` members has room for this member.
+
+    During the join phase, only members that have already joined count.
+    """
     if group.state is State.EMPTY:
         return True
     if group.state is State.PREPARING_REBALANCE:
@@ -189,7 +192,7 @@ def _replace(draft: ClassicDraft, ask: Ask, old_id: str, member_id: str) -> None
 
 
 def _take_seat(draft: ClassicDraft, ask: Ask, member_id: str, former_leader: str) -> None:
-    """Store the group with a static member's new id and its unchanged assignments, and reply without a rebalance.
+    """Replace a static member's id in the stored group, keep its assignment, and reply without a rebalance.
 
     A leader that reads its own id in the reply would make a new assignment. Newer replies tell the leader to skip it (KIP-814).
     Older replies contain the leader's former member id instead.
@@ -215,5 +218,5 @@ def rebalance_timeout_ms(ask: Ask) -> int:
 
 
 def _reason(ask: Ask, what: str) -> str:
-    """Return the reason for a rebalance, for the log: what happened, and the client's own reason (KIP-800)."""
+    """Return the reason for a rebalance, for the log: the text `what`, and the client's own reason if it sent one (KIP-800)."""
     return f"{what}; client reason: {ask.body.reason or 'not provided'}"

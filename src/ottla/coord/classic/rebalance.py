@@ -185,7 +185,10 @@ def session_timed_out(draft: ClassicDraft, member_id: str) -> None:
 
 
 def _is_owed(draft: ClassicDraft, member_id: str) -> bool:
-    """Return whether a member, other than a new one, waits for a reply. Only its timeout shows that a new member is gone."""
+    """Return whether a member waits for a reply, so that its session cannot expire. A new member does not count.
+
+    Only the session timeout shows that a new member is gone.
+    """
     group = draft.group
     return member_id not in group.new and (member_id in group.joining or member_id in group.syncing)
 
@@ -200,9 +203,10 @@ def remove(draft: ClassicDraft, member_id: str) -> None:
 
 
 def recall(draft: ClassicDraft) -> None:
-    """Restart all session timeouts after the stored records were loaded. A group above the maximum size rebalances.
+    """Restart all session timeouts of a group after its stored records were loaded.
 
-    A group without a leader also rebalances: it became a classic group just before the restart of the coordinator.
+    Start a rebalance if the group exceeds the maximum size, or has no leader because it became a classic group just before the
+    coordinator's restart.
     """
     group = draft.group
     for member_id in group.members:

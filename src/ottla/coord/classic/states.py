@@ -29,7 +29,7 @@ class State(Enum):
 
 
 class Cause(Enum):
-    """The causes of a classic group's transitions."""
+    """The events that change the state of a classic group."""
 
     MEMBERSHIP_CHANGED = auto()
     JOIN_COMPLETED = auto()
@@ -60,7 +60,7 @@ HEARTBEAT: dict[State, int] = {
 
 
 class Rejoin(Enum):
-    """The effect of a JoinGroup by a present member."""
+    """The ways in which the coordinator reacts to the JoinGroup of a present member."""
 
     REFUSE = auto()
     JOIN_ALWAYS = auto()
@@ -82,7 +82,7 @@ to make a new assignment, for example for new partitions.
 
 
 class SyncGroupAnswer(Enum):
-    """The effect of a member's SyncGroup."""
+    """The ways in which the coordinator answers a member's SyncGroup."""
 
     REBALANCE = auto()
     WAIT = auto()

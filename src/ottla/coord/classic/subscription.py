@@ -40,7 +40,7 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
 
 @lru_cache(maxsize=256)
 def _shared(topics: frozenset[str]) -> frozenset[str]:
-    """Return the cached set that is equal to `topics`, because many groups read the same few topics."""
+    """Return a cached set equal to `topics`, so that many groups with the same few topics share one set in memory."""
     return topics
 
 

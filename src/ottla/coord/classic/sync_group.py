@@ -91,7 +91,10 @@ def _wait(draft: ClassicDraft, ask: Asked[SyncGroupRequest]) -> None:
 
 
 def _share_out(draft: ClassicDraft, body: SyncGroupRequest) -> None:
-    """Store the leader's assignments, and answer all waiting members. Members without an assignment get an empty one."""
+    """Store the assignments in the leader's request, and answer all waiting members.
+
+    Members without one get an empty assignment.
+    """
     waiting = dict(draft.group.syncing)
     assignments = {assigned.member_id: bytes(assigned.assignment) for assigned in body.assignments}
     draft.happen(draft.group.at_rest(assignments, draft.now.wall_ms))

@@ -125,7 +125,7 @@ def _reconcile(
     looked: Outlook,
     subscription: EmbeddedSubscription,
 ) -> Refusal | None:
-    """Bring the joining member closer to its target. If only classic members are left, make the group a classic group."""
+    """Move the joining member toward its target assignment. If only classic members are left, make the group a classic group."""
     group = draft.group
     holder = None if draft.replaced is None else group.members[draft.replaced]
     if holder is not None and holder.classic is None and _leaves_only_classic(draft, holder):
@@ -241,7 +241,7 @@ def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _await_rejoin(draft: ConsumerDraft, member: ConsumerMember) -> None:
-    """Set a member's deadline to rejoin, unless it has one: its rebalance timeout, from the first request to rejoin."""
+    """Set the deadline for a member to send JoinGroup: its rebalance timeout. Keep the deadline if there is one already."""
     if member.member_id not in draft.group.rejoining:
         draft.store(RejoinAwaited(draft.group_id, member.member_id))
         draft.after(RejoinKey(draft.group_id, member.member_id), member.rebalance_timeout_ms)

@@ -34,7 +34,7 @@ class Refusal(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class ConsumerDraft:
-    """The collected records, replies and timers of a decision.
+    """The records, replies and timers that are collected while a coordinator decides one request to a consumer group.
 
     `group` is the present group, which must not be changed. `replaced` is the id of a static member that is being replaced.
     `unsettled`: the group needs a new assignment in any case. `shown` filters the topics that the sender is allowed to see.
@@ -83,7 +83,7 @@ class ConsumerDraft:
         self._timers[key] = None
 
     def setting(self, name: str, otherwise: int) -> int:
-        """Return the group's own value of a setting; `otherwise` if the group has none."""
+        """Return the group's own value of the setting `name`, or `otherwise` if the group has no value of its own."""
         if self._of_group is None:
             self._of_group = self.context.of_group(self.group_id)
         return self._of_group.get(name, otherwise)

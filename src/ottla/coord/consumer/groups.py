@@ -145,7 +145,7 @@ class ConsumerGroups:
         yield from self._context.topics.hash_slowly(*subscribed_with(group, member, names, group.resolved))
 
     def recall(self, now: Now) -> list[GroupOutcome]:
-        """Return the outcomes that restart the deadlines of sessions and revocations, after the stored records were loaded."""
+        """Return the outcomes that restart all session and revocation deadlines, after the stored records were loaded."""
         outcomes: list[GroupOutcome] = []
         for group in self.groups.values():
             draft = self._draft(group, now)
@@ -157,7 +157,7 @@ class ConsumerGroups:
         return outcomes
 
     def see(self, event: TopicsSeen) -> None:
-        """Mark the groups that subscribe to changed topics as stale, so that their next heartbeat checks the topics."""
+        """Mark the groups that subscribe to changed topics, so that their next heartbeat compares the topics' metadata."""
         for group in self.groups.values():
             group.stale_patterns = group.stale_patterns or event.new
             group.stale = group.stale or any(not names.isdisjoint(event.names) for names in group.subscribed())

@@ -115,7 +115,7 @@ def remove_member(draft: ConsumerDraft, member: ConsumerMember) -> None:
 
 
 def reported(member: ConsumerMember, ask: Ask, names: SharedNames) -> ConsumerMember:
-    """Return the member with the values from this request, or the same object if nothing changes."""
+    """Return the member updated with the values in this request. Return the same object if nothing changes."""
     body = ask.body
     says: dict[str, object] = {
         "instance_id": body.instance_id,
@@ -158,7 +158,10 @@ def _end_classic(draft: ConsumerDraft, member: ConsumerMember) -> None:
 def lead(
     draft: ConsumerDraft, looked: Outlook, member: ConsumerMember, aim: Target, owned: Owned | None
 ) -> ConsumerMember | Refusal:
-    """Bring a member as close to its target as possible now, and return it. Set a timeout if it must revoke partitions."""
+    """Move a member as close to its target assignment as possible now, and return it.
+
+    Set a timeout if it must revoke partitions.
+    """
     if not looked.changed and member.is_reconciled_to(aim.epoch):
         return member
     wanted = looked.topics_of(member)

@@ -35,7 +35,10 @@ JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH = 0, -1, -2
 
 
 class Classic(NamedTuple):
-    """The data that a member of the classic protocol reports. `protocols` are (name, metadata), the preferred one first."""
+    """The values that a consumer group's member of the classic protocol has sent.
+
+    `protocols` are (name, metadata) by preference.
+    """
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]

@@ -151,7 +151,7 @@ def _answer_waiting(draft: ConsumerDraft, classic: ClassicGroup) -> None:
 
 
 def _beginning(draft: ConsumerDraft, classic: ClassicGroup, members: Sequence[ConsumerMember]) -> list[ConsumerStored]:
-    """Return the first records of the consumer group: its members, epoch, targets and assignments."""
+    """Return the first records of a consumer group that replaces a classic group: members, epoch, targets and assignments."""
     group_id, epoch = classic.group_id, classic.generation
     subscribed = {member.topics for member in members}
     records: list[ConsumerStored] = [member_record(group_id, member) for member in members]
@@ -251,7 +251,7 @@ def _at_rest(
 ) -> GroupStored:
     """Return the record of the classic group, with the protocol that its members elect and their encoded assignments.
 
-    A group that is not settled has no leader in the record. A coordinator that loads the record makes the members rejoin.
+    If `is_settled` is False, the record has no leader, so that a coordinator that loads it makes the members rejoin.
     """
     twin = ClassicGroup(draft.group_id)
     for member in members:

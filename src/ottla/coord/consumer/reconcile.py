@@ -27,7 +27,7 @@ class Target(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """The inputs of a member's reconciliation, except the member and its target.
+    """The data about a group that the reconciliation of one of its members uses.
 
     `taken` returns the partitions of a topic that any member has or must still revoke. `subscribes` returns whether the member
     subscribes to a topic. `owned` are the partitions that the member reports, or None without a report. `changed`: this request
@@ -46,7 +46,7 @@ def must_begin_anew(member: ConsumerMember, around: Surroundings) -> bool:
 
 
 def reconcile(member: ConsumerMember, target: Target, around: Surroundings) -> ConsumerMember:
-    """Return the member one step closer to its target; the same object if no step is possible now."""
+    """Return the member after one step toward its target assignment; the same object if no step is possible now."""
     move = MOVES[member.state]
     if move is NextAssignment.WHEN_THE_TARGET_IS_NEW and member.epoch == target.epoch:
         return _without_unwanted(member, around) if around.changed else member

@@ -20,7 +20,7 @@ VERSION = 0
 
 
 class EpochStored(NamedTuple):
-    """The group's epoch, and the hash of its topics' metadata."""
+    """The record of a group's epoch, and of the hash of its subscribed topics' metadata."""
 
     group_id: str
     epoch: int
@@ -44,7 +44,7 @@ class OldMetadataForgotten(NamedTuple):
 
 
 class MemberStored(NamedTuple):
-    """A member's report about itself."""
+    """The record of what a member has reported: its subscription, client and timeouts."""
 
     group_id: str
     member_id: str
@@ -283,10 +283,11 @@ def _read_pattern(value: data.ConsumerGroupRegularExpressionValue, group_id: str
 
 
 class RecordKind(NamedTuple):
-    """How one type of stored record is encoded.
+    """The encoding of one type of a consumer group's records in `__consumer_offsets`.
 
-    `key` and `value` are the messages of the log, `stored` and `forgotten` the record and its tombstone in memory. `names` are the
-    fields of the key. `write(record)` returns the value's message, `read(value, *fields)` the record.
+    `key` and `value` are the message classes of a stored record. In memory, `stored` is the class of the record, and `forgotten` of
+    its tombstone. `names` are the key's fields. `write(record)` returns the message of the value, and `read(value, *fields)` makes
+    the record from the value and the key's fields.
     """
 
     key: type[Any]

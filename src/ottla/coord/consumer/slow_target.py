@@ -26,7 +26,10 @@ STORED_AT_ONCE: Final = 100
 
 
 def go_on(draft: ConsumerDraft, key: AssignmentKey) -> None:
-    """Run the next step. If the group was replaced, refuse the heartbeat that waits, so that its member joins again."""
+    """Run the next step of a group's long assignment.
+
+    If the group was replaced meanwhile, refuse the heartbeat that waits for the assignment, so that its member joins again.
+    """
     if draft.group.assigning != key.token:
         give_up(draft, key)
     elif key.found is None:
@@ -44,7 +47,7 @@ def go_on(draft: ConsumerDraft, key: AssignmentKey) -> None:
 
 
 def give_up(draft: ConsumerDraft, key: AssignmentKey) -> None:
-    """Refuse the heartbeat that waits for the cancelled assignment."""
+    """Refuse the heartbeat that waits for a long assignment, because the assignment is cancelled."""
     if key.awaited is not None:
         draft.answer(refusal(unknown_member(draft.group, key.awaited.member_id)), key.token)
 

@@ -34,7 +34,7 @@ class GroupState(Enum):
 
 
 class NextAssignment(Enum):
-    """The condition under which a member gets its next assignment."""
+    """The conditions under which a member gets its next assignment."""
 
     WHEN_THE_TARGET_IS_NEW = auto()
     WHEN_ALL_IS_REVOKED = auto()
@@ -52,7 +52,7 @@ MOVES: dict[MemberState, NextAssignment] = {
 
 
 class Hindrance(Enum):
-    """The obstacle between a member and its target: partitions to revoke first, or partitions that others still have."""
+    """The reasons why a member does not have its target assignment yet: it must revoke partitions, or others still have some."""
 
     MUST_REVOKE = auto()
     MUST_WAIT = auto()

@@ -35,7 +35,10 @@ SHORTEST_PATTERN_REFRESH_MS = 10_000
 
 
 class Outlook(NamedTuple):
-    """The group's epoch and resolved regular expressions after this decision. `changed`: the member's subscription changes."""
+    """A group's epoch and matched regular expressions as they will be after the present decision.
+
+    `changed` means that the decision changes the member's subscription.
+    """
 
     epoch: int
     resolved: Mapping[str, Resolved]
@@ -114,7 +117,7 @@ def _resolve(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMemb
 
 
 def _with_new(draft: ConsumerDraft, pattern: str, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved] | Refusal:
-    """Return `resolved` with the new `pattern`. If matching takes long, begin it, and return `resolved` unchanged."""
+    """Return `resolved` with the topics of the new `pattern`. If matching takes long, begin it, and return `resolved` unchanged."""
     try:
         matched, end = _seen(draft.shown, pattern, names := draft.context.topics.names, 0)
     except IllegalPattern as illegal:
@@ -133,7 +136,7 @@ def _found(draft: ConsumerDraft, pattern: str, matched: frozenset[str]) -> Resol
 
 
 def _is_due(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> bool:
-    """Return whether all expressions must be matched again: soon after topics were created, and periodically.
+    """Return whether all regular expressions must be matched again: soon after topics were created, and periodically.
 
     The first expression's age counts. An expression without a match was waiting when the coordinator restarted. If a match has a
     time in the future, the clock was set back.
@@ -162,7 +165,10 @@ def _refreshed(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> Mappin
 
 
 def _part(draft: ConsumerDraft, shown: Shown, pattern: str, names: tuple[str, ...], at: int) -> tuple[frozenset[str], int]:
-    """Match topic names from `at` on, for one step. Return matches and the next position. Invalid patterns match no topics."""
+    """Match topic names from index `at` on with a pattern, for one step. An invalid pattern matches no topics.
+
+    Return (matching names, index at which the next step continues).
+    """
     try:
         return _seen(shown, pattern, names, at)
     except IllegalPattern as illegal:
@@ -180,7 +186,7 @@ def _seen(shown: Shown, pattern: str, names: tuple[str, ...], at: int) -> tuple[
 
 
 def seek(draft: ConsumerDraft, key: PatternsKey) -> None:
-    """Run the next step of matching regular expressions. When all are matched, store the topics of each."""
+    """Match regular expressions with topic names for one more step. When all are matched, store the topics of each expression."""
     if not draft.group.seeking:
         return
     if key.at == len(key.names):

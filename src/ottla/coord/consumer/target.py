@@ -86,7 +86,7 @@ def _is_large(draft: ConsumerDraft, look: Outlook, updated: ConsumerMember) -> b
 
 
 def _is_time(draft: ConsumerDraft) -> bool:
-    """Return whether the last assignment is old enough for another one. Members that join meanwhile share it (KIP-1263)."""
+    """Return whether the last assignment is old enough to compute another one. Members that join meanwhile share it (KIP-1263)."""
     made_ms = draft.group.assignment_wall_ms
     interval_ms = draft.setting(ASSIGNMENT_INTERVAL, draft.context.settings.group_consumer_assignment_interval_ms)
     # If the time of the last assignment is in the future, the clock was set back after it.
@@ -106,7 +106,7 @@ def _computed(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updat
 
 
 def _as_they_become(draft: ConsumerDraft, updated: ConsumerMember) -> tuple[dict[str, ConsumerMember], Mapping[str, Partitions]]:
-    """Return the members and their targets as they are after the decision.
+    """Return the group's members and their target assignments as they are after the present decision.
 
     A static member that joins again can have the same member id as before.
     """

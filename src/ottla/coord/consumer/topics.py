@@ -115,7 +115,7 @@ class KnownTopics:
         return hashed
 
     def _perhaps_wanted(self, subscription: frozenset[str]) -> list[str]:
-        """Return the names in `subscription`, possibly without names of topics that do not exist."""
+        """Return the topic names in `subscription`. Names of topics that do not exist can be left out."""
         if len(subscription) <= len(self._by_name):
             return in_order(subscription)
         return [name for name in self._by_name if name in subscription]

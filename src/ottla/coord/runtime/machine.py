@@ -36,14 +36,14 @@ class WrittenBy(NamedTuple):
 
 
 class Due(NamedTuple):
-    """An input: the deadline has passed that a `Timer` with this `key` set."""
+    """An input to a coordinator: the deadline of the `Timer` with this `key` has passed."""
 
     key: Hashable
 
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[Body]):
-    """One input: a request, or an input that no client sent. `token` identifies its reply.
+    """One input to a coordinator: a client's request, or an input of the broker itself. `token` identifies its reply.
 
     `shown` filters topic names: it returns the names that the sender is allowed to see.
     """
@@ -64,7 +64,7 @@ class Reply(NamedTuple):
 
 
 class Timer(NamedTuple):
-    """A new deadline for `key`, in ms of the monotonic clock. It replaces the key's former deadline; None cancels the key's."""
+    """A new deadline for `key`, in ms of the monotonic clock. It replaces the key's former deadline; None cancels the deadline."""
 
     key: Hashable
     deadline_ms: int | None
@@ -90,11 +90,14 @@ NOTHING: Final[Outcome[Never]] = Outcome()
 
 
 class Machine(Protocol[Record]):
-    """A coordinator: a state that only `apply` changes, and decisions that only read it."""
+    """A coordinator as a state machine: decisions only read its state, and only `apply` changes it."""
 
     @property
     def weight(self) -> int:
-        """Return the estimated memory of this coordinator's state in bytes. A setting limits the sum over all of its type."""
+        """Return the estimated memory of this coordinator's state in bytes.
+
+        A setting limits the sum over all group coordinators of a broker, and another one over all transaction coordinators.
+        """
         ...
 
     def decide(self, asked: Asked[object], now: Now, /) -> Outcome[Record]:
@@ -106,7 +109,7 @@ class Machine(Protocol[Record]):
         ...
 
     def recall(self, now: Now, /) -> Outcome[Record]:
-        """Return the outcome that continues the machine's work, after all stored records were loaded."""
+        """Return the outcome that sets the coordinator's timers and resumes its work, after all stored records were loaded."""
         ...
 
     def encode(self, record: Record, /) -> KeyAndValue | None:

@@ -51,7 +51,7 @@ MOST_GATHERED = 500
 
 
 class RecordLog(Protocol):
-    """The partition that stores a machine's records."""
+    """The partition of an internal topic that stores a coordinator's records."""
 
     @property
     def is_usable(self) -> bool:
@@ -73,7 +73,7 @@ class RecordLog(Protocol):
 
 
 class Deadlines(Protocol):
-    """The timers of a shard's machine: at most one deadline per key."""
+    """The interface for the timers of a coordinator: at most one deadline per key."""
 
     def at(self, key: Hashable, mono_ms: int, due: Callable[[Now], None], /) -> None: ...
 
@@ -87,7 +87,7 @@ class ChangeMark(Protocol):
 
 
 class Shard(Generic[M]):
-    """One coordinator of one partition; `name` is used in log lines."""
+    """The coordinator for one partition of an internal topic, with the partition's log. `name` is used in log lines."""
 
     __slots__ = (
         "_catch_up",
@@ -216,7 +216,7 @@ class Shard(Generic[M]):
                     self._refuse_one(token, error_code)
 
     def _go_on(self, key: Hashable, decide: Callable[[Now], Outcome[object]], now: Now) -> None:
-        """Decide an internal input, unless this coordinator is unloaded or its partition unusable."""
+        """Decide an input of the broker itself. Do nothing if this coordinator is unloaded or its partition is unusable."""
         if self.is_present:
             if self._catch_up is not None:
                 self._catch_up(now)
@@ -279,7 +279,7 @@ class Shard(Generic[M]):
         return released
 
     def _lose_patience(self, now: Now) -> None:
-        """Refuse the replies whose deadline has passed, so that clients retry. The records are not undone."""
+        """Refuse the replies that have waited too long for durable records, so that clients retry. The records are not undone."""
         self._is_timed = False
         for number, (until_ms, replies) in list(self._waits.items()):
             if until_ms > now.mono_ms:

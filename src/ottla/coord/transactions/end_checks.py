@@ -17,7 +17,7 @@ from ottla.wire.errors import (
 
 
 class Verdict(NamedTuple):
-    """The result of a check: an error code, or NONE and whether the transaction has ended already as requested."""
+    """The result of checking an EndTxn: an error code, or NONE and whether the transaction has already ended as requested."""
 
     error_code: int
     is_done: bool = False
@@ -75,5 +75,8 @@ def _judge_with_epochs(known: Transaction, body: EndTransaction) -> Verdict:
 
 
 def _judge_again(known: Transaction, body: EndTransaction) -> Verdict:
-    """Check a repeated EndTxn after the transaction has ended. It is invalid if it requests the other result."""
+    """Check a repeated EndTxn after the transaction has ended.
+
+    It is an error if it requests abort instead of commit, or vice versa.
+    """
     return DONE if body.committed == (known.status is Status.COMPLETE_COMMIT) else Verdict(INVALID_TXN_STATE)

@@ -85,9 +85,9 @@ class MarkersWritten:
 
 
 class WriteMarkers(NamedTuple):
-    """A command to the broker: write transaction markers into `partitions`, then submit `MarkersWritten`.
+    """An instruction of the coordinator to its broker: write transaction markers into `partitions`, then submit `MarkersWritten`.
 
-    After a retry the command is issued again, so writing the markers must be idempotent.
+    The coordinator issues it again after a restart, so the broker may write the same markers twice.
     """
 
     transactional_id: str

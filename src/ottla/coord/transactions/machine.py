@@ -73,10 +73,10 @@ PAUSE_MS: Final = 2
 
 
 class TransactionMachine:
-    """The machine of transaction coordinators. Inputs and orders are in `ottla.coord.transactions.inputs`.
+    """The state machine of transaction coordinators. Its inputs and instructions are in `ottla.coord.transactions.inputs`.
 
     `new_producer_id` returns an unused producer id, or None if none is available now. `taken_bytes` returns the memory of all
-    transaction machines of the broker.
+    transaction coordinators of the broker.
     """
 
     def __init__(
@@ -121,11 +121,14 @@ class TransactionMachine:
         return False
 
     def leaves_at_once(self, body: object) -> bool:
-        """Return the request's `leaves_early`. All other replies wait, because they can show state that is not durable."""
+        """Return whether the reply to a request may precede the durability of its records: its field `leaves_early`.
+
+        Other replies wait, because they can show state that is not durable.
+        """
         return isinstance(body, AddPartitions) and body.leaves_early
 
     def dissolve(self) -> Pauses[None]:
-        """Release all entries, with pauses."""
+        """Release the memory of all transactional ids in steps, with pauses."""
         return dissolved(self.by_id)
 
     def apply(self, record: Stored) -> None:
@@ -144,7 +147,7 @@ class TransactionMachine:
             self.ongoing.pop(transactional_id, None)
 
     def recall(self, now: Now) -> TransactionOutcome:
-        """Order the markers of all transactions that are ending, and start the checks for timeouts and expiry."""
+        """Return the outcome that writes the markers of all ending transactions, and starts the checks for timeouts and expiry."""
         orders = tuple(_markers(known) for known in self.by_id.values() if known.status in PREPARED)
         return Outcome(timers=(self._next_timeouts(now), self._next_expiry(now)), orders=orders)
 
@@ -279,7 +282,7 @@ class TransactionMachine:
         return self._time_out(key, now)
 
     def _time_out(self, key: TimeoutsKey, now: Now) -> TransactionOutcome:
-        """Run one step of aborting transactions that exceed their timeout."""
+        """Abort transactions that exceed their timeout, for one step."""
         names = key.names or tuple(self.ongoing)
         following = key.at + MOST_AT_ONCE
         records: list[Stored] = []
@@ -299,7 +302,7 @@ class TransactionMachine:
         return Outcome(tuple(records), timers=(timer,), orders=tuple(orders))
 
     def _tell_overdue(self, known: Transaction) -> None:
-        """Log, once per transaction, that it is aborted because of its timeout."""
+        """Write to the log that a transaction is aborted because of its timeout, once for each transaction."""
         if self._told_overdue.get(known.transactional_id) == known.started_ms:
             return
         if len(self._told_overdue) > 2 * len(self.ongoing):
@@ -310,7 +313,7 @@ class TransactionMachine:
         log.info(sentence, known.transactional_id, known.producer_id, known.timeout_ms, extra=cause)
 
     def _expire(self, key: IdExpiryKey, now: Now) -> TransactionOutcome:
-        """Run one step of removing expired ids."""
+        """Remove expired transactional ids, for one step."""
         names = key.names or tuple(self.by_id)
         before_ms = now.wall_ms - self.settings.transactional_id_expiration_ms
         gone = tuple(

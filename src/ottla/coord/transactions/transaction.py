@@ -107,7 +107,7 @@ class Transaction(NamedTuple):
         return self.next_producer_epoch != NO_EPOCH
 
     def as_held(self) -> Transaction:
-        """Return the state with the latest producer's id and epoch. This producer may have kept an earlier one's transaction."""
+        """Return the state with the latest producer's id and epoch. This producer can have kept an earlier one's transaction."""
         if not self.is_kept:
             return self
         return self._replace(producer_id=self.next_producer_id, producer_epoch=self.next_producer_epoch)

@@ -27,7 +27,7 @@ BETWEEN_PAUSES: Final = 250
 
 
 class Subscriber(NamedTuple):
-    """A member as the assignor's input. `owned` is its current target assignment; the member should keep these partitions."""
+    """A member of a group as input of an assignor. `owned` is its current target assignment, which it should keep if possible."""
 
     topic_ids: frozenset[Uuid]
     instance_id: str | None = None

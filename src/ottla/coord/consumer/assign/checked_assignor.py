@@ -13,9 +13,10 @@ log = logging.getLogger("ottla.coord")
 
 
 class Checked:
-    """A wrapper that checks an assignor's results. If `assign` raises, or its result is invalid, members keep their partitions.
+    """A wrapper that checks the results of a user's assignor.
 
-    Partitions that no member had stay unassigned until the group changes again. Each fault is logged.
+    If its result is invalid, or it raises, members keep their partitions. Partitions that no member had stay unassigned until the
+    group changes again. Each fault is logged.
     """
 
     def __init__(self, assignor: Assignor) -> None:

@@ -18,7 +18,7 @@ class AssignablePartition(NamedTuple):
 
 
 class AssignmentDraft:
-    """The partitions of each member, and the free partitions.
+    """An assignment that an assignor is computing: the partitions of each member, and the partitions without a member.
 
     First, `keep` assigns each member's owned partitions to it, if it subscribes to their topic and no other member has them.
     """
@@ -34,7 +34,7 @@ class AssignmentDraft:
         self._changed: dict[str, dict[Uuid, set[int]]] = {}
 
     def keep(self) -> Pauses[None]:
-        """Assign the partitions that members own to them. All other partitions stay free."""
+        """Assign to each member the partitions that it owns. All other partitions stay without a member."""
         wanted: set[Uuid] = set()
         for topic_ids in {subscriber.topic_ids for subscriber in self.subscribers.values()}:
             wanted |= topic_ids
@@ -58,13 +58,13 @@ class AssignmentDraft:
         return partition.number in self.subscribers[member_id].owned.get(partition.topic_id, ())
 
     def give(self, member_id: str, partition: AssignablePartition) -> None:
-        """Assign a free partition to a member."""
+        """Assign a partition that no member has to this member."""
         self._own(member_id).setdefault(partition.topic_id, set()).add(partition.number)
         self.free[partition.topic_id].discard(partition.number)
         self.sizes[member_id] += 1
 
     def take(self, member_id: str, partition: AssignablePartition) -> None:
-        """Take a partition from its member. The partition is free then."""
+        """Take a partition away from the member that has it. No member has the partition then."""
         self._own(member_id)[partition.topic_id].remove(partition.number)
         self.free[partition.topic_id].add(partition.number)
         self.sizes[member_id] -= 1
@@ -87,7 +87,10 @@ class AssignmentDraft:
         return self._assigned
 
     def _kept(self, member_id: str, before: Partitions) -> Partitions:
-        """Assign a member its owned partitions that are free, and return them. If these are all, return the object `before`."""
+        """Assign to a member its owned partitions that no other member has, and return them.
+
+        If the member keeps all its partitions, return the object `before`.
+        """
         topic_ids = self.subscribers[member_id].topic_ids
         kept: dict[Uuid, frozenset[int]] = {}
         whole = True

@@ -21,9 +21,9 @@ BETWEEN_STEPS = 20
 
 
 class SubscriptionClass:
-    """The members with equal subscriptions. `holders` are, for each topic, the members with partitions of it, in a stable order.
+    """All members of a group that subscribe to the same topics. `holders` are, by topic, the members with partitions of the topic.
 
-    No chain through a `closed` class can make the assignment more even.
+    If the class is `closed`, moving its members' partitions cannot make the assignment more even.
     """
 
     def __init__(self, number: int, topic_ids: list[Uuid]) -> None:
@@ -35,7 +35,7 @@ class SubscriptionClass:
         self._heap: list[tuple[int, str]] = []
 
     def fill(self, draft: AssignmentDraft) -> Pauses[None]:
-        """Fill the index of the members' partitions."""
+        """Build the index of which members have partitions of each topic."""
         self._heap = [(draft.sizes[member_id], member_id) for member_id in self.members]
         heapify(self._heap)
         yield None
@@ -57,7 +57,7 @@ class SubscriptionClass:
 
 
 class SharedTopic:
-    """A topic, and the subscription classes that include it."""
+    """A topic, and the sets of members with equal subscriptions (`SubscriptionClass`) that subscribe to it."""
 
     def __init__(self, topic_id: Uuid, classes: list[SubscriptionClass]) -> None:
         self.topic_id = topic_id
@@ -80,7 +80,7 @@ class SharedTopic:
 
 
 class Leveller:
-    """The algorithm that makes the shares of a draft even, with indexes of members and topics."""
+    """The algorithm that assigns partitions evenly to members with different subscriptions."""
 
     def __init__(self, draft: AssignmentDraft) -> None:
         self.draft = draft
@@ -147,7 +147,10 @@ class Leveller:
         return member_id
 
     def _chain(self, member_id: str) -> list[SharedTopic]:
-        """Return the topics of the partitions that a chain from this member passes on, step by step; empty if there is no chain."""
+        """Return a chain of topics by which this member can indirectly pass a partition to a member with fewer partitions.
+
+        In each step of the chain, one member passes a partition of the topic to the next member. The list is empty without a chain.
+        """
         sizes = self.draft.sizes
         enough = sizes[member_id] - 2
         begins = [self.topics[topic_id] for topic_id, indexes in sorted(self.draft.held(member_id).items()) if indexes]
@@ -177,7 +180,10 @@ class Leveller:
         return chain[::-1]
 
     def _pass_on(self, member_id: str, chain: list[SharedTopic]) -> str:
-        """Pass one partition on at each step of the chain, and return the last member, which gets one partition more."""
+        """Move one partition in each step of the chain, from one member to the next.
+
+        Return the last member, which gets one more.
+        """
         giver = member_id
         for topic, following in pairwise(chain):
             partition = self._withdraw(giver, topic)

@@ -25,7 +25,10 @@ BETWEEN_EXCHANGES = 10
 
 
 class RackPlace(NamedTuple):
-    """The rack of a partition's member, and the racks of its replicas. Partitions with equal places are interchangeable."""
+    """The rack of the member that has a partition, and the racks of its replicas.
+
+    Partitions with equal values are interchangeable.
+    """
 
     rack: str
     replicas: frozenset[str]
@@ -139,7 +142,7 @@ class UniformAssignor:
 
 
 def _claims(draft: AssignmentDraft) -> Pauses[dict[str, int]]:
-    """Free the partitions that exceed members' fair shares. Return how many more partitions each other member gets.
+    """Take from members the partitions above their fair shares. Return how many more partitions each other member must get.
 
     If the division leaves a remainder, the members with the most partitions get one partition more.
     """
@@ -181,7 +184,10 @@ def _fill(draft: AssignmentDraft, claims: dict[str, int]) -> Pauses[None]:
 
 
 def _turns(claims: dict[str, int]) -> Iterator[str]:
-    """Yield each member as often as its claim, round-robin: members with a claim of 1 or more, then of 2 or more, and so on."""
+    """Yield member ids round-robin, each as often as its number in `claims`.
+
+    The first round has the members with a number of at least 1, the second round of at least 2, and so on.
+    """
     members = list(claims)
     turn = 0
     while members:
