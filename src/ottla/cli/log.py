@@ -108,7 +108,7 @@ def _gone(disk: RealDisk, gone: Mapping[str, Known]) -> Iterator[Finding]:
 
 
 def _held(disk: RealDisk) -> Mapping[str, bytes]:
-    """Return the partitions of all topics, each with its topic's id; none if the registry is damaged."""
+    """Return the partitions of all topics, each with the topic id. Return no partitions if the registry is damaged."""
     from ottla.cluster.image import ClusterImage
     from ottla.cluster.registry_entries import load
     from ottla.ports import RegistryDamaged

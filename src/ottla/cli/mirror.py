@@ -81,7 +81,7 @@ def _target_settings(found: dict[str, Any]) -> dict[str, Any]:
 
 
 class ShownCopies:
-    """The output of a copy: for each step a line, of JSON or of text."""
+    """The printed progress of a mirror: a line of JSON or text for each step."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -94,7 +94,7 @@ class ShownCopies:
         print(line, file=sys.stdout, flush=True)
 
     def end(self) -> None:
-        """Print the total."""
+        """Print the total of copied messages."""
         if not self._as_json:
             print(f"Done: {self._total:,} messages in {time.monotonic() - self._began_s:.0f} s.")
 

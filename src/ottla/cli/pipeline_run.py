@@ -41,7 +41,7 @@ def run(pipeline: Pipeline, master: str, settings: Mapping[str, str], *, as_json
 
 
 class ShownSteps:
-    """The output of steps: a line of JSON for each, one line that changes on a terminal, or a line of text for each."""
+    """The printed progress of a pipeline: a line of JSON or text for each step, or on a terminal one line that changes."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json

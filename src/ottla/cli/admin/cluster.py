@@ -30,7 +30,7 @@ PARTITION_COLUMNS = ("topic", "partition", "leader", "leader epoch", "replicas",
 
 
 class PartitionSeen(NamedTuple):
-    """A partition of a topic, as metadata describes it."""
+    """A partition of a topic in the state that the cluster's metadata shows."""
 
     topic: str
     info: PartitionInfo
@@ -123,7 +123,10 @@ def _brokers(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _room(directories: Iterable[LogDir], *, as_json: bool) -> tuple[Cell, Cell]:
-    """Return two cells: the size of all replicas in a broker's directories, and the free space, None from an older broker."""
+    """Return two cells: the size of all replicas in a broker's log directories, and the free space of their file systems.
+
+    The second cell is None if the broker is too old to send the free space.
+    """
     dirs = list(directories)
     used = sum(replica.size_bytes for each in dirs for replica in each.replicas.values())
     free = [each.usable_bytes for each in dirs if each.usable_bytes >= 0]

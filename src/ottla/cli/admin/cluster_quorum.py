@@ -95,7 +95,10 @@ def _time(ms: int, options: argparse.Namespace) -> Cell:
 
 
 def _unregister(admin: Admin, options: argparse.Namespace) -> int:
-    """Remove a broker that is not live. A live one would register again, or continue without being a member."""
+    """Remove the registration of a broker that has stopped.
+
+    Refuse a live broker, which would register again, or continue without being a member.
+    """
     node_id: int = options.broker
     if any(node.node_id == node_id for node in admin.describe_cluster().nodes):
         return fail(f"Broker {node_id} is live: stop it first.")

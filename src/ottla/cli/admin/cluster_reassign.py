@@ -142,7 +142,7 @@ def _left_on(admin: Admin, node_id: int) -> Moves:
 
 
 def _still_left_on(admin: Admin, node_id: int, moved: Moves) -> Moves:
-    """Return the moves that are still needed after the moves `moved`.
+    """Return the moves away from broker `node_id` that are still needed after the moves `moved`.
 
     Brokers can show the end of a move a little later, so wait for some seconds.
     """
@@ -209,7 +209,7 @@ def _elect(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _asked(admin: Admin, words: Sequence[str] | None) -> list[TopicPartition] | None:
-    """Return the partitions of words NAME and NAME:PARTITION, or None for all. Raises `SettingError`."""
+    """Return the partitions that arguments NAME and NAME:PARTITION name, or None if there are none. Raises `SettingError`."""
     from ottla.client.types import TopicPartition
 
     if words is None:

@@ -82,7 +82,7 @@ def _error(directory: LogDir) -> str | None:
 
 
 def _size(in_bytes: int, *, as_json: bool) -> Cell:
-    """Return a size; None if the broker is too old to send it."""
+    """Return a size in bytes as a table cell, or None if the broker is too old to send the size."""
     if in_bytes < 0:
         return None
     return in_bytes if as_json else size(in_bytes)

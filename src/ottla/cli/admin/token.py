@@ -142,7 +142,7 @@ def _create(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _wait(admin: Admin, token: TokenDescription) -> None:
-    """Wait until a broker lists a new token, as brokers of KRaft do somewhat later, so that the token can be used at once."""
+    """Wait until a broker lists a new token, so that the token can be used at once. KRaft brokers list it a little later."""
     deadline = time.monotonic() + VISIBLE_S
     while time.monotonic() < deadline:
         if any(each.token_id == token.token_id for each in admin.describe_delegation_tokens()):
@@ -173,7 +173,10 @@ def _list(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _named(admin: Admin, token_id: str) -> TokenDescription:
-    """Return the token with this id. Requests name tokens by their HMACs, which users need not type. Raises `KafkaError`."""
+    """Return the token with the id `token_id`. Raises `KafkaError`.
+
+    Requests identify tokens by their HMACs, and users know only the id.
+    """
     token = next((token for token in admin.describe_delegation_tokens() if token.token_id == token_id), None)
     if token is None:
         raise KafkaError(f"There is no delegation token {token_id} that this user may describe: `ottla token list` lists these.")

@@ -13,9 +13,10 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def refused(options: argparse.Namespace, effect: str, name: str) -> int | None:
-    """Ask for the name of the thing to destroy; return None if it was typed or --yes is given, else the exit code.
+    """Ask the user to type `name`, the name of the thing that will be destroyed.
 
-    `effect` is a sentence about what is lost. Without a terminal, --yes is required.
+    Return None if the name was typed or --yes is given, otherwise the exit code. `effect` is a sentence about what is lost. Without
+    a terminal, --yes is required.
     """
     if options.yes:
         return None

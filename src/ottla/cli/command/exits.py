@@ -17,13 +17,13 @@ NO_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class _Form:
-    """The form of errors. It belongs to the process, as standard error does."""
+    """How this process prints errors on standard error: as sentences, or as JSON objects."""
 
     is_json = False
 
 
 def report_as_json(is_wanted: bool) -> None:
-    """Print errors from now on as JSON objects, or as sentences."""
+    """Print errors from now on as JSON objects if `is_wanted`, otherwise as sentences."""
     _Form.is_json = is_wanted
 
 
@@ -35,9 +35,8 @@ def fail(sentence: str, code: int = COULD_NOT) -> int:
 
 
 def announce(line: str) -> None:
-    """Print a line of a command that continues even if standard output cannot be written, for example on a full disk.
-
-    The line is logged if it cannot be printed.
+    """Print a line. If standard output cannot be written, for example on a full disk, log the line, and let the command
+    continue.
     """
     try:
         print(line, flush=True)

@@ -25,12 +25,12 @@ def show(names: Sequence[str], rows: Iterable[Sequence[Cell]], *, as_json: bool)
 
 
 def print_lines(lines: Sequence[str]) -> None:
-    """Print lines at once. Without any, as for JSON objects of no rows, print nothing."""
+    """Print lines, and flush standard output. Print nothing if `lines` is empty."""
     print("".join(f"{line}\n" for line in lines), end="", flush=True)
 
 
 def lines_of(names: Sequence[str], rows: Iterable[Sequence[Cell]], *, as_json: bool) -> list[str]:
-    """Return the lines of a table, or a JSON object for each row."""
+    """Return rows as the lines of a text table, or with `as_json` as one line with a JSON object for each row."""
     if as_json:
         keys = [name.replace(" ", "_") for name in names]
         return as_lines(dict(zip(keys, row, strict=True)) for row in rows)

@@ -37,7 +37,9 @@ class Parser(argparse.ArgumentParser):
         self._is_intermixing = False
 
     def group(self) -> Commands:
-        """Make this a command of commands; return them. Without one of them, it prints its help."""
+        """Turn this parser into a command with subcommands, and return the subcommands. Without a subcommand, it prints its
+        help.
+        """
         self.set_defaults(run=self._help)
         self.commands = Commands(self)
         return self.commands
@@ -84,7 +86,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class Commands:
-    """The commands of a parser, by name."""
+    """The subcommands of a parser, by name."""
 
     def __init__(self, parser: Parser) -> None:
         self._added = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
@@ -93,7 +95,10 @@ class Commands:
     def add(
         self, name: str, summary: str, run: Run | None = None, *, description: str = "", examples: Sequence[Example] = ()
     ) -> Parser:
-        """Add a command; return its parser. `summary` is its line in the list of commands, `description` opens its own help."""
+        """Add a subcommand, and return its parser.
+
+        `summary` is its line in the list of commands, `description` begins its own help.
+        """
         parser = self._added.add_parser(name, help=summary, description=description or None, examples=examples)
         if run is not None:
             parser.set_defaults(run=run)
@@ -102,5 +107,5 @@ class Commands:
 
 
 def completes(action: argparse.Action, kind: str) -> None:
-    """Note that the shell completes an argument with names of this kind: topics, groups, partitions, brokers or profiles."""
+    """Record that the shell can complete an argument with names of this kind: topics, groups, partitions, brokers or profiles."""
     action.completes = kind  # type: ignore[attr-defined]  # an attribute of ours: argparse has no place for it

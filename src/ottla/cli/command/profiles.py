@@ -49,7 +49,10 @@ class Profiles:
             return None
 
     def use(self, name: str | None) -> None:
-        """Use a profile from now on, or none. Raises `SettingError` if it does not exist."""
+        """Make `name` the profile that commands use without --profile; with None, they use no profile.
+
+        Raises `SettingError` if the profile does not exist.
+        """
         if name is not None:
             self.texts(name)
         self._write(self._folder / IN_USE, f"{name}\n" if name else "")
@@ -104,7 +107,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 def _escaped(text: str) -> str:
-    """Return a value as a properties file has it. The format cannot express blanks at its end."""
+    """Return a value in the syntax of a properties file. The syntax cannot express blanks at the end of a value."""
     return ("\\" if text.startswith(" ") else "") + text.translate(_ESCAPES)
 
 

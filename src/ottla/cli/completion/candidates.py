@@ -27,7 +27,7 @@ class Candidate(NamedTuple):
 
 
 class Line(NamedTuple):
-    """The words before the cursor, read by the parser of their command."""
+    """The words before the cursor, parsed by the parser of their command."""
 
     parser: Parser
     waiting: argparse.Action | None

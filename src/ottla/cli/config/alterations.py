@@ -33,7 +33,7 @@ LISTENER = "listener.name."
 
 
 class ChangedSetting(NamedTuple):
-    """A setting before and after a change; None is no value. A removed setting may not have been set for this resource."""
+    """A setting before and after a change; None means that it has no value. A removed setting was possibly never set."""
 
     name: str
     before: str | None
@@ -118,7 +118,7 @@ def _unknown(resource: ResourceName, names: Iterable[str], before: Mapping[str, 
 
 
 def _restored(name: str, entry: ConfigEntry | None, source: int) -> ChangedSetting:
-    """Return a setting before and after its value of this source is removed."""
+    """Return a setting before and after the removal of the value that has the given source."""
     if entry is None or entry.source != source:
         value = None if entry is None else entry.value
         return ChangedSetting(name, value, value, _is_secret(name, entry), was_set=False)

@@ -87,7 +87,7 @@ def get(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a question about the known setting that is nearest to a misspelt one, or nothing."""
+    """Return a question for the user that names the known setting nearest to a misspelt one, or an empty string."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=NEAR)
     return f" (did you mean {near[0]}?)" if near else ""
 
@@ -210,7 +210,7 @@ def _show_differences(
 
 
 def read_file(path: str) -> dict[str, str]:
-    """Return the settings of a properties file. Raises `SettingError` with a sentence."""
+    """Return the settings in a properties file. Raises `SettingError` with a message for the user."""
     from pathlib import Path
 
     from ottla.properties import parse_properties

@@ -24,7 +24,7 @@ COMMIT_EVERY_MS = 1000
 
 
 class Decoders(NamedTuple):
-    """The decoders of keys and values; None leaves bytes as they are."""
+    """The decoders of keys and of values. A decoder of None leaves the bytes unchanged."""
 
     key: Decoder | None
     value: Decoder | None
@@ -109,7 +109,7 @@ def _decoders(options: argparse.Namespace, binary: Binary) -> Decoders:
 
 
 def _choose_rendering(options: argparse.Namespace, decoders: Decoders) -> Rendering:
-    """Return the rendering that options ask for. Raises `SettingError`."""
+    """Return the object that formats records, as the options request. Raises `SettingError`."""
     from ottla.cli.consume.conversions import BadTemplate
     from ottla.cli.consume.renderers import JsonRendering, TemplateRendering
     from ottla.cli.consume.template import Template, escaped
@@ -186,7 +186,10 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _place(consumer: Consumer, options: argparse.Namespace) -> None:
-    """Choose the partitions of a consumer, and its positions. Raises `KafkaError`."""
+    """Assign or subscribe the consumer to the partitions that the options name, and seek to the requested positions.
+
+    Raises `KafkaError`.
+    """
     from ottla.cli.consume.positions import END, START, offsets_of
 
     if options.partitions:

@@ -62,7 +62,7 @@ class RecordFilter:
     """A compiled filter. Without `decode_key` and `decode_value`, keys and values are texts, and their fields are those of JSON."""
 
     def __init__(self, text: str, decode_key: Decode | None = None, decode_value: Decode | None = None) -> None:
-        """Compile. Raises `BadFilter`."""
+        """Compile the filter in `text`. Raises `BadFilter`."""
         self._decoders = {"key": decode_key, "value": decode_value}
         self._record: ConsumerRecord | None = None
         self._parsed: dict[str, object] = {}
@@ -130,7 +130,7 @@ def _calculate(operation: int, left: object, right: object) -> object:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """A rewriter of a filter's tree. A node that has no method here is refused."""
+    """A transformer of a filter's syntax tree. It refuses every node type for which it has no method."""
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         raise BadFilter(

@@ -24,7 +24,9 @@ class RecordPosition(NamedTuple):
 
 
 def position(text: str) -> RecordPosition:
-    """Return the position of an option. Raises argparse's error for its message."""
+    """Return the position that the text of an option describes. Raises argparse's exception, so that argparse prints the
+    message.
+    """
     if text in _WORDS:
         return RecordPosition(_WORDS[text])
     sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
@@ -39,7 +41,10 @@ def position(text: str) -> RecordPosition:
 
 
 def offsets_of(wanted: RecordPosition, consumer: Consumer, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the offset of a position in each partition, within its present offsets. Raises `KafkaError`."""
+    """Return the offset of a position in each partition, between the first and the end offset of the partition.
+
+    Raises `KafkaError`.
+    """
     asked = list(partitions)
     if not asked:
         return {}

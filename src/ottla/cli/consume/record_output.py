@@ -19,7 +19,7 @@ WAIT_MS = 100
 
 
 class RecordOutput:
-    """Standard output. Once `stop` is set, nothing more is written."""
+    """The standard output for records. Once `stop` is set, nothing more is written."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
@@ -38,9 +38,9 @@ class RecordOutput:
         return None
 
     def write(self, lines: Sequence[bytes], end: bytes) -> tuple[int, OSError | None]:
-        """Write lines, and `end` after each; return how many were written whole, and the error that ended it.
+        """Write lines, and `end` after each. Return (number of completely written lines, error that ended the writing or None).
 
-        There are fewer than given if there is an error, or if `stop` is set meanwhile.
+        The number is lower than the number of lines after an error, or if `stop` is set meanwhile.
         """
         if not lines:
             return 0, None
@@ -56,7 +56,7 @@ class RecordOutput:
         return sum(after <= written for after in accumulate(len(line) + len(end) for line in lines)), error
 
     def _some(self, data: memoryview) -> int:
-        """Write some bytes, and return their number: 0 if a slow reader takes none for `WAIT_MS`."""
+        """Write some bytes, and return their number. Return 0 if a slow reader takes no bytes for `WAIT_MS`."""
         if self._pipe is None:
             return int(self._raw.write(data) or 0)
         poll = select.poll()

@@ -31,7 +31,7 @@ Selection = Callable[["ConsumerRecord"], bool]
 
 
 class StreamEnds:
-    """The offsets at which partitions end, by --until. A partition that reaches its end is paused."""
+    """The offsets at which the option --until ends each partition. A partition that reaches its end is paused."""
 
     def __init__(self, consumer: Consumer, until: RecordPosition | None) -> None:
         self._consumer, self._until = consumer, until
@@ -49,7 +49,7 @@ class StreamEnds:
                     self._finish(where)
 
     def cut(self, found: FetchedColumns) -> list[Columns]:
-        """Return the columns of fetched records before the end of their partition."""
+        """Return the columns of fetched records, without records after the end of their partition."""
         self._unprinted = None
         if self._until is None:
             return found.columns
@@ -66,7 +66,7 @@ class StreamEnds:
         return kept
 
     def note(self, found: FetchedColumns) -> None:
-        """Note that the records which `cut` has returned were printed. The others of the partition do not count as printed."""
+        """Record that the records that `cut` has returned were printed. Other records of the partition do not count as printed."""
         if found.where in self._ends and found.next_offset >= self._ends[found.where]:
             self._finish(found.where, self._unprinted)
 
@@ -85,7 +85,7 @@ class StreamEnds:
 
 
 class RecordStream:
-    """Prints the records of a consumer until the limit, the ends, an interruption or the end of the output."""
+    """Prints the records of a consumer until the limit, the ends of partitions, a signal or a closed output ends it."""
 
     def __init__(
         self,

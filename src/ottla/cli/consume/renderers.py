@@ -28,15 +28,15 @@ class RecordRun(NamedTuple):
 
 
 class Rendering(Protocol):
-    """Renders records. `needs_batches` says that it prints fields of their batches; `end` is printed after each line."""
+    """A converter of records to printed lines. `needs_batches`: it prints fields of records' batches. `end` follows each line."""
 
     needs_batches: bool
     end: bytes
 
     def lines(self, run: RecordRun, first: int) -> list[bytes]:
-        """Return what is printed for each record, without the `end`. Raises `KafkaError`.
+        """Return the printed line of each record, without the `end`. Raises `KafkaError`.
 
-        `first` is the number of the first record in the output.
+        `first` is the number of the first record in the output, counted from 1.
         """
 
 

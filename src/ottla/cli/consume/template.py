@@ -73,7 +73,7 @@ OF_BATCHES = frozenset("exya[|]")
 
 
 class Token(NamedTuple):
-    """A token: its letter, and what is in its braces, None without braces."""
+    """A token of a template: its letter, and the text in braces after it, or None without braces."""
 
     letter: str
     modifier: str | None
@@ -83,7 +83,7 @@ class Template:
     """A compiled template. `needs_batches` says whether it prints fields of batches; `null` is printed for null keys and values."""
 
     def __init__(self, text: str, null: bytes = b"", *, utc: bool = False) -> None:
-        """Compile. Raises `BadTemplate`."""
+        """Compile the template in `text`. Raises `BadTemplate`."""
         self.needs_batches = self._numbered = False
         self._null, self._utc = null, utc
         self._names: dict[str, object] = {"n": null}
@@ -108,7 +108,7 @@ class Template:
         return made
 
     def lines(self, records: Iterable[ConsumerRecord], batch: BatchInfo = NO_BATCH, first: int = 1) -> list[bytes]:
-        """Return what is printed for each record, without the `end`. `first` is the number of the first one in the output."""
+        """Return the printed line of each record, without the `end`. `first` is the number of the first record in the output."""
         return self._lines(records, batch, first)
 
     def _expression(self, token: Token) -> tuple[bytes, str]:

@@ -25,7 +25,7 @@ Plausible = Callable[[bytearray, int], int]
 
 
 class Exchange(NamedTuple):
-    """One frame. A response has the `api` and `version` of its request.
+    """One request or response frame of a capture. A response has the `api` and `version` of its request.
 
     `waited_ns` is the time since the request; -1 for a request.
     """

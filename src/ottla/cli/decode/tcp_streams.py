@@ -17,7 +17,10 @@ _WHOLE = 1 << 32
 
 @dataclass(slots=True)
 class ByteRun:
-    """Bytes without a gap. `marks` are the positions at which segments begin, `times_ns` their capture times."""
+    """Consecutive bytes of one direction of a TCP connection, without a gap.
+
+    `marks` are the positions at which segments begin, `times_ns` their capture times.
+    """
 
     data: bytearray = field(default_factory=bytearray)
     marks: list[int] = field(default_factory=list)
@@ -34,7 +37,7 @@ class ByteRun:
 
 
 class Direction:
-    """All segments in one direction."""
+    """All TCP segments that one end of a connection sent."""
 
     def __init__(self) -> None:
         self._pieces: list[tuple[int, int, memoryview]] = []
@@ -71,7 +74,7 @@ class Direction:
 
 @dataclass(slots=True)
 class CapturedConnection:
-    """The two directions of a connection. `opener` is the end that opened it; empty if the capture began later."""
+    """One captured TCP connection with its two directions. `opener` is the end that opened it; empty if the capture began later."""
 
     ends: tuple[str, str]
     opener: str = ""

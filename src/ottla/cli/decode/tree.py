@@ -17,7 +17,7 @@ CUT_AT = 160
 
 
 class Lines:
-    """A printer of trees. With `places`, each line begins with the position of its value."""
+    """A printer of trees of `ValueNode`. With `places`, each line begins with the byte position of its value."""
 
     def __init__(self, *, places: bool = True, cut_at: int | None = CUT_AT) -> None:
         self._places = places
@@ -96,7 +96,7 @@ def size_text(size: int) -> str:
 
 
 def meaning(node: ValueNode) -> str:
-    """Return the name of an error code or of an API key; empty for values of other fields."""
+    """Return the name of a value that is an error code or an API key. Return an empty string for values of other fields."""
     if node.field is None or node.value is None:
         return ""
     if node.name == "error_code":

@@ -76,7 +76,7 @@ class ClusterState:
         return HealthFinding(OK, "brokers", f"{where}, and answers after {elapsed}.")
 
     async def _rights(self, admin: AsyncAdmin, found: Metadata) -> AsyncIterator[HealthFinding]:
-        """Yield whether this user may do what commands often do."""
+        """Yield findings on whether the user has the rights that commands often need."""
         if DESCRIBE_CONFIGS in self._highest and found.nodes:
             yield await _right("describe settings of brokers", admin.describe_broker_configs(min(found.nodes)))
         if self._highest.get(CREATE_TOPICS, 0) >= CHECKS_ONLY:
@@ -97,7 +97,7 @@ class ClusterState:
 
 
 async def _right(effect: str, trial: Awaitable[object]) -> HealthFinding:
-    """Return whether a trial succeeds. A right that is missing is a warning, since not every user needs it."""
+    """Return the finding on whether the request `trial` is allowed. A missing right is a warning, since not every user needs it."""
     try:
         await trial
     except KafkaError as error:

@@ -21,7 +21,7 @@ EXTRAS = {
 
 
 def check_machine() -> Iterator[HealthFinding]:
-    """Yield the findings about this machine."""
+    """Yield findings about this computer: its limit of open files, and the installed extras."""
     yield from _limits()
     there = [name for name, modules in EXTRAS.items() if all(map(_is_installed, modules))]
     missing = [name for name in EXTRAS if name not in there]

@@ -47,14 +47,14 @@ class PartitionLag(NamedTuple):
 
 
 class GroupLag(NamedTuple):
-    """A group with its partitions, sorted."""
+    """A group with the lag of its partitions, which are sorted."""
 
     group: GroupDescription
     partitions: list[PartitionLag]
 
     @property
     def known(self) -> list[int]:
-        """Return the lags of the partitions that have one."""
+        """Return the lags of the partitions whose lag is known."""
         return [max(each.lag, 0) for each in self.partitions if each.lag is not None]
 
     @property

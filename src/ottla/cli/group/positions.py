@@ -16,7 +16,10 @@ MOST_PARTITIONS = 100_000
 
 
 class SeekTarget(NamedTuple):
-    """A position to seek to. `value` is the offset, the time in ms, or the records from the committed offset."""
+    """A position to which offsets of a group are set. `value` is the offset, the time in ms, or a number of records.
+
+    A number of records is relative to the committed offset.
+    """
 
     kind: str
     value: int = 0
@@ -30,9 +33,9 @@ class TopicChoice(NamedTuple):
 
 
 def target_argument(text: str) -> SeekTarget:
-    """Return the position of an option.
+    """Return the position that the text of an option describes. Raises argparse's exception, so that argparse prints the message.
 
-    A number of up to nine digits is an offset, and so is one after `offset:`. A text after @ is a time. Raises argparse's error.
+    A number of up to nine digits is an offset, and so is a number after `offset:`. A text after @ is a time.
     """
     if text in (START, END):
         return SeekTarget(text)

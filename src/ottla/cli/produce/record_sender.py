@@ -123,7 +123,7 @@ class RecordSender:
         return time.monotonic() - self._began
 
     def _settle(self) -> None:
-        """Wait for the oldest records, and report them."""
+        """Wait until the oldest queued records are delivered or have failed, and report them."""
         number, delivery, count = self._waiting.popleft()
         try:
             written = delivery.result()
@@ -148,7 +148,7 @@ class RecordSender:
             silence()
 
     def _note(self, number: int, error: KafkaError, count: int = 1) -> None:
-        """Remember records that were not delivered. Raises `Stopped` unless the error concerns these records alone."""
+        """Record that `count` records were not delivered. Raises `Stopped` unless the error concerns only these records."""
         self.failures.add(number, str(error), count)
         if not _is_of_one_record(error):
             raise Stopped(error) from error

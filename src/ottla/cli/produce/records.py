@@ -16,7 +16,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class BadInput(ValueError):
-    """A part of the input is no record. The text has no number of a line, which the caller adds."""
+    """Raised for a part of the input that is no record. The caller adds the line number to its text."""
 
 
 class InputRecord(NamedTuple):
@@ -34,17 +34,23 @@ Piece = TypeVar("Piece", covariant=True)
 
 
 class Splitter(Protocol[Piece]):
-    """A parser that gets the input in chunks of any size and keeps an incomplete piece. Reading the pieces raises `BadInput`."""
+    """A parser that divides the input into pieces, one for each record. It gets the input in chunks of any size.
+
+    An incomplete piece is kept until the next chunk. Reading the pieces raises `BadInput`.
+    """
 
     def split(self, data: bytes) -> Iterable[Piece]:
         """Return the pieces that are complete with this chunk."""
 
     def finish(self) -> Iterable[Piece]:
-        """Return what is left at the end of the input, and begin anew."""
+        """Return the incomplete piece at the end of the input, if any, and get ready for another input."""
 
 
 class LineSplitter:
-    """Lines that end with a delimiter. The last line needs none; with an empty delimiter all input is one line."""
+    """A splitter of the input into lines that end with a delimiter. The last line needs no delimiter.
+
+    With an empty delimiter, all input is one line.
+    """
 
     def __init__(self, delimiter: bytes) -> None:
         self._delimiter = delimiter
@@ -102,9 +108,9 @@ def keyed_line(separator: bytes) -> Callable[[bytes], InputRecord]:
 def completed(
     *, key: bytes | None, headers: Headers, partition: int | None, null: bytes | None, encode: Callable[[bytes], bytes] | None
 ) -> Callable[[InputRecord], InputRecord]:
-    """Return a function that adds to records what their input lacks, and encodes values. It raises `BadInput`.
+    """Return a function that adds to records the fields that their input lacks, and encodes values. The function raises `BadInput`.
 
-    A key or a value that is `null` becomes null; `encode` is for other values.
+    A key or a value that equals `null` becomes a null. Other values are encoded by `encode`.
     """
 
     def complete(record: InputRecord) -> InputRecord:

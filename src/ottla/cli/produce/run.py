@@ -129,7 +129,7 @@ def _check_topic(admin: Admin, options: argparse.Namespace, *, is_recent: bool) 
 
 
 class ProduceRun:
-    """One run with an open producer, which `execute` closes."""
+    """One run of `ottla produce`, with an open producer that `execute` closes."""
 
     def __init__(
         self,

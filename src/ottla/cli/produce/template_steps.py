@@ -26,7 +26,7 @@ class Incomplete(Exception):
 
 @dataclass(slots=True)
 class ReadFields:
-    """What the steps of one record have read so far. `sizes` has the sizes of fields that are still to come."""
+    """The fields of one record that were parsed so far. `sizes` has the sizes of fields that come later in the input."""
 
     value: bytes | None = None
     key: bytes | None = None
@@ -43,10 +43,10 @@ class ReadFields:
 
 
 class InputStep(Protocol):
-    """One part of a template."""
+    """One part of an input template, such as a literal text or a field."""
 
     def read(self, data: bytes, at: int, found: ReadFields, is_end: bool) -> int:
-        """Read into `found` what is at `at`, and return the position behind it.
+        """Parse the bytes of `data` at position `at`, store the field in `found`, and return the position after the field.
 
         Raises `Incomplete` if more input is needed and `is_end` is False, and `BadInput`.
         """
@@ -68,7 +68,7 @@ NumberFormat = Callable[[bytes, int, bool], tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class LiteralStep:
-    """A text that the input must have. The last one of a template can be missing at the end of the input."""
+    """A literal text of the template, which the input must contain. The last literal can be missing at the end of the input."""
 
     text: bytes
     is_last: bool = False
@@ -85,7 +85,7 @@ class LiteralStep:
 
 @dataclass(frozen=True, slots=True)
 class SizeStep:
-    """The size of a field, before the field."""
+    """The size in bytes of a field that comes later in the input."""
 
     name: str
     format: NumberFormat
@@ -100,7 +100,7 @@ class SizeStep:
 
 @dataclass(frozen=True, slots=True)
 class NumberStep:
-    """A number, for a field of the record, or for none."""
+    """A number for a field of the record, or a number that is ignored."""
 
     name: str
     format: NumberFormat
@@ -143,7 +143,7 @@ class DelimitedStep:
 
 @dataclass(frozen=True)
 class TextStep(DelimitedStep):
-    """A key, a value or a topic."""
+    """A key, a value or a topic in the input."""
 
     format: TextFormat
     is_sized: bool = False
@@ -220,7 +220,7 @@ class KcatHeadersStep(DelimitedStep):
 
 
 class TemplateSplitter:
-    """A parser of input by a template."""
+    """A splitter of the input by an input template."""
 
     def __init__(self, steps: Sequence[InputStep]) -> None:
         self._steps = steps
@@ -250,7 +250,7 @@ class TemplateSplitter:
 
 
 class _PlainText:
-    """Bytes as they are."""
+    """The text format in which bytes are taken unchanged."""
 
     needs_end = True
 
@@ -265,7 +265,7 @@ class _PlainText:
 
 
 class _HexText(_PlainText):
-    """Two hexadecimal digits for each byte."""
+    """The text format with two hexadecimal digits for each byte."""
 
     def encoded_size(self, size: int) -> int:
         return 2 * size
@@ -278,7 +278,7 @@ class _HexText(_PlainText):
 
 
 class _Base64Text(_PlainText):
-    """Base64, with padding or without."""
+    """The text format base64, with or without padding."""
 
     def __init__(self, *, is_padded: bool) -> None:
         self._is_padded = is_padded
@@ -294,7 +294,7 @@ class _Base64Text(_PlainText):
 
 
 class _JsonText(_PlainText):
-    """One JSON value, which ends by itself."""
+    """The text format JSON: one JSON value, which shows its own end."""
 
     needs_end = False
 
@@ -325,7 +325,7 @@ _JSON_PARTS = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]|[^\s"{}\[\],:]+|"', re.DO
 
 
 class _MatchedText(_PlainText):
-    """What a regular expression matches."""
+    """The text format of everything that a regular expression matches."""
 
     needs_end = False
 

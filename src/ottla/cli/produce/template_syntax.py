@@ -41,7 +41,7 @@ _CLOSING = {"[": "]", "(": ")", "<": ">", "{": "}"}
 
 
 class TemplateError(ValueError):
-    """A template is wrong. The text is a sentence."""
+    """Raised for an invalid template. The text is a sentence for the user."""
 
 
 def parse(template: str) -> list[steps.InputStep]:
@@ -55,7 +55,7 @@ def parse(template: str) -> list[steps.InputStep]:
 
 
 class _Syntax:
-    """A template that is read from left to right."""
+    """A parser that reads a template from left to right."""
 
     def __init__(self, text: str, *, of_header: bool = False) -> None:
         self._text = text

@@ -35,21 +35,23 @@ A request at this rate would take about a minute.
 
 
 class Claimant(Protocol):
-    """A connection that claims memory for a request before it reads the request."""
+    """A connection that claims memory from the pool for a request before it reads the request."""
 
     @property
     def arrived(self) -> int | None:
-        """Return the number of bytes read of the request, or None if the request is complete or abandoned."""
+        """Return how many bytes of the incomplete request were read. Return None if the request is complete or abandoned."""
 
     def granted(self, size: int) -> None:
-        """Continue reading, because the claimed memory is available."""
+        """Continue to read the request, because the claimed memory of `size` bytes is available."""
 
     def give_up(self) -> None:
-        """Close the connection, because its request is stalled while others wait for the memory."""
+        """Close the connection. Its peer has stopped sending a request, while other requests wait for memory."""
 
 
 class Tally:
-    """The number of bytes that all connections hold for one purpose. Above `limit_bytes`, each must hold fewer bytes."""
+    """A count of the bytes that all connections hold for one purpose. Above `limit_bytes`, each connection must hold fewer
+    bytes.
+    """
 
     def __init__(self, limit_bytes: int) -> None:
         self.bytes = 0
@@ -83,7 +85,10 @@ class Arriving:
 
 @dataclass(slots=True, eq=False)
 class Share:
-    """One of the two parts of the pool. `used` is the granted memory in bytes. Arriving requests also claim `memory`, if any."""
+    """One of the two parts of the pool, for small or for large requests. `used` is the granted memory in bytes.
+
+    Requests that are still being received also claim their size from `memory`, if it is given.
+    """
 
     limit_bytes: int
     memory: Memory | None
@@ -112,7 +117,7 @@ class Share:
         return arriving.is_granted
 
     def end_arriving(self, claimant: Claimant) -> None:
-        """End the claim to `memory` of a request that has arrived completely or was abandoned."""
+        """Release the claim to `memory` of a request that was received completely or was abandoned."""
         arriving = self.arriving.pop(claimant, None)
         if arriving is not None and arriving.claim is not None and self.memory is not None:
             self.memory.release(arriving.claim)
@@ -123,9 +128,9 @@ class Share:
 
 
 class FramePool:
-    """The pool. `limit_bytes` limits the requests that are being read or served; 0 or less means no limit.
+    """The memory for requests that are being received or served. `limit_bytes` limits it; 0 or less means no limit.
 
-    A quarter of the pool is for small requests. A large request also claims its announced size from `memory` until it has arrived
+    A quarter of the pool is for small requests. A large request also claims its announced size from `memory` until it was received
     completely.
     """
 
@@ -156,7 +161,7 @@ class FramePool:
         return share.grant(claimant, size)
 
     def whole(self, claimant: Claimant, size: int) -> None:
-        """End the arrival of a request that is complete. The request keeps its granted memory until `release`."""
+        """Record that a request was received completely. The request keeps its granted memory until `release`."""
         if size > FREE_BYTES and self._is_limited:
             self._share(size).end_arriving(claimant)
 
@@ -172,7 +177,7 @@ class FramePool:
                 claimant.granted(size)
 
     def forget(self, claimant: Claimant) -> None:
-        """Remove a claimant from the waiting and the arriving requests, and take back its memory."""
+        """Remove a connection from the waiting and the incomplete requests, and take back the memory that it holds."""
         for share in (self._small, self._large):
             if any(one is claimant for one, _ in share.waiting):
                 share.waiting = deque(pair for pair in share.waiting if pair[0] is not claimant)
@@ -182,7 +187,7 @@ class FramePool:
             self.release(arriving.size)
 
     def look(self, mono_ms: int) -> None:
-        """Cut off stalled requests if other requests wait. This must be called about every second."""
+        """Close connections with stalled requests if other requests wait for memory. This must be called about every second."""
         for share in (self._small, self._large):
             for claimant, one in tuple(share.arriving.items()):
                 arrived = claimant.arrived

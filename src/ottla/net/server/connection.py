@@ -44,7 +44,7 @@ COPIED_BYTES = CROWDED_READ_BYTES
 
 
 class Answered:
-    """A finished reply that must wait until earlier replies are sent."""
+    """A finished reply of a connection that waits until earlier replies of the connection are sent."""
 
     __slots__ = ("answer", "size")
     blocking = False
@@ -57,7 +57,10 @@ class Answered:
 
 
 class Resting:
-    """A throttle of a client that exceeded its quota, which delays its next replies. `answer`, if any, is sent at its end."""
+    """A pause of a connection whose client exceeded its quota. The replies after it wait.
+
+    `answer`, if any, is sent at the end of the pause.
+    """
 
     __slots__ = ("answer", "began_ms", "done", "timer")
     blocking = True
@@ -70,7 +73,7 @@ class Resting:
 
 
 class Owner(Protocol):
-    """The interface of the server that owns a connection. `scratch` is the read buffer that all connections share in turn."""
+    """The interface of the server that owns a connection. All connections read into the one buffer `scratch`, one after another."""
 
     scratch: memoryview
     max_request_bytes: int
@@ -92,7 +95,9 @@ class Owner(Protocol):
         """Schedule the close of a connection whose peer has left. Only a limited number is closed in one iteration of the loop."""
 
     def finish_bundle_soon(self) -> None:
-        """Schedule the end of the current batch of requests, after all connections with input were read."""
+        """Schedule `finish_bundle`, which runs after all connections with input were read, and ends the current batch of
+        requests.
+        """
 
     def later(self, ms: int, call: Callable[[], None]) -> asyncio.TimerHandle:
         """Call a function after `ms` milliseconds."""
@@ -102,7 +107,10 @@ class Owner(Protocol):
 
 
 class ServerConnection(asyncio.BufferedProtocol):
-    """A connection that receives frames and sends replies. While an earlier reply is blocking, no request begins."""
+    """A connection to a client, which receives request frames and sends replies.
+
+    While an earlier reply is blocking, no request begins.
+    """
 
     def __init__(self, owner: Owner, door: Door, clock: Clock, where: Listen, host: str) -> None:
         self.host = host
@@ -221,7 +229,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         return self.idle and self.last_ms < mono_ms and self.peer.release.closes_idle
 
     def look(self) -> None:
-        """Check whether the peer has cut the connection, which reading would show, but is paused."""
+        """Check whether the peer has closed the connection. Only reading would show that, and reading is paused."""
         peer: socket.socket | None = None if self._reading else self._transport.get_extra_info("socket")
         if peer is not None and not self._closing and peer.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self.cut()
@@ -233,7 +241,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     @property
     def _is_under_way(self) -> bool:
-        """Return whether work is left that must be done before a close, although the peer sends no more data."""
+        """Return whether the connection must stay open although the peer sends no more data: a request or a reply is unfinished."""
         owes = any(not isinstance(reply, Resting) or reply.answer or self._backlog for reply in self._owed)
         return owes or self.waits or self._resuming or not self._outbox.is_empty
 
@@ -263,7 +271,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         return self._frame is not None and self._filled == len(self._frame)
 
     def _work(self, now: Now) -> None:
-        """Serve the unserved input, now or when it is this connection's turn."""
+        """Serve the received input now, or later if the scheduler lets other connections run first."""
         if not self._blocked and not self.waits and not self._is_claiming and self._turns.begin(self):
             self._work_off(now)
             if self._flush() or self._may_go_on:  # sending replies counts as work, too
@@ -272,7 +280,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._mind_reading()
 
     def _work_off(self, now: Now) -> None:
-        """Serve the unserved input until this connection's time is used up."""
+        """Serve the received input until the scheduler says that this connection's time is used up."""
         frame = self._frame
         if frame is not None and self._filled == len(frame):
             self._frame = None
@@ -283,9 +291,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._take(memoryview(backlog), now, owned=True)
 
     def _take(self, view: memoryview, now: Now, *, owned: bool = False) -> None:
-        """Serve the complete frames in `view` until this connection's time is used up. Keep the rest.
+        """Serve the complete frames in `view` until this connection's time is used up. Keep the bytes that are left.
 
-        `owned`: the memory of `view` is used for nothing else.
+        `owned` means that the memory of `view` is used for nothing else.
         """
         position, end, done, pace = 0, len(view), 0, 1
         while end - position >= 4:
@@ -337,7 +345,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._filled = len(start)
 
     def granted(self, size: int) -> None:
-        """Continue reading, because memory is available for the frame whose start is in the backlog."""
+        """Continue to read, because memory is available for the frame whose first bytes were received."""
         self._is_claiming = False
         self._begin_frame(size, self._backlog)
         self._backlog = bytearray()
@@ -349,7 +357,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         return None if self._frame is None or self._has_frame else self._filled
 
     def give_up(self) -> None:
-        """Cut the connection, because its request is stalled while others wait for the memory."""
+        """Close the connection at once. Its request is stalled, while others wait for the memory."""
         if not self._closing:
             sentence = "closed the connection of %s: its request is stalled, and others wait for memory (queued.max.request.bytes)"
             log.warning(sentence, self, extra={"cause": "stalled request"})
@@ -380,7 +388,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._counted = len(self._backlog)
 
     def _mind_reading(self) -> None:
-        """Pause or resume reading, according to whether there is room for more input."""
+        """Pause reading if the connection has no room for more input, otherwise resume reading."""
         self._count_backlog()
         most = SIZE.size if self._is_claiming or self._backlogs.is_crowded else BACKLOG_BYTES
         has_room = len(self._backlog) < most and not self._has_frame
@@ -407,7 +415,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     # --- replies out
 
     def _ready(self) -> None:
-        """Send the replies that are ready and have no unfinished reply before them, and schedule `resume`."""
+        """Send every reply that is ready and has no unfinished reply before it. Then schedule `resume`."""
         rested_ms = 0
         while self._owed and self._owed[0].done and not self._closing:
             reply = self._owed.popleft()
@@ -444,7 +452,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.close_if_done()
 
     def go_on(self) -> None:
-        """Serve unserved input and send more replies. The scheduler calls this in the connection's turn."""
+        """Serve received input and send more replies. The scheduler calls this when the connection can use the thread."""
         if self._closing:
             return
         if not self._blocked:
@@ -483,7 +491,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             (self._owed.appendleft if answer.rests_first else self._owed.append)(rest)
 
     def _rested(self, rest: Resting) -> None:
-        """End a throttle, and send the replies that it has delayed."""
+        """End the pause `rest` of a throttled client, and send the replies that waited for its end."""
         rest.done = True
         self._ready()
 

@@ -60,7 +60,7 @@ class ConnectionLimits:
         settings.told.append(self._read)
 
     def of(self, listener: str) -> ListenerLimits:
-        """Return the limits from the view of one listener."""
+        """Return an object that applies these limits to the connections of one listener."""
         return ListenerLimits(self, self._rates, listener)
 
     def enter(self, host: str, listener: str = "") -> bool:
@@ -194,7 +194,7 @@ class ConnectionRates:
 
 
 class ListenerLimits:
-    """The connection limits as one listener applies them."""
+    """The connection limits for one listener: the methods of `ConnectionLimits` and `ConnectionRates` with this listener's name."""
 
     def __init__(self, limits: ConnectionLimits, rates: ConnectionRates, listener: str) -> None:
         self._limits = limits

@@ -41,7 +41,7 @@ class BrokerFailed(Exception):
 class Door:
     """The only entry to one broker: requests enter through `receive`, all other calls run inside `with door:`.
 
-    `failure` is the exception that ended the broker, or None. `end` is called when the broker ends.
+    `failure` is the exception of the bug that ended the broker, or None. `end` is called when such an exception ends the broker.
     """
 
     def __init__(self, broker: BrokerMachine, end: Callable[[], None]) -> None:

@@ -45,7 +45,7 @@ def release(transport: asyncio.BaseTransport) -> None:
 
 
 class Collector:
-    """A collector of the objects created since its last run. It runs when the process is idle, or when there are many new objects.
+    """A garbage collector for the objects created since its last run. It runs when the process is idle, or has many new objects.
 
     Surviving objects are frozen and never traversed again, so that the next run is short, too. The settings apply to the whole
     process.
@@ -72,7 +72,7 @@ class Collector:
         self._look_later()
 
     def look(self) -> None:
-        """Collect the objects created since the last run if there are enough of them."""
+        """Run the garbage collector if there are enough new objects since the last run."""
         used_s = self._used_s() - self._used_before_s
         self._used_before_s += used_s
         came = sys.getallocatedblocks() - self._blocks_before
@@ -85,7 +85,10 @@ class Collector:
         self._spare()
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
-        """Count the collections of the middle generation. Python calls this on any thread, and does not collect meanwhile."""
+        """Count the collections of the middle generation.
+
+        Python calls this function on any thread, and collects nothing during the call.
+        """
         if phase != "stop" or info["generation"] != 1:
             return
         self._middles += 1

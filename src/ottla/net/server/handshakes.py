@@ -29,7 +29,10 @@ Gone = Callable[[], None]
 
 @dataclass(slots=True, eq=False)
 class Handshake:
-    """One handshake. `secured(socket)` takes over the socket after a success, or raises ValueError; `gone()` follows a failure."""
+    """A TLS handshake of one accepted connection.
+
+    `secured(socket)` takes over the socket after a success, or raises ValueError. `gone()` is called after a failure.
+    """
 
     socket: ssl.SSLSocket
     host: str
@@ -42,7 +45,7 @@ class Handshake:
 
 
 class Handshakes:
-    """The handshakes of all listeners of a broker."""
+    """The TLS handshakes of all listeners of a broker, which run on one thread of their own."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -80,7 +83,7 @@ class Handshakes:
             self._thread.shutdown(wait=True, cancel_futures=True)
 
     def _step(self, one: Handshake) -> None:
-        """Continue a handshake on the thread, because its socket is readable or writable."""
+        """Continue a handshake on the handshake thread, because its socket has become readable or writable."""
         assert self._thread is not None
         self._loop.remove_reader(one.socket)
         self._loop.remove_writer(one.socket)

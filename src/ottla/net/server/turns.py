@@ -36,24 +36,25 @@ LONGEST_DEBT_NS = 1_000_000_000
 
 
 class TurnTaker(Protocol):
-    """A worker, such as a connection, that the scheduler runs in turns.
+    """Something that the scheduler `Turns` runs for a limited time, again and again, such as a connection.
 
-    `clear_ns` is the time at which its used time is within its share of the thread. `waits`: it is in the queue. A worker sets
-    `waits` if work is left at the end of its turn.
+    `clear_ns` is the time at which its used time is within its share of the thread. `waits` is whether it is in the queue. It sets
+    `waits` itself if work is left when its time is over.
     """
 
     clear_ns: int
     waits: bool
 
     def go_on(self) -> None:
-        """Work until `pace` returns 0. The scheduler calls this in the worker's turn."""
+        """Work until `pace` returns 0. The scheduler calls this when the time of this worker begins."""
 
 
 class Turns:
-    """The scheduler of turns. `begin` precedes a worker's work and `end` follows it. Only one worker works at a time.
+    """A scheduler that divides the time of the thread fairly among workers. Only one worker works at a time.
 
-    `used_ns` is the time that all workers have used in the current turn. The queue is sorted by `clear_ns`. A worker's debt shrinks
-    while it waits, so it never waits without end.
+    `begin` precedes a worker's work, and `end` follows it. `used_ns` is the time that all workers have used in the current
+    iteration of the event loop. The queue is sorted by `clear_ns`. A worker's debt shrinks while the worker waits, so it never
+    waits without end.
     """
 
     def __init__(self, clock_ns: Callable[[], int] = perf_counter_ns) -> None:
@@ -67,7 +68,7 @@ class Turns:
         self.queue: list[tuple[int, int, TurnTaker]] = []
 
     def of_newcomers(self) -> int:
-        """Return the `clear_ns` of a new worker."""
+        """Return the `clear_ns` with which a new worker begins."""
         return self._clock_ns() + LIGHT_NS + NEW_NS
 
     def pace(self, done: int) -> int:
@@ -94,7 +95,7 @@ class Turns:
         return False
 
     def wait(self, worker: TurnTaker) -> None:
-        """Queue an idle worker for a later turn."""
+        """Queue a worker that is not working, so that the scheduler runs it later."""
         if not worker.waits:
             worker.waits = True
             self._add(worker)

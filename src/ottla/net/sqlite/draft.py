@@ -23,7 +23,7 @@ BELOW: Final = "path > ? || '/' AND path < ? || '0'"
 
 
 class StoredNode(NamedTuple):
-    """The fields of an existing entry on which a change depends."""
+    """The fields of an existing entry that decide whether a change of the entry is allowed."""
 
     version: int
     created: int
@@ -42,7 +42,10 @@ class CommitDraft:
         self._touched: dict[tuple[str, str], None] = {}
 
     def take(self, each: Change | Condition) -> None:
-        """Check a condition, or make a change. Raises `DuplicateEntry`, `NoEntry`, `VersionConflict` or `RegistryRefused`."""
+        """Check the condition `each`, or make the change `each`.
+
+        Raises `DuplicateEntry`, `NoEntry`, `VersionConflict` or `RegistryRefused`.
+        """
         if isinstance(each, Change) and each.sequential:
             self._make_next(each)
             return
@@ -116,7 +119,7 @@ class CommitDraft:
         self._touch(path)
 
     def _touch(self, path: str) -> None:
-        """Record that the creation or removal of an entry affects its watches and its parent's."""
+        """Record that an entry was created or removed, so that its watches and the watches of its parent are called."""
         for watched in ((DATA, path), (CHILDREN, path), (CHILDREN, above(path))):
             self._touched[watched] = None
 

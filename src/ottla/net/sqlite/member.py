@@ -39,7 +39,7 @@ STOPPED: Final = ("T", "t")
 
 
 class StuckWriter:
-    """A check for a writer that holds the lock for too long. It is used only while no process can write."""
+    """Ends a stopped process that holds the registry's write lock. It is used only while no process can write."""
 
     def __init__(self, file: Path) -> None:
         self._shared = Path(f"{file}-shm")
@@ -47,9 +47,10 @@ class StuckWriter:
         self._told: int | None = None
 
     def look(self, members: Collection[int]) -> None:
-        """Kill the writer if it is one of `members`, is stopped, and was the writer at the last check too.
+        """Kill the process that holds the write lock if it is one of `members`, is stopped, and held the lock at the last check
+        too.
 
-        If it was the writer at the last check, but a condition is not met, log its id.
+        If it held the lock at the last check, but another of these conditions is not met, log its process id.
         """
         pid = _writer_of(self._shared)
         before, self._seen = self._seen, pid
@@ -167,7 +168,7 @@ class Member:
             os.read(self.bell, AT_ONCE)
 
     def ring(self, name: str) -> None:
-        """Wake the thread of another member, if the member exists."""
+        """Wake the thread of the member `name` in another process. Do nothing if that member does not exist."""
         with suppress(OSError):
             bell = os.open(self._path(name, BELL), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:

@@ -37,7 +37,7 @@ NONE: Final = 0
 
 @dataclass(slots=True, eq=False)
 class RegistryJob:
-    """Work that waits for the disk, and the result of the work."""
+    """A function that reads or writes the registry on the session's thread, and its result."""
 
     work: Callable[[], Any]
     result: Any = None
@@ -82,7 +82,10 @@ class HostSession:
         self._thread.start()
 
     def ask(self, asked: RegistryJob, done: Done) -> None:
-        """Queue work. `done` is called afterwards, with `RegistryAway` if the work failed for lack of the registry."""
+        """Queue work for the session's thread. `done` is called afterwards on the broker's thread.
+
+        `done` gets `RegistryAway` if the registry was unavailable.
+        """
         asked.done = done
         if self._thread.is_alive() and not self._is_closing:
             self._jobs.append(asked)
@@ -142,7 +145,7 @@ class HostSession:
             self._post(partial(asked.done, None))
 
     def _look(self, now_ms: int) -> None:
-        """Extend the session, and end other sessions that have expired."""
+        """Extend the lifetime of this process's session, and end the sessions of other processes that have expired."""
         if now_ms - self._looked_ms > self.timeout_ms // 2:
             self._awake_since_ms = now_ms  # the machine may have been suspended: others are about to extend their sessions
         self._looked_ms = now_ms
@@ -152,7 +155,7 @@ class HostSession:
         self._attempt(partial(self._expire_sessions, now_ms))
 
     def _attempt(self, work: Callable[[], None]) -> None:
-        """Do session work. Announce `AWAY` if the registry has become unavailable."""
+        """Run `work`, which concerns the session. If the registry is unavailable, report the state `AWAY` to the callbacks."""
         try:
             work()
         except StorageFailed as failure:
@@ -209,7 +212,7 @@ class HostSession:
         return self._member.is_dead(row.name) or (was_watched and row.until_ms < now_ms)
 
     def _follow(self, others: Iterable[SessionRow]) -> None:
-        """Let the kernel report the end of these processes, if the system supports that."""
+        """Ask the kernel to report the end of the processes of these sessions, on systems that support it."""
         for pid in {row.pid for row in others} - {os.getpid()} - self._processes.keys():
             with suppress(OSError, AttributeError):
                 handle = os.pidfd_open(pid)

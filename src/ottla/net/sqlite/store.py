@@ -36,7 +36,7 @@ class SessionRow(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """A change for which watches are called, and the number of its transaction."""
+    """A change of an entry for which watches must be called, with the number of the transaction that made the change."""
 
     number: int
     kind: str
@@ -177,14 +177,14 @@ Watched = tuple[str, str]
 class WatchTable:
     """The watches of one process.
 
-    Each is called once, for the first change after the transaction up to which its owner has read.
+    Each watch is called once, for the first change after the transaction that its reader has seen.
     """
 
     def __init__(self) -> None:
         self._watches: dict[Watched, dict[Changed, int]] = {}
 
     def leave(self, kind: str, paths: Sequence[str], changed: Changed, seen: int) -> None:
-        """Add watches of a reader that has seen transaction `seen`. An equal watch that exists is kept."""
+        """Add watches of a reader that has seen the transaction `seen`. If an equal watch exists, keep only the existing one."""
         for path in paths:
             self._watches.setdefault((kind, path), {}).setdefault(changed, seen)
 

@@ -119,7 +119,7 @@ MOST_FAULTS = 100
 
 
 class HostSurvey(NamedTuple):
-    """The intact entries, and the faults: (path of a damaged entry or name of the file, reason).
+    """The result of reading a registry: its intact entries, and its faults as (path of an entry or name of a file, reason).
 
     `processes` is the number of sessions.
     """

@@ -122,7 +122,10 @@ async def _cluster(registry: SharedRegistry, data_dir: str, known: Mapping[str, 
 
 
 async def _is_of_old(registry: SharedRegistry, known: Mapping[str, str]) -> bool:
-    """Return whether directory and registry are of a cluster before Kafka 0.10.1, which has no id and gets one now."""
+    """Return whether the directory and the registry are of a cluster that is older than Kafka 0.10.1.
+
+    Clusters of these versions have no cluster id, so this cluster gets an id now.
+    """
     (topics,) = await completed(registry.list([layout.TOPICS]))
     return "cluster.id" not in known and bool(topics)
 
@@ -132,9 +135,9 @@ def _named(known: Mapping[str, str]) -> str:
 
 
 async def _check_taken_along(registry: SharedRegistry, data_dir: str, address: str | None) -> None:
-    """Raise `NotAMember` if a lone broker used the directory after its registry was copied, because the copy lacks its changes.
+    """Raise `NotAMember` if a lone broker used the directory after its registry was copied to the cluster.
 
-    Each start of a lone broker begins a new controller epoch, which the copy then lacks.
+    The copy then lacks the lone broker's changes. It also lacks a controller epoch, because each start of a lone broker begins one.
     """
     (entry,) = await completed(registry.read([layout.CONTROLLER_EPOCH]))
     if await asyncio.to_thread(_own_epoch, data_dir) > _epoch_in(entry):
@@ -145,9 +148,9 @@ async def _check_taken_along(registry: SharedRegistry, data_dir: str, address: s
 
 
 def _own_epoch(data_dir: str) -> int:
-    """Return the last controller epoch in a directory's registry; 0 if the registry is unreadable.
+    """Return the last controller epoch in the registry of the data directory itself.
 
-    The cluster's registry has then replaced it.
+    Return 0 if that registry is unreadable, because the cluster's registry has then replaced it.
     """
     with closing(RealDisk(data_dir, lambda call: call())) as disk, suppress(RegistryDamaged, StorageFailed):
         found = find(disk)

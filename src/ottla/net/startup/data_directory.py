@@ -74,7 +74,7 @@ class DirectoryInUse(DataDirectoryError):
 
 
 class HeldDirectory(NamedTuple):
-    """A data directory that this process holds: its real path, and the descriptor whose lock excludes other processes."""
+    """A locked data directory: its real path, and the descriptor whose lock keeps other processes out."""
 
     held: str
     lock: int
@@ -386,7 +386,7 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shar
 
 
 def _completed(known: Mapping[str, str], cluster_id: str | None = None, node_id: int | None = None) -> dict[str, str]:
-    """Return all properties of a directory: the known ones, then the given ones, then new ones."""
+    """Return all properties of a directory: the stored properties, then the given ids, then new values for missing properties."""
     return {
         "version": str(VERSION),
         "cluster.id": known.get("cluster.id") or cluster_id or new_id(),
@@ -433,7 +433,7 @@ def _check_sum(path: str, data: bytes) -> None:
 
 
 def _check_first(path: str, known: Mapping[str, str]) -> None:
-    """Raise `DataDirectoryError` for an entry of `log.dirs` that is used as a data directory."""
+    """Raise `DataDirectoryError` if a directory in `log.dirs` is itself used as a data directory."""
     if FIRST in known:
         raise DataDirectoryError(f"{path} is in the log.dirs of the data directory {known[FIRST]}: name that one.")
 

@@ -44,7 +44,10 @@ def _arrived(waiting: asyncio.Future[StorageFailed | None], failure: StorageFail
 
 
 class Posts:
-    """A scheduler of calls on the loop's thread. Until `reach` sets the function that runs them, calls run directly."""
+    """A scheduler of calls on the loop's thread.
+
+    Until `reach` sets the function that runs them, calls run directly from the event loop.
+    """
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
@@ -56,11 +59,11 @@ class Posts:
             self._loop.call_soon_threadsafe(self._completed, call)
 
     def reach(self, completed: Callable[[Call], None]) -> None:
-        """Pass all further calls to `completed`, the server's function for completions."""
+        """Pass all further calls to `completed`, the function of the server that runs completions of the disk."""
         self._completed = completed
 
     def call_now(self, call: Call) -> None:
-        """Run a call at once, on the loop's thread."""
+        """Run `call` at once. The caller must be on the loop's thread."""
         self._completed(call)
 
 

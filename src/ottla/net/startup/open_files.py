@@ -15,7 +15,7 @@ ASSUMED_HELD = 64
 
 
 class Shares(NamedTuple):
-    """The number of descriptors for log files, and the number for connections."""
+    """How many file descriptors are for log files, and how many are for connections."""
 
     files: int
     connections: int
@@ -46,7 +46,7 @@ def shared(limit: int, held: int, max_open_files: int) -> Shares:
 
 
 def _held() -> int:
-    """Return the number of descriptors that this process has open."""
+    """Return the number of file descriptors that this process has open now."""
     try:
         return len(os.listdir("/proc/self/fd"))
     except OSError:

@@ -10,16 +10,16 @@ from ottla.ports import Done, Post
 
 
 class TurnWorker(QueueWorker):
-    """A thread that does pieces of work in order.
+    """A thread that runs functions in order.
 
-    After `stop`, no work begins, and `done` of the current work is not called.
+    After `stop`, no function begins, and `done` of the current function is not called.
     """
 
     def run(self, work: Callable[[], None], done: Done) -> None:
         self._ask(partial(self._do, work, done))
 
     def stop(self) -> None:
-        """Begin no more work, and do not wait for the current work, because a codec can take many seconds."""
+        """Begin no more work. Do not wait for the current work, because compression can take many seconds."""
         with self._wake:
             self._asked.clear()
             self._stopping = True

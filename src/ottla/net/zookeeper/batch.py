@@ -45,9 +45,9 @@ Read = Entry | list[str] | Exception
 
 
 class ReadMany:
-    """A request in kazoo's interface. `kind` is `GetData.type` or `GetChildren.type`.
+    """A request that reads many paths at once, in kazoo's interface. `kind` is `GetData.type` or `GetChildren.type`.
 
-    Without paths, it only probes whether the server supports such requests.
+    Without paths, the request only tests whether the server supports requests of this type.
     """
 
     type: Final = 22
@@ -108,7 +108,7 @@ RESULTS: dict[int, Callable[[bytes, int], tuple[Read, int]]] = {
 
 
 class RequestBatch:
-    """Some requests, with a callback that resumes when few enough of them are unanswered."""
+    """A sequence of requests to ZooKeeper, of which only a limited number are unanswered at a time."""
 
     def __init__(self, asks: Sequence[Ask]) -> None:
         self._asks = asks

@@ -98,10 +98,10 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
         return timeouts
 
     def _learn(self, server: tuple[Any, ...], timeout: float) -> bool:
-        """Return whether this server supports `ReadMany`, by a probe.
+        """Return whether this server supports `ReadMany`, after a test request.
 
-        A server before 3.6 closes the connection at the probe, so the next connection to it skips the probe. The probe is the first
-        request on the connection, so no other request is lost with it.
+        A server before 3.6 closes the connection at the test request, so the next connection to it skips the test. The test is the
+        first request on the connection, so no other request is lost with it.
         """
         if server in self._unasked:
             self._unasked.remove(server)
@@ -210,7 +210,7 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
 
 
 class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
-    """A client with one session at a time. `answered` and the listeners are called on kazoo's thread."""
+    """A ZooKeeper client with one session at a time. `answered` and the listeners are called on kazoo's thread."""
 
     def __init__(self, access: Access, answered: Callable[[ZooKeeperAnswer], None]) -> None:
         seconds = access.timeout_ms / 1000

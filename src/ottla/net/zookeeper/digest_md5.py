@@ -14,7 +14,7 @@ _PAIR = re.compile(r'([a-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^",\s]*))')
 
 
 class DigestMd5:
-    """One login. `step` answers a challenge, and the first answer needs none."""
+    """One login by DIGEST-MD5. `step` returns the answer to a challenge; for the first call, the challenge is empty."""
 
     def __init__(self, username: str, password: str) -> None:
         self._username = username

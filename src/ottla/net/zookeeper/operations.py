@@ -51,7 +51,7 @@ def meaning(path: str, error: Exception) -> Exception:
 
 
 class Operated(NamedTuple):
-    """One operation of a transaction. `of` is the change or condition that the operation implements."""
+    """One operation of a ZooKeeper transaction. `of` is the change or condition from which the operation was made."""
 
     kind: str
     """One of create, set, delete and check."""
@@ -68,7 +68,7 @@ class Operated(NamedTuple):
 
 
 class There(NamedTuple):
-    """The present entries that a commit depends on."""
+    """The present entries in ZooKeeper that decide which operations a commit needs."""
 
     paths: frozenset[str]
     """The paths of existing entries, among the entries that a change either creates or sets."""
@@ -92,9 +92,9 @@ def operations(changes: Sequence[Change | Condition], there: There) -> Iterator[
 
 
 def _checks(condition: Condition) -> Iterator[Operated]:
-    """Yield the operations of a condition.
+    """Return the operations that check a condition.
 
-    ZooKeeper cannot check that an entry does not exist, so the entry is created, and deleted at once.
+    ZooKeeper cannot check that an entry does not exist, so the operations create the entry, and delete it at once.
     """
     if condition.version == NEW:
         yield Operated("create", condition.path, condition)
@@ -104,12 +104,12 @@ def _checks(condition: Condition) -> Iterator[Operated]:
 
 
 def parents(changes: Sequence[Change | Condition]) -> list[str]:
-    """Return all parents of the entries that the changes can create, each after its own parent."""
+    """Return all parents of the entries that the changes can create. Each parent comes after its own parent."""
     made = (one for one in changes if ((one.version == NEW) if isinstance(one, Condition) else (one.value is not None)))
     return sorted({path for one in made for path in above(one.path)}, key=lambda path: path.count("/"))
 
 
 def above(path: str) -> list[str]:
-    """Return the parents of this path, each after its own parent."""
+    """Return all parents of this path. Each parent comes after its own parent."""
     names = path.split("/")[1:-1]
     return ["/".join(["", *names[: depth + 1]]) for depth in range(len(names))]
