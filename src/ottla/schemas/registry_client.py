@@ -46,12 +46,12 @@ class RegistryClient:
     def by_id(self, schema_id: int, format_name: str = "") -> ValueSchema | None:
         """Return a schema; None for an unknown id. A format that is known saves a request for schemas of Protobuf."""
         found = self._find(f"/schemas/ids/{schema_id}", format_name)
-        return None if found is None else self._schema(found, f"schema {schema_id}")._replace(schema_id=schema_id)
+        return None if found is None else self._schema(found, format_name, f"schema {schema_id}")._replace(schema_id=schema_id)
 
     def latest(self, subject: str, format_name: str = "") -> ValueSchema | None:
         """Return the newest schema of a subject; None if it has none."""
         found = self._find(f"{_versions(subject)}/latest", format_name)
-        return None if found is None else self._schema(found, f"subject {subject}")._replace(schema_id=self._id(found))
+        return None if found is None else self._schema(found, format_name, f"subject {subject}")._replace(schema_id=self._id(found))
 
     def register(self, subject: str, format_name: str, text: str) -> int:
         """Add a schema to a subject unless the subject has it. Return the schema's id."""
@@ -67,15 +67,15 @@ class RegistryClient:
             return found
         return self._request(path + _query(PROTOBUF))
 
-    def _schema(self, found: dict[str, Any], where: str) -> ValueSchema:
+    def _schema(self, found: dict[str, Any], wanted: str, where: str) -> ValueSchema:
         type_name = str(found.get("schemaType") or TYPES[AVRO])
+        format_name = _FORMATS.get(type_name, type_name[:20])
         texts: dict[str, bytes] = {}
-        self._gather(found, texts, "")
-        return ValueSchema(_FORMATS.get(type_name, type_name[:20]), tuple(texts.values()), where)
+        self._gather(found, texts, "", is_protobuf=(wanted or format_name) == PROTOBUF)
+        return ValueSchema(format_name, tuple(texts.values()), where)
 
-    def _gather(self, found: dict[str, Any], texts: dict[str, bytes], name: str) -> None:
+    def _gather(self, found: dict[str, Any], texts: dict[str, bytes], name: str, *, is_protobuf: bool) -> None:
         """Add the texts that a schema refers to, then its own, to `texts`."""
-        is_protobuf = found.get("schemaType") == TYPES[PROTOBUF]
         try:
             references = [(each["name"], each["subject"], each["version"]) for each in found.get("references") or ()]
             text = found["schema"].encode()
@@ -86,7 +86,7 @@ class RegistryClient:
                 texts[inner] = b""  # so that a circular reference is requested once
                 other = self._request(f"{_versions(str(subject))}/{version}{_query(PROTOBUF if is_protobuf else '')}")
                 if other is not None:
-                    self._gather(other, texts, inner)
+                    self._gather(other, texts, inner, is_protobuf=is_protobuf)
         try:
             texts.pop(name, None)
             texts[name] = base64.b64decode(text, validate=True) if is_protobuf else text

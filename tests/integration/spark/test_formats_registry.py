@@ -242,9 +242,18 @@ def test_messages_that_every_compiler_brings_need_no_file() -> None:
 
 
 def test_a_registry_that_has_only_texts_of_protobuf_is_told() -> None:
-    registry = importlib.import_module("ottla.spark.formats.registry").HttpRegistry("http://127.0.0.1:1")
-    with pytest.raises(OptionError, match="as text alone: name a file of descriptors with valueSchema"):
-        registry._text({"schema": 'syntax = "proto3"; message Flight {}'}, "protobuf")
+    schemas = {1: ("flights-value", 'syntax = "proto3"; message Flight {}')}
+    handler = type("OwnRegistry", (SmallRegistry,), {"schemas": schemas, "references": []})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        serving = threading.Thread(target=server.serve_forever, args=(0.01,))
+        serving.start()
+        try:
+            with pytest.raises(OptionError, match="as text alone: name a file of descriptors with valueSchema"):
+                registry_of(f"http://me:p%40ss@127.0.0.1:{server.server_port}").by_id(1, "protobuf")
+        finally:
+            server.shutdown()
+            serving.join()
+    registry = registry_of("http://127.0.0.1:1")
     time = descriptor_pb2.FileDescriptorProto(name="time.proto")
     held = descriptor_pb2.FileDescriptorSet(file=[time, air()]).SerializeToString()
     with pytest.raises(OptionError, match=r"imports time\.proto: register all of them"):

@@ -111,8 +111,9 @@ def _registered_protobuf(column: str, chosen: Format, place: str, topic: str) ->
 
     Without the option, use the topic's newest schema.
     """
+    from ottla.schemas.frames import path_bytes
     from ottla.spark.formats.protobuf_bytes import ProtobufEncoder
-    from ottla.spark.formats.protobuf_schema import place_bytes, places, read
+    from ottla.spark.formats.protobuf_schema import places, read
     from ottla.spark.formats.registry import registry_of, subject_of
     from ottla.spark.formats.registry_frames import FramedEncoder
     from ottla.spark.formats.schemas import descriptors_of, newest
@@ -132,7 +133,7 @@ def _registered_protobuf(column: str, chosen: Format, place: str, topic: str) ->
     if schema_id is None:
         text = base64.b64encode(held).decode()
         schema_id = registry_of(place).register(subject_of(topic, column), chosen.name, text)
-    return FramedEncoder(schema_id, ProtobufEncoder(schema, column), place_bytes(named[schema.root.name]))
+    return FramedEncoder(schema_id, ProtobufEncoder(schema, column), path_bytes(named[schema.root.name]))
 
 
 class EncodedColumns:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import types
 
+from ottla.schemas.frames import varint
 from ottla.spark.errors import OptionError
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
@@ -174,20 +175,7 @@ def files_of(descriptors: bytes) -> list[tuple[str, bytes]]:
 
 def joined(files: Iterable[bytes]) -> bytes:
     """Return a set with these descriptors."""
-    return b"".join(b"\x0a" + _varint_bytes(len(file)) + file for file in files)
-
-
-def _varint_bytes(value: int) -> bytes:
-    made = bytearray()
-    while value > 0x7F:
-        made.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes(made) + bytes([value])
-
-
-def place_bytes(place: tuple[int, ...]) -> bytes:
-    """Encode a message's path of indexes as values of a registry have it. The path to the first message is one zero byte."""
-    return b"\x00" if place == (0,) else b"".join(_varint_bytes(2 * number) for number in (len(place), *place))
+    return b"".join(b"\x0a" + varint(len(file)) + file for file in files)
 
 
 def _collect(

@@ -8,28 +8,22 @@ a set of descriptors in base64.
 from __future__ import annotations
 
 import base64
-import http.client
 import itertools
-import json
 import os
-import urllib.error
 import urllib.parse
-import urllib.request
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from ottla.errors import KafkaError
+from ottla.schemas.registry_client import RegistryClient
+from ottla.schemas.schema import AVRO, JSON, PROTOBUF, ValueSchema
 from ottla.spark.errors import OptionError
 from ottla.spark.formats.protobuf_schema import files_of, joined
 
-TIMEOUT_S = 10
-MOST_SAID = 300
-"""The number of bytes of a refusal that are shown."""
-PROTOBUF = "protobuf"
-MOST_REFERENCES = 1000
-MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
-SUFFIXES = {"avro": ".avsc", "json": ".json", PROTOBUF: ".desc"}
-TYPES = {"avro": "AVRO", "json": "JSON", PROTOBUF: "PROTOBUF"}
+SUFFIXES = {AVRO: ".avsc", JSON: ".json", PROTOBUF: ".desc"}
 
 
 class Registered(NamedTuple):
@@ -57,107 +51,40 @@ class HttpRegistry:
     """A registry at a URL. The URL can contain a user and a password."""
 
     def __init__(self, url: str) -> None:
-        parts = urllib.parse.urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
-        self._url = urllib.parse.urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
-        self._headers = {"Accept": MEDIA_TYPE, "Content-Type": MEDIA_TYPE}
-        if parts.username is not None:
-            user = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
-            self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
+        self._client = RegistryClient(url, "option schemaRegistry", "valueSchema, and leave schemaRegistry out")
 
     def by_id(self, schema_id: int, format_name: str) -> str | None:
-        found = self._ask(f"/schemas/ids/{schema_id}{_query(format_name)}")
-        return None if found is None else self._text(found, format_name)
+        with _option_errors():
+            found = self._client.by_id(schema_id, format_name)
+        return None if found is None else _text(found, format_name)
 
     def latest(self, subject: str, format_name: str) -> Registered | None:
-        found = self._version(subject, "latest", format_name)
-        return None if found is None else Registered(self._id(found), self._text(found, format_name), _format_of(found))
-
-    def _version(self, subject: str, version: object, format_name: str) -> dict[str, Any] | None:
-        return self._ask(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}{_query(format_name)}")
-
-    def _text(self, found: dict[str, Any], format_name: str) -> str:
-        if not isinstance(found.get("schema"), str):
-            raise self._no_registry()
-        if format_name != PROTOBUF:
-            return str(found["schema"])
-        files: dict[str, bytes] = {}
-        self._gather(found, files, "")
-        return base64.b64encode(joined(files.values())).decode()
-
-    def _gather(self, found: dict[str, Any], files: dict[str, bytes], name: str) -> None:
-        """Add the descriptors of a schema's imports to `files`, then its own. Raises `OptionError`."""
-        for each in found.get("references") or ():
-            if each["name"] not in files and len(files) < MOST_REFERENCES:
-                files[each["name"]] = b""  # so that a circular import is requested once
-                if (other := self._version(each["subject"], each["version"], PROTOBUF)) is not None:
-                    self._gather(other, files, each["name"])
-        files.pop(name, None)
-        try:
-            files[name] = base64.b64decode(str(found["schema"]), validate=True)
-        except ValueError:
-            raise OptionError(
-                f"The schema registry at {self._url} gives schemas of Protobuf as text alone: name a file of descriptors with "
-                "valueSchema, and leave schemaRegistry out."
-            ) from None
+        with _option_errors():
+            found = self._client.latest(subject, format_name)
+        if found is None or found.schema_id is None:
+            return None
+        return Registered(found.schema_id, _text(found, format_name), found.format_name if found.format_name in SUFFIXES else "")
 
     def register(self, subject: str, format_name: str, text: str) -> int:
         if format_name == PROTOBUF:
             text = _one_file(text)
-        body = json.dumps({"schema": text, "schemaType": TYPES[format_name]}).encode()
-        found = self._ask(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions", body)
-        if found is None:
-            raise OptionError(
-                f"The schema registry at {self._url} takes no schema for subject {subject}: check option schemaRegistry."
-            )
-        return self._id(found)
-
-    def _id(self, found: dict[str, Any]) -> int:
-        schema_id = found.get("id")
-        if type(schema_id) is not int or not 0 <= schema_id < 1 << 32:
-            raise self._no_registry()
-        return schema_id
-
-    def _no_registry(self) -> OptionError:
-        return OptionError(f"What answers at {self._url} is not a schema registry: check option schemaRegistry.")
-
-    def _ask(self, path: str, body: bytes | None = None) -> dict[str, Any] | None:
-        request = urllib.request.Request(self._url + path, body, self._headers)
-        try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-                found = json.load(answer)
-        except urllib.error.HTTPError as error:
-            said = _refusal(error)
-            if error.code == 404 and '"error_code"' in said:  # only a registry answers with this
-                return None
-            raise OptionError(f"The schema registry at {self._url} answered {error.code} to {path}: {said}") from None
-        except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
-            raise OptionError(
-                f"The schema registry at {self._url} does not answer ({error}): check option schemaRegistry."
-            ) from None
-        if not isinstance(found, dict):
-            raise self._no_registry()
-        return found
+        with _option_errors():
+            return self._client.register(subject, format_name, text)
 
 
-def _refusal(error: urllib.error.HTTPError) -> str:
-    """Return the beginning of a server's answer, or less if the connection breaks."""
-    with error:
-        try:
-            return error.read(MOST_SAID).decode(errors="replace")
-        except (OSError, http.client.HTTPException):
-            return ""
+@contextmanager
+def _option_errors() -> Iterator[None]:
+    try:
+        yield
+    except KafkaError as error:
+        raise OptionError(str(error)) from None
 
 
-def _query(format_name: str) -> str:
-    """Return the query string of a request. It requests a Protobuf schema in the form of a descriptor."""
-    return "?format=serialized" if format_name == PROTOBUF else ""
-
-
-def _format_of(found: dict[str, Any]) -> str:
-    """Return the format of a schema. A schema without a type is Avro."""
-    formats = {type_name: name for name, type_name in TYPES.items()}
-    return formats.get(str(found.get("schemaType") or TYPES["avro"]), "")
+def _text(found: ValueSchema, format_name: str) -> str:
+    """Return a schema's own text, or of Protobuf a set of all descriptors in base64."""
+    if format_name == PROTOBUF:
+        return base64.b64encode(joined(found.texts)).decode()
+    return found.texts[-1].decode()
 
 
 def _one_file(text: str) -> str:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import numpy
 import pyarrow as pa
 
+from ottla.schemas.frames import FRAME_BYTES, frame
 from ottla.spark.formats.bulk import Decoded, Decoder, Encoder
 from ottla.spark.formats.cursors import Cursors, Ints, together
 
-PREFIX_BYTES = 5
 _UNFRAMED = "it does not begin with a zero byte and the id of its schema, as values of a registry do"
 
 
@@ -38,7 +38,7 @@ class FramedDecoder:
             if decoder is None:
                 wrong |= dict.fromkeys(rows.tolist(), f"the registry has no schema {schema_id}, which it names")
                 continue
-            starts = cursors.at[rows] + PREFIX_BYTES
+            starts = cursors.at[rows] + FRAME_BYTES
             decoded = decoder.decode(cursors.gather(starts, cursors.end[rows] - starts))
             wrong |= {int(rows[row]): why for row, why in decoded.wrong.items()}
             places[rows] = numpy.arange(len(rows)) + sum(map(len, made))
@@ -54,10 +54,10 @@ class FramedDecoder:
 
 def _ids(cursors: Cursors) -> Ints:
     """Return the schema id of each value, or -1 if it has none."""
-    near = numpy.minimum(cursors.at[:, None] + numpy.arange(PREFIX_BYTES), len(cursors.data) - 1)
+    near = numpy.minimum(cursors.at[:, None] + numpy.arange(FRAME_BYTES), len(cursors.data) - 1)
     prefixes = cursors.data[near]
     ids = numpy.ascontiguousarray(prefixes[:, 1:]).view(">u4").reshape(-1).astype(numpy.int64)
-    framed = (cursors.end - cursors.at >= PREFIX_BYTES) & (prefixes[:, 0] == 0)
+    framed = (cursors.end - cursors.at >= FRAME_BYTES) & (prefixes[:, 0] == 0)
     return numpy.where(framed, ids, -1)
 
 
@@ -65,7 +65,7 @@ class FramedEncoder:
     """An `Encoder` that writes the schema id, and for Protobuf the message's path, before the bytes of another encoder."""
 
     def __init__(self, schema_id: int, inner: Encoder, place: bytes = b"") -> None:
-        self._prefix = b"\x00" + schema_id.to_bytes(4, "big") + place
+        self._prefix = frame(schema_id) + place
         self._inner = inner
 
     def encode(self, column: pa.Array) -> pa.Array:
