@@ -164,7 +164,7 @@ def decode_response(of: type[R], frame: Buffer) -> R:
 
 
 class Seen07(NamedTuple):
-    """The values of a frame up to its first fault: the message's class or None, the values, and the fault or None."""
+    """The values of a frame before its first fault, the class of the message or None, and the fault or None."""
 
     message: type[Request] | type[Response] | None
     leaves: list[Leaf]

@@ -30,7 +30,9 @@ class Malformed(ValueError):
 
 
 class Unencodable(ValueError):
-    """A value cannot be encoded in the requested version. `encode` raises it, with message, version and field path."""
+    """Raised by `encode` for a value that the requested version cannot contain, with the message, the version and the field's
+    path.
+    """
 
     def __init__(self, message: str, version: int, path: str, reason: str) -> None:
         super().__init__(f"{_place(message, version, path)}: {reason}")

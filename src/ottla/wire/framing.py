@@ -41,7 +41,7 @@ class FrameHeader(NamedTuple):
 
 
 class Unsupported(Malformed):
-    """A request has an unknown API or version. `header` is the part of its header that was read."""
+    """Raised for a request with an unknown API or version. `header` is the part of its header that was read."""
 
     def __init__(self, header: FrameHeader) -> None:
         super().__init__("RequestHeader", 1, "api_key" if header.api_key not in API else "api_version", 0, "unknown API or version")

@@ -11,7 +11,7 @@ from typing import Final
 
 
 class UnknownRelease(ValueError):
-    """No release has this name. The text lists all releases."""
+    """Raised if no Kafka release has the given name. The text lists all releases."""
 
 
 NAMES: Final = (

@@ -20,7 +20,7 @@ UNSERVED: Final = "%s: clients of Kafka %s are not served from %s: %s"
 
 
 class Asked07(NamedTuple):
-    """One request: its class, its frame, its client, and the time of its arrival."""
+    """One request of a 0.7 client: its class, its frame, its connection's peer, and the time of its arrival."""
 
     kind: type[Request]
     frame: Buffer
@@ -32,18 +32,18 @@ class Asked07(NamedTuple):
 
 
 class Context07(NamedTuple):
-    """The broker's objects that requests need, and the views of its partitions."""
+    """The parts of the broker that requests of 0.7 clients need, and the views of its partitions."""
 
     parts: DialectParts
     views: Views07
 
     def news_come(self, now: Now) -> Steps[None]:
-        """Wait until the cluster's metadata has arrived, which is after the start in a larger cluster."""
+        """Wait until the broker has received the cluster's metadata. In a larger cluster, it arrives after the broker's start."""
         if not self.parts.metadata_waits.has_metadata:
             yield from self.parts.purgatory.awaited(self.parts.metadata_waits.delay(now, lambda: NO_REPLY))
 
     def may(self, asked: Asked07, operation: Operation, topic: str) -> bool:
-        """Return whether ACLs allow a client the operation on a topic; log a refusal."""
+        """Return whether ACLs allow the client the operation on the topic. If they do not, log the refusal."""
         rights = self.parts.rights
         return rights.is_open or rights.asked(asked.peer, operation, Resource.TOPIC, topic, str(asked), asked.now)
 

@@ -47,7 +47,7 @@ FETCHES: Final = (FetchRequest07, MultiFetchRequest07)
 
 
 class Router07:
-    """A router that serves one request at a time: it takes a request's bytes, and returns the answer or a delayed reply."""
+    """The entry for requests of 0.7 clients. It serves one request at a time, and returns an answer or a delayed reply."""
 
     def __init__(self, context: Context07, changes: Changes, quotas: ClientQuotas) -> None:
         self._context = context
@@ -73,7 +73,7 @@ class Router07:
         return self._told(asked, reply)
 
     def refuse(self, error_code: int, sentence: str) -> Answer:
-        """Answer the last received request with an error, or close its connection if it has no error code."""
+        """Return the answer to the last received request with an error code. If its API has no error code, close the connection."""
         return [_failed()] if self._at_hand is FetchRequest07 else Close(sentence)
 
     def _told(self, asked: Asked07, reply: Ready) -> Answer:

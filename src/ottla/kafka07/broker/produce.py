@@ -101,7 +101,7 @@ def _append_to(context: Context07, asked: Asked07, request: ProduceRequest07, in
 
 
 def _terms(partition: Partition, asked: Asked07) -> Terms07:
-    """Return the rules by which a partition accepts a client's messages."""
+    """Return the rules by which the partition accepts messages from this client."""
     terms, release = partition.terms(asked.now), asked.peer.release
     most_bytes = partition.config.max_message_bytes
     return Terms07(asked.now.wall_ms, most_bytes, terms.codec, terms.level, release.newest_magic, release.newest_codec)

@@ -94,14 +94,16 @@ class Registration07:
         self._seen_changes = seen_changes
 
     def _failed(self, failure: Exception) -> None:
-        """Schedule another attempt: after a pause, or when ZooKeeper is reached again."""
+        """Schedule another attempt to register: after a pause, or when ZooKeeper is reached again."""
         self._again_ms = self._scheduler.now().mono_ms + RETRY_MS
         if not isinstance(failure, RegistryAway):
             sentence = "the topics could not be registered for clients of Kafka 0.7; it is retried: %s"
             log.warning(sentence, failure, extra={"cause": "kafka 0.7 refused"})
 
     def _registered(self) -> Steps[int]:
-        """Register this broker and its topics as in the image. Return `image.changes` as of this registration."""
+        """Register this broker and the topics in the cluster image. Return the value of `image.changes` for the registered
+        topics.
+        """
         while not self._has_id:
             self._has_id = yield from self._is_id_made()
             if not self._has_id:
@@ -125,7 +127,7 @@ class Registration07:
         return seen
 
     def _is_id_made(self) -> Steps[bool]:
-        """Create the entry of this broker's id. Return False if another broker or session has the entry: try again later."""
+        """Create the entry of this broker's id. Return False if another broker or session still has the entry."""
         path = f"{IDS}/{self._node_id}"
         try:
             yield from self._registry.commit([Change(path, self._value, NEW, ephemeral=True)])

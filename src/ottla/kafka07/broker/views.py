@@ -36,14 +36,14 @@ LOOKED_OVER: Final = 64
 
 
 class Fetched07(NamedTuple):
-    """The result of a fetch: bytes, and 0.7's error code 0, 1 (out of range) or -1."""
+    """The result of a fetch: the bytes of messages, and 0.7's error code 0, 1 (offset out of range) or -1 (unknown)."""
 
     error_code: int
     data: Buffer
 
 
 class View07:
-    """The view of one partition for clients of 0.7. Only positions on stable storage are shown.
+    """One partition as clients of 0.7 see it, with byte positions for offsets. Only positions on stable storage are shown.
 
     `plain` is the form in which clients get batches of newer producers. `failure` is the reason why the view is unusable, or "".
     """

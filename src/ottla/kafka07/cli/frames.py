@@ -52,7 +52,7 @@ def _note(name: str, value: object) -> str:
 
 
 def _open(frame: Frame, node: ValueNode, path: str, most: int | None) -> None:
-    """Replace the bytes of the message set in `node` by its messages."""
+    """Replace the bytes of the message set in `node` by child nodes, one for each message."""
     view = memoryview(node.value)
     node.kind, node.children, node.note = ARRAY, [], f"{len(view)} bytes"
     try:

@@ -39,7 +39,10 @@ UNCONFIRMED: Final = (
 
 @dataclass(slots=True)
 class ExpectedAnswer:
-    """A request that waits for answers. If `asked` is None, request and answer are passed on untranslated."""
+    """A request that was sent and waits for one or more answers.
+
+    If `asked` is None, request and answer are passed on untranslated.
+    """
 
     about: InFlight
     asked: Translation | None

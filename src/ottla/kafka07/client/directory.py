@@ -30,7 +30,10 @@ def offsets(group: str, topic: str) -> str:
 
 
 class Directory07:
-    """Lookups of brokers and topics. `changed(path)` is called once when a change makes the result of a lookup outdated."""
+    """A client's lookups of brokers and topics in ZooKeeper.
+
+    `changed(path)` is called once when a change makes the result of a lookup outdated.
+    """
 
     def __init__(self, registry: SharedRegistry, changed: Callable[[str], None]) -> None:
         self.registry = registry

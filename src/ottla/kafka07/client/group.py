@@ -101,9 +101,10 @@ def _threads(consumers: Mapping[str, Subscription], topic: str) -> list[str]:
 
 
 def share(readers: Sequence[str], partitions: Collection[str], own: str) -> list[str]:
-    """Return the share of the stream `own` among `readers`: a run of the partitions, sorted as text ("0-10" before "0-2").
+    """Return the partitions for the stream `own` among the streams `readers`: adjacent partitions, sorted as text ("0-10" before
+    "0-2").
 
-    If the division leaves a remainder, the first readers get one partition more.
+    If the division leaves a remainder, the first streams get one partition more.
     """
     if own not in readers:
         return []

@@ -58,7 +58,7 @@ CODES: Final = {
 
 
 def today(code: int) -> int:
-    """Return today's error code for an error code of 0.7."""
+    """Return the error code of newer Kafka versions that corresponds to an error code of 0.7."""
     return CODES.get(code, codes.UNKNOWN_SERVER_ERROR)
 
 
@@ -86,7 +86,9 @@ def fetches(body: FetchRequest) -> Translation:
 
 
 def fetched(body: FetchRequest, answers: Sequence[MultiFetchResponse07]) -> FetchResponse:
-    """Return today's answer to a fetch: the messages of each partition as one batch that begins at the requested offset."""
+    """Return the answer to `body` in the format of newer brokers: each partition's messages as one batch from the requested
+    offset on.
+    """
     parts = iter(answers[0].responses)
     responses = [
         FetchResponse.FetchableTopicResponse(
@@ -153,7 +155,7 @@ def messages(batch: Buffer, codec: int) -> Buffer:
 
 
 def produced(body: ProduceRequest, answers: Sequence[object]) -> ProduceResponse:
-    """Return today's answer to Produce: no errors, and no offsets, because Kafka 0.7 returns none."""
+    """Return the answer to `body` in the format of newer brokers, without errors and offsets, because Kafka 0.7 returns none."""
     part = ProduceResponse.PartitionProduceResponse
     responses = [
         ProduceResponse.TopicProduceResponse(

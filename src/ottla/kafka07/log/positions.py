@@ -50,7 +50,7 @@ MOST_PENDING_BYTES: Final = 16 << 20
 
 
 class Progress07(Enum):
-    """The outcome of a step: everything is done, more is left, a sync is needed, or the next batch needs a larger `limit_bytes`."""
+    """The outcome of one step of measuring: done, more batches left, a sync needed, or a larger `limit_bytes` needed."""
 
     DONE = "done"
     MORE = "more"
@@ -59,14 +59,14 @@ class Progress07(Enum):
 
 
 class Place07(NamedTuple):
-    """The offset and position at which a batch begins."""
+    """The beginning of a batch: its offset in the log, and its byte position for clients of 0.7."""
 
     offset: int
     position: int
 
 
 class Noted07(NamedTuple):
-    """A produced batch whose position is unknown, because batches before it are not measured yet."""
+    """A batch that a 0.7 client produced, and whose byte position is unknown because batches before it are not measured yet."""
 
     offset: int
     kind: Kind07
@@ -338,9 +338,10 @@ class Positions07:
     # Compaction and truncation
 
     def give_up(self, offset: int) -> None:
-        """Make all byte positions of the log invalid: clients that fetch at one get OFFSET_OUT_OF_RANGE.
+        """Discard all byte positions that 0.7 clients have of this log. Clients that fetch at one of them get OFFSET_OUT_OF_RANGE.
 
-        The batches from `offset` on get new positions, above all that were ever given. Raises `StorageFailed`.
+        The batches from `offset` on get new positions, higher than all positions ever given out. 0.7 clients cannot read the
+        batches before `offset` any more. Raises `StorageFailed`.
         """
         if not self.sidecars:
             return
@@ -351,7 +352,7 @@ class Positions07:
         self.is_resumed = False
 
     def compacted(self, until_offset: int) -> None:
-        """Prepare for a compaction, after which the log replaces batches before `until_offset`. Raises `StorageFailed`."""
+        """Discard all positions if a compaction will replace measured batches before `until_offset`. Raises `StorageFailed`."""
         if self.sidecars and self.sidecars[0].base_offset < until_offset:
             self.give_up(self._log.log_end_offset)
 

@@ -38,7 +38,7 @@ LATEST, EARLIEST = -1, -2
 
 
 class Cursor07(NamedTuple):
-    """A place where a batch begins: its offset and position, and the `number` of the next entry in its sidecar."""
+    """The beginning of a batch: its offset and byte position, and the `number` of the next entry in its sidecar."""
 
     sidecar: Sidecar07
     number: int
@@ -284,7 +284,10 @@ def _copied(walk: Walk07, skipped: int, out: memoryview) -> int:
 
 
 class Walk07:
-    """A walk over successive batches, each with its form and position. Raises `Damaged07` if batches contradict entries."""
+    """An iteration over successive batches of a log, each with its form and byte position.
+
+    Raises `Damaged07` if the batches contradict the sidecar's entries.
+    """
 
     def __init__(self, readable: ReadableLog, cursor: Cursor07, until_offset: int) -> None:
         self._log = readable

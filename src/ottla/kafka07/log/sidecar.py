@@ -42,7 +42,7 @@ PAGE_RECORDS: Final = 256
 
 
 class Damaged07(StorageFailed):
-    """The positions of messages for Kafka 0.7 are unusable. The log itself is usable."""
+    """Raised if the byte positions that are stored for Kafka 0.7 are unusable. The log itself is usable."""
 
     def __init__(self, path: str, sentence: str) -> None:
         advice = "Restore the file, or remove all *.positions07 and *.kept07 of the partition while the broker is stopped"

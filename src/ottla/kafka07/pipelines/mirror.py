@@ -45,7 +45,7 @@ MARK: Final = "kafka-0.7 "
 
 
 class Places:
-    """The source partitions, by their numbers (`BrokerPartition.number`), with their target partitions.
+    """The assignment of source partitions, by their numbers (`BrokerPartition.number`), to target partitions.
 
     `committed` are the offsets of the mirror's group at the target. Raises `PipelineError` if anything but a mirror has committed
     an offset of the group.
@@ -187,7 +187,9 @@ class Copying07:
         rate.record(self._lag())
 
     def _look(self) -> None:
-        """Assign all existing source partitions. Read new ones from the position stored at the target, or from their start."""
+        """Find all source partitions and read the new ones, from the position stored at the target or from the start of their
+        logs.
+        """
         there = {where for topic in self._wanted.topics for where in self._source.partitions_for(topic)}
         known = self._source.assignment()
         self._look_at_s = time.monotonic() + LOOK_EVERY_S
@@ -316,7 +318,7 @@ def _about(where: TopicPartition) -> str:
 
 
 class Rate:
-    """The count of copied messages, reported each second."""
+    """The number of copied messages since the last report, which is made every second."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell

@@ -44,9 +44,10 @@ REASONS: Final = {
 
 
 class PlainRun(NamedTuple):
-    """Messages of one magic from byte `start` to byte `end` of `data`.
+    """Adjacent messages of one format (magic 0 or 1), from byte `start` to byte `end` of `data`.
 
-    If they were compressed together, `place` is the byte offset that Kafka 0.7 gives all of them, else None.
+    `place` is None for messages that were not compressed. Otherwise it is the log position of the compressed message that contained
+    them, which Kafka 0.7 gives all of them as their offset.
     """
 
     data: memoryview

@@ -66,7 +66,10 @@ class Run07(NamedTuple):
 
 
 class Arrived07(NamedTuple):
-    """The batches of a message set. If a message is too large, there are none, and `too_large_bytes` is its size."""
+    """The batches into which a produced message set was converted.
+
+    If a message is too large, there are no batches, and `too_large_bytes` is the size of this message.
+    """
 
     runs: tuple[Run07, ...]
     too_large_bytes: int = 0

@@ -168,7 +168,7 @@ class BlockReader:
         return iter(self._kept) if self._kept else self._blocks(self._level, self._at, self._count)
 
     def part(self, block: list[Any]) -> Any:
-        """Return a copy of the message with only this block's items."""
+        """Return a copy of the message whose first array has only the items of this block."""
         return _holding(self.message, self.name, block) if self._count >= 0 else copy(self.message)
 
     def _blocks(self, level: Level, at: int, count: int) -> Generator[list[Any], None, None]:
@@ -283,16 +283,16 @@ class BlockWriter:
         self._items.drop_open()
 
     def end_item(self) -> None:
-        """End the innermost open item. The next item is not joined with it, even if their fields are equal."""
+        """End the last item of the innermost array. The next item is not joined with it, even if their fields are equal."""
         if self._first is not None:
             self._items.end_innermost()
 
     def array(self) -> list[Part]:
-        """Return only the encoded array, after the last `add`."""
+        """Return only the encoded array. Call this after the last `add`."""
         return self._items.closed()
 
     def parts(self) -> list[Part]:
-        """Return the whole encoded message, after the last `add`."""
+        """Return the whole encoded message. Call this after the last `add`."""
         assert self._first is not None, "an empty message has its own writer"
         return with_array(self._first, self._version, self._path, self._items.closed())
 

@@ -33,7 +33,10 @@ _HEADS: Final = {2: Layout(">h"), 4: Layout(">i")}
 
 
 class Generated:
-    """A function that is being generated: its lines, and the names that they use. Tracebacks show its text."""
+    """A Python function whose source is being generated: its lines, and the objects that the lines use by name.
+
+    Tracebacks show the generated source.
+    """
 
     def __init__(self, head: str, names: dict[str, Any]) -> None:
         self.lines = [head]
@@ -43,7 +46,7 @@ class Generated:
         self.lines += ["    " + line for line in lines]
 
     def bind(self, value: object) -> str:
-        """Return a name by which the function can use `value`."""
+        """Return a new name for `value`, which the generated function can use."""
         name = f"x{len(self.names)}"
         self.names[name] = value
         return name
@@ -56,7 +59,7 @@ class Generated:
 
 
 class _Rows(dict[int, Layout]):
-    """The layouts of arrays of numbers, by count. Small counts are cached."""
+    """The `struct` layouts of arrays of numbers, by the number of items. Layouts of short arrays are cached."""
 
     def __init__(self, code: str) -> None:
         super().__init__()
@@ -68,7 +71,7 @@ class _Rows(dict[int, Layout]):
 
 
 def _runs(steps: tuple[Step, ...]) -> Iterator[list[Step]]:
-    """Group neighbouring fields of fixed width; every other field is a group of its own."""
+    """Yield groups of neighbouring fields of fixed width, which are read together. Every other field is a group of its own."""
     for fixed, group in groupby(steps, lambda step: step.fixed):
         some = list(group)
         yield from [some] if fixed else ([step] for step in some)
@@ -126,7 +129,7 @@ def struct_reader(plan: StructPlan) -> Read:
 
 
 def _field_reader(owner: str, step: Step) -> Read:
-    """Return a function that reads one value: of a tagged field, or one string of an array."""
+    """Return a function that reads a single value: the value of a tagged field, or one string of an array."""
     out = Generated("def read(buf, at):", _READING)
     if step.fixed:
         out(f"v, = {out.bind(_layout([step]).unpack_from)}(buf, at)", f"at += {step.size}")
@@ -144,7 +147,7 @@ def _default(blank: Blank, out: Generated) -> str:
 
 
 def _reading(step: Step, target: str, out: Generated) -> list[str]:
-    """Return the lines that read a field of variable width."""
+    """Return the generated lines that read a field of variable width into `target`."""
     if step.kind == "struct":
         return [f"{target}, at = {out.bind(struct_reader(step.struct))}(buf, at)"]
     if step.kind == "struct or null":
@@ -158,9 +161,9 @@ def _reading(step: Step, target: str, out: Generated) -> list[str]:
 
 
 def _length(step: Step) -> list[str]:
-    """Return lines of code that read a length or count into `n`, negative for null.
+    """Return the generated lines that read a length or count into `n`; a negative `n` means null.
 
-    The code checks a number above 126 against the bytes that are left; a smaller one is harmless.
+    The lines compare a number above 126 with the bytes that are left in the message. A smaller number is harmless.
     """
     bound = f"bound(buf, at, n, {step.size})" if step.size else "string(n)" if step.kind == "text" else "pass"
     if step.width > 1:
@@ -169,7 +172,7 @@ def _length(step: Step) -> list[str]:
 
 
 def _content(step: Step, target: str, out: Generated) -> list[str]:
-    """Return the lines that read `n` bytes or items."""
+    """Return the generated lines that read a string or bytes of size `n`, or an array of `n` items, into `target`."""
     if step.kind == "numbers" and step.item != "16s":
         return [f"{target} = list({out.bind(_Rows(step.item))}[n].unpack_from(buf, at))", f"at += n * {step.size}"]
     if step.kind == "numbers":
@@ -291,7 +294,7 @@ _TESTS: Final = {
 
 
 def _writing(step: Step, out: Generated) -> list[str]:
-    """Return the lines that write the value `v` of a field of variable width."""
+    """Return the generated lines that write the value `v` of a field of variable width."""
     if step.inner and step.kind != "structs":
         lines, null = [f"{out.bind(struct_writer(step.struct))}(v, put, parts, cuts)"], b"\0" if step.tag >= 0 else b"\xff"
         if step.kind == "struct":
@@ -305,7 +308,7 @@ def _writing(step: Step, out: Generated) -> list[str]:
 
 
 def _sized(step: Step, out: Generated) -> list[str]:
-    """Return the lines that write a length or count, then the bytes or items."""
+    """Return the generated lines that write a length and the bytes, or a count and the items."""
     before = {"text": ["v = v.encode()"], "bytes": ["if type(v) is not bytes: v = whole(v)"]}.get(step.kind, [])
     bound = ["if n > 126: string(n)"] if step.kind == "text" else []
     head = "put(one[n + 1] if n < 127 else varint(n + 1))" if step.width == 1 else f"put(head{step.width}(n))"

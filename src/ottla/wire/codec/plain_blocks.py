@@ -13,7 +13,7 @@ from ottla.wire.codec.primitives import Stop, flat
 
 
 class PlainReader:
-    """A reader of one plan's structs, whole or in two steps."""
+    """A reader of structs with one plan. It can read a struct at once, or first some fields and later the others."""
 
     def __init__(self, plan: StructPlan) -> None:
         self._plan = plan
@@ -52,7 +52,7 @@ class PlainReader:
 
 
 class PlainWriter:
-    """A writer of one plan's structs, whole or only some of their fields."""
+    """A writer of structs with one plan. It can write a whole struct, or only some of its fields."""
 
     def __init__(self, plan: StructPlan) -> None:
         self._plan = plan

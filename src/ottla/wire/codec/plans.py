@@ -35,7 +35,7 @@ class Step(NamedTuple):
 
     @property
     def fixed(self) -> bool:
-        """Return whether the field is a single value of fixed width."""
+        """Return whether the field is a single value whose size in bytes is always the same."""
         return self.kind in NUMBERS
 
     @property
@@ -126,7 +126,10 @@ def _of_defaults(cls: type[Struct]) -> StructPlan:
 
 
 def _test(f: Field) -> tuple[str, Any]:
-    """Return the test that says whether a field is set, and its operand. The test distinguishes null from an empty value."""
+    """Return the name of the test that decides whether a field is set, and the operand of the test.
+
+    The test distinguishes null from an empty value.
+    """
     if f.kind == "struct" and not f.array:
         if f.fresh or f.tag is not None:
             return "unequal" if f.fresh else "unequal or unsent", f.struct()

@@ -15,11 +15,13 @@ _ONE_BYTE: Final = [bytes([n]) for n in range(0x80)]
 
 
 class Stop(Exception):
-    """Bytes or a value are invalid. This exception never leaves `codec`, which raises an explained exception instead."""
+    """Raised for invalid bytes or an invalid value. Callers of `codec` never see it, because `codec` raises an explained
+    exception.
+    """
 
 
 class TooMany(Stop):
-    """Arrays have more items than the caller accepts in one call."""
+    """Raised if arrays have more items than the caller accepts in one call."""
 
 
 def varint(buf: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:

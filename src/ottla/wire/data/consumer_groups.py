@@ -6,26 +6,26 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i32, i64, since
 
 
 class ConsumerGroupMetadataKey(Message, key=3, valid="0"):
-    """The group."""
+    """The key of a consumer group's metadata record in __consumer_offsets: the group id."""
 
     group_id: str = since("0")
 
 
 class ConsumerGroupMetadataValue(Message, key=3, valid="0", flexible="0+"):
-    """The group epoch, and a hash of the metadata of the subscribed topics."""
+    """The value of a consumer group's metadata record: the group epoch, and a hash of the metadata of the subscribed topics."""
 
     epoch: i32 = since()
     metadata_hash: i64 = since(tag=0)
 
 
 class ConsumerGroupPartitionMetadataKey(Message, key=4, valid="0"):
-    """The group."""
+    """The key of the record with the topics of a consumer group: the group id."""
 
     group_id: str = since("0")
 
 
 class ConsumerGroupPartitionMetadataValue(Message, key=4, valid="0", flexible="0+"):
-    """The topics that the group is subscribed to, with their partitions and racks."""
+    """The topics that a consumer group subscribes to, with their partitions and racks."""
 
     class PartitionMetadata(Struct):
         partition: i32 = since()
@@ -41,14 +41,14 @@ class ConsumerGroupPartitionMetadataValue(Message, key=4, valid="0", flexible="0
 
 
 class ConsumerGroupMemberMetadataKey(Message, key=5, valid="0"):
-    """Group and member."""
+    """The key of a member's record in a consumer group: group id and member id."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
 class ConsumerGroupMemberMetadataValue(Message, key=5, valid="0", flexible="0+"):
-    """The member's fields from its heartbeats, and its classic protocol metadata if it has any."""
+    """The value of a member's record: the fields from its heartbeats, and its classic protocol metadata if it has any."""
 
     class ClassicProtocol(Struct):
         name: str = since()
@@ -70,20 +70,20 @@ class ConsumerGroupMemberMetadataValue(Message, key=5, valid="0", flexible="0+")
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message, key=6, valid="0"):
-    """The group."""
+    """The key of the record of a consumer group's target assignment: the group id."""
 
     group_id: str = since("0")
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message, key=6, valid="0", flexible="0+"):
-    """The assignment epoch and its time."""
+    """The value of the record of a consumer group's target assignment: the assignment epoch and its time."""
 
     assignment_epoch: i32 = since()
     assignment_timestamp: i64 = since(tag=0, ignorable=True)
 
 
 class ConsumerGroupTargetAssignmentMemberKey(Message, key=7, valid="0"):
-    """Group and member."""
+    """The key of a member's record in the target assignment of a consumer group: group id and member id."""
 
     group_id: str = since("0")
     member_id: str = since("0")
@@ -100,14 +100,14 @@ class ConsumerGroupTargetAssignmentMemberValue(Message, key=7, valid="0", flexib
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(Message, key=8, valid="0"):
-    """Group and member."""
+    """The key of the record of a member's current assignment in a consumer group: group id and member id."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message, key=8, valid="0", flexible="0+"):
-    """Epochs, state, assigned partitions and partitions to revoke."""
+    """The current assignment of a member: epochs, state, assigned partitions, and partitions that the member must revoke."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = since()
@@ -122,14 +122,14 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message, key=8, valid="0", flexi
 
 
 class ConsumerGroupRegularExpressionKey(Message, key=16, valid="0"):
-    """Group and pattern."""
+    """The key of the record of a regular expression to which members subscribe: group id and pattern."""
 
     group_id: str = since("0")
     regular_expression: str = since("0")
 
 
 class ConsumerGroupRegularExpressionValue(Message, key=16, valid="0", flexible="0+"):
-    """The topics that match, and the version and time of the metadata in which they were found."""
+    """The topics that a regular expression matches, and the version and time of the metadata in which they were found."""
 
     topics: list[str] = since()
     version: i64 = since()

@@ -6,13 +6,16 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, since, u16
 
 
 class ControlRecordTypeSchema(Message, valid="0"):
-    """The key: 0 abort, 1 commit, 2 leader change, 3 and 4 snapshot header and footer, 5 KRaft version, 6 voters."""
+    """The key of a control record: its type.
+
+    The types are 0 abort, 1 commit, 2 leader change, 3 and 4 snapshot header and footer, 5 KRaft version, 6 voters.
+    """
 
     type: i16 = since()
 
 
 class EndTxnMarker(Message, valid="0"):
-    """The value of a transaction marker."""
+    """The value of a transaction marker: the epoch of the coordinator that wrote the marker."""
 
     coordinator_epoch: i32 = since()
 
@@ -44,14 +47,14 @@ class SnapshotFooterRecord(Message, valid="0", flexible="0+"):
 
 
 class KRaftVersionRecord(Message, valid="0", flexible="0+"):
-    """The quorum's version (KIP-853)."""
+    """The value of a KRaft version record: the version of the quorum's protocol (KIP-853)."""
 
     version: i16 = since()
     kraft_version: i16 = since()
 
 
 class VotersRecord(Message, valid="0", flexible="0+"):
-    """The quorum's voters (KIP-853)."""
+    """The value of a voters record: the voters of the quorum with their listeners (KIP-853)."""
 
     class Endpoint(Struct):
         name: str = since()

@@ -6,7 +6,7 @@ from ottla.wire.schema import Message, since
 
 
 class DefaultPrincipalData(Message, valid="0", flexible="0+"):
-    """Type and name of the principal, and whether it logged in with a delegation token."""
+    """An encoded principal: its type and name, and whether the client logged in with a delegation token."""
 
     type: str = since()
     name: str = since()

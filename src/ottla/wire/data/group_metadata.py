@@ -6,13 +6,16 @@ from ottla.wire.schema import Message, Struct, i32, i64, since
 
 
 class GroupMetadataKey(Message, key=2, valid="0"):
-    """The group."""
+    """The key of a classic group's record in __consumer_offsets: the group id."""
 
     group: str = since("0")
 
 
 class GroupMetadataValue(Message, key=2, valid="0-4", flexible="4+"):
-    """The generation, protocol, leader and members. Version 3 adds static members, 4 tagged fields (KIP-915)."""
+    """The value of a classic group's record: generation, protocol, leader and members.
+
+    Version 3 adds static members, version 4 tagged fields (KIP-915).
+    """
 
     class MemberMetadata(Struct):
         member_id: str = since()

@@ -6,7 +6,7 @@ from ottla.wire.schema import Message, Uuid, i32, i64, since
 
 
 class LegacyOffsetCommitKey(Message, key=0, valid="0"):
-    """Group and partition."""
+    """The key of a committed offset in the oldest format: group id, topic and partition."""
 
     group: str = since("0")
     topic: str = since("0")
@@ -14,7 +14,7 @@ class LegacyOffsetCommitKey(Message, key=0, valid="0"):
 
 
 class LegacyOffsetCommitValue(Message, key=0, valid="0"):
-    """Offset, metadata and time: the oldest format."""
+    """The value of a committed offset in the oldest format: offset, metadata and time."""
 
     offset: i64 = since("0")
     metadata: str = since("0")
@@ -22,7 +22,7 @@ class LegacyOffsetCommitValue(Message, key=0, valid="0"):
 
 
 class OffsetCommitKey(Message, key=1, valid="0"):
-    """Group and partition."""
+    """The key of a committed offset in __consumer_offsets: group id, topic and partition."""
 
     group: str = since("0")
     topic: str = since("0")
@@ -30,7 +30,10 @@ class OffsetCommitKey(Message, key=1, valid="0"):
 
 
 class OffsetCommitValue(Message, key=1, valid="0-4", flexible="4+"):
-    """The offset and its metadata. Only version 1 has an expiry time. Version 3 adds the leader epoch, 4 tags (KIP-915)."""
+    """A committed offset with its metadata.
+
+    Only version 1 has an expiry time. Version 3 adds the leader epoch, version 4 tagged fields (KIP-915).
+    """
 
     offset: i64 = since()
     leader_epoch: i32 = since("3+", default=-1, ignorable=True)

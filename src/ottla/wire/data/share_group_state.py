@@ -6,7 +6,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, since
 
 
 class ShareSnapshotKey(Message, key=0, valid="0"):
-    """Group and partition."""
+    """The key of a snapshot of a share partition's state in __share_group_state: group id, topic id and partition."""
 
     group_id: str = since("0")
     topic_id: Uuid = since("0")
@@ -14,7 +14,7 @@ class ShareSnapshotKey(Message, key=0, valid="0"):
 
 
 class ShareSnapshotValue(Message, key=0, valid="0", flexible="0+"):
-    """The whole state: the start offset, the epochs, and the state of each range of offsets."""
+    """A snapshot of a share partition's whole state: start offset, epochs, and the delivery state of each range of offsets."""
 
     class StateBatch(Struct):
         first_offset: i64 = since()
@@ -33,7 +33,7 @@ class ShareSnapshotValue(Message, key=0, valid="0", flexible="0+"):
 
 
 class ShareUpdateKey(Message, key=1, valid="0"):
-    """Group and partition."""
+    """The key of an update of a share partition's state in __share_group_state: group id, topic id and partition."""
 
     group_id: str = since("0")
     topic_id: Uuid = since("0")
@@ -41,7 +41,7 @@ class ShareUpdateKey(Message, key=1, valid="0"):
 
 
 class ShareUpdateValue(Message, key=1, valid="0", flexible="0+"):
-    """The ranges of offsets that changed since the snapshot."""
+    """An update of a share partition's state: the ranges of offsets that changed since the snapshot."""
 
     snapshot_epoch: i32 = since()
     leader_epoch: i32 = since()

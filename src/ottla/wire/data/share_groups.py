@@ -6,7 +6,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i32, i64, since
 
 
 class ShareGroupPartitionMetadataKey(Message, valid="9"):
-    """The group."""
+    """The key of the record with the topics of a share group: the group id."""
 
     group_id: str = since("9")
 
@@ -28,14 +28,14 @@ class ShareGroupPartitionMetadataValue(Message, valid="0", flexible="0+"):
 
 
 class ShareGroupMemberMetadataKey(Message, key=10, valid="0"):
-    """Group and member."""
+    """The key of a member's record in a share group: group id and member id."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
 class ShareGroupMemberMetadataValue(Message, key=10, valid="0", flexible="0+"):
-    """The member's fields from its heartbeats."""
+    """The value of a member's record in a share group: the fields from its heartbeats."""
 
     rack_id: str | None = since()
     client_id: str = since()
@@ -44,33 +44,33 @@ class ShareGroupMemberMetadataValue(Message, key=10, valid="0", flexible="0+"):
 
 
 class ShareGroupMetadataKey(Message, key=11, valid="0"):
-    """The group."""
+    """The key of a share group's metadata record in __consumer_offsets: the group id."""
 
     group_id: str = since("0")
 
 
 class ShareGroupMetadataValue(Message, key=11, valid="0", flexible="0+"):
-    """The group epoch, and a hash of the metadata of the subscribed topics."""
+    """The value of a share group's metadata record: the group epoch, and a hash of the metadata of the subscribed topics."""
 
     epoch: i32 = since()
     metadata_hash: i64 = since()
 
 
 class ShareGroupTargetAssignmentMetadataKey(Message, key=12, valid="0"):
-    """The group."""
+    """The key of the record of a share group's target assignment: the group id."""
 
     group_id: str = since("0")
 
 
 class ShareGroupTargetAssignmentMetadataValue(Message, key=12, valid="0", flexible="0+"):
-    """The assignment epoch and its time."""
+    """The value of the record of a share group's target assignment: the assignment epoch and its time."""
 
     assignment_epoch: i32 = since()
     assignment_timestamp: i64 = since(tag=0, ignorable=True)
 
 
 class ShareGroupTargetAssignmentMemberKey(Message, key=13, valid="0"):
-    """Group and member."""
+    """The key of a member's record in the target assignment of a share group: group id and member id."""
 
     group_id: str = since("0")
     member_id: str = since("0")
@@ -87,14 +87,14 @@ class ShareGroupTargetAssignmentMemberValue(Message, key=13, valid="0", flexible
 
 
 class ShareGroupCurrentMemberAssignmentKey(Message, key=14, valid="0"):
-    """Group and member."""
+    """The key of the record of a member's current assignment in a share group: group id and member id."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
 class ShareGroupCurrentMemberAssignmentValue(Message, key=14, valid="0", flexible="0+"):
-    """Epochs, state and partitions."""
+    """The current assignment of a member of a share group: epochs, state and partitions."""
 
     class TopicPartitions(Struct):
         topic_id: Uuid = since()
@@ -107,13 +107,13 @@ class ShareGroupCurrentMemberAssignmentValue(Message, key=14, valid="0", flexibl
 
 
 class ShareGroupStatePartitionMetadataKey(Message, key=15, valid="0"):
-    """The group."""
+    """The key of the record of the partitions for which a share group has state: the group id."""
 
     group_id: str = since("0")
 
 
 class ShareGroupStatePartitionMetadataValue(Message, key=15, valid="0", flexible="0+"):
-    """The partitions that have state or are being initialized, and topics being deleted."""
+    """The partitions for which a share group has state or initializes it, and the topics whose state is being deleted."""
 
     initializing_topics: list[ShareGroupPartitionMetadataValue.TopicPartitionsInfo] = since()
     initialized_topics: list[ShareGroupPartitionMetadataValue.TopicPartitionsInfo] = since()

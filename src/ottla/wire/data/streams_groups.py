@@ -6,13 +6,13 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, since, u16
 
 
 class StreamsGroupMetadataKey(Message, key=17, valid="0"):
-    """The group."""
+    """The key of a streams group's metadata record in __consumer_offsets: the group id."""
 
     group_id: str = since("0")
 
 
 class StreamsGroupMetadataValue(Message, key=17, valid="0", flexible="0+"):
-    """The group epoch, and hash and settings of the last assignment."""
+    """The value of a streams group's metadata record: the group epoch, a metadata hash, and the settings of the last assignment."""
 
     class LastAssignmentConfig(Struct):
         key: str = since()
@@ -27,14 +27,14 @@ class StreamsGroupMetadataValue(Message, key=17, valid="0", flexible="0+"):
 
 
 class StreamsGroupMemberMetadataKey(Message, key=19, valid="0"):
-    """Group and member."""
+    """The key of a member's record in a streams group: group id and member id."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
 class StreamsGroupMemberMetadataValue(Message, key=19, valid="0", flexible="0+"):
-    """The member's fields from its heartbeats."""
+    """The value of a member's record in a streams group: the fields from its heartbeats."""
 
     class Endpoint(Struct):
         host: str = since()
@@ -56,20 +56,20 @@ class StreamsGroupMemberMetadataValue(Message, key=19, valid="0", flexible="0+")
 
 
 class StreamsGroupTargetAssignmentMetadataKey(Message, key=20, valid="0"):
-    """The group."""
+    """The key of the record of a streams group's target assignment: the group id."""
 
     group_id: str = since("0")
 
 
 class StreamsGroupTargetAssignmentMetadataValue(Message, key=20, valid="0", flexible="0+"):
-    """The assignment epoch and its time."""
+    """The value of the record of a streams group's target assignment: the assignment epoch and its time."""
 
     assignment_epoch: i32 = since()
     assignment_timestamp: i64 = since(tag=0, ignorable=True)
 
 
 class StreamsGroupTargetAssignmentMemberKey(Message, key=21, valid="0"):
-    """Group and member."""
+    """The key of a member's record in the target assignment of a streams group: group id and member id."""
 
     group_id: str = since("0")
     member_id: str = since("0")
@@ -88,14 +88,14 @@ class StreamsGroupTargetAssignmentMemberValue(Message, key=21, valid="0", flexib
 
 
 class StreamsGroupCurrentMemberAssignmentKey(Message, key=22, valid="0"):
-    """Group and member."""
+    """The key of the record of a member's current assignment in a streams group: group id and member id."""
 
     group_id: str = since("0")
     member_id: str = since("0")
 
 
 class StreamsGroupCurrentMemberAssignmentValue(Message, key=22, valid="0", flexible="0+"):
-    """Epochs, state, assigned tasks and tasks to revoke."""
+    """The current assignment of a member of a streams group: epochs, state, assigned tasks, and tasks that it must revoke."""
 
     class TaskIds(Struct):
         subtopology_id: str = since()
@@ -114,13 +114,13 @@ class StreamsGroupCurrentMemberAssignmentValue(Message, key=22, valid="0", flexi
 
 
 class StreamsGroupTopologyKey(Message, key=23, valid="0"):
-    """The group."""
+    """The key of the record of a streams group's topology: the group id."""
 
     group_id: str = since("0")
 
 
 class StreamsGroupTopologyValue(Message, key=23, valid="0", flexible="0+"):
-    """Subtopologies with their topics."""
+    """The topology of a streams application: its subtopologies with their topics."""
 
     class TopicConfig(Struct):
         key: str = since()

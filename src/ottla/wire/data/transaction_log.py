@@ -6,13 +6,16 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, since
 
 
 class TransactionLogKey(Message, key=0, valid="0"):
-    """The transactional id."""
+    """The key of a record in __transaction_state: the transactional id."""
 
     transactional_id: str = since("0")
 
 
 class TransactionLogValue(Message, key=0, valid="0-1", flexible="1+"):
-    """The producer, status and partitions. Version 1 adds the previous and the next producer id and epoch (KIP-890)."""
+    """The state of a transactional id: its producer id and epoch, the transaction's status, and its partitions.
+
+    Version 1 adds the previous and the next producer id and epoch (KIP-890).
+    """
 
     class PartitionsSchema(Struct):
         topic: str = since()
