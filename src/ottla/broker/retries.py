@@ -13,7 +13,7 @@ MOST_REASONS: Final = 100
 
 
 class Repeats:
-    """The pauses between retries of one operation, which double up to `most_ms`, and the reasons already logged."""
+    """The growing pauses between retries of one operation, which double up to `most_ms`, and the reasons already logged."""
 
     def __init__(self, first_ms: int, most_ms: int) -> None:
         self._first_ms = self._next_ms = first_ms
@@ -33,6 +33,6 @@ class Repeats:
             log.log(level, sentence, *values)
 
     def over(self) -> None:
-        """Record that the operation succeeded. The next retry begins with a short pause."""
+        """Record that the operation succeeded, so that the next retry begins with a short pause again."""
         self._next_ms = self._first_ms
         self._told.clear()

@@ -36,7 +36,7 @@ MOST_STEPS = 256
 
 
 class Job(Generic[T_co]):
-    """A running generator. `result` is sent into its next step."""
+    """A generator that the scheduler runs step by step. `result` is sent into its next step."""
 
     __slots__ = ("done", "failed", "is_urgent", "name", "result", "steps")
 
@@ -58,7 +58,10 @@ class Job(Generic[T_co]):
 
 
 class Countdown:
-    """A wait for several jobs to end, even by failure: `while countdown.left: yield countdown.wait`."""
+    """A counter of unfinished generators, to wait until all have ended, even by failure.
+
+    Usage: `while countdown.left: yield countdown.wait`.
+    """
 
     def __init__(self) -> None:
         self.left = 0
@@ -76,12 +79,15 @@ class Countdown:
                 done(None)
 
     def wait(self, done: Done) -> None:
-        """Call `done(None)` when all counted jobs have ended."""
+        """Call `done(None)` when all counted generators have ended."""
         self._done = done
 
 
 class Scheduler:
-    """Deadlines, at most one per key, and jobs, at most one per name."""
+    """The scheduler of a broker. It calls functions at deadlines, at most one for each key.
+
+    It also runs generators as jobs, at most one for each name.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -97,7 +103,7 @@ class Scheduler:
         return self._clock.now()
 
     def rest(self, ms: int) -> Callable[[Done], None]:
-        """Return a pause of `ms` for a job to yield."""
+        """Return a pause of `ms` milliseconds for a job to yield."""
 
         def start(done: Done) -> None:
             self.at(done, self._clock.now().mono_ms + ms, lambda now: done(None))
@@ -210,7 +216,7 @@ class Scheduler:
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
-        """Skip the pauses of jobs between slices, so that the caller can run all due work to its end."""
+        """Run jobs without pauses between their slices inside this context manager, so that the caller can run all due work."""
         was_hurried, self._is_hurried = self._is_hurried, True
         try:
             yield
@@ -238,7 +244,7 @@ class Scheduler:
             self._take_turns_later()
 
     def _slice(self, turns: deque[Job[object]], slice_ms: int) -> bool:
-        """Run jobs in turns for one slice, and return whether any of them can continue."""
+        """Run the jobs in `turns` round-robin for at most `slice_ms`. Return whether any of them can continue."""
         deadline_ms = self._clock.now().mono_ms + slice_ms
         for _ in range(MOST_STEPS):
             if not turns:
@@ -251,7 +257,7 @@ class Scheduler:
         return bool(turns)
 
     def _step(self, job: Job[object]) -> bool:
-        """Run a job up to its next pause, and return whether it can continue at once: False if it ended or waits."""
+        """Run a job up to its next pause. Return True if it can continue at once, and False if it has ended or waits."""
         result, job.result = job.result, None
         try:
             start = job.steps.send(result)
@@ -290,14 +296,14 @@ class Scheduler:
 
 
 class InTurn:
-    """A queue of jobs that runs one job at a time."""
+    """A queue that runs generators one at a time, in the order in which they were queued."""
 
     def __init__(self) -> None:
         self._is_taken = False
         self._waiting: deque[Done] = deque()
 
     def steps(self, steps: Steps[T]) -> Steps[T]:
-        """Run `steps` once all steps that were queued earlier have ended, and return their result."""
+        """Run `steps` once all generators that were queued earlier have ended, and return the result of `steps`."""
         if self._is_taken:
             yield self._waiting.append
         self._is_taken = True
@@ -314,7 +320,7 @@ class InTurn:
 
 
 class Waits:
-    """The waiting jobs, each under a key. The part that changes the condition calls `changed`."""
+    """The waits of jobs for conditions, each under a key. Call `changed` after a change that can fulfil a condition."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -326,7 +332,7 @@ class Waits:
             yield partial(self._wait, key, until_ms)
 
     def changed(self, key: Hashable = None) -> None:
-        """Resume the jobs that wait under this key, so that they check their conditions."""
+        """Resume the jobs that wait under `key`, so that they check their conditions again."""
         waiting = self._waiting.pop(key, {})
         for done in waiting:
             self._scheduler.cancel(done)

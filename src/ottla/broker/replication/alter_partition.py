@@ -74,7 +74,7 @@ OUT_OF_DATE = {
 
 
 class _Wanted:
-    """The requested changes, one for each partition."""
+    """The ISR changes that leaders of this broker have requested and that have no result yet, one for each partition."""
 
     def __init__(self) -> None:
         self._changes: dict[Replica, IsrChange] = {}
@@ -108,7 +108,7 @@ def is_pending(replica: Replica, change: IsrChange) -> bool:
 
 
 class IsrsByController:
-    """ISR changes through the controller."""
+    """The sender of AlterPartition requests, by which leaders of this broker change their ISRs."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class IsrsByController:
         self._is_under_way = False
 
     def request(self, replica: Replica, change: IsrChange) -> None:
-        """Request a change."""
+        """Request the ISR change `change` of a leader with the next AlterPartition request."""
         self._wanted.add(replica, change)
         self._send()
 
@@ -246,7 +246,7 @@ class IsrsByController:
 
 
 class IsrsByRegistry:
-    """ISR changes written to the registry, as before 2.7, followed by a notification of the controller."""
+    """The writer of ISR changes to the registry, as before 2.7. The controller is notified after each change."""
 
     def __init__(self, node_id: int, registry: SharedRegistry, scheduler: Scheduler) -> None:
         self._node_id = node_id
@@ -258,7 +258,7 @@ class IsrsByRegistry:
         self._written_ms = self._told_ms = 0
 
     def request(self, replica: Replica, change: IsrChange) -> None:
-        """Request a change."""
+        """Write the ISR change `change` of a leader to the registry, and notify the controller later."""
         self._wanted.add(replica, change)
         self._begin()
 
@@ -336,7 +336,10 @@ def isr_updates(
     registry: SharedRegistry,
     stale: Callable[[], None],
 ) -> IsrUpdates:
-    """Return the implementation of ISR changes for brokers of this protocol version."""
+    """Return the object by which leaders of this broker change their ISRs.
+
+    It depends on the inter-broker protocol version: from 2.7 on through the controller, before that through the registry.
+    """
     if settings.value.inter_broker_protocol_version.has(Switch.ALTER_PARTITION):
         return IsrsByController(node_id, terms, image, settings, scheduler, channels, stale)
     return IsrsByRegistry(node_id, registry, scheduler)

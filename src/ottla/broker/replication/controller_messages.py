@@ -26,7 +26,7 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Nodes(dict[tuple[int, ...], tuple[int, ...]]):
-    """A cache of broker id tuples, so that equal tuples are one object. Many partitions share few distinct tuples."""
+    """A cache of tuples of broker ids, so that partitions with equal lists of replicas share one tuple."""
 
     def __missing__(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
         self[nodes] = nodes
@@ -34,7 +34,7 @@ class Nodes(dict[tuple[int, ...], tuple[int, ...]]):
 
 
 def read_roles(request: LeaderAndIsrRequest, version: int) -> Iterator[ReplicaRole]:
-    """Yield all roles in a request."""
+    """Yield the roles that a LeaderAndIsr request assigns to this broker's replicas."""
     if version < GROUPED_LEADER_AND_ISR_FROM:
         for state in request.ungrouped_partition_states:
             yield ReplicaRole(state.topic_name, NO_TOPIC_ID, state.partition_index, _assigned(state))
@@ -59,7 +59,7 @@ def _assigned(state: LeaderAndIsrRequest.LeaderAndIsrPartitionState) -> Assigned
 
 
 def read_stops(request: StopReplicaRequest) -> Iterator[ReplicaStop]:
-    """Yield all replicas that a request stops."""
+    """Yield the replicas that a StopReplica request tells this broker to stop."""
     for one in request.ungrouped_partitions:
         yield ReplicaStop(one.topic_name, one.partition_index, NO_EPOCH, request.delete_partitions)
     for topic in request.topics:
@@ -71,7 +71,10 @@ def read_stops(request: StopReplicaRequest) -> Iterator[ReplicaStop]:
 
 
 def read_brokers(request: UpdateMetadataRequest, version: int) -> dict[int, BrokerImage]:
-    """Return all live brokers. Before version 3, the name of a listener is the name of its security protocol."""
+    """Return all live brokers in an UpdateMetadata request, by id.
+
+    Before version 3, the name of a listener is the name of its security protocol.
+    """
     return {each.id: BrokerImage(each.id, _endpoints(each, version), each.rack) for each in request.live_brokers}
 
 
@@ -84,7 +87,7 @@ def _endpoints(broker: UpdateMetadataRequest.UpdateMetadataBroker, version: int)
 
 
 def read_topics(request: UpdateMetadataRequest, version: int, nodes: Nodes) -> list[TopicUpdate]:
-    """Return all topics in a request."""
+    """Return the topics in an UpdateMetadata request."""
     if version >= GROUPED_METADATA_FROM:
         return [
             TopicUpdate(each.topic_name, each.topic_id, [_partition_update(one, nodes) for one in each.partition_states])

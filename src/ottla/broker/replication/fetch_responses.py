@@ -50,7 +50,10 @@ Identity = tuple[str | bytes, int]
 
 
 class FollowerSession:
-    """A session. `held` are its partitions by (topic, index). Topics are ids if `uses_ids`, else names."""
+    """The fetch session between a follower and a leader, as the follower records it.
+
+    `held` are its partitions by (topic, index). Topics are ids if `uses_ids`, else names.
+    """
 
     def __init__(self) -> None:
         self.id = NO_SESSION
@@ -116,7 +119,7 @@ class FollowerSession:
 
 
 class ResponseProcessor:
-    """Processes the fetch responses of one leader."""
+    """The processor of one leader's fetch responses: it appends records, truncates logs, and corrects fetch offsets."""
 
     def __init__(self, fetcher: Copier) -> None:
         self._fetcher = fetcher
@@ -224,7 +227,7 @@ class ResponseProcessor:
     # Out of range
 
     def _find(self, astray: Sequence[FetchedReplica]) -> Steps[None]:
-        """Move partitions whose fetch offset is out of range to the leader's first or last offset.
+        """Move the partitions `astray`, whose fetch offset is out of range, to the leader's first or last offset.
 
         This follows an unclean election, or the leader's deletion of records that are not copied yet.
         """
@@ -263,7 +266,10 @@ class ResponseProcessor:
         self._fetcher.name_again(followed)
 
     def _offsets(self, partitions: Sequence[FetchedReplica], mark: int) -> Steps[dict[FetchedReplica, int]]:
-        """Return the leader's first or last offset of each partition for which the leader returns one."""
+        """Return the leader's first or last offset of each partition, by ListOffsets with the timestamp `mark`.
+
+        Partitions for which the leader returns an error are left out.
+        """
         context = self._fetcher.context
         protocol: ProtocolVersion = context.settings.value.inter_broker_protocol_version
         request = ListOffsetsRequest(replica_id=context.node_id)

@@ -75,7 +75,7 @@ class FetcherContext(NamedTuple):
 
 
 class Copier(Protocol):
-    """The interface of a fetcher to its parts."""
+    """The interface of a replica fetcher, as the objects use it that process responses and truncate logs."""
 
     @property
     def leader(self) -> int: ...
@@ -87,7 +87,7 @@ class Copier(Protocol):
         """Return whether this fetcher still copies a partition, in this leader epoch."""
 
     def name_again(self, followed: FetchedReplica) -> None:
-        """Name a partition in the next request, because its log end or start has changed."""
+        """Include a partition in the next fetch request, because its log end or start has changed."""
 
     def pause(self, followed: FetchedReplica, ms: int | None = None) -> None:
         """Pause a partition for `ms`, or for replica.fetch.backoff.ms if None."""

@@ -30,7 +30,7 @@ BeginAt = Callable[[Mapping[Partition, int]], Steps[None]]
 
 
 class ReplicaFetchers:
-    """The fetchers. `address` returns a leader's address, and `broker_epoch()` this broker's epoch."""
+    """All replica fetchers of this broker. `address` returns a leader's address, and `broker_epoch()` this broker's epoch."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class ReplicaFetchers:
         return found
 
     def _begin(self, fetcher: ReplicaFetcher, key: tuple[int, int], now: object) -> None:
-        """Start the fetcher's job after the current work, so that one fetch names all replicas of an update."""
+        """Start a fetcher after the broker's current work, so that one fetch request names all replicas of a metadata update."""
 
         def failed(failure: Exception) -> None:
             log.error("fetching from broker %d failed: %s; it is restarted", fetcher.leader, failure)

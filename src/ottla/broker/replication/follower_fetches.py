@@ -25,7 +25,7 @@ Asked = FetchRequest.FetchPartition | Held
 
 
 class Followers:
-    """The fetch positions and lags of the followers of all partitions that this broker leads."""
+    """The fetch offsets and the lag of each follower of the partitions that this broker leads."""
 
     def __init__(self, node_id: int, image: ClusterImage, settings: SettingsInForce, scheduler: Scheduler) -> None:
         self._node_id = node_id

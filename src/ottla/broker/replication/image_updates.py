@@ -41,7 +41,10 @@ AGAIN_MS, MOST_AGAIN_MS = 1_000, 10_000
 
 
 class MissedDeletions:
-    """Searches for unreported deletions. `forget` removes deleted topics from the image, and notifies other components."""
+    """The search for topics that the controller has deleted while this broker received no metadata.
+
+    `forget` removes deleted topics from the image, and notifies other components.
+    """
 
     def __init__(
         self, registry: SharedRegistry, image: ClusterImage, scheduler: Scheduler, forget: Callable[[Iterable[str]], None]
@@ -94,7 +97,7 @@ class MissedDeletions:
 
 
 class TopicConfigs:
-    """Loads configs into the image. Configs that could not be read remain pending."""
+    """The loader of topic configs from the registry into the image. It retries configs that could not be read."""
 
     def __init__(self, registry: SharedRegistry, image: ClusterImage, sink: MetadataSink) -> None:
         self._registry = registry
@@ -145,7 +148,7 @@ class TopicConfigs:
 
 
 class ImageUpdates:
-    """The part of a registry's metadata that the controller sends.
+    """The updates of the cluster image from the controller's requests.
 
     `read_again` is called with paths of registry entries that could not be read, and loads them as soon as they can be read.
     """

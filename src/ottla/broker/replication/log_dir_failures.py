@@ -19,7 +19,7 @@ AGAIN_MS, MOST_AGAIN_MS = 1_000, 10_000
 
 
 class LogDirFailures:
-    """Notifications through the registry, as Kafka's brokers send them for a log directory."""
+    """The notifications about this broker's failed log directories, which the controller reads from the registry."""
 
     def __init__(self, node_id: int, registry: SharedRegistry, scheduler: Scheduler) -> None:
         self._node_id = node_id
@@ -29,7 +29,7 @@ class LogDirFailures:
         self._repeats = Repeats(AGAIN_MS, MOST_AGAIN_MS)
 
     def notify(self, in_ms: int = 0) -> None:
-        """Notify that a replica went offline or came back, now or in `in_ms` milliseconds."""
+        """Notify the controller, now or in `in_ms` milliseconds, that a replica of this broker went offline or came back."""
         if not self._is_due or not in_ms:
             self._is_due = True
             self._scheduler.at(self, self._scheduler.now().mono_ms + in_ms, self._begin)

@@ -70,7 +70,7 @@ class MetadataPublisher:
         self._soon: deque[MetadataEvent] = deque()
 
     def soon(self, *events: MetadataEvent) -> None:
-        """Apply events after the events of earlier calls: at once, if these are applied."""
+        """Apply events after the events of earlier calls. If those are already applied, apply the events at once."""
         self._soon.extend(events)
         self._scheduler.begin("metadata", self._drained())
 
@@ -79,7 +79,7 @@ class MetadataPublisher:
             yield from self.take(self._soon.popleft())
 
     def learn(self, settings: Iterable[Setting]) -> None:
-        """Apply settings to the image at once. They take effect with the next `take`."""
+        """Apply settings to the cluster image at once. The broker uses them from the next call of `take` on."""
         for setting in settings:
             apply_setting(self._image, setting)
             self._pending.append(setting)

@@ -99,7 +99,7 @@ class Replica(Partition):
         return self.is_sole or self.replicas is not None
 
     def opened(self, log: Log) -> None:
-        """Take over the recovered log; the high watermark is the last one in the checkpoint."""
+        """Use `log`, the recovered log. Take the high watermark from the checkpoint."""
         self.log = log
         self.offline = None
         self.high_watermark = min(
@@ -170,7 +170,7 @@ class Replica(Partition):
         self.changed()
 
     def go_offline(self, reason: str) -> None:
-        """Go offline, and fail all waits."""
+        """Take the replica offline, and complete all waiting replies with an error."""
         super().go_offline(reason)
         self._ports.moved.pop(self, None)
         self._abandon(self.replicas, NOT_LEADER_OR_FOLLOWER)
@@ -312,14 +312,14 @@ class Replica(Partition):
             self._ports.isrs.request(self, change)
 
     def isr_changed(self, change: IsrChange, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, now: Now) -> None:
-        """Apply the controller's response to a change."""
+        """Apply the ISR in the controller's response to the change that this leader has requested."""
         leader = self.replicas
         if isinstance(leader, LeaderState) and leader.changed(change, isr, leader_epoch, partition_epoch):
             log.info("%s: in sync are %s (partition epoch %d)", self, list(isr), partition_epoch)
             self._advance(now)
 
     def isr_refused(self, change: IsrChange, error_code: int, now: Now) -> None:
-        """Apply the controller's refusal of a change. A follower that was to join the ISR no longer counts.
+        """Record that the controller has refused an ISR change. A follower that was to join then no longer delays acks=all.
 
         While the follower fetches, the change is requested again. Only the first refusal is logged.
         """
@@ -425,7 +425,10 @@ class Replica(Partition):
         return self.is_following and self.leader_epoch == leader_epoch
 
     def _cut(self, make: Callable[[], None]) -> None:
-        """Truncate the log. This is effective even if the disk refuses to change the files at once. Raise `StorageFailed`."""
+        """Truncate the log by calling `make`. Raise `StorageFailed` if the disk refuses to change the files.
+
+        The truncation is effective even then.
+        """
         self._changes.made = True
         self._ports.partitions.checkpoints.was_cut(self)
         try:
@@ -436,7 +439,7 @@ class Replica(Partition):
             self.changed()
 
     def reach_back(self, records: memoryview) -> Steps[None]:
-        """Restart an empty log at the base offset of the first batch, if the log starts inside that batch.
+        """Begin an empty log at the base offset of the leader's first batch, if the log's start is inside that batch.
 
         This follows a deletion of records. The next response restores the log start offset. Raise `BadBatch` and `StorageFailed`.
         """
@@ -448,7 +451,10 @@ class Replica(Partition):
             yield from self._restart(first.base_offset, lambda: self.log.log_start_offset == self.log.log_end_offset == offset)
 
     def note_gaps(self, records: memoryview) -> Steps[None]:
-        """Record in the log's directory that offsets are missing between these batches, if any are. Raises `StorageFailed`."""
+        """Record in the log's directory which offsets are missing between these batches, if any are missing.
+
+        Raises `StorageFailed`.
+        """
         if self.log.lacks_note(header for _, header in batches(records)):
             yield from self._ports.partitions.note_gaps(self)
 

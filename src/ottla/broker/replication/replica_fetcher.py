@@ -46,7 +46,10 @@ NO_EPOCH = -1
 
 
 class EpochQuestions:
-    """Truncates partitions of one fetcher that can diverge from their leader, before their first fetch."""
+    """The sender of OffsetForLeaderEpoch requests.
+
+    It truncates partitions that can diverge from their leader before they are fetched.
+    """
 
     def __init__(self, fetcher: Copier, taking: ResponseProcessor) -> None:
         self._fetcher = fetcher
@@ -105,7 +108,7 @@ class EpochQuestions:
 
 
 class FlushWaits:
-    """The syncs of copied records that one fetcher waits for."""
+    """The wait of one fetcher until copied records are synced that must be on stable storage before the next fetch."""
 
     def __init__(self) -> None:
         self._owing: dict[FetchedReplica, None] = {}
@@ -138,7 +141,7 @@ class FlushWaits:
 
 
 class ReplicaFetcher:
-    """The fetcher with this `number` for `leader`."""
+    """A fetcher that copies partitions from the broker `leader`. A broker can have several for one leader, each with a `number`."""
 
     def __init__(self, leader: int, number: int, context: FetcherContext) -> None:
         self.leader = leader
@@ -192,7 +195,7 @@ class ReplicaFetcher:
         return self._followed.get((followed.replica.topic, followed.replica.index)) is followed and followed.is_current
 
     def name_again(self, followed: FetchedReplica) -> None:
-        """Name a partition in the next request, because its log end or start has changed."""
+        """Include a partition in the next fetch request, because its log end or start has changed."""
         if self.is_followed(followed) and not followed.rests_until_ms:
             (self._uncertain if followed.is_truncating else self._due)[followed] = None
 
@@ -216,7 +219,7 @@ class ReplicaFetcher:
     # The job
 
     def steps(self) -> Steps[None]:
-        """Fetch until no partition is left.
+        """Fetch and append records until no partition is left.
 
         Local variables must not keep partitions alive afterwards, because these would keep deleted files open.
         """
@@ -289,7 +292,7 @@ class ReplicaFetcher:
     # When
 
     def _wake_up(self) -> None:
-        """Name in the next request the partitions whose pause is over."""
+        """Include the partitions whose pause is over in the next fetch request."""
         now_ms = self.now().mono_ms
         while self._resting and self._resting[0][0] <= now_ms:
             until_ms, _, followed = heapq.heappop(self._resting)

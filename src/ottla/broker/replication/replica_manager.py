@@ -45,7 +45,7 @@ AGAIN_MS = 5_000
 
 
 class MovedReplicas:
-    """Finds the replicas of one broker that have moved. It neither stops nor deletes them."""
+    """The search for replicas on this broker that have moved to other brokers. It neither stops nor deletes them."""
 
     def __init__(self, node_id: int, partitions: Partitions, image: ClusterImage) -> None:
         self._node_id = node_id
@@ -79,7 +79,7 @@ class MovedReplicas:
 
 
 class ReplicaManager:
-    """The roles of all replicas on this broker.
+    """The manager of all replicas on this broker: it makes them lead, follow or stop, as the controller's requests demand.
 
     Callbacks: `stopping` before replicas lead, change their leader epoch or stop, so that fetchers stop copying to them;
     `following` for replicas that begin to follow a leader; `leading` for each replica that begins to lead, or leads in a new epoch;
@@ -142,13 +142,16 @@ class ReplicaManager:
         self.wake_up(now)
 
     def _begin_session(self, broker_epoch: int) -> None:
-        """Drop the roles of an earlier registration. The controller can know of the new one before this broker does."""
+        """Stop leading and following partitions, because this broker has a new registration.
+
+        The controller can know of the registration before this broker does.
+        """
         if broker_epoch != self._ports.terms.broker_epoch:
             self._stop_all()
             self._ports.terms.broker_epoch = broker_epoch
 
     def drop_roles(self) -> None:
-        """Drop all roles, because the session with the registry has ended."""
+        """Stop leading and following all partitions, because the session with the registry has ended."""
         self._ports.may_lead = False
         self._stop_all()
 
@@ -327,7 +330,7 @@ class ReplicaManager:
         return errors
 
     def part_with(self, told: Iterable[TopicUpdate]) -> Steps[None]:
-        """Delete replicas that have moved to other brokers, by the metadata of these topics."""
+        """Delete the replicas that have moved to other brokers according to the metadata `told`."""
         left = yield from self._moved.find_moved(told)
         if left:
             yield from self.stop_replicas(left)

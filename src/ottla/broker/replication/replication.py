@@ -24,7 +24,10 @@ from ottla.ports import SharedRegistry
 
 
 class Replication:
-    """The replication. `kind` creates replicated partitions; `manager` processes the controller's requests."""
+    """The replication of partitions on this broker.
+
+    `kind` creates replicated partitions; `manager` processes controller requests.
+    """
 
     def __init__(
         self,
@@ -52,7 +55,7 @@ class Replication:
         moves: CoordinatorMoves,
         come: Callable[[], None],
     ) -> None:
-        """Take over partitions. `come` is called after replicas are deleted."""
+        """Replicate these partitions from now on. `come` is called after replicas are deleted."""
         image, settings, scheduler, registry = self._image, self._settings, self._scheduler, self._registry
         ports = self._ports
         ports.partitions = partitions

@@ -87,7 +87,7 @@ class AclAuthorizer:
         return allowed if rules else self._allow_if_none
 
     def keeps(self, name: str) -> bool:
-        """Return whether the answer for this name may be cached."""
+        """Return whether the decision for the resource `name` may be cached."""
         if len(name) > LONGEST_KEPT:
             return False
         self._take_room()
@@ -107,7 +107,7 @@ class AclAuthorizer:
 
 
 class _Answers(dict[str, bool]):
-    """Answers for one operation of one client, by resource name."""
+    """A cache of authorization decisions for one client and operation, by resource name."""
 
     def __init__(self, authorizer: AclAuthorizer, kind: Kind) -> None:
         self._authorizer = authorizer

@@ -31,7 +31,10 @@ LEAST_APART_MS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One mechanism of a listener: `begin` creates its state machine, `max_reauth_ms` limits a session (0: no limit)."""
+    """A SASL mechanism that a listener offers. `begin` creates its state machine.
+
+    `max_reauth_ms` limits a session; 0 means no limit.
+    """
 
     begin: Callable[[], ServerMechanism]
     max_reauth_ms: int = 0
@@ -57,9 +60,9 @@ class LoginPhase(Enum):
 
 
 class Authentication:
-    """The authentication of one connection.
+    """The SASL authentication of one connection.
 
-    `user` is the authenticated user, and `by_token` is true if a delegation token was used. `is_bare`: tokens are frames
+    `user` is the authenticated user, and `by_token` is true if a delegation token was used. `is_bare`: SASL tokens are frames
     without a request header.
     """
 
@@ -109,7 +112,7 @@ class Authentication:
         return self._phase is LoginPhase.OPEN and (self._ends_ms is None or mono_ms < self._ends_ms)
 
     def objection(self, key: int, now: Now) -> str | None:
-        """Return why a request of this API closes the connection, as a message; None if the request may be served."""
+        """Return the reason why a request of this API must close the connection; None if the request may be served."""
         phase = self._phase
         if (key == HANDSHAKE and self.may_begin(now)) or (key == API_VERSIONS and phase is LoginPhase.BEGINNING):
             return None
@@ -127,7 +130,7 @@ class Authentication:
 
     @property
     def is_under_way(self) -> bool:
-        """Return whether a token is expected."""
+        """Return whether an authentication has begun, so that the client must send a SASL token next."""
         return self._phase is LoginPhase.STEPS
 
     def record_api_versions(self) -> None:
@@ -147,7 +150,7 @@ class Authentication:
         return None
 
     def step(self, data: bytes, now: Now) -> Step:
-        """Process a token. If the step is `Computed`, the caller passes its outcome to `settle` later."""
+        """Process a SASL token of the client. If the result is `Computed`, the caller passes its outcome to `settle` later."""
         mechanism, self._mechanism = self._mechanism, None
         assert mechanism is not None, "there was a handshake, and no step has failed"
         step = mechanism.step(data, now.wall_ms)
@@ -172,7 +175,7 @@ class Authentication:
         return step, lifetime_ms or 0
 
     def sentence(self, rejected: Rejected) -> str:
-        """Return the error message for a rejected client."""
+        """Return the error message to send to a client whose authentication was rejected."""
         return rejected.sentence or f"{self._name} authentication failed: check name and password."
 
     def _over(self, rejected: Rejected) -> Rejected:

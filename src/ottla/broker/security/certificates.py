@@ -39,7 +39,7 @@ class Certificate(NamedTuple):
 
 
 class Value(NamedTuple):
-    """One DER value: its tag, its content, and all of its bytes."""
+    """One value in DER encoding: its tag, its content, and all of its bytes."""
 
     tag: int
     content: bytes

@@ -25,7 +25,7 @@ USERS_AT_ONCE: Final = 200
 
 
 class Credentials:
-    """Lookup and changes of SCRAM credentials."""
+    """The SCRAM credentials of all users: reads them from the cluster image, and changes them in the registry."""
 
     def __init__(self, image: ClusterImage, commits: Commits, random_bytes: Callable[[int], bytes]) -> None:
         self._image = image
@@ -34,15 +34,19 @@ class Credentials:
         self._own_secret = random_bytes(SECRET_BYTES)
 
     def of_nobody(self, user: str, algorithm: Algorithm) -> Credential:
-        """Return the fake credential of an unknown user. It is equal on all brokers, and does not depend on other users.
+        """Return a fake credential for a user that does not exist, so that clients cannot find out which users exist.
 
-        Until the registry has the cluster's secret, it is derived from this broker's own secret.
+        It is equal on all brokers, and does not depend on other users. It is derived from the cluster's secret, or from this
+        broker's own secret until the registry has the cluster's.
         """
         known = self._image.unknown_users or UnknownUsers(self._own_secret)
         return dummy_credential(algorithm, known.secret, user, known.likenesses.get(algorithm.name, USUAL))
 
     def hide_unknown_users(self) -> Steps[list[Decision]]:
-        """Store the secret for fake credentials of unknown users, unless another broker of the cluster has stored it."""
+        """Write the secret from which fake credentials of unknown users are derived to the registry. Return the decisions made.
+
+        Write nothing, and return an empty list, if the registry already has the secret.
+        """
         return self._commits.commit_slowly(self._hiding)
 
     def _hiding(self) -> list[Decision]:

@@ -76,7 +76,10 @@ class Logins:
             self._listeners[listener] = self._settings.value, self._listeners[listener][1]
 
     def hold(self, authentication: Authentication, frame: Buffer, peer: Peer, now: Now) -> Answer | DelayedReply:
-        """Respond to a token, or to a frame that is not allowed yet. Return None if the frame may be served as a request."""
+        """Return the response to a SASL token, or to a frame that is not allowed before authentication.
+
+        Return None if the frame may be served as a request.
+        """
         if authentication.is_open(now.mono_ms):
             return None
         if authentication.takes_bare_tokens:
@@ -137,7 +140,7 @@ class Logins:
 
 
 def _alone(step: Computed) -> Generator[int, None, Outcome]:
-    """Run a computation as one step that needs no memory, for `LongChecks`."""
+    """Run a computation as a generator with one step that needs no memory, for `LongChecks`."""
     yield 0
     return step.work()
 

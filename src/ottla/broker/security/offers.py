@@ -18,7 +18,7 @@ Begin = Callable[[], ServerMechanism]
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """The broker services that mechanisms use."""
+    """The services of the broker that SASL mechanisms use."""
 
     random_bytes: Callable[[int], bytes]
     credentials: Credentials

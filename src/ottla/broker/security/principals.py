@@ -13,11 +13,14 @@ RULE = re.compile(r"\s*(?:(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([L
 
 
 class NoRule(ValueError):
-    """Raised when no rule matches a subject, which therefore has no principal."""
+    """Raised when no rule matches the subject of a certificate, which therefore has no principal."""
 
 
 class Rule(NamedTuple):
-    """A rule for subjects that `pattern` matches entirely; a rule without a pattern returns the subject unchanged."""
+    """A rule that maps certificate subjects, which `pattern` matches entirely, to principals.
+
+    A rule without a pattern returns the subject unchanged.
+    """
 
     pattern: re.Pattern[str] | None
     replacement: str = ""

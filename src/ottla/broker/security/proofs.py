@@ -23,7 +23,10 @@ class KeySource:
 
 
 class Proofs(Protocol):
-    """The verifiers. Their methods raise `SettingError`, whose message has the setting to change or the package to install."""
+    """The verifiers of signed tokens and Kerberos tickets.
+
+    Their methods raise `SettingError`, whose message has the setting to change or the package to install.
+    """
 
     def signed_tokens(self, rules: BearerRules, source: KeySource) -> Validate:
         """Return the validator of signed tokens for these rules and keys. Calls with the same source share its keys."""
@@ -33,7 +36,7 @@ class Proofs(Protocol):
 
 
 class NoProofs:
-    """Verifiers for a broker without files, networks and libraries."""
+    """The verifiers of a broker without files, networks and libraries: they support no signed tokens and no Kerberos."""
 
     def signed_tokens(self, rules: BearerRules, source: KeySource) -> Never:
         raise SettingError("Signed tokens cannot be checked here: leave OAUTHBEARER out of sasl.enabled.mechanisms.")

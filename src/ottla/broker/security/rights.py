@@ -67,10 +67,10 @@ class Authorizer(Protocol):
 
 
 class Answering(Protocol):
-    """An authorizer that returns answers for all resource names of one operation together."""
+    """The interface of an authorizer that returns decisions for all resource names of one operation together."""
 
     def answers(self, peer: Peer, operation: Operation, resource: Resource) -> Mapping[str, bool]:
-        """Return a mapping: resource name -> whether the operation is allowed."""
+        """Return a mapping from each resource name to whether the client may perform the operation on it."""
         ...
 
     def allows_some(self, peer: Peer, operation: Operation, resource: Resource) -> bool:
@@ -79,12 +79,12 @@ class Answering(Protocol):
 
     @property
     def changes(self) -> int:
-        """Return a number that increases whenever rights may have changed, so that cached decisions can be dropped."""
+        """Return a number that increases whenever authorization decisions may have changed, so that caches can be dropped."""
         ...
 
 
 class Always(dict[str, bool]):
-    """A mapping with the same answer for every name."""
+    """A mapping with the same authorization decision for every resource name."""
 
     def __init__(self, *, answer: bool) -> None:
         self._answer = answer
@@ -110,7 +110,7 @@ class Everybody:
 
 
 class _Asked(dict[str, bool]):
-    """Answers of a custom authorizer, requested when first read."""
+    """The decisions of a custom authorizer by resource name. Each decision is requested when it is first read."""
 
     def __init__(self, authorizer: Authorizer, peer: Peer, operation: Operation, resource: Resource) -> None:
         self._asks = authorizer, peer, operation, resource
@@ -122,7 +122,7 @@ class _Asked(dict[str, bool]):
 
 
 class AskingEachTime:
-    """A custom authorizer. Answers are cached only within one request, because they can change at any time."""
+    """A custom authorizer. Its decisions are cached only within one request, because they can change at any time."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
@@ -137,7 +137,10 @@ class AskingEachTime:
         return _Asked(self._authorizer, peer, operation, resource)
 
     def allows_some(self, peer: Peer, operation: Operation, resource: Resource) -> bool:
-        """Return whether the name "*" is allowed. Authorizers that allow only certain names refuse it."""
+        """Return whether the custom authorizer allows the resource name "*".
+
+        Authorizers that allow only certain names refuse it.
+        """
         return bool(self._authorizer.allows(peer, operation, resource, "*"))
 
 
@@ -180,7 +183,7 @@ class Rights:
 
     @property
     def changes(self) -> int:
-        """Return a number that increases whenever an answer may have changed."""
+        """Return a number that increases whenever an authorization decision may have changed."""
         return self._answering.changes
 
     def is_unlimited(self, peer: Peer) -> bool:
@@ -199,7 +202,7 @@ class Rights:
         return names if seen is YES else frozenset(name for name in names if seen[name])
 
     def asked(self, peer: Peer, operation: Operation, resource: Resource, name: str, api: str, now: Now) -> bool:
-        """Return whether a client may perform a request's operation, and log a refusal."""
+        """Check whether a client may perform an operation on one resource, and return the result. Log a refusal with the `api`."""
         if self.may(peer, operation, resource, name):
             return True
         self.refused(peer, operation, resource, (name,), api, now)

@@ -39,9 +39,9 @@ class TokenLogin(NamedTuple):
 
 
 class DelegationTokens:
-    """Lookup and changes of delegation tokens.
+    """The delegation tokens of the cluster: reads them from the cluster image, and changes them in the registry.
 
-    `random_bytes` generates ids; `is_controller` returns whether this broker is active.
+    `random_bytes` generates ids; `is_controller` returns whether this broker is the active controller.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class DelegationTokens:
         return bool(self._settings.value.delegation_token_secret_key)
 
     def proof(self, token_id: str) -> bytes:
-        """Return the HMAC of a token, which is the token's secret."""
+        """Return the HMAC of a delegation token, which clients use as its password."""
         found = self._proofs.get(token_id)
         if found is None:
             found = hmac.digest((self._settings.value.delegation_token_secret_key or "").encode(), token_id.encode(), "sha512")
@@ -134,7 +134,7 @@ class DelegationTokens:
         return decision
 
     def _proven(self, proof: bytes) -> DelegationToken | None:
-        """Return the token with the HMAC `proof`; None if no token has it."""
+        """Return the delegation token whose HMAC is `proof`; None if no token has this HMAC."""
         if proof not in self._ids:
             for token_id in self._image.tokens.keys() - self._proofs.keys():
                 self.proof(token_id)

@@ -29,7 +29,7 @@ class Address(NamedTuple):
 
 
 class Addresses:
-    """The addresses returned to clients."""
+    """The addresses of brokers that are returned to clients, by the listener of the client's connection."""
 
     def __init__(self, identity: BrokerIdentity, settings: SettingsInForce, cluster: ClusterImage) -> None:
         self._identity = identity
@@ -69,7 +69,7 @@ LEADERS_FROM: Final = {ProduceResponse.WIRE.key: 10, FetchResponse.WIRE.key: 16}
 
 
 class CurrentLeaders:
-    """The leaders of partitions, as last received."""
+    """The source of leader addresses in error responses: it adds the current leader to errors caused by a wrong leader."""
 
     def __init__(self, partitions: Partitions, image: ClusterImage, addresses: Addresses) -> None:
         self._partitions = partitions
@@ -77,7 +77,7 @@ class CurrentLeaders:
         self._addresses = addresses
 
     def add(self, response: Message, peer: Peer) -> None:
-        """Add the current leader to each error that a wrong leader causes."""
+        """Add the id and epoch of the current leader to each error of a response that a wrong leader has caused."""
         if isinstance(response, ProduceResponse):
             self._add_to_produce(response, peer)
         elif isinstance(response, FetchResponse):

@@ -33,7 +33,7 @@ PartitionResponse = MetadataResponse.MetadataResponsePartition
 
 
 class Asker(NamedTuple):
-    """The properties of a request that determine its array of topics."""
+    """The properties of a Metadata request on which the encoded list of all topics depends."""
 
     version: int
     release: str
@@ -41,7 +41,7 @@ class Asker(NamedTuple):
 
 
 class AllTopics:
-    """The encoded arrays by `Asker`, each with the value of `_state` at the start of its encoding."""
+    """A cache of the encoded list of all topics for Metadata responses, by request properties (`Asker`)."""
 
     def __init__(self, cluster: ClusterImage, partitions: Partitions, describer: PartitionDescriber) -> None:
         self._cluster = cluster
@@ -52,16 +52,16 @@ class AllTopics:
         self._waiting: dict[Asker, list[Done]] = {}
 
     def turned(self) -> None:
-        """Record that a partition went offline or came back, which makes the arrays outdated."""
+        """Record that a partition went offline or came back, which makes the cached lists outdated."""
         self._turned += 1
 
     def at_hand(self, asker: Asker) -> list[Part] | None:
-        """Return the encoded array of topics if it is current, else None."""
+        """Return the cached list of all topics, encoded for this kind of request; None if it is missing or outdated."""
         made = self._made.get(asker)
         return made[1] if made is not None and made[0] == self._state() else None
 
     def made(self, asker: Asker, release: Release) -> Steps[list[Part]]:
-        """Return the encoded array of topics, with their state at the time of the call or later."""
+        """Return the list of all topics, encoded for this kind of request. It is as new as this call or newer."""
         asked = self._state()
         while True:
             made = self._made.get(asker)
@@ -94,7 +94,7 @@ class AllTopics:
                 done(None)
 
     def some(self, asker: Asker, release: Release, names: Iterable[str], operations: Callable[[str], int]) -> Steps[list[Part]]:
-        """Return the encoded array of these topics, each with its authorized operations."""
+        """Return the encoded list of the topics `names`, each with the client's authorized operations."""
         writer = BlockWriter(asker.version, TOPICS)
         described = self._described(names, operations, asker.version)
         for topics in by_weight(described, lambda topic: 1 + len(topic.partitions), AT_ONCE):

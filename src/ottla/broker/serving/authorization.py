@@ -41,7 +41,7 @@ DENIED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """An operation on the resources that a request names at `path`.
+    """A permission that a request needs: an operation on the resources that the request names at `path`.
 
     A path is a field ("group_id"), a list of names ("groups"), or a list of structs and their field with the name ("topics.name").
     Without a path, the resource is the cluster. A topic without a name is found by its id. If `resource` is None, each struct has a
@@ -60,7 +60,7 @@ class Need:
     is_conditional: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        """Split the path once, instead of for each request."""
+        """Split the path into `head` and `by` once, instead of for each request."""
         head, _, by = self.path.partition(".")
         when = self.when is not None or self.versions is not None or self.instead is not None
         for name, value in (("head", head), ("by", by), ("is_conditional", when)):

@@ -25,7 +25,7 @@ from ottla.ports import Buffer, Disk, Now
 
 
 class Speaks(Protocol):
-    """The router of one dialect."""
+    """The interface of a router for the requests of one protocol: of Kafka 0.8 and later, or of 0.6 and 0.7."""
 
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | DelayedReply:
         """Serve one request (the bytes after its size): see `Router.receive`."""

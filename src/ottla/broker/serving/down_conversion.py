@@ -43,7 +43,7 @@ class Wanted(NamedTuple):
 
 
 class OldRecords(NamedTuple):
-    """The converted message set, or the error before its first message."""
+    """The result for one partition: a message set in an old format, or the error before its first message."""
 
     records: bytearray
     error_code: int = NONE
@@ -159,5 +159,5 @@ def _read_slowly(found: FileSlice) -> Steps[memoryview]:
 
 
 def _first_size(records: bytearray) -> int:
-    """Return the size of the first message in bytes, including the fields of its offset and length."""
+    """Return the size in bytes of the first message, counted from its offset field to its end."""
     return 12 + int.from_bytes(records[8:12], "big") if len(records) >= 12 else 0

@@ -97,10 +97,11 @@ _turn = attrgetter("turn")
 
 
 class FetchSession:
-    """One client's session. `epoch` is the epoch of the next request; `key` is woken when a partition changes or the session ends.
+    """One client's fetch session.
 
-    Only the principal `owner` can use the session. `outside` are a follower's partitions that can be out of sync. Each fetch reads
-    them, because otherwise the follower could never join the ISR.
+    `epoch` is the epoch of the next request; `key` is woken when a partition changes or the session ends. Only the principal
+    `owner` can use the session. `outside` are a follower's partitions that can be out of sync. Each fetch reads them, because
+    otherwise the follower could never join the ISR.
     """
 
     __slots__ = (
@@ -173,7 +174,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """All sessions of a broker, and the partitions in them.
+    """All fetch sessions of a broker, and the partitions in them.
 
     `random_bytes` generates ids; `wake` receives the keys of sessions whose waiting fetch must read again; `name_of` returns topic
     names.

@@ -18,7 +18,10 @@ MOST_WAIT_MS: Final = 5000
 
 
 class MetadataWaits:
-    """Waits for metadata. `has_metadata`: the first metadata has arrived. `until(...)` waits for further updates."""
+    """The waits of requests until metadata arrives from the controller.
+
+    `has_metadata`: the first metadata has arrived. `until(...)` waits for further updates.
+    """
 
     def __init__(self, purgatory: Purgatory, scheduler: Scheduler) -> None:
         self.has_metadata = False

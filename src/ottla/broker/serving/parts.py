@@ -60,7 +60,7 @@ BY_PARTITION: Final = Parts(((("topics", "partitions"), ("topics", "partitions")
 
 
 class Budget:
-    """The work of one step: `yield from budget.spend(cost)` pauses whenever `most` is spent."""
+    """The work that a generator may do before its next pause: `yield from budget.spend(cost)` pauses whenever `most` is spent."""
 
     __slots__ = ("_left", "_most")
 
@@ -68,7 +68,7 @@ class Budget:
         self._most = self._left = most
 
     def spend(self, cost: int = 1) -> Steps[None]:
-        """Count completed work, and pause if the step's limit is reached."""
+        """Count completed work of this cost, and pause if the limit since the last pause is reached."""
         self._left -= cost
         if self._left <= 0:
             self._left = self._most
@@ -76,7 +76,10 @@ class Budget:
 
 
 def by_weight(items: Iterable[Item], weight_of: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
-    """Yield the items in lists. A list ends with the item that makes it weigh `most` or more. Yield one empty list for none."""
+    """Yield the items in lists. Each list ends with the item at which its total weight reaches or exceeds `most`.
+
+    The last list can be lighter. Without items, yield one empty list.
+    """
     some: list[Item] = []
     weight, is_first = 0, True
     for item in items:

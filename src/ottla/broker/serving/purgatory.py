@@ -164,12 +164,12 @@ class Purgatory:
         return delayed
 
     def run(self, steps: Steps[Reply], failed: Callable[[Exception], Ready] | None = None, *, to_the_end: bool = False) -> Begun:
-        """Return the result of steps at once if they end in their first slice, else a delayed reply.
+        """Run `steps`, and return their result if they end in their first slice of time, otherwise a delayed reply.
 
         Until the reply, the connection begins no other request, so that the requests of one client stay in order. An expected
-        failure is answered by `failed`, or closes the connection. An unexpected failure before the first pause is raised; one in
-        a later step that has changed nothing fails this request alone. If the client goes away, the steps are closed, unless
-        they run `to_the_end`.
+        failure is answered by `failed`, or closes the connection. An unexpected failure before the first pause is raised; one in a
+        later step that has changed nothing fails this request alone. If the client goes away, the steps are closed, unless they run
+        `to_the_end`.
         """
         try:
             pause = next(steps)  # most steps end here, and need no job
@@ -215,11 +215,14 @@ class Purgatory:
             delayed.complete(begun)
 
     def _begun(self, reply: Reply) -> Begun:
-        """Return a reply with its steps begun. A bug in the first step that has changed nothing becomes the reply."""
+        """Run the first step of a reply that is a generator, and return the result or a delayed reply.
+
+        Return other replies as they are. A bug in the first step that has changed nothing becomes the reply.
+        """
         return reply if isinstance(reply, BEGUN) else self.changes.attempted(partial(self.run, reply))
 
     def wake(self, key: Hashable) -> None:
-        """Evaluate the operations that watch this key when the current batch is settled."""
+        """Mark the operations that watch this key. They are evaluated after the current batch of requests."""
         self.wakes += 1
         if key in self._by_key:
             self._woken[key] = None
@@ -317,7 +320,10 @@ def _call_when_done(delayed: DelayedReply, done: Done) -> None:
 
 
 def _rest(steps: Steps[Reply], pause: Pause, delayed: DelayedReply | None) -> Steps[Begun]:
-    """Run begun steps from a pause on, and the steps that they return: until the client of `delayed` is gone, if it is given."""
+    """Continue `steps` after the yielded `pause`, and then the generators that they return. Return the final reply.
+
+    Stop if the client of `delayed` is gone, unless `delayed` is None.
+    """
     while True:
         resumed = yield pause
         if delayed is not None and not delayed.is_wanted:

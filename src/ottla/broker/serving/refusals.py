@@ -43,7 +43,7 @@ def is_answered(body: Message) -> bool:
 
 
 def joined(response: Message, refused: Message) -> Message:
-    """Add the refused items in `refused` to a response."""
+    """Add the items of `refused`, which have errors, to the lists of `response`, and return `response`."""
     for field in response.WIRE.fields:
         if field.array and field.kind == "struct":
             getattr(response, field.name).extend(getattr(refused, field.name) or ())

@@ -101,15 +101,15 @@ class Router:
             return encode_response(request.correlation_id, key, version, reply)
 
     def encode_by(self, encode: Encode) -> None:
-        """Use `encode`, which calls `encoded`, to encode results."""
+        """Encode all later replies with `encode`, which calls `encoded` itself."""
         self._encode = encode
 
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | DelayedReply:
         """Serve one request (the bytes after its size). Its result is sent in the order of the connection's requests.
 
-        An `owned` frame belongs to the request and may be kept. Any other frame may be overwritten after the return, and nothing
-        of it is kept. An exception from this method is a bug: pass it to `refuse` if `changes.made` is false, and stop the broker
-        if it is true.
+        An `owned` frame belongs to the request and may be kept. Any other frame may be overwritten after the return, and nothing of
+        it is kept. An exception from this method is a bug in the broker. If the broker's `changes.made` is false, the request has
+        changed nothing: pass the error to `refuse`. Otherwise stop the broker.
         """
         self._at_hand, self._changes.made = None, False
         if peer.authentication is not None and (held := self._logins.hold(peer.authentication, frame, peer, now)) is not None:
@@ -179,7 +179,7 @@ class Router:
             done(reply)
 
     def _kept(self, request: Request[Message], reply: Begun) -> Answer | DelayedReply:
-        """Put a delayed reply into the purgatory. Return the encoded reply or the delayed reply."""
+        """Put a delayed reply into the purgatory and return it. Encode any other reply and return its bytes."""
         if isinstance(reply, DelayedReply):
             reply.encode_with(partial(self._encode_delayed, request))
             return reply
@@ -209,7 +209,11 @@ class Router:
         return (yield from serve_parts(self._purgatory, request, paths[1], serve, self._mistaken))
 
     def _ask(self, request: Request[Message], handler: Handler, route: Route) -> Begun:
-        """Return the handler's reply, or a refusal by the guard. If the handler is a generator, run its first step."""
+        """Call the handler and return its reply.
+
+        If the handler is a generator, run its first step, and return the reply or a delayed one. Return a refusal instead if the
+        client may not send the request.
+        """
         try:
             if (self._guard is not None or route.controller_only) and not request.is_part:  # parts are admitted where they are made
                 refused = self._refused(request, route)
@@ -286,7 +290,7 @@ class Router:
         return Close(ERRORS[UNKNOWN_SERVER_ERROR].sentence)
 
     def _mistaken(self, request: Request[Message], mistake: Mistake) -> Message | Close:
-        """Log a bug, and return the response to the request, or part of a request, in which the bug occurred."""
+        """Log a bug that a request, or a part of a request, has met, and return the error response."""
         self._changes.report(mistake.error, f"{request.peer}: {request.api.name}", _sent(request))
         return _refusal(request, UNKNOWN_SERVER_ERROR, ERRORS[UNKNOWN_SERVER_ERROR].sentence)
 
@@ -316,7 +320,7 @@ def _refusal(request: Request[Message], error_code: int, sentence: str) -> Messa
 
 
 def handed_over(request: Request[Message], reply: Answerable) -> Message | None:
-    """Return a result as a requester within this process gets it; None if there is no response."""
+    """Return a reply in the form in which another component of this broker receives it; None if there is no response."""
     if isinstance(reply, Encoded):
         parts = (part.read() if isinstance(part, FileSlice) else part for part in reply.parts)
         return decode(request.api.response, request.version, b"".join(parts))

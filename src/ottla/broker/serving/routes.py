@@ -47,7 +47,7 @@ def _parameters(handler: Callable[..., object]) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One API as this broker serves it.
+    """One API as this broker serves it: the handler, and the limits of its requests.
 
     `controller_only`: other brokers than the controller refuse the API with NOT_CONTROLLER. `parts` is the division of a request
     with large lists. Other requests have at most `most` items, unless `most` is 0, and at most `most_bytes` bytes. If the setting

@@ -59,7 +59,10 @@ PROTOCOLS: Kind[tuple[tuple[str, SecurityProtocol], ...]] = Kind(
 
 
 def bare(name: str, declared: Container[str]) -> str:
-    """Return the setting's name without the prefix of a listener and mechanism. Return any other name unchanged."""
+    """Return the setting's name without the prefix of a listener and a mechanism, such as `listener.name.internal.plain.`.
+
+    If the rest is not in `declared`, return the name unchanged.
+    """
     found = name
     while name.startswith(PREFIX) and "." in found:
         found = found.partition(".")[2]

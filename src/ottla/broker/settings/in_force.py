@@ -12,7 +12,7 @@ P = TypeVar("P")
 
 
 class SettingsInForce:
-    """The current settings, which change at runtime: components keep this holder and read `value` each time.
+    """The holder of the broker's current settings, which change at runtime. Components read `value` each time.
 
     The callbacks in `told` are called after each change, for components that derive data from the settings.
     """

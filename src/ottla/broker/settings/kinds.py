@@ -21,7 +21,7 @@ LARGEST_LONG = 2**63 - 1
 
 
 class BadValue(ValueError):
-    """Raised for a string that is not a value of its type."""
+    """Raised for a text that is not a valid value of its setting's type."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,12 @@ class Reach(Enum):
 
 
 class Setting(Generic[T_co]):
-    """One setting. `sentence` describes it; a `dynamic` setting can change at runtime, for the resources in `reach`.
+    """The declaration of one setting. `sentence` describes it.
 
-    `falls_back`: settings that apply while this one is not set (log.retention.minutes, then log.retention.hours). `broker`: the
-    broker setting that is the default of a topic or group setting. A `hidden` setting is accepted, but not listed. A `later`
-    setting is accepted, stored and listed, but has no effect yet. An `idle` setting never has an effect.
+    A `dynamic` setting can change at runtime, for the resources in `reach`. `falls_back`: settings that apply while this one is not
+    set (log.retention.minutes, then log.retention.hours). `broker`: the broker setting that is the default of a topic or group
+    setting. A `hidden` setting is accepted, but not listed. A `later` setting is accepted, stored and listed, but has no effect
+    yet. An `idle` setting never has an effect.
     """
 
     __slots__ = (

@@ -40,7 +40,10 @@ class DescribedSetting(NamedTuple):
 
 
 def as_told(settings: BrokerSettings, release: Release) -> BrokerSettings:
-    """Return the settings as a release shows them. With eligible leader replicas, min.insync.replicas is set cluster-wide."""
+    """Return the settings as the release that a listener emulates shows them to clients.
+
+    With eligible leader replicas, min.insync.replicas is set cluster-wide.
+    """
     return settings.with_eligible_replicas if release.eligible_replicas else settings
 
 

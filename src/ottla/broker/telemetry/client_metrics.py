@@ -42,7 +42,7 @@ GETS_AT_ONCE: Final = (UNKNOWN_SUBSCRIPTION_ID, UNSUPPORTED_COMPRESSION_TYPE)
 
 
 class MetricsClient(NamedTuple):
-    """The client of a request, as subscriptions match it."""
+    """The properties of the client of a request to which metrics subscriptions are compared."""
 
     client_id: str
     software_name: str
@@ -51,7 +51,7 @@ class MetricsClient(NamedTuple):
     port: int
 
     def shortened(self) -> MetricsClient:
-        """Return the client with its names cut off, for they can have 32 KB each."""
+        """Return the client with its names cut off at a limit, because each name can have 32 KB."""
         client_id, name, version = self.client_id[:LONGEST_SHOWN], self.software_name, self.software_version
         return MetricsClient(client_id, name[:LONGEST_SHOWN], version[:LONGEST_SHOWN], self.host, self.port)
 
@@ -67,7 +67,7 @@ class MetricsClient(NamedTuple):
 
 
 class Pushed(NamedTuple):
-    """The metrics of one push, in OTLP, as they came. `wall_ms` is when."""
+    """The metrics that a client sent in one push, unchanged in OTLP format. `wall_ms` is the wall time of the push."""
 
     wall_ms: int
     compression_type: int
@@ -118,7 +118,7 @@ class ClientInstance:
 
 
 class ClientMetrics:
-    """The client instances of this broker, the one whose last request is oldest first."""
+    """The client instances that use this broker for metrics (KIP-714), in the order of their last requests, oldest first."""
 
     def __init__(self, image: ClusterImage, settings: SettingsInForce, random_bytes: Callable[[int], bytes]) -> None:
         self._image = image
@@ -183,7 +183,7 @@ class ClientMetrics:
         return TELEMETRY_TOO_LARGE if len(push.metrics) > self.max_bytes else NONE
 
     def _instance(self, instance_id: bytes, client: MetricsClient, now: Now) -> ClientInstance:
-        """Return the instance of an id, with the subscription of today. A changed subscription begins a new life of it."""
+        """Return the client instance with this id. Create it again if it is new, or if the subscriptions have changed."""
         subscriptions = self._subscribed_to()
         instance = self._instances.pop(instance_id, None)
         if instance is None or instance.made_of is not self._made_of:
@@ -219,7 +219,7 @@ class ClientMetrics:
             self._drop_metrics(next(iter(self._with_metrics.values())))
 
     def _replace(self, before: ClientInstance, after: ClientInstance) -> None:
-        """Let the instance that takes another's place have its metrics, at the same age."""
+        """Give the metrics of the client instance `before`, at their age, to the instance `after`, which replaces it."""
         if before.instance_id in self._with_metrics:
             after.pushed = before.pushed
             self._with_metrics[before.instance_id] = after
@@ -231,5 +231,5 @@ class ClientMetrics:
 
 
 def uuid_text(uuid: bytes) -> str:
-    """Return an id as Kafka prints it: in base64 for addresses, without padding."""
+    """Return a UUID as Kafka prints it: in URL-safe base64 without padding."""
     return urlsafe_b64encode(uuid).decode().rstrip("=")

@@ -46,7 +46,7 @@ class MetricsSubscription(NamedTuple):
 
 
 class Subscribed(NamedTuple):
-    """The subscription of one client: the subscriptions that match it, taken together."""
+    """The combination of all subscriptions that match one client."""
 
     subscription_id: int
     names: tuple[str, ...]
@@ -76,7 +76,7 @@ def _patterns(entries: Iterable[str]) -> Mapping[str, Matcher]:
 
 
 def subscribed(instance_id: bytes, client: Mapping[str, str], subscriptions: Iterable[MetricsSubscription]) -> Subscribed:
-    """Return what a client is to push: the metrics of all subscriptions that match it, at the shortest of their intervals.
+    """Return the metrics that a client must push: of all subscriptions that match it, at the shortest of their intervals.
 
     The subscription id depends on these values and on the client instance, and not on the broker or on time.
     """

@@ -117,7 +117,10 @@ class TopicsByName:
         return decision
 
     def _led(self, decisions: list[Decision]) -> Steps[list[Decision]]:
-        """Wait until the created topics have leaders."""
+        """Wait until the topics that the decisions created have leaders. Return the decisions.
+
+        A topic without a leader in time gets the error LEADER_NOT_AVAILABLE.
+        """
         until_ms = self._scheduler.now().mono_ms + MOST_WAIT_MS
         made = [each.name for each in decisions if is_there(each)]
         yield from self._metadata_waits.wait_until(lambda: all(map(self._is_led, made)), until_ms)
@@ -160,7 +163,7 @@ class TopicsByName:
         return topic is not None and all(one.leader != NO_LEADER for one in topic.partitions)
 
     def _told(self, decisions: list[Decision]) -> list[Decision]:
-        """Log and return the refused topics."""
+        """Log the topics whose creation was refused, and return the decisions about them."""
         refused = [one for one in decisions if not is_there(one) and one.error_code != LEADER_NOT_AVAILABLE]
         for decision in refused:
             why = decision.message or error_name(decision.error_code)
@@ -170,5 +173,5 @@ class TopicsByName:
 
 
 def is_there(decision: Decision) -> bool:
-    """Return whether the topic of a decision exists, created by this decision or earlier."""
+    """Return whether the topic in a decision exists now, whether this decision or an earlier one created it."""
     return decision.error_code in (NONE, TOPIC_ALREADY_EXISTS)

@@ -94,7 +94,7 @@ def _of_user(
 
 
 class Commits:
-    """Atomic commits of decisions. If another broker's commit came first, the decision is made again.
+    """The commits of changes to the registry. If another broker's commit came first, the decision is made again.
 
     Commits run one after another, and the image contains all earlier commits when a decision is made.
     """
@@ -180,12 +180,15 @@ class Commits:
 
 
 def alone(changes: Sequence[Change]) -> Sequence[Change]:
-    """Return no notifications, because there is no other broker."""
+    """Return an empty list of notifications, because there is no other broker to notify."""
     return ()
 
 
 def _taken(decision: Decision, entries: Mapping[str, Entry | None]) -> Decision:
-    """Refuse a creation if its entry exists: the controller has not sent the topic yet, or is deleting it."""
+    """Return a refusal if a decision creates an entry that exists. Return other decisions unchanged.
+
+    The entry exists although the image lacks the topic if the controller has not sent the topic yet, or is deleting it.
+    """
     if decision.error_code or all(change.version != NEW or entries.get(change.path) is None for change in decision.changes):
         return decision
     return replace(decision, error_code=TOPIC_ALREADY_EXISTS, message=THERE.format(decision.name))

@@ -17,7 +17,10 @@ _DELETED = re.compile(rf".+-\d+\.[0-9a-f]{{32}}{DELETING}")
 
 
 class PartitionDirectories:
-    """The partition directories. A directory is renamed before its removal, so that its name is free at once."""
+    """The directories of partitions on this broker's disks.
+
+    A directory is renamed before its removal, so that its name is free at once.
+    """
 
     def __init__(self, disk: Disk, random_bytes: Callable[[int], bytes], places: LogDirectories | None = None) -> None:
         self.places = places or LogDirectories(disk)
@@ -120,6 +123,6 @@ class PartitionDirectories:
 
 
 def some(names: Collection[str]) -> str:
-    """Return the first five names, and the number of the others, as text for a log."""
+    """Return the first five names and the number of the remaining names, as text for a log line."""
     first = list(names)[:5]
     return ", ".join(first) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -19,7 +19,7 @@ log = logging.getLogger("ottla.broker")
 
 
 class Features:
-    """Lookup and changes of feature levels. The callbacks in `told` are called after each change."""
+    """The finalized feature levels of the cluster. The callbacks in `told` are called after each change."""
 
     def __init__(self, image: ClusterImage, commits: Commits) -> None:
         self.told: list[Callable[[], None]] = []

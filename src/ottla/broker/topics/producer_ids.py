@@ -28,7 +28,7 @@ FEW: Final = 100
 
 
 class ProducerIdBlocks:
-    """The blocks of the whole cluster, in its registry."""
+    """The allocation of blocks of producer ids to brokers, from a counter in the cluster's registry."""
 
     def __init__(self, registry: SharedRegistry) -> None:
         self._registry = registry
@@ -63,7 +63,7 @@ class ProducerIdBlocks:
 
 
 class ProducerIds:
-    """The ids of this broker's blocks. `broker_epoch()` returns this broker's epoch."""
+    """The unused producer ids of this broker, in blocks. `broker_epoch()` returns this broker's epoch."""
 
     def __init__(
         self,

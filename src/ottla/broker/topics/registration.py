@@ -29,9 +29,9 @@ class RegistryCheck:
         self._held = {(name, int(index)): None for name in self._topics for index in self._indexes(layout.topic_path(name))}
 
     def identity(self, directories: PartitionDirectories) -> None:
-        """Raise `RegistryDamaged` if the registry is another cluster's, or lacks topics that have directories.
+        """Check that the registry belongs to this cluster, and has all topics that have directories.
 
-        Otherwise damage would look like a deletion. Raise `StorageFailed`.
+        Raise `RegistryDamaged` if not. Otherwise damage would look like a deletion. Raise `StorageFailed`.
         """
         entry = self._registry.get(layout.CLUSTER_ID)
         if entry is not None and (other := layout.read(entry.value)["id"]) != self._cluster_id:

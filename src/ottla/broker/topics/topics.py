@@ -50,7 +50,7 @@ _RESERVED_IDS = (bytes(16), bytes(15) + b"\x01")
 
 
 class ExpectedTopic(NamedTuple):
-    """The topic that a change leads to: so many partitions with leaders, or with 0 no topic of this id.
+    """The state of a topic after a change: its number of partitions with leaders, or 0 if no topic with this id may be left.
 
     `is_known`: the image had the topic before the change, so that its absence means that it was deleted.
     """
