@@ -120,8 +120,14 @@ class JournalRegistry:
         self.commit(removals(self._tree.ephemeral()))
 
     def _write(self, changes: Sequence[Change]) -> _Written:
-        """Finish a commit in progress. Then apply the changes in memory, and write them to the first journal without a sync."""
-        self._finish_first()
+        """Finish a commit in progress. Then apply the changes in memory, and write them to the first journal without a sync.
+
+        Raises the `StorageFailed` of the commit in progress, because the changes were decided upon entries that it takes back.
+        """
+        failure = self._finish_first()
+        if failure is not None:
+            self._pair.check()
+            raise failure
         number = self._commits + 1
         undo = self._tree.commit(changes)
         try:
@@ -132,12 +138,14 @@ class JournalRegistry:
             raise
         return _Written(number, chain, changes, line, undo)
 
-    def _finish_first(self) -> None:
-        """Finish a commit in progress on the caller's thread. A failure is raised by its own `commit_slowly`."""
+    def _finish_first(self) -> StorageFailed | None:
+        """Finish a commit in progress on the caller's thread. Return its failure, which its own `commit_slowly` raises as well."""
         written, self._under_way = self._under_way, None
-        if written is not None:
-            with suppress(StorageFailed):
-                self._finish(written, _outcome(self._pair.first.sync))
+        if written is None:
+            return None
+        with suppress(StorageFailed):
+            self._finish(written, _outcome(self._pair.first.sync))
+        return written.failure
 
     def _finish(self, written: _Written, failure: StorageFailed | None) -> None:
         """Complete a commit after the sync of the first journal. Raises `StorageFailed` if the commit failed and was undone."""
@@ -221,14 +229,18 @@ class _Pair:
             self.first.sync()
             self._count.note(commits)
 
+    def check(self) -> None:
+        """Raise `StorageFailed` if nothing can be written until the broker's restart."""
+        if self._failure is not None:
+            sentence = f"a change failed before ({self._failure.reason}), and what is on the disk is unknown: restart the broker"
+            raise StorageFailed(self.first.path, sentence)
+
     def write(self, line: bytes, *, may_use_spare: int) -> None:
         """Write a commit to the first journal, without the sync that must precede `finish`.
 
         Raises `StorageFailed`; then neither journal has the commit.
         """
-        if self._failure is not None:
-            sentence = f"a change failed before ({self._failure.reason}), and what is on the disk is unknown: restart the broker"
-            raise StorageFailed(self.first.path, sentence)
+        self.check()
         self._make_room(len(line), may_use_spare=may_use_spare)
         try:
             self.first.write(self._end, line)

@@ -295,6 +295,25 @@ def test_a_commit_whose_sync_fails_is_taken_back_and_its_asker_told() -> None:
     assert registry.children("/") == ["a"]
 
 
+def test_a_commit_that_was_decided_upon_one_that_failed_is_refused_with_it() -> None:
+    """An entry below another one that is taken back would stand alone, without the value of its parent."""
+    disk = CutDisk()
+    registry = JournalRegistry.open(disk)
+    steps, told = begun(registry, "/topic")
+    assert registry.get("/topic") is not None  # what others decide by, though it is not on stable storage yet
+    disk.fail(1)  # the write of the copy, after the sync of the first journal
+    with pytest.raises(StorageFailed, match="Input/output error"):
+        make_entry(registry, "/topic/state")
+    disk.run_syncs()
+    with pytest.raises(StorageFailed, match="Input/output error"):
+        steps.send(told.pop())
+    assert registry.children("/") == []
+    make_entry(registry, "/topic")
+    make_entry(registry, "/topic/state")
+    disk.kill()
+    assert JournalRegistry.open(disk).children("/topic") == ["state"]
+
+
 def test_a_full_disk_that_has_no_room_ahead_refuses_a_commit_beside_the_callers_thread() -> None:
     disk = CutDisk()
     registry = JournalRegistry.open(disk)
