@@ -185,6 +185,9 @@ def test_a_copy_within_a_cluster_that_has_no_transactions(ottla_: Ottla) -> None
         ("topic trim none --before end --yes", 1, "UNKNOWN_TOPIC_OR_PARTITION"),
         ("topic list --rate 0", 2, "'0' is not a number of seconds"),
         ("topic copy none other", 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("topic trim t --before start", 2, "'start' is not end, an offset or"),
+        ("topic trim t --before=-10", 2, "'-10' is not end, an offset or"),
+        ("topic trim t --before soon", 2, "'soon' is not end, an offset or"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_changes_nothing(ottla_: Ottla, line: str, code: int, sentence: str) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.cli.command.positions import SeekTarget, TopicChoice, target_argument, topic_argument
 from ottla.cli.group.offset_files import OffsetRow, csv_text, json_text, parse_offsets
-from ottla.cli.group.positions import SeekTarget, TopicChoice, target_argument, topic_argument
 from ottla.cli.group.watch import Screen, clip
 from ottla.errors import KafkaError
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ottla.cli.command import confirm
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.parser import Example, completes
+from ottla.cli.command.positions import target_argument, topic_argument
 from ottla.cli.group import descriptions, removal, seek, transfers
-from ottla.cli.group.positions import target_argument, topic_argument
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Commands, Parser

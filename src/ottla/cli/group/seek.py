@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.cli.command.output import Cell, show
+from ottla.cli.command.positions import END, OFFSET, SHIFT, START, TIME
 from ottla.cli.group.lag import SHARE, existing_topics
-from ottla.cli.group.positions import END, OFFSET, SHIFT, START, TIME
 from ottla.cli.topic.offsets import PartitionOffsets, ranges
 from ottla.errors import KafkaError
 
 if TYPE_CHECKING:
-    from ottla.cli.group.positions import SeekTarget, TopicChoice
+    from ottla.cli.command.positions import SeekTarget, TopicChoice
     from ottla.client.admin.groups import GroupDescription
     from ottla.client.types import OffsetAndMetadata, TopicPartition
     from ottla.net.client.admin.admin import Admin

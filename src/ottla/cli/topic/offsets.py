@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cli.command import confirm
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import Cell, show
+from ottla.cli.command.positions import END, SHIFT, START, TIME, SeekTarget, target_argument
 from ottla.cli.command.times import FORMS, format_time, parse_time
 
 if TYPE_CHECKING:
@@ -18,21 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMS", "PartitionOffsets", "offsets", "position_argument", "ranges", "time_argument", "trim"]
 
-END = "end"
-
 
 class PartitionOffsets(NamedTuple):
     """The offsets of a partition's records: the first one, and the one that the next record will have."""
 
     start: int
     end: int
-
-
-class TrimPosition(NamedTuple):
-    """A place in a partition: an offset, or the first record of a time (ms) or later. Both None mean the end."""
-
-    offset: int | None
-    time_ms: int | None
 
 
 def time_argument(text: str) -> int:
@@ -43,12 +36,13 @@ def time_argument(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def position_argument(text: str) -> TrimPosition:
-    """Return the position of an option: a number of up to nine digits is an offset, and so is one after `offset:`."""
-    digits = text.removeprefix("offset:")
-    if digits.isdecimal() and (len(digits) < 10 or text != digits):
-        return TrimPosition(int(digits), None)
-    return TrimPosition(None, None) if text == END else TrimPosition(None, time_argument(text))
+def position_argument(text: str) -> SeekTarget:
+    """Return the position before which records are deleted: an offset, a time or the end. Raises argparse's error."""
+    with suppress(argparse.ArgumentTypeError):
+        found = target_argument(text)
+        if found.kind not in (START, SHIFT):
+            return found
+    raise argparse.ArgumentTypeError(f"{text!r} is not end, an offset or {FORMS}")
 
 
 def ranges(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionOffsets]:
@@ -111,11 +105,11 @@ def trim(admin: Admin, options: argparse.Namespace) -> int:
     return 0
 
 
-def _targets(admin: Admin, wanted: TrimPosition, found: Mapping[TopicPartition, PartitionOffsets]) -> dict[TopicPartition, int]:
+def _targets(admin: Admin, wanted: SeekTarget, found: Mapping[TopicPartition, PartitionOffsets]) -> dict[TopicPartition, int]:
     """Return the new start of each partition, within its present offsets."""
-    if wanted.time_ms is not None:
-        at = admin.list_offsets(dict.fromkeys(found, wanted.time_ms))
+    if wanted.kind == TIME:
+        at = admin.list_offsets(dict.fromkeys(found, wanted.value))
         return {where: each.end if at[where].offset < 0 else at[where].offset for where, each in found.items()}
-    if wanted.offset is None:
+    if wanted.kind == END:
         return {where: each.end for where, each in found.items()}
-    return {where: min(max(wanted.offset, each.start), each.end) for where, each in found.items()}
+    return {where: min(max(wanted.value, each.start), each.end) for where, each in found.items()}

@@ -1,4 +1,4 @@
-"""Positions to seek to, and topics with partitions, as options name them."""
+"""Positions in partitions, and topics with partitions, as options name them."""
 
 from __future__ import annotations
 
