@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Piece(InputPartition):
-    """The range of offsets that one task reads."""
+    """The range of offsets that one Spark task reads."""
 
     def __init__(self, value: Range) -> None:
         super().__init__(value)
@@ -78,7 +78,7 @@ def read_piece(options: ReadOptions, schema: StructType, partition: InputPartiti
 
 @telling
 class BatchReader(DataSourceReader):
-    """A reader from the starting to the ending offsets, which become numbers when the query is planned."""
+    """The reader of a batch query. The starting and ending offsets become numbers when Spark plans the query."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options

@@ -27,7 +27,7 @@ MOST_KNOWN = 10_000
 
 
 class LedBy(NamedTuple):
-    """The leader of a partition, the cluster id, and the topic id (16 zero bytes if brokers have no topic ids)."""
+    """The owner of a partition: its leader's id, the cluster id, and the topic id (16 zero bytes if brokers have no topic ids)."""
 
     cluster_id: str
     node_id: int
@@ -39,7 +39,7 @@ _owners: dict[tuple[str, TopicPartition], LedBy] = {}
 
 
 class StoredBatches:
-    """The batches of a range, read from the one of `directories` that has the partition.
+    """The batches of a range of offsets, read from the log directory in `directories` that has the partition.
 
     `next_offset` is the offset after the last batch that was read.
     """

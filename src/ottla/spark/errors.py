@@ -4,15 +4,15 @@ from __future__ import annotations
 
 
 class Told(Exception):
-    """An error whose message is enough for a user, so that no traceback is shown."""
+    """The base of errors whose message is enough for a user, so that Spark shows no traceback."""
 
 
 class OptionError(Told, ValueError):
-    """An option, a schema or a column is not accepted by the source or sink. The message names a valid one."""
+    """Raised if the source or sink does not accept an option, a schema or a column. The message names a valid one."""
 
 
 class DataLoss(Told, RuntimeError):
-    """Records that the query has not read are deleted, by retention or with their topic."""
+    """Raised if records that the query has not read are deleted, by retention or with their topic."""
 
 
 class UnreadableBatch(Told, RuntimeError):
@@ -20,4 +20,4 @@ class UnreadableBatch(Told, RuntimeError):
 
 
 class MalformedRecord(Told, RuntimeError):
-    """A record's key or value does not have the format that the job's options specify."""
+    """Raised for a record whose key or value does not have the format that the job's options specify."""

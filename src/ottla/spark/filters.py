@@ -53,7 +53,7 @@ def are_pushed() -> bool:
 
 
 class Narrowing:
-    """The conjunction of all filters that can narrow ranges."""
+    """The part of a query's filters that can narrow the ranges of offsets to read."""
 
     def __init__(self) -> None:
         self._chosen: list[tuple[str, Callable[[Any, Any], bool], Any]] = []
@@ -61,7 +61,10 @@ class Narrowing:
         self._from_ms: int | None = None
 
     def take(self, each: Filter) -> bool:
-        """Narrow the ranges by one filter. Return whether the filter then holds for every row; if not, Spark must apply it too."""
+        """Narrow the ranges by the filter `each`.
+
+        Return whether the filter then holds for every row. If not, Spark must apply the filter too.
+        """
         column = ".".join(getattr(each, "attribute", ()))
         if isinstance(each, IsNotNull):
             return column in NEVER_NULL
@@ -105,7 +108,7 @@ class Narrowing:
                 self._from_ms = max(self._from_ms or 0, from_ms)
 
     def apply(self, wholes: Sequence[Range], at_times: FirstAt) -> list[Range]:
-        """Return the parts of the ranges that the filters leave."""
+        """Return the parts of the ranges whose offsets and times the filters allow."""
         left = [
             whole._replace(start=max(whole.start, self._from_offset), end=min(whole.end, self._until_offset))
             for whole in wholes
@@ -123,6 +126,6 @@ class Narrowing:
 
 
 def narrowing_of(filters: Iterable[Filter]) -> tuple[Narrowing, list[Filter]]:
-    """Return the narrowing by all filters that allow it, and the filters that Spark must apply itself."""
+    """Return (the narrowing by all filters that allow it, the filters that Spark must apply itself)."""
     narrowing = Narrowing()
     return narrowing, [each for each in filters if not narrowing.take(each)]

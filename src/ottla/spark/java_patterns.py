@@ -86,7 +86,9 @@ def _property_letters(name: str) -> Letters | None:
 
 
 class NotJava(ValueError):
-    """The expression is invalid, or has no equivalent in Python. The message has the position of the fault."""
+    """Raised for a regular expression that is invalid, or has no equivalent in Python. The message has the position of the
+    fault.
+    """
 
 
 @dataclass(slots=True)

@@ -28,35 +28,35 @@ def names(partitions: Iterable[TopicPartition]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Everywhere:
-    """`EARLIEST` or `LATEST` in every partition."""
+    """A bound of a read: the earliest or the latest offset in every partition."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """An offset for each partition. It can be `EARLIEST` or `LATEST`."""
+    """A bound of a read: an offset for each partition, which can be `EARLIEST` or `LATEST`."""
 
     offsets: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """The first record at or after a time, in milliseconds since 1970, in every partition."""
+    """A bound of a read: in every partition, the first record at or after a time, in milliseconds since 1970."""
 
     timestamp_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtTimes:
-    """The first record at or after a time, in milliseconds since 1970, for each partition."""
+    """A bound of a read: for each partition, the first record at or after its own time, in milliseconds since 1970."""
 
     timestamps_ms: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class AtGroup:
-    """The committed offsets of a consumer group. A partition without one is read from its first record."""
+    """A bound of a read: the committed offsets of a consumer group. A partition without one is read from its first record."""
 
 
 Bound = AtGroup | Everywhere | AtOffsets | AtTime | AtTimes
@@ -174,7 +174,7 @@ def split(wholes: Sequence[Range], *, min_partitions: int | None = None, max_rec
 def lost(
     start: Mapping[TopicPartition, int], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> list[str]:
-    """Return one clause of a message for each partition whose next record to read is deleted."""
+    """Return one clause of a message for each partition in which the next record to read is deleted already."""
     clauses = []
     for each, offset in sorted(start.items()):
         name = names([each])

@@ -70,7 +70,7 @@ class TaskProducer:
             self.hand_over()
 
     def hand_over(self) -> None:
-        """Pass the queued batches to the event loop. Raises what `send` raises."""
+        """Pass the queued batches to the event loop, which sends them. Raises the exceptions of `send`."""
         made, self._made = self._made, []
         self._loop.run(self._producer.send(made))
 

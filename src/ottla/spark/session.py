@@ -81,12 +81,14 @@ def java_options(home: Path, pyspark: Path) -> str:
 
 
 def _stamp(path: Path) -> int:
-    """Return the time of the last change of the files from which the archive is made."""
+    """Return the time of the last modification of `path` in ns. The class archive is made from this file or directory."""
     return path.stat().st_mtime_ns
 
 
 def _there(archive: Path) -> bool:
-    """Return whether the archive exists. An archive that another process has finished writing is renamed first."""
+    """Return whether the class archive exists. If another process has finished writing it under a temporary name, rename it
+    first.
+    """
     for draft in archive.parent.glob(f"{archive.name}.*[0-9]"):
         with suppress(OSError):
             if _finished(draft):
@@ -97,7 +99,7 @@ def _there(archive: Path) -> bool:
 
 
 def _finished(draft: Path) -> bool:
-    """Return whether the archive `draft` is complete. Java writes the first bytes of an archive last."""
+    """Return whether the class archive `draft` is complete. Java writes the first bytes of an archive last."""
     with draft.open("rb") as file:
         return file.read(4) not in (b"", bytes(4))
 

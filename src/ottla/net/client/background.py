@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class BackgroundLoop:
-    """A loop that runs from construction to `stop`. Its thread is a daemon: an open client does not keep a program from exiting.
+    """An event loop on a background thread, from construction to `stop`. An open client does not keep a program from exiting.
 
     A forked child process does not have the thread. In a child, `run` raises, and `stop` leaves the parent's loop unchanged.
     """
@@ -88,7 +88,7 @@ class BackgroundLoop:
         return self._forks != BackgroundLoop._count
 
     def do(self, function: Callable[[], Result]) -> Result:
-        """Call a function on the loop and return its result. Raises as `run`."""
+        """Call a function on the loop and return its result. Raises the exceptions of `run`."""
 
         async def work() -> Result:
             return function()

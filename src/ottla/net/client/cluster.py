@@ -84,7 +84,7 @@ def now_ms() -> int:
 
 
 class ClusterLinks:
-    """The links of a client by lane and node id, opened when first needed."""
+    """The connections of a client to brokers, by purpose (`lane`) and node id. Each is opened when it is first needed."""
 
     def __init__(self, settings: ClientSettings, tasks: Tasks | None = None, *, whole_tries: bool = False) -> None:
         """Prepare links. `tasks` run the refreshes of `refresh_soon`.
@@ -149,7 +149,7 @@ class ClusterLinks:
         return link
 
     async def _logged(self, host: str, port: int) -> Link:
-        """Open a link, and log whether it opened and when it breaks."""
+        """Open a link to `host` and `port`. Log whether it was opened, and later when it breaks."""
         where = f"{host}:{port}"
 
         def lost(error: BaseException) -> None:

@@ -54,7 +54,9 @@ async def find_coordinators(cluster: ClusterLinks, keys: Sequence[str], key_type
 
 
 class Coordinator:
-    """The coordinator of one key. It never retries. After a retriable error, the next call can succeed."""
+    """The coordinator of one group or transactional id. A request is never retried. After a retriable error, the next can
+    succeed.
+    """
 
     def __init__(self, cluster: ClusterLinks, key: str, key_type: int) -> None:
         self._cluster = cluster
@@ -62,7 +64,7 @@ class Coordinator:
         self._node_id: int | None = None
 
     def forget(self) -> None:
-        """Drop the known coordinator: the next request looks it up again."""
+        """Remove the stored coordinator, so that the next request looks it up again."""
         self._node_id = None
 
     async def link(self, lane: str = CONTROL) -> Link:
@@ -88,7 +90,10 @@ class Coordinator:
             raise
 
     def check(self, code: int, context: str) -> None:
-        """Raise the error for an answer's `code`. If the coordinator has moved, the next request looks it up again."""
+        """Raise the exception for the error code `code` of an answer, unless it is 0.
+
+        If the code says that the coordinator has moved, the next request looks it up again.
+        """
         if code in COORDINATOR_GONE:
             self.forget()
         raise_for(code, context)

@@ -24,7 +24,10 @@ def no_connection(where: str, error: OSError) -> ConnectionFailed:
 
 
 def none_reached(bootstrap_servers: object, failures: Iterable[str]) -> ConnectionFailed:
-    """Return the exception after no broker could be reached. `failures` has one sentence for each broker that was tried."""
+    """Return the exception for the case that no broker could be reached.
+
+    `failures` has one sentence for each broker that was tried.
+    """
     tried = " ".join(failures)
     return ConnectionFailed(
         f"None of bootstrap_servers={bootstrap_servers} could be reached: start a broker there, or change "
@@ -45,7 +48,7 @@ def ended_early(where: str) -> ConnectionFailed:
 
 
 def not_secured(where: str, error: ssl.SSLError) -> AuthenticationFailed | ConnectionFailed:
-    """Return the exception for an error of TLS."""
+    """Return the exception for an error of the TLS handshake."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return AuthenticationFailed(_not_trusted(where, error))
     reason = (error.reason or str(error)).upper()

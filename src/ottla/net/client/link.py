@@ -34,9 +34,10 @@ WAKE_BYTES = 1024 * 1024
 
 
 class BulkReceiver:
-    """A receiver that reads a socket directly, without its transport. It makes the system wake the event loop for large parts only.
+    """A receiver of large answers that reads from the socket directly, without its transport.
 
-    Where that is impossible (TLS, systems other than Linux), it does nothing, and the transport reads everything.
+    It makes the system wake the event loop for large parts only. Where that is impossible (TLS, systems other than Linux), it does
+    nothing, and the transport reads everything.
     """
 
     def __init__(self, transport: asyncio.BaseTransport) -> None:
@@ -64,7 +65,10 @@ class BulkReceiver:
 
 
 def security_of(settings: SecureSettings) -> Security | None:
-    """Return the security of these settings; None for plain connections without SASL. Raises `SettingError`."""
+    """Return the TLS context and the logins that these settings require, or None for plain connections without SASL.
+
+    Raises `SettingError`.
+    """
     if not (settings.uses_tls or settings.uses_sasl):
         return None
     from ottla.net.client.security import Security
@@ -73,7 +77,7 @@ def security_of(settings: SecureSettings) -> Security | None:
 
 
 class Link(asyncio.BufferedProtocol):
-    """A connection with many requests in flight. An answer resolves the future of its request.
+    """One connection to a broker, with many requests in flight. An answer resolves the future of its request.
 
     A broken link is never reused, and fails every future with the reason.
     """
@@ -273,11 +277,14 @@ class Link(asyncio.BufferedProtocol):
 
     @property
     def rest_ms(self) -> int:
-        """Return how long, in ms, a quota keeps the broker from reading this connection; 0 without a throttle."""
+        """Return for how many more ms the broker does not read this connection, because of a quota. Return 0 without a throttle."""
         return max(0, ceil((self._rested_s - self._loop.time()) * 1000))
 
     def _throttle(self, rest_ms: int) -> None:
-        """Record a throttle of `rest_ms`, and extend the timeouts of requests in flight, which the broker reads afterwards."""
+        """Record that the broker does not read this connection for `rest_ms`.
+
+        Extend the timeouts of requests in flight by that time.
+        """
         self._rested_s = max(self._rested_s, self._loop.time() + rest_ms / 1000)
         for limit, allowed_s in self._limits.items():
             if not limit.expired():

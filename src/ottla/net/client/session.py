@@ -30,7 +30,7 @@ LEAST_S = 1.05
 
 
 class HeldRequest(NamedTuple):
-    """A request that waits until the login is renewed."""
+    """A request of a link that waits until the login is renewed."""
 
     send: Callable[[], None]
     answer: asyncio.Future[AnswerBody]

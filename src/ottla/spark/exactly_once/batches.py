@@ -41,9 +41,9 @@ def of_this_task() -> Work:
 
 
 def of_job(job_id: str, run_id: str, batch_id: int) -> Work:
-    """Return the identity of a batch job with an id.
+    """Return the identity of a batch job with the id `job_id`.
 
-    The name of no query can be equal, because Spark names queries by UUIDs.
+    No streaming query can have this identity, because Spark names queries by UUIDs.
     """
     return Work(f"job:{job_id}", run_id, batch_id)
 

@@ -44,7 +44,7 @@ def wall_ms() -> int:
 
 
 class OnceCommitter:
-    """The committer of one query or job: it commits and aborts batches."""
+    """The committer of one query or job, which commits and aborts batches on Spark's driver."""
 
     def __init__(self, options: WriteOptions, name: str) -> None:
         self._options, self._name = options, name
@@ -93,9 +93,10 @@ class OnceCommitter:
             run(giving_up(work), self._carry_out)
 
     def _leading(self, begin: Callable[[], Steps[Result]]) -> Result:
-        """Run steps that decide. If another process has decided meanwhile, read its decision and begin again.
+        """Run steps that write a decision. If another process has written a decision meanwhile, read that decision and begin again.
 
-        Spark can use several processes for the commits of one run. Raises `ProducerFenced` if other processes keep deciding.
+        Spark can use several processes for the commits of one run. Raises `ProducerFenced` if other processes keep writing
+        decisions.
         """
         for _ in range(MOST_LEADS):
             try:
@@ -124,7 +125,7 @@ class OnceCommitter:
         return self._cluster.carry_out(self._name, step)
 
     def _take_lead(self) -> None:
-        """Fence all other committers. A committer that later does the same fences this process, whose next decision then fails."""
+        """Fence all other committers. If another committer fences this process later, this process's next decision fails."""
         if self._decider is None:
             self._cluster.loop.run(self._cluster.decisions.create())
             settings = self._cluster.settings
@@ -144,7 +145,7 @@ class OnceCommitter:
             self._cluster.loop.run(decider.init_transactions())
 
     def _prepare(self, transactions: tuple[Handed, ...]) -> list[Handed | None]:
-        """Remove the timeouts of transactions if brokers allow that.
+        """Prepare transactions for the commit (KIP-939), which removes their timeouts, if brokers allow that.
 
         Raises `OptionError` if brokers refuse and the option requires it.
         """
@@ -225,7 +226,10 @@ def committer_for(options: WriteOptions, name: str) -> OnceCommitter:
 
 
 def drop_committer(options: WriteOptions, name: str) -> None:
-    """Drop a committer after an error, because its state is unknown. The next call creates another, which fences it."""
+    """Close and remove a committer after an error, because its state is unknown.
+
+    The next `committer_for` creates another committer, which fences the removed one.
+    """
     kept = _COMMITTERS.pop((replace(options, batch_id=0), name), None)
     if kept is not None:
         kept.close()

@@ -42,7 +42,7 @@ USUAL_MAX_TIMEOUT_MS: Final = 900_000
 
 
 class HandedCoordinators:
-    """The coordinators of many transactional ids. Each is looked up once. Use only on one event loop."""
+    """Requests about many transactional ids to their coordinators, each of which is looked up once. Use only on one event loop."""
 
     def __init__(self, cluster: ClusterLinks) -> None:
         self._cluster = cluster
@@ -63,7 +63,7 @@ class HandedCoordinators:
     async def check_told(self, transactional_id: str) -> None:
         """Check that the brokers can describe transactions.
 
-        Raises `NotSupported` before Kafka 3.0, which has no DescribeTransactions: nobody would know which transactions of a batch
+        Raises `NotSupported` before Kafka 3.0, which has no DescribeTransactions. It would be unknown which transactions of a batch
         are open or committed. Raises other `KafkaError`s.
         """
         link = await self._cluster.retried(self._of(transactional_id).link)
@@ -97,9 +97,10 @@ class HandedCoordinators:
         )
 
     async def prepare(self, transactions: Iterable[Handed]) -> list[Handed | None]:
-        """Remove the timeouts of transactions, and return each with the id of its end.
+        """Prepare transactions for the commit (KIP-939), which removes their timeouts, and return each with the id of its end.
 
-        A transaction is returned unchanged if brokers refuse. The result is None for one that is not open. Raises `KafkaError`.
+        A transaction is returned unchanged if brokers refuse. The result is None for a transaction that is not open. Raises
+        `KafkaError`.
         """
         return list(await asyncio.gather(*(self._cluster.retried(partial(self._prepared, each)) for each in transactions)))
 
@@ -128,7 +129,7 @@ class HandedCoordinators:
         return handed._replace(prepared=(answer.producer_id, answer.producer_epoch))
 
     async def end(self, transactions: Iterable[Handed], *, committed: bool) -> list[bool]:
-        """End transactions. Return for each whether it has ended as requested; False if the coordinator refused.
+        """Commit or abort transactions. Return for each whether it ended as requested; False means that the coordinator refused.
 
         Raises other `KafkaError`s, after all requests are done.
         """

@@ -192,7 +192,7 @@ class DecisionLog:
         return found[self.where].offset
 
     def _take_in(self, found: FetchedPartition) -> bool:
-        """Process the records of a fetch; return whether there were any."""
+        """Store the decisions in the records of a fetch. Return whether the fetch had any records."""
         seen = visible(found.records, found.aborted)
         for key, value in _entries(seen.pieces, self._offset):
             if value is None:

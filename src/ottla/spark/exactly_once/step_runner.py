@@ -33,7 +33,7 @@ HOOK: Final = "OTTLA_ONCE_HOOK"
 
 
 def reached(point: str) -> None:
-    """Call the hook of a test at the step `point`, if there is a hook."""
+    """Call the hook that a test has set for the step `point`. Do nothing without a hook."""
     if hook := os.environ.get(HOOK):
         module, _, name = hook.partition(":")
         getattr(importlib.import_module(module), name)(point)
@@ -62,7 +62,7 @@ class OnceCluster:
             self.loop.stop()
 
     def carry_out(self, name: str, step: Any) -> Any:
-        """Run a step that tasks and committers share, and return the step's result. Raises `KafkaError`."""
+        """Run a step that is the same for tasks and committers, and return the step's result. Raises `KafkaError`."""
         match step:
             case LookUp():
                 return self.loop.run(self.decisions.last(name))

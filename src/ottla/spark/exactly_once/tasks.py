@@ -30,7 +30,7 @@ from ottla.wire.errors import INVALID_TRANSACTION_TIMEOUT
 
 
 class OnceWriter:
-    """The writer of a run's tasks in this process. It writes them one after another."""
+    """The writer of all tasks of one run in this process. It writes the tasks one after another."""
 
     def __init__(self, options: WriteOptions, work: Work) -> None:
         self._options = options
@@ -64,7 +64,7 @@ class OnceWriter:
 
 
 class _TaskSteps:
-    """The steps of one task."""
+    """The execution of the steps of one task, with the task's rows and its producer."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ _FAILURES = (pa.ArrowException, ValueError, OSError)
 
 
 class ArrowDecoder:
-    """A `Decoder` of streams. A value that is null or malformed becomes one null row."""
+    """A `Decoder` of Arrow IPC streams, each of which contains many rows. A null or malformed value becomes one null row."""
 
     def __init__(self, kind: pa.StructType) -> None:
         self._kind = kind

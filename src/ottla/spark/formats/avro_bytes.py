@@ -18,7 +18,7 @@ _END = b"\x00"
 
 
 class AvroEncoder:
-    """An `Encoder` that writes values in one schema."""
+    """An `Encoder` of Avro that writes all values in one schema."""
 
     def __init__(self, schema: Avro, name: str) -> None:
         """Create the encoder of a column. `name` is the column's name in messages."""
@@ -74,7 +74,10 @@ def _record(node: Avro, column: pa.Array, path: str) -> pa.Array:
 
 
 def _listed(node: Avro, items: pa.Array, keys: pa.Array | None, counts: pa.Array, path: str) -> pa.Array:
-    """Encode arrays. Each is a block with its items, unless it has none, followed by the empty block that ends it."""
+    """Encode arrays. An array is a block with its items, followed by an empty block.
+
+    An array without items is only the empty block.
+    """
     assert node.inner is not None
     made = _written(node.inner, items, f"{path}.element")
     if keys is not None:

@@ -42,7 +42,11 @@ def names_of(written: Avro, wanted: Iterable[str], rules: Mapping[str, FieldRule
 
 
 def branch_for(node: Avro, branches: Sequence[Avro]) -> int | None:
-    """Return the index of the union's branch for a type: the branch of the same type, else the nearest type to promote to."""
+    """Return the index of the union's branch for the type `node`.
+
+    It is the branch of the same type, otherwise the branch of the nearest type to which the type can be promoted. Return None if
+    there is no such branch.
+    """
     kinds = [each.kind for each in branches]
     same = next((at for at, each in enumerate(branches) if (each.kind, each.logical) == (node.kind, node.logical)), None)
     if same is not None:

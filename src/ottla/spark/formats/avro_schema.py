@@ -70,7 +70,7 @@ class Avro:
     scale: int = 0
 
     def optional(self) -> tuple[int, Avro] | None:
-        """Return the index of null and the other type, if the type is a union of null and one other type; else None."""
+        """Return (index of null, the other type) if the type is a union of null and one other type, otherwise None."""
         nulls = [place for place, each in enumerate(self.branches) if each.kind == "null"]
         if self.kind != "union" or len(self.branches) != 2 or len(nulls) != 1:
             return None
@@ -89,7 +89,7 @@ def _widest(branches: tuple[Avro, ...]) -> str:
 
 
 class _NoAvro(Exception):
-    """The exception for an invalid schema, with the reason."""
+    """Raised for an invalid Avro schema, with the reason."""
 
 
 def read(text: str, option: str) -> Avro:

@@ -17,12 +17,12 @@ FEW = 64
 
 
 class Misfit(ValueError):
-    """A value does not fit its format or schema. The message is the end of a sentence."""
+    """Raised for a value that does not fit its format or schema. The message is the end of a sentence."""
 
 
 @dataclass(slots=True)
 class Decoded:
-    """Decoded values, null for malformed ones, and by row the reasons why values are malformed.
+    """A column of decoded values, in which malformed values are null, and the reasons why values are malformed, by row.
 
     `records` is the index of each row's record, for formats with many rows in a record.
     """

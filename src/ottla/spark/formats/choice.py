@@ -18,7 +18,9 @@ CORRUPT = {"key": "corruptKey", "value": "corruptValue"}
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The format of keys or values. `schema` is the text of the option, `registry` a URL or a directory."""
+    """The format of keys or values, from the options. `schema` is the text of the schema option, `registry` a URL or a
+    directory.
+    """
 
     name: str
     schema: str | None = None

@@ -36,7 +36,7 @@ MOST_NESTED = 100
 
 
 class _Misread(Exception):
-    """The DDL has an unexpected word. The message says what was expected."""
+    """Raised for an unexpected word in DDL. The message says what was expected."""
 
 
 class _DdlReader:

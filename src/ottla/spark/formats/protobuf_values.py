@@ -37,7 +37,7 @@ MOST_NESTED = 100
 
 
 class ProtobufDecoder(CursorDecoder):
-    """A `Decoder` of one type of message."""
+    """A `Decoder` of values that are Protobuf messages of one type."""
 
     def __init__(self, kind: pa.StructType, schema: ProtobufSchema) -> None:
         super().__init__(kind)
@@ -48,7 +48,9 @@ class ProtobufDecoder(CursorDecoder):
 
 
 class PlacedProtobufDecoder(CursorDecoder):
-    """A `Decoder` of a registry's values. They begin with their message's path of indexes in its file."""
+    """A `Decoder` of Protobuf values from a registry. Each value begins with its message type's path of indexes in the schema
+    file.
+    """
 
     def __init__(self, kind: pa.StructType, descriptors: bytes) -> None:
         super().__init__(kind)

@@ -29,7 +29,7 @@ _CYCLE = timedelta(days=146_097)
 
 
 class Number(str):
-    """The text of a number."""
+    """A number in JSON as its text, so that no digit is lost."""
 
     __slots__ = ()
 
@@ -169,7 +169,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def _date(value: Any) -> int:
-    """Return the days since 1970."""
+    """Return a date as the number of days since 1970."""
     if not isinstance(value, str) or not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
         raise TypeError
     return timestamp(value) // (86_400 * 1_000_000)

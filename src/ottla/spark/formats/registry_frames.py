@@ -18,7 +18,10 @@ _UNFRAMED = "it does not begin with a zero byte and the id of its schema, as val
 
 
 class FramedDecoder:
-    """A `Decoder` that uses another decoder for each schema. `find` returns None for an id that the registry does not have."""
+    """A `Decoder` of values that begin with a schema id. It uses another decoder for each schema.
+
+    `find` returns None for an id that the registry does not have.
+    """
 
     def __init__(self, kind: pa.DataType, find: Callable[[int], Decoder | None]) -> None:
         self._kind = kind

@@ -21,7 +21,9 @@ RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP, "none": No
 
 
 class FetchDriver:
-    """A driver that fetches the partitions of `fetcher`. Use it only on the event loop on which it was created."""
+    """The fetches of an assigned consumer: sends the requests that `fetcher` plans. Use it only on the event loop that created
+    it.
+    """
 
     def __init__(self, cluster: ClusterLinks, settings: ConsumerSettings, tasks: Tasks) -> None:
         self.fetcher = Fetcher(
@@ -71,7 +73,10 @@ class FetchDriver:
         return self._take()
 
     def more(self) -> Chunk | None:
-        """Return the next chunk if it is buffered, to add to records in hand. Errors are left to `next_chunk`."""
+        """Return the next chunk if it is already buffered, to add it to records that the caller has. Raise no error:
+
+        `next_chunk` does.
+        """
         try:
             return self.fetcher.take_more()
         finally:

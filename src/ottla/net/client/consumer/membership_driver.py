@@ -27,10 +27,11 @@ Adopt = Callable[[list[TopicPartition]], Awaitable[None]]
 
 
 class MembershipDriver:
-    """A member. `revoke`, `lose` and `adopt` are called as partitions change; `failed` with an error that ends the membership.
+    """The membership of one consumer in a classic group: sends the requests that the `Membership` state machine plans.
 
-    `free(partitions, timeout_ms)` waits until the user has processed the partitions' records in hand, and returns whether that
-    happened in time.
+    `revoke`, `lose` and `adopt` are called as partitions change, and `failed` with an error that ends the membership.
+    `free(partitions, timeout_ms)` waits until the user has processed the records that it got of the partitions, and returns whether
+    that happened in time.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class MembershipDriver:
             self._failed(error)
 
     async def _try(self, step: Step) -> None:
-        """Take a step of the state machine. If brokers do not answer in time, join again."""
+        """Execute a step of the state machine. If brokers do not answer in time, join the group again."""
         try:
             await self._do(step)
         except KafkaError as error:
@@ -133,7 +134,10 @@ class MembershipDriver:
             self.machine.revoked(step.partitions)
 
     async def _until_free(self, partitions: list[TopicPartition]) -> None:
-        """Wait, and send heartbeats, until the user has processed the records in hand, for at most `max_poll_interval_ms`."""
+        """Wait until the user has processed the records that it got of these partitions, for at most `max_poll_interval_ms`.
+
+        Send heartbeats meanwhile.
+        """
         beat = self.machine.heartbeat()
         while not await self._free(partitions, self._settings.heartbeat_interval_ms) and not self._user_is_late():
             try:
@@ -165,7 +169,7 @@ class MembershipDriver:
 
     @property
     def coordinator(self) -> Coordinator:
-        """Return the group's coordinator, which is looked up again if the machine has lost it."""
+        """Return the group's coordinator. If the state machine has lost the coordinator, look it up again."""
         if self.machine.coordinator_lost:
             self._coordinator.forget()
             self.machine.coordinator_lost = False
@@ -221,7 +225,7 @@ class MembershipDriver:
                     await self.coordinator.request(ask.body)
 
     async def leave(self) -> None:
-        """Stop, and leave the group, so that the group does not wait for this member's session timeout."""
+        """Stop, and leave the group at once, so that the group does not wait until the session of this member times out."""
         if self._task is None:
             return
         self._task.cancel()

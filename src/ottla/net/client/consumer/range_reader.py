@@ -42,14 +42,17 @@ LOOKS = 3
 
 
 class FetchAhead(NamedTuple):
-    """A fetch in flight. Its timeout begins when a caller waits for the answer, because the loop does not run before."""
+    """A Fetch request in flight for the records after the current ones.
+
+    Its timeout begins when a caller waits for the answer, because the event loop does not run before that.
+    """
 
     link: Link
     answer: asyncio.Future[AnswerBody]
 
 
 class RangeReader:
-    """A reader from offset `start` up to `end`, which is excluded. It skips offsets that compaction has removed."""
+    """A reader of the records of one partition from offset `start` up to `end`, which is excluded. It skips compacted offsets."""
 
     def __init__(self, settings: ConsumerSettings, where: TopicPartition, start: int, end: int) -> None:
         self._settings = settings
@@ -120,7 +123,7 @@ class RangeReader:
         return FetchAhead(link, link.send(fetch_request(wanted, self._limits_of_next(link.version(FETCH))), NAMED_UNTIL))
 
     def _limits_of_next(self, version: int) -> FetchLimits:
-        """Return the limits of the next fetch: about the size of the rest of the range, within the settings.
+        """Return the limits of the next fetch: about the size of the unread part of the range, within the settings.
 
         A broker returns at least one batch, however small the limits are.
         """

@@ -19,9 +19,9 @@ from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerI
 
 
 class BatchSender:
-    """A driver, to be used only on the event loop that created it.
+    """Sends the batches of the state machine `machine` to brokers. Use it only on the event loop that created it.
 
-    Batches are added to the `machine`. `pump` is called whenever one may be ready to send; it must call `send_ready`.
+    `pump` is called whenever a batch can be ready to send; it must call `send_ready`.
     """
 
     def __init__(

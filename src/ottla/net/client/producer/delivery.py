@@ -34,7 +34,7 @@ def arrival(batch: PendingBatch) -> asyncio.Future[None]:
 
 
 class Delivery:
-    """A record that is being sent. `index` is its position in its batch, and 0 for the record that opened the batch."""
+    """The future result of a record that is being sent. `index` is the record's position in its batch, counted from 0."""
 
     __slots__ = ("_batch", "index")
 

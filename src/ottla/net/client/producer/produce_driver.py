@@ -43,7 +43,9 @@ log = logging.getLogger("ottla.client")
 
 
 class ProduceDriver:
-    """A driver that accepts records by `append`, and writes them in the background between `start` and `close`."""
+    """The sending part of a producer: accepts records by `append`, and writes them in the background between `start` and
+    `close`.
+    """
 
     def __init__(self, settings: ProducerSettings) -> None:
         self.settings = settings
@@ -226,13 +228,13 @@ class ProduceDriver:
             self._telling = self._tasks.later(LOSSES_PAUSE_MS / 1000, self._log_losses)
 
     def _log_losses(self) -> None:
-        """Log the failures so far, for programs that seldom or never flush."""
+        """Log how many records have failed since the last report, for programs that seldom or never flush."""
         self._telling = None
         if lost := self._losses.seen():
             log.error("records were not written, and their results were not read: %s", counted(lost))
 
     def _report_losses(self) -> DeliveryFailed | None:
-        """Log the failures since the last report. Return them as an exception, or None if there are none."""
+        """Log the failed records since the last report, and return them as an exception. Return None if there are none."""
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None

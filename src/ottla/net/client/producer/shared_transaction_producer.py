@@ -19,7 +19,10 @@ from ottla.net.client.producer.transaction_driver import TransactionDriver
 
 
 class TransferableProducer(BatchProducer):
-    """A `BatchProducer` with a `transactional_id`. Every batch belongs to a transaction, between `begin` and `detach`."""
+    """A `BatchProducer` with a `transactional_id`, whose transactions another process commits.
+
+    Every batch belongs to a transaction, between `begin` and `detach`.
+    """
 
     def __init__(self, settings: ProducerSettings) -> None:
         super().__init__(settings)
@@ -77,7 +80,7 @@ class TransferableProducer(BatchProducer):
         return identity, tuple(sorted(self._partitions))
 
     def reattach(self, identity: Identity) -> None:
-        """Continue under the identity that the coordinator returned when another process ended the transaction."""
+        """Continue with the producer id and epoch that the coordinator returned when another process ended the transaction."""
         self._machine.reattach(identity)
         self._sender.machine.restart(identity)
 
@@ -89,7 +92,7 @@ class TransferableProducer(BatchProducer):
         await self.flush()
 
     async def _dropped(self, error: TransactionError) -> None:
-        """Send no more batches, and return once none is in flight."""
+        """Send no more batches of a transaction that must be aborted, and return once no batch is in flight."""
         self._pump()
         while not self._sender.machine.idle:
             await self._progress()

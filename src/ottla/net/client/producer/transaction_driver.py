@@ -38,10 +38,10 @@ log = logging.getLogger("ottla.client")
 
 
 class TransactionDriver:
-    """A driver of transactions.
+    """The requests of a producer's transactions: sends the requests that `ProducerTransactions` builds.
 
     `flush` writes all records, `drop` discards unsent ones, and `pump` sends the batches that are ready. `begins_with` is called
-    with each new identity.
+    with each new producer id and epoch.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class TransactionDriver:
             await self._end()
 
     async def _make_sure(self) -> None:
-        """Add partitions or the group again, if the coordinator has possibly not begun the transaction.
+        """Make sure that the coordinator has begun the transaction: if that is uncertain, add the partitions or the group again.
 
         A coordinator that has just ended the previous transaction would refuse an abort like that of a fenced producer.
         """
@@ -244,7 +244,7 @@ class TransactionDriver:
             self._coordinator.check(answer.error_code, self._about("Ending a transaction"))
 
     def _judged(self, error: KafkaError) -> KafkaError:
-        """Return a retriable error unchanged. Return the transaction error that any other error causes."""
+        """Return a retriable error unchanged. For any other error, return the transaction error that it causes."""
         return error if error.retriable else self._machine.refused(error, by_coordinator=True)
 
     def _identity(self) -> Identity:
