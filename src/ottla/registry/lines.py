@@ -94,9 +94,10 @@ class JournalReading:
         return self.fault < 0
 
     def reaches_beyond(self, best: JournalReading) -> bool:
-        """Return whether this copy of a journal has at least two lines that are after the end of `best`, another copy.
+        """Return whether this journal has more than one line after the end of `best`, which can be this journal or its other copy.
 
-        A commit is written after the previous commit is on stable storage, so a crash leaves at most one torn line.
+        Lines that `best` contains do not count. A commit is written after the previous commit is on stable storage, so a crash
+        leaves at most one torn line.
         """
         rest = self.data[best.end :].strip(b"\0")
         return b"\n" in rest[:-1] and rest not in best.data[: best.end]

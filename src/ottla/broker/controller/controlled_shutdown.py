@@ -42,7 +42,7 @@ class HandOver:
         self._scheduler = scheduler
 
     def begin(self, over: Callable[[], None]) -> None:
-        """Send ControlledShutdown requests. Call `over` when this broker leads no more partitions, or all retries are used."""
+        """Send ControlledShutdown requests. Call `over` when no other broker can take over a partition, or all retries are used."""
         self._scheduler.begin(self, self._transfer(), lambda _: over(), lambda failure: over(), urgent=True)
 
     def _transfer(self) -> Steps[None]:

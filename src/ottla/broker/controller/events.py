@@ -34,7 +34,7 @@ class ControllerEvent(NamedTuple):
 
 
 def _nobody() -> None:
-    """Do nothing, as the default callback for an event whose end nobody waits for."""
+    """Do nothing. This is the default callback for the end of an event."""
 
 
 class ControllerEvents:

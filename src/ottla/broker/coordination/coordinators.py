@@ -382,7 +382,10 @@ class Coordinators(Generic[M]):
 
 
 class CoordinatorMoves:
-    """Routes each change of leadership to a coordinator at once, because a coordinator must not outlive the leadership."""
+    """The callbacks that load or unload a coordinator as soon as this broker becomes, or no longer is, the leader of its partition.
+
+    They run at once, because a coordinator must not outlive the leadership.
+    """
 
     def __init__(self, coordinators: Iterable[Coordinators[Any]]) -> None:
         self._by_topic = {each.topic: each for each in coordinators}

@@ -46,7 +46,7 @@ ADDS_FROM: Final = 12
 
 @dataclass(slots=True)
 class Admission:
-    """The verified partitions of a request (`seen`), with their errors and the tokens that permit new transactions.
+    """The result of verifying a request's transactional partitions (`seen`): their errors, and tokens that permit new transactions.
 
     Responses for the `added` partitions wait until the addition is durable (`TransactionGuard.when_kept`).
     """

@@ -245,7 +245,10 @@ class SlowProduce:
         return reply_to(self._request, response, unsynced, self._purgatory, self._kept(parts))
 
     def _kept(self, parts: list[PartitionResponse]) -> Kept | None:
-        """Return (partitions added to a transaction, function that waits for their durability) for the reply; None without any."""
+        """Return the results of partitions that were added to a transaction, and how the reply waits for their durability.
+
+        This is (function that takes a callback, results), or None if no partition was added.
+        """
         if self._guard is None or self._admission is None or not self._admission.added:
             return None
         added = [

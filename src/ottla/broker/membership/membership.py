@@ -47,7 +47,7 @@ def _address_in(value: bytes) -> str:
 
 
 class Event:
-    """An event that occurs once: `while not event.has_happened: yield event.wait`."""
+    """An event that occurs once, and for which a generator can wait: `while not event.has_happened: yield event.wait`."""
 
     def __init__(self) -> None:
         self.has_happened = False
@@ -77,7 +77,7 @@ class NotAMember(Exception):
 
 
 class BrokerMembership:
-    """The session of this broker, and its entry below /brokers/ids.
+    """This broker's registration in its cluster: its session with the registry, and its entry below /brokers/ids.
 
     Callbacks: `entered` after each registration, when `broker_epoch` is new and the controller assigns all roles again; `left` at
     the end of a registration, which makes earlier requests of the controller obsolete. While the registry is only unreachable,

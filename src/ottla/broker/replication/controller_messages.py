@@ -59,7 +59,7 @@ def _assigned(state: LeaderAndIsrRequest.LeaderAndIsrPartitionState) -> Assigned
 
 
 def read_stops(request: StopReplicaRequest) -> Iterator[ReplicaStop]:
-    """Yield the replicas that a StopReplica request tells this broker to stop."""
+    """Yield the replicas of this broker that a StopReplica request stops."""
     for one in request.ungrouped_partitions:
         yield ReplicaStop(one.topic_name, one.partition_index, NO_EPOCH, request.delete_partitions)
     for topic in request.topics:

@@ -41,7 +41,7 @@ AGAIN_MS, MOST_AGAIN_MS = 1_000, 10_000
 
 
 class MissedDeletions:
-    """The search for topics that the controller has deleted while this broker received no metadata.
+    """The search for topics that were deleted while this broker received no requests of the controller.
 
     `forget` removes deleted topics from the image, and notifies other components.
     """

@@ -144,7 +144,7 @@ class ReplicaManager:
     def _begin_session(self, broker_epoch: int) -> None:
         """Stop leading and following partitions, because this broker has a new registration.
 
-        The controller can know of the registration before this broker does.
+        Requests of the controller can contain the registration's broker epoch before this broker has read it.
         """
         if broker_epoch != self._ports.terms.broker_epoch:
             self._stop_all()

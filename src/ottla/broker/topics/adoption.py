@@ -27,7 +27,10 @@ partition."""
 
 
 class Adoption(NamedTuple):
-    """The decision about one topic: the changes to commit, or none if adoption is refused, and a message."""
+    """The decision whether to restore one topic from directories of partitions that the registry lacks.
+
+    It has the changes to commit, or none if the topic is refused, and a message.
+    """
 
     topic: str
     changes: tuple[Change, ...]

@@ -27,7 +27,7 @@ Texts = dict[str, str]
 
 
 class DynamicConfigs:
-    """Replacement of all configs of a resource. `configure` applies a config to the log of a partition."""
+    """The changes of dynamic configs of topics, groups and brokers. `configure` applies a topic's config to a partition's log."""
 
     def __init__(
         self,

@@ -61,7 +61,7 @@ class ExpectedTopic(NamedTuple):
 
 
 class Topics:
-    """Creates, enlarges and deletes topics in the registry. The controller then has brokers create and delete logs.
+    """The creation, enlargement and deletion of topics in the registry. The controller then has brokers create and delete logs.
 
     Decisions are in the registry when the steps end. The steps must run to their end.
     """

@@ -95,7 +95,7 @@ class Finding(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The entries of one partition in the broker's checkpoints. `topic_id` is the topic's id in the registry, or zeros.
+    """The values that the broker's checkpoints and registry have for one partition. `topic_id` is the topic's id, or zeros.
 
     `was_killed`: the broker's process ended, but the operating system did not crash, so that no written data is lost.
     """
