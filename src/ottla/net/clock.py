@@ -10,7 +10,7 @@ _new = tuple.__new__
 
 
 class RealClock:
-    """Implements `ottla.ports.Clock`."""
+    """The real clock of this process; implements `ottla.ports.Clock`."""
 
     def now(self) -> Now:
         # equals `Now(...)`, in half the time: the clock is read twice for each batch of requests

@@ -32,7 +32,10 @@ RELEASE = "3.9"
 
 
 class BrokerLinks:
-    """The links of one broker. Raises `SettingError` if the settings of its inter-broker listener are unusable."""
+    """The connections of one broker to the other brokers.
+
+    Raises `SettingError` if the settings of its inter-broker listener are unusable.
+    """
 
     def __init__(self, node_id: int, settings: BrokerSettings, tell: Tell) -> None:
         self._client_id = f"broker-{node_id}"
@@ -104,7 +107,10 @@ class PeerLink:
             self._pass_on(link, request)
 
     def _not_reached(self, error: Exception) -> None:
-        """Fail the waiting requests, which their callers retry after a pause. Log the first failure since the last connection."""
+        """Report a failure to the callers of the waiting requests, which retry after a pause.
+
+        Log only the first failure since the last connection.
+        """
         log.log(logging.WARNING if self._was_reached else logging.DEBUG, "another broker is unreachable: %s", error)
         self._was_reached = False
         waiting, self._waiting = self._waiting, []
@@ -128,7 +134,10 @@ class PeerLink:
             self._tell(partial(answered, frame))
 
     def _too_late(self, request: Pending) -> None:
-        """Fail a late request and close the connection. Brokers answer in order, so every later answer would be late, too."""
+        """Report a timeout to the caller of a request, and close the connection.
+
+        Brokers answer in order, so every later answer on the connection would be late, too.
+        """
         log.info("the broker at %s:%d did not answer in time: reconnecting", self._host, self._port)
         self._end(request, None)
         if self._link is not None:

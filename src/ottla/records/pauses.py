@@ -12,7 +12,7 @@ P = TypeVar("P")
 
 
 def finish(steps: Generator[object, None, T]) -> T:
-    """Run a generator to its end without pausing, and return its result."""
+    """Run a generator to its end without pauses, and return its result."""
     while True:
         try:
             next(steps)

@@ -37,7 +37,7 @@ class HeldRequest(NamedTuple):
 
 
 class Session:
-    """The login of a link. `ask` sends a request before waiting requests; `fail` closes the link with an error."""
+    """The SASL login of a link, and its renewal. `ask` sends a request at once; `fail` closes the link with an error."""
 
     def __init__(
         self,
@@ -67,7 +67,10 @@ class Session:
             self._renew_at = self._loop.time() + max(LEAST_S, after_s)
 
     def holds(self, send: Callable[[], None], answer: asyncio.Future[AnswerBody]) -> bool:
-        """Return whether a request must wait for the renewal of the login, and begin a due renewal. `send` is called afterwards."""
+        """Return whether a request must wait until the login is renewed. If the renewal is due, begin it.
+
+        `send` is called after the renewal, to send a request that had to wait.
+        """
         if self._waiting is None:
             if self._loop.time() < self._renew_at:
                 return False

@@ -58,7 +58,7 @@ class Tasks:
         return self._cause is not None
 
     def ended(self) -> Closed:
-        """Return the exception for calls after the end of the client."""
+        """Return the exception that calls raise after the end of the client."""
         if self._cause is None:
             return Closed("The client is closed: create a new one.")
         closed = Closed(f"The client ended with an unexpected error, or one of a callback: {self._cause!r}; create a new one.")
@@ -75,7 +75,7 @@ class Tasks:
         raise self._cause
 
     def check_untold(self) -> None:
-        """Raise the error that ended the client, unless a call has raised it before."""
+        """Raise the error that ended the client, unless a call has already raised it."""
         if not self._told:
             self.check()
 

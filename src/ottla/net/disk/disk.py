@@ -52,7 +52,10 @@ LARGE_BYTES = 4 << 20
 
 
 class RealFile(Pinned):
-    """One file. Its handle can be closed while the file is not in use; the next use opens it again, unless the file was removed."""
+    """One file of the data directory, for reading and writing.
+
+    Its handle can be closed while the file is not in use. The next use opens the file again, unless the file was removed.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -121,7 +124,7 @@ class RealFile(Pinned):
         return start
 
     def _append_rest(self, fd: int, buffers: Sequence[Buffer], start: int, written: int, wanted: int) -> None:
-        """Write the rest after a short write, which an interruption or a nearly full disk causes."""
+        """Write the bytes that a short write has left over. An interruption or a nearly full disk causes short writes."""
         while written < wanted:
             rest, skipped = [], 0
             for buffer in buffers:
@@ -244,7 +247,7 @@ class RealFile(Pinned):
             self._disk.close_handle(fd, is_last=self._is_gone and self.size >= LARGE_BYTES)
 
     def leaves(self) -> None:
-        """Record that the name is about to be removed on purpose."""
+        """Record that this process will remove the file's name, so that the missing name is no error."""
         self._is_leaving = True
 
     def is_removed(self) -> bool:
@@ -290,7 +293,7 @@ class RealFile(Pinned):
 
 
 class RealDisk:
-    """The directory `root` as a `Disk`.
+    """A data directory on the real disk, at the path `root`; implements `Disk`.
 
     `post` schedules a call on the broker's thread (`loop.call_soon_threadsafe`). About `max_open_files` files are kept open.
     `system` makes the system calls. The `reserve` supplies space for writes that must succeed on a full disk. `log_dirs` are the
@@ -508,7 +511,10 @@ class RealDisk:
             raise failed(path, failure) from failure
 
     def close_handle(self, fd: int, *, is_last: bool) -> None:
-        """Close a handle. If it `is_last`, that of a large removed file, the janitor closes it and frees the space."""
+        """Close a handle.
+
+        If it `is_last`, the last handle of a large removed file, the janitor thread closes it, which frees the file's space.
+        """
         if is_last:
             self._janitor.free(fd)
         else:
@@ -539,7 +545,10 @@ class RealDisk:
         return file
 
     def _forget(self, path: str) -> Sequence[RealFile]:
-        """Forget and return the files at or below `path`, because a new file of the same name is another file."""
+        """Remove the open files at or below `path` from the table of files, and return them.
+
+        A new file of the same name is another file.
+        """
         file = self._by_path.pop(path, None)
         if file is not None:
             return [file]
@@ -567,7 +576,9 @@ class RealDisk:
 
 
 def _own(file: Syncable) -> RealFile | RealDirectory:
-    """Return the file. Raises TypeError for a file of another disk, because its sync would be promised and not made."""
+    """Return `file` as a file or directory of this disk. Raises TypeError for a file of another disk, which this disk cannot
+    sync.
+    """
     if not isinstance(file, RealFile | RealDirectory):
         raise TypeError(f"{file!r} is not of this disk")
     return file

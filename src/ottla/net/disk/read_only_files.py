@@ -27,7 +27,7 @@ class SeenFile:
 
 
 class SeenFiles:
-    """A data directory at `root`."""
+    """The files of a data directory at `root`, which are only read."""
 
     def __init__(self, root: str) -> None:
         self._root = root

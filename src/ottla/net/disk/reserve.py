@@ -28,9 +28,9 @@ FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 
 
 class Reserve:
-    """The reserve in the directory `root`, for use by one thread.
+    """The disk space that is kept in reserve for a full disk, in the directory `root`. Use it on one thread only.
 
-    `size` is its present size, and `wanted` the size to which `take` fills it, both in bytes.
+    `size` is the present size of the reserve, and `wanted` the size to which `take` fills it, both in bytes.
     """
 
     def __init__(self, root: str) -> None:
@@ -72,7 +72,7 @@ class Reserve:
                 os.close(fd)
 
     def lends(self, path: str, failure: OSError) -> bool:
-        """Release space after a failed write to `path`, and return whether the caller should retry the write.
+        """Release reserved space after a failed write to `path`. Return whether the caller should retry the write.
 
         `path` is relative to the directory. Files in subdirectories get only the first half of the reserve. The other half is kept
         for the checkpoint files. Files elsewhere, with an absolute path, get nothing.
@@ -88,7 +88,7 @@ class Reserve:
         return self.size < before
 
     def make_room(self) -> None:
-        """Release the whole reserve if the free space is smaller. Call this before a start and before a stop."""
+        """Release the whole reserve if less space than its size is left on the disk. Call this before a start and before a stop."""
         if self.size and self._left() < max(self.size, self.wanted):
             self._shrink(0)
 

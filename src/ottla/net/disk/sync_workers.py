@@ -36,7 +36,7 @@ F = TypeVar("F")
 
 
 class Pinned(ABC):
-    """An object that another thread syncs. It must be pinned, and so open, until the sync is done."""
+    """An object that another thread syncs. It must be pinned until the sync is done, so that its handles stay open."""
 
     __slots__ = ("_pins", "path")
 
@@ -83,7 +83,7 @@ class Pinned(ABC):
 
 
 class Handover:
-    """A context manager that passes unexpected exceptions to the broker's thread, where the `Door` catches them.
+    """A context manager on other threads that passes unexpected exceptions to the broker's thread, where the `Door` handles them.
 
     Otherwise an exception would only end its own thread, and callers would wait for this thread without end.
     """
@@ -101,7 +101,7 @@ class Handover:
 
 
 class Worker(ABC):
-    """A thread that starts with the first piece of work. It ends after `stop`, when all requested work is done.
+    """A thread for slow system calls, which starts with the first request. It ends after `stop`, when all requests are done.
 
     `post` schedules a call on the broker's thread. An unexpected exception ends the thread, and is raised on the broker's thread.
     """
@@ -203,7 +203,7 @@ class SyncWorker(Worker):
             self._sync_all([ask for ask in syncs if ask not in slow] if slow else syncs)
 
     def _sync_slowly(self, files: Sequence[Pinned], done: Done) -> None:
-        """Sync large files outside the passes, in parallel with all other syncs."""
+        """Sync large files, in parallel with all other syncs. Then schedule the callback `done` on the broker's thread."""
         with Handover(self._post):
             failures: dict[Pinned, StorageFailed] = {}
             _sync_each(deque(files), failures)
@@ -232,7 +232,10 @@ class SyncWorker(Worker):
 
 
 def shared(files: list[F], sync_ns: int) -> deque[list[F]]:
-    """Divide files among threads, if one sync takes `sync_ns`. A short pass is not divided, because waking a thread takes time."""
+    """Divide files into parts for several threads, if one sync takes `sync_ns`.
+
+    If all syncs together take little time, there is one part, because waking a thread takes time.
+    """
     count = min(len(files), SYNCS_SIDE_BY_SIDE, 1 + sync_ns * len(files) // SHORT_NS)
     return deque(files[number::count] for number in range(count))
 
@@ -282,7 +285,7 @@ def _raise(error: BaseException) -> None:
 
 
 def _finish(outcomes: deque[tuple[Sequence[Pinned], Done, StorageFailed | None]], post: Post) -> None:
-    """Call the first callbacks of a pass, and schedule the others, because there can be thousands that take time."""
+    """Call the first callbacks, and schedule the others on the broker's thread, because thousands of callbacks take time."""
     for _ in range(min(len(outcomes), TOLD_AT_ONCE)):
         files, done, failure = outcomes.popleft()
         for file in files:

@@ -29,9 +29,10 @@ def at_or_below(names: Iterable[str], path: str) -> list[str]:
 
 
 class RealDirectory(Pinned):
-    """The names in one directory, as an object to sync. If the directory or a parent of it is new, its own name is synced, too.
+    """The names in one directory of the data directory, as an object to sync.
 
-    While pinned, the names can be synced even if the directory is renamed or removed.
+    If the directory or a parent of it is new, its own name is synced, too. While pinned, the names can be synced even if the
+    directory is renamed or removed.
     """
 
     __slots__ = ("__weakref__", "_covered", "_directories", "_held", "_lock", "asked")
@@ -95,7 +96,7 @@ class Directories:
         return path in self._known
 
     def made(self, path: str) -> None:
-        """Record that the name `path` is new, so it is not durable."""
+        """Record that the name `path` is new, and so not durable until a sync."""
         with self._lock:
             self._new[path] = next(self._numbers)
 

@@ -19,7 +19,7 @@ from ottla.ports import Change
 
 
 class AcceptedLoss(NamedTuple):
-    """The number of partitions with the broker in sync, and the number of partitions without another replica in sync."""
+    """The number of partitions with the broker among their in-sync replicas, and of partitions with no other in-sync replica."""
 
     in_sync: int
     alone: int

@@ -140,7 +140,7 @@ def headers_array(columns: Columns, kind: pa.DataType = HEADERS) -> pa.Array:
 
 
 class Rows:
-    """Arrow columns prepared for writing as records, in any order and divided into any batches.
+    """Columns of Arrow values, keys, timestamps and headers, prepared for writing as records in any order and in any batches.
 
     `value`, `key`: binary or string arrays (large ones and views are converted); `key` None: null keys. `timestamps`: one int, or
     an array of milliseconds (int64) or of Arrow timestamps. `headers`: list<struct<string, binary>>.
@@ -174,7 +174,10 @@ class Rows:
         return out
 
     def write(self, rows: array[int] | memoryview[int], start: int, stop: int, batch_bytes: int) -> tuple[bytearray, int, int]:
-        """Write rows from `start` on after room for a header; return (buffer, first row not written, greatest timestamp)."""
+        """Write rows from `start` on into a new buffer that begins with room for a batch header.
+
+        Return (buffer, first row not written, greatest timestamp in ms).
+        """
         out = bytearray(HEADER_BYTES + min(batch_bytes, self._room(rows, start, stop)))
         base = self.timestamps[rows[start] if len(rows) else start]
         next_row, end, newest = self._write(out, rows, start, stop, base)

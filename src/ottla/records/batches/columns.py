@@ -31,7 +31,7 @@ EMPTY: Final = memoryview(b"")
 
 
 class Run(NamedTuple):
-    """Rows `first` to `end`, which come from one batch; `data` contains their bytes."""
+    """The rows from `first` up to `end` of `Columns`, which come from one batch. `data` contains their bytes."""
 
     first: int
     end: int
@@ -78,7 +78,9 @@ class Columns:
         return self.spans[start + self.first : start + self.end]
 
     def pieces(self) -> list[Run]:
-        """Return the runs, cut to the rows from `first` to `end`. Omit runs without rows."""
+        """Return the runs of the rows from `first` to `end`. Shorten runs that are partly outside, and omit runs that are
+        outside.
+        """
         if self.first == 0 and self.end == len(self.all_offsets):
             return [run for run in self.runs if run.first < run.end]
         cut = (Run(max(run.first, self.first), min(run.end, self.end), run.data, run.header) for run in self.runs)
@@ -185,7 +187,10 @@ def _misfit(header: BatchHeader, stop: int) -> str:
 
 
 def _cut(columns: Columns, from_offset: int, until_offset: int | None) -> Columns:
-    """Return the columns without rows outside the requested offsets. Offsets increase, so these rows are at both ends."""
+    """Return the columns without rows whose offsets are outside the requested range.
+
+    Offsets increase, so these rows are at both ends.
+    """
     first, end, next_offset = columns.first, columns.end, columns.next_offset
     if columns.record_count and columns.all_offsets[0] < from_offset:
         first = bisect_left(columns.all_offsets, from_offset, 0, columns.runs[0].end)

@@ -52,7 +52,7 @@ _ATTRIBUTES: Final = struct.Struct(">h")
 
 
 class BadBatch(ValueError):
-    """The bytes cannot be a batch of magic 2. `position` is the byte at which the batch begins."""
+    """Raised for bytes that cannot be a batch of magic 2. `position` is the byte at which the batch begins."""
 
     def __init__(self, position: int, sentence: str) -> None:
         super().__init__(f"at byte {position}: {sentence}")
@@ -211,7 +211,7 @@ def batches(view: Buffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def stamp(buf: bytearray | memoryview, pos: int, base_offset: int, leader_epoch: int) -> None:
-    """Write the base offset and the leader epoch of the batch at `pos`, in place. The CRC covers neither."""
+    """Write the base offset and the leader epoch into the header of the batch at `pos`. The CRC does not include these fields."""
     _OFFSET.pack_into(buf, pos, base_offset)
     _EPOCH.pack_into(buf, pos + LEADER_EPOCH_POSITION, leader_epoch)
 

@@ -43,9 +43,9 @@ HIGHEST_LEVEL: Final = 16
 
 
 class Recompression:
-    """The recompression of one batch, piece by piece. The new batch takes at most `most_bytes` of memory.
+    """The recompression of one batch, in steps with pauses between them. The new batch takes at most `most_bytes` of memory.
 
-    For zstd it keeps all pieces and compresses them at the end, as one frame that every client can read.
+    For zstd it keeps all decompressed pieces and compresses them at the end, as one frame that every client can read.
     """
 
     def __init__(self, codec: int, level: int | None, most_bytes: int) -> None:
@@ -64,7 +64,7 @@ class Recompression:
         return self._kept is not None
 
     def take(self, piece: memoryview) -> None:
-        """Add the next piece of the records. Raises `OverLimit` if the new batch grows too large."""
+        """Add the next decompressed piece of the records. Raises `OverLimit` if the new batch grows too large."""
         if self._gzip is not None:
             self._out += self._gzip.compress(piece)
         elif self._kept is not None:
@@ -79,7 +79,7 @@ class Recompression:
             raise OverLimit(f"the batch takes more than {self._most_bytes} bytes in the topic's codec")
 
     def made(self, header: BatchHeader) -> tuple[bytearray, BatchHeader]:
-        """Return the new batch and its header, after the last piece. `header` is the header of the old batch."""
+        """Return the new batch and its header. Call this after the last piece. `header` is the header of the old batch."""
         if self._gzip is not None:
             self._out += self._gzip.flush()
         elif self._kept is not None:

@@ -40,9 +40,10 @@ MOST_RECORD_ERRORS: Final = 1000
 
 
 class Demands(NamedTuple):
-    """A topic's demands on its records: a key if `keyed`, and a timestamp from `before_ms` ago to `after_ms` ahead, or -1.
+    """What a topic requires of its records: a key if `keyed`, and a timestamp within a range around the present time.
 
-    With `append_time` the broker sets LogAppendTime, so the records can have any timestamps.
+    A timestamp must be from `before_ms` ago to `after_ms` ahead, or -1. With `append_time` the broker sets LogAppendTime, so any
+    timestamp is accepted.
     """
 
     keyed: bool = False
@@ -132,7 +133,10 @@ def check_slowly(
 
 
 class Look:
-    """The state of a check of a batch's records, between its decompressed pieces: a few numbers, and no records."""
+    """A check of the records of one batch, which gets the decompressed records piece by piece.
+
+    Between two pieces it stores a few numbers, and no records.
+    """
 
     __slots__ = (
         "_allowed",
@@ -162,7 +166,7 @@ class Look:
         """(index, timestamp, whether the key is present) of the first records that violate the topic's demands."""
 
     def over(self, piece: memoryview) -> bool:
-        """Check the next piece. Return False if later pieces cannot change the verdict."""
+        """Check the next decompressed piece of the records. Return False if later pieces cannot change the verdict."""
         state, header = self._state, self._header
         state[AT] = 0
         while not self._is_broken:
@@ -190,7 +194,10 @@ class Look:
         return (header, None) if demands.append_time else (_put_right(self._view, header, state[NEWEST]), None)
 
     def _doubted(self) -> Refused:
-        """Return the rejection for records that violate demands: INVALID_TIMESTAMP if a timestamp does, else INVALID_RECORD."""
+        """Return the rejection for records that violate the topic's demands.
+
+        The error code is INVALID_TIMESTAMP if a timestamp is out of range, otherwise INVALID_RECORD.
+        """
         found: list[tuple[int, str]] = []
         error_code = INVALID_RECORD
         for index, time, has_key in self._faults:
@@ -210,7 +217,10 @@ def unopened(failure: CodecFailed) -> Refused:
 
 
 def _put_right(view: memoryview, header: BatchHeader, newest: int) -> BatchHeader:
-    """Set max_timestamp to `newest` and the timestamp type to CreateTime in the batch that fills `view`. Return its header."""
+    """Correct the batch that fills `view`: set max_timestamp to `newest`, and the timestamp type to CreateTime.
+
+    Return the new header.
+    """
     attributes = header.attributes & ~TIMESTAMP_TYPE_BIT
     if newest == header.max_timestamp and attributes == header.attributes:
         return header

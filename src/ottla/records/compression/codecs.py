@@ -36,7 +36,7 @@ TAKEN_BYTES: Final = 512 * 1024
 
 
 class CodecFailed(ValueError):
-    """A codec cannot decompress the bytes, or they decompress to more than the limit (`over_limit`)."""
+    """Raised if a codec cannot decompress the bytes, or if they decompress to more than the limit (then `over_limit` is set)."""
 
     def __init__(self, codec: int, sentence: str, *, over_limit: bool = False) -> None:
         super().__init__(f"{NAMES[codec] if 0 <= codec < len(NAMES) else codec}: {sentence}")

@@ -51,7 +51,10 @@ class ZstdFrame(NamedTuple):
 
 
 class ZstdSizes(NamedTuple):
-    """The decompressed size of all zstd frames together, in bytes, and their largest window. `is_exact`: the frames state it."""
+    """The decompressed size of all zstd frames together, in bytes, and their largest window size.
+
+    `is_exact`: every frame states its size.
+    """
 
     opened_bytes: int
     window_bytes: int
@@ -103,7 +106,7 @@ def may_be_large(codec: int, data: memoryview) -> bool:
 
 
 class Unpacking:
-    """The decompression of one batch's records. Call `measure`, then `pieces`; both raise `CodecFailed`."""
+    """The decompression of one batch's records in pieces. Call `measure` first, then `pieces`. Both raise `CodecFailed`."""
 
     def __init__(self, codec: int, data: Buffer, limit_bytes: int) -> None:
         self._codec = codec

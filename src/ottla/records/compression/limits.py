@@ -9,7 +9,7 @@ from ottla.records.pauses import finish
 
 
 class OverLimit(ValueError):
-    """The data decompresses to more than the caller allows. Raised before memory beyond the limit is allocated."""
+    """Raised if data decompresses to more than the caller allows, before memory beyond the limit is allocated."""
 
 
 PAUSE_BYTES: Final = 1 << 20

@@ -31,7 +31,7 @@ MOST_OVERHEAD_BYTES: Final = 34
 
 
 class BadMessage(BadBatch):
-    """A message set is malformed. `error_code` is the error code for the producer."""
+    """Raised for a malformed message set. `error_code` is the error code for the producer."""
 
     def __init__(self, position: int, sentence: str, error_code: int) -> None:
         super().__init__(position, sentence)
@@ -103,7 +103,7 @@ def _segments(view: memoryview, limit_bytes: int) -> list[MessageRun]:
 
 
 class Wrapper(NamedTuple):
-    """A message whose value is a compressed set. `timestamp` is the LogAppendTime of all messages in it; None without one."""
+    """A message whose value is a compressed message set. `timestamp` is the LogAppendTime of all messages in the set, or None."""
 
     offset: int
     magic: int
@@ -144,7 +144,10 @@ def _unwrapped(view: memoryview, pos: int, stop: int, limit_bytes: int) -> list[
 
 
 def _placed(inner: list[MessageRun], magic: int, offset: int, pos: int) -> list[MessageRun]:
-    """Return the messages of a wrapper. In format 1, add the wrapper's `offset`, which is 0 from some producers."""
+    """Return the messages of a wrapper. In format 1, store the wrapper's `offset`, to which their offsets are relative.
+
+    Some producers send 0 as the wrapper's offset.
+    """
     if magic == 0:
         return inner
     if len(inner) > 1:

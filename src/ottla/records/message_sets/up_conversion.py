@@ -42,7 +42,7 @@ LOG_OVERHEAD_BYTES: Final = 12
 
 
 class Inside(Enum):
-    """How far messages in a wrapper are checked."""
+    """How strictly messages within a compressed message are checked."""
 
     NOTHING = "neither format nor offsets: a wrapper of format 1 is read as one of format 0, which fails (UNKNOWN_SERVER_ERROR)"
     FORMATS = "their format, which is to be the wrapper's"
@@ -67,7 +67,9 @@ class Terms(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """Converted batches with offsets from 0, which fill `view`, and their headers; or an error code with a message."""
+    """The result of a conversion: batches with offsets from 0, which fill `view`, and their headers; or an error code with a
+    message.
+    """
 
     error_code: int
     sentence: str = ""
@@ -84,7 +86,7 @@ class OuterMessages(NamedTuple):
 
 
 class Untakable(ValueError):
-    """The `Terms` do not allow the messages. `error_code` is the error for the producer."""
+    """Raised for messages that the `Terms` do not allow. `error_code` is the error code for the producer."""
 
     def __init__(self, error_code: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -223,7 +225,7 @@ def _check(columns: Columns, terms: Terms) -> None:
 
 
 def _check_sizes(columns: Columns, max_message_bytes: int) -> None:
-    """Raise `Untakable` if a plain message, as sent with its offset and size field, exceeds the limit."""
+    """Raise `Untakable` if an uncompressed message exceeds the limit. Its size includes its offset and its size field."""
     run = columns.runs[0]
     overhead = LOG_OVERHEAD_BYTES + (22 if run.header.magic else 14)
     sizes = zip(columns.span_column(kernel.KEY_SIZE), columns.span_column(kernel.VALUE_SIZE), strict=True)

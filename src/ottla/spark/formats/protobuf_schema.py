@@ -31,7 +31,7 @@ _SPARK: dict[int, types.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class ProtobufField:
-    """A field of a message. `names` are an enum's names by number. `type_name` is the name of a message or an enum."""
+    """A field of a Protobuf message. `names` maps numbers to names for an enum. `type_name` is the name of a message or an enum."""
 
     number: int
     name: str
@@ -42,7 +42,7 @@ class ProtobufField:
 
 @dataclass(frozen=True, slots=True)
 class ProtobufMessage:
-    """One type of message."""
+    """A message type of a Protobuf schema."""
 
     name: str
     fields: tuple[ProtobufField, ...]
@@ -54,7 +54,7 @@ class ProtobufMessage:
 
 @dataclass(frozen=True, slots=True)
 class ProtobufSchema:
-    """All messages and enums of a descriptor by their full names. `message` is the one that values have."""
+    """All messages and enums of a Protobuf descriptor, by their full names. `message` is the message type of the values."""
 
     messages: Mapping[str, ProtobufMessage]
     enums: Mapping[str, Mapping[int, str]]
@@ -76,7 +76,7 @@ def _well_known() -> dict[str, ProtobufMessage]:
 
 
 class _NoDescriptors(Exception):
-    """The descriptor is invalid. The message says why."""
+    """Raised for an invalid Protobuf descriptor. The message says why."""
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -174,7 +174,7 @@ def files_of(descriptors: bytes) -> list[tuple[str, bytes]]:
 
 
 def joined(files: Iterable[bytes]) -> bytes:
-    """Return a set with these descriptors."""
+    """Return one descriptor set that contains these file descriptors."""
     return b"".join(b"\x0a" + varint(len(file)) + file for file in files)
 
 

@@ -27,7 +27,7 @@ SUFFIXES = {AVRO: ".avsc", JSON: ".json", PROTOBUF: ".desc"}
 
 
 class Registered(NamedTuple):
-    """A schema of a registry."""
+    """A schema that a schema registry has stored, with its id."""
 
     schema_id: int
     text: str
