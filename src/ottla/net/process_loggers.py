@@ -8,7 +8,7 @@ ROOT = "root"
 
 
 class ProcessLoggers:
-    """Implements `Loggers` with Python's `logging`."""
+    """An implementation of `Loggers` by Python's `logging`."""
 
     def levels(self) -> dict[str, int]:
         """Return the effective level of `root`, of `ottla`, and of each logger below it that a module has created."""

@@ -161,7 +161,7 @@ def _number(name: str, braces: str | None) -> steps.NumberFormat:
 
 
 def _append(found: list[steps.InputStep], step: steps.InputStep) -> None:
-    """Add a step; literals that follow each other become one."""
+    """Append a step to `found`. Two literals in sequence become one literal."""
     if found and isinstance(step, steps.LiteralStep) and isinstance(last := found[-1], steps.LiteralStep):
         found[-1] = steps.LiteralStep(last.text + step.text)
     else:

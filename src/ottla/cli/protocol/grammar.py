@@ -39,7 +39,10 @@ TYPES: Final = (
 
 
 class Row(NamedTuple):
-    """One field, for all versions. `depth` is the number of structs around it. Texts are empty if there is nothing to say."""
+    """A row of a message's table of fields: one field, for all versions. `depth` is the number of structs around the field.
+
+    Texts are empty if there is nothing to say.
+    """
 
     path: str
     depth: int

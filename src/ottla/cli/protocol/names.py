@@ -11,7 +11,7 @@ from ottla.wire.stored_messages import others
 
 
 class NoSuchName(ValueError):
-    """No API has this name, or the API does not have this version. The message says what to write instead."""
+    """Raised if no API has the given name, or if the API lacks the given version. The message says what to write instead."""
 
 
 def find_api(name: str) -> Api:

@@ -50,7 +50,7 @@ def list_topics(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _led(topics: Iterable[TopicInfo]) -> list[TopicPartition]:
-    """Return the partitions that have a leader."""
+    """Return the partitions of these topics that have a leader."""
     from ottla.client.types import TopicPartition
 
     return [

@@ -22,14 +22,14 @@ __all__ = ["FORMS", "PartitionOffsets", "offsets", "position_argument", "ranges"
 
 
 class PartitionOffsets(NamedTuple):
-    """The offsets of a partition's records: the first one, and the one that the next record will have."""
+    """The first offset of a partition, and the offset that the next record will have."""
 
     start: int
     end: int
 
 
 def time_argument(text: str) -> int:
-    """Return the time of an option. Raises argparse's error for its message."""
+    """Return the time that the text of an option describes. Raises argparse's exception, so that argparse prints the message."""
     try:
         return parse_time(text)
     except ValueError as error:

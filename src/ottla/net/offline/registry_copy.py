@@ -165,7 +165,7 @@ async def opened(address: str, given: Mapping[str, str]) -> AsyncIterator[Shared
 
 
 def _give(carried: list[Carried], source: str, directory: str) -> None:
-    """Convert the data directory of a cluster's broker into that of a lone broker with the entries `carried`."""
+    """Convert the data directory of a broker in a cluster to the data directory of a lone broker with the entries `carried`."""
     with lock(directory) as known, _disk(directory) as disk:
         finish(disk)
         if known.get("version", "0") != "0":
@@ -191,7 +191,7 @@ def _give(carried: list[Carried], source: str, directory: str) -> None:
 
 
 def tree_of(carried: Iterable[Carried]) -> Tree:
-    """Return the entries as a tree."""
+    """Return the copied entries as a tree."""
     tree = Tree()
     for path, value, version in carried:
         tree.put(path, StoredEntry(value, version, False))

@@ -23,7 +23,7 @@ LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The data with which a client connects to a broker: without a user there is no login, without a CA file no TLS."""
+    """How a client connects to an embedded broker: without a user it does not log in, without a CA file it uses no TLS."""
 
     address: str
     protocol: str

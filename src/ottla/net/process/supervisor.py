@@ -36,7 +36,7 @@ class CouldNotStart(Exception):
 
 
 class SupervisedBroker:
-    """The process of one broker, which is started again after it ends."""
+    """The process of one broker. A new process is started each time the process ends."""
 
     def __init__(self, number: int, command: Sequence[str]) -> None:
         self._number = number

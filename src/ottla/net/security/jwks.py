@@ -46,7 +46,7 @@ class SigningKey:
 
 
 class Keys(Protocol):
-    """A source of public keys."""
+    """A source of public keys that verify the signatures of tokens."""
 
     def find(self, key_id: str | None, algorithm: str) -> Sequence[SigningKey]:
         """Return the keys that can have signed a token: those with the id `key_id`, or all keys if the token names none."""
@@ -92,7 +92,9 @@ def _fitting(keys: Sequence[SigningKey], key_id: str | None, algorithm: str) -> 
 
 
 class JwksFile:
-    """The keys of a file. The file is read again when it changes. Raises `SettingError` if the first read fails."""
+    """The public keys of a JWK set in a file, which is read again when it changes. Raises `SettingError` if the first read
+    fails.
+    """
 
     def __init__(self, path: str, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._path = path
@@ -135,7 +137,8 @@ class JwksFile:
 
 @dataclass(frozen=True, slots=True)
 class FetchTimes:
-    """The times of key fetches: the interval, the first and the longest pause after a failure, and the timeout of one fetch.
+    """The times of fetches of public keys: the interval, the first and the longest pause after a failure, and the timeout of one
+    fetch.
 
     `least_s` is the shortest time between two fetches that unknown key ids cause, since clients can invent key ids.
     """
@@ -148,7 +151,7 @@ class FetchTimes:
 
 
 class JwksUrl:
-    """The keys of a URL. A thread fetches them periodically, and at once when a token names an unknown key."""
+    """The public keys of a JWK set at a URL. A thread fetches them periodically, and at once when a token names an unknown key."""
 
     def __init__(
         self,

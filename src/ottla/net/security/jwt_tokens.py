@@ -26,7 +26,9 @@ def check_installed() -> None:
 
 
 class SignedTokens:
-    """A validator of tokens. It requires a signature of a known key by an algorithm of this key, and checks the token's claims."""
+    """A validator of JSON web tokens. It requires a signature by a known key and an algorithm of this key, and checks the
+    claims.
+    """
 
     def __init__(self, rules: BearerRules, keys: Keys) -> None:
         self._rules = rules

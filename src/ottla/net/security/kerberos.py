@@ -29,7 +29,7 @@ def check_installed() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Keytab:
-    """A file of keys, and the principal whose key is used. A principal of None means any principal in the file."""
+    """A Kerberos keytab file, and the principal whose key is used. A principal of None means any principal in the file."""
 
     path: str
     principal: str | None = None
@@ -51,7 +51,7 @@ def keytab_in(options: Mapping[str, str], setting: str) -> Keytab | None:
 
 
 class GssContext:
-    """One side of a security context.
+    """One side of a GSSAPI security context.
 
     `make` creates the library's context at the first step, and can fail like a step.
     """

@@ -59,7 +59,7 @@ def _applies(name: str, value: str, protocol: SecurityProtocol, mechanism: str) 
 
 
 class LinkSecurity:
-    """The security of links to other brokers. It is rebuilt when settings or files have changed.
+    """The TLS and SASL of a broker's connections to other brokers. It is rebuilt when settings or files have changed.
 
     Unusable settings are refused when they are set. After an unusable change of a file, the previous security stays valid. Raises
     `SettingError` if the first build fails.
@@ -76,7 +76,7 @@ class LinkSecurity:
         settings.told.append(lambda: self._change(as_client(settings.value)))
 
     def found(self) -> Security | None:
-        """Return the security of the next connection, or None if connections use neither TLS nor SASL."""
+        """Return the TLS and SASL of the next connection, or None if connections use neither."""
         if self._given.uses_tls and stamps_of(self._given.tls_settings()) != self._stamps:
             self._change(self._given)
         return self._found

@@ -31,7 +31,7 @@ Given = Mapping[str, str | None]
 class ListenerTls:
     """The TLS of a listener. New connections use `context`, which is replaced when settings or certificate files change.
 
-    Raises `SettingError` if the files of the first context are unusable.
+    Raises `SettingError` if the first `context` cannot be made from its files.
     """
 
     def __init__(self, name: str, settings: SettingsInForce) -> None:

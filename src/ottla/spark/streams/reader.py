@@ -45,7 +45,7 @@ _NO_LIMIT = (1 << 63) - 1
 
 @telling
 class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A reader that raises `OptionError` at every call."""
+    """A stream reader that raises the same `OptionError` at every call of Spark."""
 
     def __init__(self, refusal: OptionError) -> None:
         self._refusal = refusal
@@ -146,9 +146,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _is_idle(self, begin: PartitionOffsets) -> bool:
-        """Return whether there are still too few records, if the last call found too few. Wait a short time for records.
+        """Return whether there are still too few records for a micro-batch, after a short wait for records.
 
-        Return False if the last call found enough.
+        Return False if the last call of `latestOffset` found enough.
         """
         if self._idle_at is None:
             return False

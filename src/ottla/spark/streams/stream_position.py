@@ -26,7 +26,7 @@ StoredOffsets = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The offset of the next record of each partition, and the ids of their topics as far as they are known.
+    """The position of a stream: the offset of the next record of each partition, and the topic ids as far as they are known.
 
     `starting_offsets` is set for the end of a query's first micro-batch, and has the micro-batch's start.
     """

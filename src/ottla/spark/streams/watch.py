@@ -64,7 +64,7 @@ Brokers delete the offsets of a group that does not commit for long.
 
 
 class GroupOffsets:
-    """The offsets of one group; at most one commit is in flight."""
+    """The committed offsets of one consumer group. At most one commit is in flight."""
 
     def __init__(self, cluster: ClusterLinks, group_id: str) -> None:
         self._cluster = cluster
@@ -111,7 +111,10 @@ class GroupOffsets:
 
 
 class Poll(NamedTuple):
-    """A Fetch in flight at one broker. The task returns whether the answer had records, or the Fetch lasted its whole time."""
+    """A Fetch request in flight at one broker, which waits for new records.
+
+    The task returns whether the answer had records, or the Fetch lasted its whole time.
+    """
 
     positions: Positions
     begun_s: float
@@ -119,7 +122,10 @@ class Poll(NamedTuple):
 
 
 class Polls:
-    """A `Poll` for each broker that leads partitions. Polls have their own connections, so that no request waits behind them."""
+    """The waiting Fetch requests of a stream, one for each broker that leads partitions.
+
+    They have their own connections, so that no other request waits behind them.
+    """
 
     def __init__(self, cluster: ClusterLinks, *, read_committed: bool) -> None:
         self._cluster = cluster
@@ -168,7 +174,10 @@ class Polls:
         return not leaderless
 
     async def _drop(self, node_id: int) -> None:
-        """End a poll. If it is not answered, close its connection, on which the broker would answer nothing else before."""
+        """Cancel the Fetch at broker `node_id`.
+
+        If it has no answer yet, close its connection, on which the broker would answer nothing else before.
+        """
         task = self._polls.pop(node_id).task
         if task.done():
             return
@@ -224,7 +233,7 @@ def _mean(part: FetchedPartition) -> float | None:
 
 
 class Watch(Brokers):
-    """A stream's queries to brokers. If the settings have a group, `commit` commits its offsets."""
+    """The requests of a stream to brokers. If the settings have a group, `commit` commits the group's offsets."""
 
     def __init__(self, settings: ConsumerSettings, selection: TopicSelection) -> None:
         super().__init__(settings)
