@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-from ottla.ports import Change, CommitSteps, Condition, Entry, Registry, SessionEvent, Steps, StorageFailed
+from ottla.ports import Change, CommitSteps, Condition, Done, Entry, Registry, SessionEvent, Steps, StorageFailed
 from ottla.registry.tree import check_version, parents
 
 Changed = Callable[[str], None]
@@ -39,8 +39,8 @@ class WatchedNames(set[str]):
 class EmbeddedRegistry:
     """Implements `ottla.ports.SharedRegistry` on a `Registry` that belongs to this process.
 
-    Reads never pause. A commit lets other work run while it waits for the disk. Inside `blocking`, as at start-up, a commit blocks
-    the caller's thread.
+    A commit lets other work run while it waits for the disk. Reads wait for commits in progress, because an action upon an
+    entry must not outlive it if a power cut takes the entry back. Inside `blocking`, as at start-up, a commit blocks the caller's thread.
     """
 
     timeout_ms = TIMEOUT_MS
@@ -55,6 +55,10 @@ class EmbeddedRegistry:
         self.failure: StorageFailed | None = None
         """The failure of the last refused commit that was made inside `blocking`, or None."""
         self._is_blocking = False
+        self._committing = 0
+        """The number of commits that wait for the disk."""
+        self._readers: list[Done] = []
+        """The reads that wait for these commits."""
 
     @contextmanager
     def blocking(self) -> Iterator[None]:
@@ -75,13 +79,13 @@ class EmbeddedRegistry:
             watches.clear()
 
     def read(self, paths: Sequence[str], *, changed: Changed | None = None) -> Steps[list[Entry | None]]:
-        yield from ()
+        yield from self._committed()
         if changed is not None:
             self._watch(DATA, paths, changed)
         return [self._entry(path) for path in paths]
 
     def list(self, paths: Sequence[str], *, changed: Changed | None = None) -> Steps[list[list[str] | None]]:
-        yield from ()
+        yield from self._committed()
         if changed is not None:
             self._watch(CHILDREN, paths, changed)
         return [self.store.children(path) or (None if self.store.get(path) is None else []) for path in paths]
@@ -99,9 +103,25 @@ class EmbeddedRegistry:
         if self._is_blocking:
             self._commit_at_once(made)
         else:
-            yield from self.store.commit_slowly(made)
+            yield from self._commit_beside(made)
         for each in made:
             self._note(each, removed.get(each.path, ()), is_known=known[each.path])
+
+    def _commit_beside(self, changes: Sequence[Change]) -> CommitSteps:
+        self._committing += 1
+        try:
+            yield from self.store.commit_slowly(changes)
+        finally:
+            self._committing -= 1
+            if not self._committing:
+                readers, self._readers = self._readers, []
+                for done in readers:
+                    self._later(partial(done, None))
+
+    def _committed(self) -> Steps[None]:
+        """Wait until no commit is in progress."""
+        while self._committing and not self._is_blocking:
+            yield self._readers.append
 
     def _below(self, path: str) -> Iterator[str]:
         for name in self.store.children(path):

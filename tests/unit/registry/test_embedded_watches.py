@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ottla.ports import Change, CommitSteps, Steps
+import pytest
+
+from ottla.ports import Change, CommitSteps, Steps, StorageFailed
 from ottla.registry.embedded_registry import MOST_NAMES, EmbeddedRegistry
 from ottla.registry.journal import JournalRegistry
 from ottla.sim.disk import SimDisk
@@ -64,3 +66,28 @@ def test_the_removal_of_an_entry_fires_the_watches_below_it() -> None:
     watched.commit(Change("/a/b/c", b"1"))
     watched.read("/a/b/c")
     assert watched.commit(Change("/a", None)) == ["/a/b/c"]
+
+
+def test_an_entry_is_read_once_it_is_on_stable_storage() -> None:
+    """Whoever acts upon an entry that a power cut takes back would delete the records of a topic that nobody has deleted."""
+    disk, due = SimDisk(), list[Callable[[], None]]()
+    registry = EmbeddedRegistry(JournalRegistry.open(disk), due.append)
+    commit = registry.commit([Change("/deletions/t", b"")])
+    synced: list[StorageFailed | None] = []
+    start = next(commit)
+    assert start is not None
+    start(synced.append)
+    reading = registry.list(["/deletions"])
+    wait = next(reading)
+    assert wait is not None
+    read: list[StorageFailed | None] = []
+    wait(read.append)
+    assert (due, read) == ([], [])
+    disk.run_syncs()
+    with pytest.raises(StopIteration):
+        commit.send(synced.pop())
+    while due:
+        due.pop(0)()
+    with pytest.raises(StopIteration) as found:
+        reading.send(read.pop())
+    assert found.value.value == [["t"]]
