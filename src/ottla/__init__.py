@@ -11,8 +11,10 @@ TYPE_CHECKING = False  # the spelling that type checkers accept, without the tim
 
 if TYPE_CHECKING:
     from ottla.client.admin.acls import AclRule
+    from ottla.client.admin.client_metrics import PushingClient
     from ottla.client.admin.features import ClusterFeatures, FeatureDescription
     from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember, ShareOffset
+    from ottla.client.admin.otlp import ClientMetric
     from ottla.client.admin.quorum import QuorumDescription, QuorumReplica
     from ottla.client.admin.quotas import ClientQuota, QuotaOf
     from ottla.client.admin.replicas import LogDir, PartitionReassignment, ReplicaOnDisk
@@ -78,6 +80,7 @@ __all__ = [
     "BrokerError",
     "BrokerFailed",
     "CannotListen",
+    "ClientMetric",
     "ClientQuota",
     "Closed",
     "ClusterDescription",
@@ -111,6 +114,7 @@ __all__ = [
     "PartitionReassignment",
     "Producer",
     "ProducerFenced",
+    "PushingClient",
     "QuorumDescription",
     "QuorumReplica",
     "QuotaOf",
@@ -137,6 +141,8 @@ _HOMES = {
     "ottla.client.admin.topics": "ConfigEntry ConfigResource ConfigSynonym NewTopic",
     "ottla.client.errors": "AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed DeliveryFailed NotSupported "
     "OffsetOutOfRange ProducerFenced TimedOut TransactionAbortable TransactionError TransactionFailed UnknownTopic",
+    "ottla.client.admin.client_metrics": "PushingClient",
+    "ottla.client.admin.otlp": "ClientMetric",
     "ottla.client.admin.features": "ClusterFeatures FeatureDescription",
     "ottla.client.admin.quorum": "QuorumDescription QuorumReplica",
     "ottla.client.admin.quotas": "ClientQuota QuotaOf",

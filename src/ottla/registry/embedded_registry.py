@@ -39,8 +39,8 @@ class WatchedNames(set[str]):
 class EmbeddedRegistry:
     """Implements `ottla.ports.SharedRegistry` on a `Registry` that belongs to this process.
 
-    A commit lets other work run while it waits for the disk. Reads wait for commits in progress, because an action upon an
-    entry must not outlive it if a power cut takes the entry back. Inside `blocking`, as at start-up, a commit blocks the caller's thread.
+    A commit lets other work run while it waits for the disk. Reads wait for commits in progress, because an action upon an entry
+    must not outlive it if a power cut takes the entry back. Inside `blocking`, as at start-up, a commit blocks the caller's thread.
     """
 
     timeout_ms = TIMEOUT_MS
