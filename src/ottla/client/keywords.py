@@ -7,7 +7,7 @@ from typing import Literal, TypedDict
 
 
 class ClientKeywords(TypedDict, total=False):
-    """The keyword arguments of every client, as type checkers see them."""
+    """Settings of every client."""
 
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     """The protocol of connections: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
@@ -78,7 +78,7 @@ class ClientKeywords(TypedDict, total=False):
 
 
 class ProducerKeywords(ClientKeywords, total=False):
-    """The keyword arguments of a producer, as type checkers see them."""
+    """Settings of a producer."""
 
     zookeeper_connect: str | None
     """The ZooKeeper of brokers of Kafka 0.7, as host:2181,host:2181/path; needs api_version=0.7."""
@@ -111,7 +111,7 @@ class ProducerKeywords(ClientKeywords, total=False):
 
 
 class ConsumerKeywords(ClientKeywords, total=False):
-    """The keyword arguments of a consumer, as type checkers see them."""
+    """Settings of a consumer."""
 
     zookeeper_connect: str | None
     """The ZooKeeper of brokers of Kafka 0.7, as host:2181,host:2181/path; needs api_version=0.7."""
@@ -160,4 +160,4 @@ class ConsumerKeywords(ClientKeywords, total=False):
 
 
 class AdminKeywords(ClientKeywords, total=False):
-    """The keyword arguments of an admin client, as type checkers see them."""
+    """Settings of an admin."""
