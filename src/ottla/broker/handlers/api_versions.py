@@ -15,13 +15,17 @@ from ottla.broker.releases import TODAY, find
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import Served, serves
+from ottla.broker.telemetry.client_metrics import ClientMetrics
 from ottla.broker.topics.features import Features
 from ottla.cluster.features import OFF
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.api.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from ottla.wire.api.produce import ProduceRequest
+from ottla.wire.api.push_telemetry import PushTelemetryRequest
 from ottla.wire.errors import INVALID_REQUEST, NONE, REBOOTSTRAP_REQUIRED, UNSUPPORTED_VERSION
 
 PRODUCE = ProduceRequest.WIRE.key
+TELEMETRY = (GetTelemetrySubscriptionsRequest.WIRE.key, PushTelemetryRequest.WIRE.key)
 NAMED_FROM = 3
 FEATURES_FROM_0_FROM = 4
 ADDRESSED_FROM = 5
@@ -32,9 +36,11 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
 
 
 @serves(ApiVersionsRequest)
-def api_versions(request: Request[ApiVersionsRequest], identity: BrokerIdentity, served: Served, features: Features) -> Reply:
+def api_versions(
+    request: Request[ApiVersionsRequest], identity: BrokerIdentity, served: Served, features: Features, metrics: ClientMetrics
+) -> Reply:
     """Return the supported versions of each API; an unknown version of this request is answered in version 0 (KIP-511)."""
-    body, told = request.body, _announced_apis(served, request.release.name)
+    body, told = request.body, _announced_apis(served, request.release.name, with_telemetry=metrics.has_subscriptions)
     if request.asked_version != request.version:
         told = [each for each in told if request.release.announces_to_newer(each.api_key)]
         return ApiVersionsResponse(error_code=UNSUPPORTED_VERSION, api_keys=told)
@@ -83,8 +89,11 @@ def _error(identity: BrokerIdentity, body: ApiVersionsRequest, version: int) -> 
 
 
 @lru_cache(64)
-def _announced_apis(served: Served, name: str) -> list[ApiVersionsResponse.ApiVersion]:
+def _announced_apis(served: Served, name: str, *, with_telemetry: bool) -> list[ApiVersionsResponse.ApiVersion]:
     """Return the APIs that a release announces.
+
+    APIs of client metrics are announced only if there are subscriptions: librdkafka logs a line for each client that asks for them.
+    Apache Kafka announces them only with a receiver of metrics.
 
     Without a release, every API begins at version 0, as in Kafka until 3.9. Clients of 0.10 to 2.0, whose newest Fetch is 3 to 8,
     then find a common version; newer clients use the highest.
@@ -97,5 +106,5 @@ def _announced_apis(served: Served, name: str) -> list[ApiVersionsResponse.ApiVe
             api_key=key, min_version=0 if key == PRODUCE else versions.start, max_version=versions.stop - 1
         )
         for key, versions in served.versions(release).items()
-        if release.announces(key)
+        if release.announces(key) and (with_telemetry or key not in TELEMETRY)
     ]

@@ -199,6 +199,11 @@ class ClientMetrics:
             self._drop_metrics(self._instances.pop(oldest))
         return instance
 
+    @property
+    def has_subscriptions(self) -> bool:
+        """Return whether the cluster has any subscription to clients' metrics."""
+        return bool(self._image.client_metrics)
+
     def _subscribed_to(self) -> list[MetricsSubscription]:
         """Return the cluster's subscriptions, parsed once for each change of them. Invalid ones are logged and match no client."""
         if self._made_of is not self._image.client_metrics:
