@@ -433,8 +433,10 @@ ROWS = (
     (TOKEN, (token_rows,)),
     (CLUSTER_SCOPE, (broker_rows,)),
 )
-BROKERS = (4, 5, 6, 52, 53, 54, 55, 56, 59, 62, 63, 64, 67, 70, 73, 80, 81, 82, 83, 84, 85, 86, 87)
+BROKERS = (4, 5, 6, 52, 53, 54, 56, 59, 62, 63, 67, 70, 73, 80, 81, 82, 83, 84, 85, 86, 87)
 """APIs among brokers and controllers."""
+OF_A_LONE_BROKER = (55, 64)
+"""DescribeQuorum and UnregisterBroker, which a single broker serves to whoever may describe or alter the cluster."""
 
 
 def access_tries() -> Iterator[Try]:
@@ -443,6 +445,8 @@ def access_tries() -> Iterator[Try]:
             yield Try(kind, name, asking(key, version, **values), must)
     for key in BROKERS:
         yield Try(CLUSTER_SCOPE, API[key].name, asking(key, API[key].request.WIRE.valid[-1]), "closed")
+    for key in OF_A_LONE_BROKER:
+        yield Try(CLUSTER_SCOPE, API[key].name, asking(key, API[key].request.WIRE.valid[-1]), NO_CLUSTER)
     for name, (act, must) in SESSIONS.items():
         yield Try("over time", name, act, must)
 
