@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -115,7 +116,7 @@ class NumberStep:
 
 
 @dataclass(frozen=True)
-class DelimitedStep:
+class DelimitedStep(ABC):
     """A step that reads up to the text that follows in the template, `end`, or up to the end of the input without one."""
 
     name: str
@@ -137,8 +138,9 @@ class DelimitedStep:
             raise Incomplete
         return len(data)
 
+    @abstractmethod
     def read(self, data: bytes, at: int, found: ReadFields, is_end: bool) -> int:
-        raise NotImplementedError
+        """Read the field at `at` into `found`, and return the position after it. Raises `Incomplete`."""
 
 
 @dataclass(frozen=True)
