@@ -108,6 +108,21 @@ def test_a_subscription_is_set_described_listed_and_removed_with_its_last_settin
     assert (values(machine, "s"), listed(machine)) == (defaults, [])
 
 
+def test_clients_find_the_apis_of_telemetry_announced_while_there_are_subscriptions() -> None:
+    def announced() -> set[int]:
+        versions = machine.ask(18, 3, ApiVersionsRequest(client_software_name="lib", client_software_version="1.2"))
+        return {api.api_key for api in versions.api_keys} & {71, 72}
+
+    machine = Machine()
+    assert announced() == set()
+    subscribe(machine, "s", "", 1000, "")
+    assert announced() == {71, 72}
+    machine.restart()
+    assert announced() == {71, 72}
+    assert alter(machine, METRICS, "s", *((name, DELETE, None) for name in ("match", "metrics", "interval.ms"))) == NONE
+    assert announced() == set()
+
+
 def test_all_settings_of_a_subscription_are_replaced_by_the_older_request() -> None:
     machine = Machine()
     subscribe(machine, "a b/c", "org.a", 1000)

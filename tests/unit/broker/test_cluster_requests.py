@@ -28,6 +28,8 @@ SERVED = Served(all_routes()).routes
 
 METADATA, API_VERSIONS, INIT_PRODUCER_ID, DESCRIBE_CLUSTER = 3, 18, 22, 60
 CONTROLLED_SHUTDOWN = 7
+TELEMETRY = {71, 72}  # announced while there are subscriptions to client metrics
+UNANNOUNCED = TELEMETRY | {CONTROLLED_SHUTDOWN}
 CLUSTER_ID = "simulated-cluster-id-0"
 
 
@@ -39,9 +41,11 @@ def versions(machine: Machine, version: int, **fields: Any) -> ApiVersionsRespon
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_just_what_is_served_is_announced_except_what_only_brokers_of_old_ask(version: int) -> None:
+def test_just_what_is_served_is_announced_except_what_only_brokers_of_old_ask_and_metrics_without_subscriptions(
+    version: int,
+) -> None:
     announced = {api.api_key: range(api.min_version, api.max_version + 1) for api in versions(Machine(), version).api_keys}
-    assert announced == {key: route.versions for key, route in SERVED.items() if key != CONTROLLED_SHUTDOWN}
+    assert announced == {key: route.versions for key, route in SERVED.items() if key not in UNANNOUNCED}
 
 
 @pytest.mark.parametrize("body", [b"", b"\0\1a\0"])
@@ -54,7 +58,7 @@ def test_a_version_from_the_future_is_answered_in_version_0_with_the_list(body: 
     correlation_id, response = decode_response(API_VERSIONS, 0, parts[4:])
     assert isinstance(response, ApiVersionsResponse)
     assert (correlation_id, response.error_code) == (7, UNSUPPORTED_VERSION)
-    assert len(response.api_keys) == len(SERVED) - 1
+    assert len(response.api_keys) == len(SERVED) - len(UNANNOUNCED)
 
 
 @pytest.mark.parametrize(
