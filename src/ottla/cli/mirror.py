@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.cli.command.connection import PATIENCE_MS, WHERE, read_config
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines
-from ottla.cli.command.signals import stopped_by_signals
+from ottla.cli.command.signals import Interruption
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
@@ -66,8 +66,8 @@ def _run(options: argparse.Namespace) -> int:
             skip_lost=options.skip_lost,
             target_settings=_target_settings(values_of(AdminSettings, read_config(options.to_config))),
         )
-        with stopped_by_signals() as stop:
-            wanted.run(shown.tell, stop)
+        with Interruption() as interruption:
+            wanted.run(shown.tell, interruption.stop)
     except SettingError as error:
         return fail(str(error), MISUSED)
     except (PipelineError, KafkaError) as error:

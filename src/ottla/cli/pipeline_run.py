@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Mapping
 
 from ottla.cli.command.exits import fail
 from ottla.cli.command.output import as_lines
-from ottla.cli.command.signals import stopped_by_signals
+from ottla.cli.command.signals import Interruption
 from ottla.errors import KafkaError
 from ottla.pipelines.errors import JavaFailed, PipelineError, sentence_of
 from ottla.pipelines.progress import PipelineStep
@@ -24,13 +23,13 @@ def run(pipeline: Pipeline, master: str, settings: Mapping[str, str], *, as_json
     except ImportError:
         return fail("Pipelines need PySpark: pip install 'ottla[spark]'.")
     told = ShownSteps(as_json=as_json)
-    stop: threading.Event | None = None
+    interruption = Interruption()
     try:
         pipeline.state.open()
-        with session(master, settings, pipeline.state.log) as spark, stopped_by_signals() as stop:
-            pipeline.run(spark, told.tell, stop)
+        with session(master, settings, pipeline.state.log) as spark, interruption:
+            pipeline.run(spark, told.tell, interruption.stop)
     except JavaFailed as error:
-        if stop is None or not stop.is_set():  # a signal to all processes can end Java before the pipeline
+        if not interruption.stop.is_set():  # a signal to all processes can end Java before the pipeline
             return told.failed(str(error))
     except (PipelineError, NoJava, KafkaError) as error:
         return told.failed(str(error))

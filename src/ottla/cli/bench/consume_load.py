@@ -35,8 +35,7 @@ def consume(options: argparse.Namespace) -> int:
         with Admin(**connection.settings(options, AdminSettings, AdminSettings, ConsumerSettings)) as admin:
             if options.topic not in admin.list_topics(internal=True):
                 return fail(f"There is no topic {options.topic}: `ottla bench produce {options.topic}` fills one that exists.")
-        interruption = Interruption()
-        with interruption.watch(), Consumer(**{**given, **decided}) as consumer:
+        with Interruption() as interruption, Consumer(**{**given, **decided}) as consumer:
             return ConsumeLoad(consumer, options, interruption).run()
     except SettingError as error:
         return fail(str(error), MISUSED)
@@ -60,16 +59,14 @@ class ConsumeLoad:
     def run(self) -> int:
         """Read records, and print the report. Return the exit code."""
         options = self._options
-        with self._interruption.wait():
-            self._place()
+        self._interruption.attempt(self._place)
         self._began = last_s = time.monotonic()
         while not self._is_complete() and not self._interruption.stop.is_set():
             asked = time.monotonic()
-            with self._interruption.wait():
-                found = next(self._consumer.columns(IDLE_MS), None)
-                if found is not None:
-                    last_s = time.monotonic()
-                    self._count(found, last_s - asked)
+            found = next(self._consumer.columns(IDLE_MS), None)
+            if found is not None:
+                last_s = time.monotonic()
+                self._count(found, last_s - asked)
             self._progress.show_if_due()
             if time.monotonic() - last_s > options.timeout:
                 break

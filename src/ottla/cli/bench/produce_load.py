@@ -53,8 +53,7 @@ def produce(options: argparse.Namespace) -> int:
             if is_missing and not options.create:
                 advice = f"create it with `ottla topic create {options.topic}`, or add --create for this run alone."
                 return fail(f"There is no topic {options.topic}: {advice}")
-            interruption = Interruption()
-            with interruption.watch(), _created(admin, options, is_missing=is_missing):
+            with Interruption() as interruption, _created(admin, options, is_missing=is_missing):
                 return _run(options, settings, buffer_bytes, interruption)
     except SettingError as error:
         return fail(str(error), MISUSED)
@@ -143,8 +142,7 @@ class ProduceLoad:
 
     def run(self) -> None:
         """Send all records, and wait until they are written, or up to the first error or a signal."""
-        with self._interruption.wait():
-            self._producer.partitions_for(self._options.topic)
+        self._interruption.attempt(lambda: self._producer.partitions_for(self._options.topic))
         self._began = self._ended = time.monotonic()
         while self._sent < self._count and self._may_go_on():
             count = min(self._due(), self._count - self._sent)

@@ -1,63 +1,64 @@
-"""The stop of long-running commands by signals."""
+"""The stop of long-running commands by Ctrl-C and SIGTERM: the first one ends the work in good order, a second one the process."""
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import Self
 
 SIGNALLED = 128
 """The exit code after a signal is this and the number of the signal: 130 for Ctrl-C."""
 
 
-@contextmanager
-def stopped_by_signals() -> Iterator[threading.Event]:
-    """Yield an event that SIGTERM and Ctrl-C set.
-
-    The command must then finish or cancel its work, and end.
-    """
-    stop = threading.Event()
-    kept = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stop
-    finally:
-        for each, handler in kept.items():
-            signal.signal(each, handler)
-
-
 class Interruption:
-    """Ctrl-C and SIGTERM: they end waits for brokers, and let the output finish its line."""
+    """A context manager that catches the first Ctrl-C or SIGTERM. It sets `stop`, and ends waits for brokers and for input."""
 
     def __init__(self) -> None:
         self.stop = threading.Event()
         self.exit_code = 0
         self._may_raise = False
 
-    @contextmanager
-    def watch(self) -> Iterator[None]:
-        kept = {each: signal.signal(each, self._caught) for each in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for each, handler in kept.items():
-                signal.signal(each, handler)
+    def __enter__(self) -> Self:
+        self.wake, self._waking = os.pipe()  # `wake` can be read after a signal, and is never read: for `select.poll`
+        os.set_blocking(self._waking, False)
+        self._kept = {each: signal.signal(each, self._caught) for each in (signal.SIGTERM, signal.SIGINT)}
+        return self
 
-    def _caught(self, number: int, frame: object) -> None:
+    def __exit__(self, *error: object) -> None:
+        for each, handler in self._kept.items():
+            signal.signal(each, handler)
+        os.close(self.wake)
+        os.close(self._waking)
+
+    def _caught(self, number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
         self.stop.set()
-        self.exit_code = SIGNALLED + number
+        self.exit_code = self.exit_code or SIGNALLED + number
+        with suppress(OSError):
+            os.write(self._waking, b"\0")
         if self._may_raise:
             self._may_raise = False
             raise KeyboardInterrupt
 
-    @contextmanager
-    def wait(self) -> Iterator[None]:
-        """Let a signal end a wait for brokers."""
-        self._may_raise = True
+    def attempt(self, work: Callable[[], object]) -> None:
+        """Call `work`, which waits for brokers. A signal ends it, also one that came before. What it has done can be lost then."""
         try:
-            if not self.stop.is_set():
-                yield
+            self._may_raise = not self.stop.is_set()
+            if self._may_raise:
+                work()
         except KeyboardInterrupt:
-            self.stop.set()
+            pass
         finally:
             self._may_raise = False
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, or until a signal."""
+        end = time.monotonic() + seconds
+        while not self.stop.is_set() and (left := end - time.monotonic()) > 0:
+            select.select([self.wake], [], [], left)

@@ -108,9 +108,8 @@ class RecordStream:
 
     def run(self) -> int:
         """Print records; return the exit code. Raises `KafkaError`, and `OSError` if the output cannot be written."""
-        with self._interruption.watch():
-            with self._interruption.wait():
-                self._ends.update()
+        with self._interruption:
+            self._interruption.attempt(self._ends.update)
             checked = time.monotonic()
             while not (self._is_over or self._ends.reached or self._interruption.stop.is_set()):
                 found = self._next()
@@ -118,25 +117,23 @@ class RecordStream:
                     self._print(found)
                     checked = time.monotonic()
                 elif time.monotonic() - checked > CHECK_AFTER_S:
-                    self._check_brokers()
+                    self._interruption.attempt(self._check_brokers)
                     checked = time.monotonic()
             return self._end()
 
     def _next(self) -> FetchedColumns | None:
-        """Return records, or None if none arrive for a moment, or after an interruption."""
-        found = None
-        with self._interruption.wait():
-            found = next(self._consumer.columns(IDLE_MS), None)
-            if found is None:
-                self._output.check_reader()
-                self._ends.update()
+        """Return records, or None if none arrive for a moment."""
+        # A signal must not end this wait: records that have arrived would count as printed.
+        found = next(self._consumer.columns(IDLE_MS), None)
+        if found is None:
+            self._output.check_reader()
+            self._interruption.attempt(self._ends.update)
         return found
 
     def _check_brokers(self) -> None:
         """Raise `KafkaError` if no broker answers."""
-        with self._interruption.wait():
-            for where in sorted(self._consumer.assignment())[:1]:
-                self._consumer.end_offsets([where])
+        for where in sorted(self._consumer.assignment())[:1]:
+            self._consumer.end_offsets([where])
 
     def _print(self, found: FetchedColumns) -> None:
         for columns in self._ends.cut(found):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.cli.command import connection
 from ottla.cli.command.exits import MISUSED, fail, unwritten
 from ottla.cli.command.output import as_lines, size
+from ottla.cli.command.signals import Interruption
 from ottla.cli.produce.json_records import json_record
 from ottla.cli.produce.line_failures import plural
 from ottla.cli.produce.record_sender import RecordSender, Stopped
@@ -28,7 +29,6 @@ DEFAULTS: dict[str, Any] = {"request_timeout_ms": 15_000, "delivery_timeout_ms":
 """Producer settings that -X can override: a person waits half a minute for a broker that does not answer."""
 TRANSACTION_TIMEOUT_MS = 900_000
 """The most that brokers allow by default: the input of a transaction can take as long."""
-SIGNAL_EXIT = 128
 PROMPT = "Type a record a line; Ctrl-D at the beginning of a line ends.\n"
 
 Interpret = Callable[[Any], InputRecord | None]
@@ -39,10 +39,10 @@ def produce(options: argparse.Namespace) -> int:
     if (mistake := _contradiction(options)) is not None:
         return fail(mistake, MISUSED)
     try:
-        with InputSource(options.file, repeat=options.repeat) as source:
+        with Interruption() as interruption, InputSource(options.file, interruption, repeat=options.repeat) as source:
             if options.repeat and not source.can_repeat:
                 return fail(f"--repeat: {source.name} is empty or has no beginning to return to; name a file.", MISUSED)
-            return _on_cluster(options, source)
+            return _on_cluster(options, source, interruption)
     except SettingError as error:
         return fail(str(error), MISUSED)
     except KafkaError as error:
@@ -65,7 +65,7 @@ def _contradiction(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _on_cluster(options: argparse.Namespace, source: InputSource) -> int:
+def _on_cluster(options: argparse.Namespace, source: InputSource, interruption: Interruption) -> int:
     from ottla.cli.produce.schemas import encoder
     from ottla.client.connection.versions import INIT_PRODUCER_ID
     from ottla.client.settings.clients import AdminSettings, ProducerSettings
@@ -85,7 +85,7 @@ def _on_cluster(options: argparse.Namespace, source: InputSource) -> int:
     if source.is_terminal and sys.stderr.isatty():
         print(PROMPT, end="", file=sys.stderr, flush=True)
     producer = Producer(**settings)
-    return ProduceRun(options, source, producer, encode, is_transactional="transactional_id" in settings).execute()
+    return ProduceRun(options, source, interruption, producer, encode, is_transactional="transactional_id" in settings).execute()
 
 
 def _own(options: argparse.Namespace) -> dict[str, Any]:
@@ -135,13 +135,14 @@ class ProduceRun:
         self,
         options: argparse.Namespace,
         source: InputSource,
+        interruption: Interruption,
         producer: Producer,
         encode: Callable[[bytes], bytes] | None,
         *,
         is_transactional: bool,
     ) -> None:
         self._options = options
-        self._source = source
+        self._source, self._interruption = source, interruption
         self._producer = producer
         is_divided = options.format is not None or options.key_separator is not None or options.json_lines
         is_completed = encode is not None or options.header or options.key is not None or options.null is not None
@@ -185,7 +186,7 @@ class ProduceRun:
 
     def _end_transaction(self, stopped: KafkaError | None) -> KafkaError | None:
         """Commit, or abort if a record was not delivered or the input was interrupted. Return the error."""
-        if stopped is None and not self._sender.failures.count and not self._source.interrupted_by:
+        if stopped is None and not self._sender.failures.count and not self._interruption.stop.is_set():
             try:
                 self._producer.commit_transaction()
             except KafkaError as error:
@@ -222,7 +223,7 @@ class ProduceRun:
     def _send(self, pieces: Iterable[Any], interpret: Interpret) -> bool:
         """Send the records of some pieces. Return whether the run must end. Raises `BadInput`, and `Stopped`."""
         for piece in pieces:
-            if self._source.interrupted_by and (self._is_transactional or self._options.rate):
+            if self._interruption.stop.is_set() and (self._is_transactional or self._options.rate):
                 return True
             self._number += 1
             try:
@@ -243,7 +244,7 @@ class ProduceRun:
 
     def _wait_for_turn(self) -> None:
         if self._options.rate:
-            self._source.wait(self._sent / self._options.rate - self._sender.seconds)
+            self._interruption.sleep(self._sent / self._options.rate - self._sender.seconds)
             self._sender.collect()
 
     def _report(self, stopped: KafkaError | None) -> int:
@@ -252,18 +253,18 @@ class ProduceRun:
         lost = sender.failures
         for line in as_lines(lost.rows()) if options.json else lost.sentences(self._unit):
             print(line, file=sys.stderr)
-        is_aborted = self._is_transactional and (stopped is not None or lost.count or self._source.interrupted_by)
+        is_aborted = self._is_transactional and (stopped is not None or lost.count or self._interruption.stop.is_set())
         written = 0 if is_aborted else sender.delivered
         if options.json and not options.verbose:
             row = {"topic": options.topic, "records": written, "bytes": sender.bytes, "seconds": round(sender.seconds, 3)}
             print(*as_lines([row]), flush=True)
-        if self._source.interrupted_by:
+        if self._interruption.stop.is_set():
             end = (
                 "the transaction is aborted: nothing was written"
                 if is_aborted
                 else f"{plural(written, 'record')} {'was' if written == 1 else 'were'} written"
             )
-            return fail(f"Interrupted: {end}.", SIGNAL_EXIT + self._source.interrupted_by)
+            return fail(f"Interrupted: {end}.", self._interruption.exit_code)
         if is_aborted:
             why = str(stopped) if stopped is not None else f"{plural(lost.count, self._unit)} cannot be sent."
             return fail(f"Nothing was written, the transaction is aborted: {why}")

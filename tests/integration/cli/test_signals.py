@@ -1,0 +1,44 @@
+"""The first signal ends a command's waits and sets its exit code; a second one ends the process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from ottla.cli.command.signals import Interruption
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_waits(number: signal.Signals) -> None:
+    kept = signal.getsignal(number)
+    done: list[str] = []
+
+    def wait_for_brokers() -> None:
+        os.kill(os.getpid(), number)
+        time.sleep(20)
+
+    with Interruption() as interruption:
+        interruption.attempt(lambda: done.append("before"))
+        interruption.attempt(wait_for_brokers)
+        interruption.attempt(lambda: done.append("after"))
+        interruption.sleep(20)
+        assert signal.getsignal(number) is signal.SIG_DFL
+        assert (done, interruption.stop.is_set(), interruption.exit_code) == (["before"], True, 128 + number)
+    assert signal.getsignal(number) == kept
+
+
+def test_a_signal_outside_of_waits_lets_work_finish() -> None:
+    with Interruption() as interruption:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interruption.stop.is_set()
+
+
+def test_an_error_of_the_work_is_raised_and_a_later_signal_is_not() -> None:
+    with Interruption() as interruption:
+        with pytest.raises(ZeroDivisionError):
+            interruption.attempt(lambda: 1 / 0)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interruption.stop.is_set()
