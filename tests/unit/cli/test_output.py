@@ -28,7 +28,7 @@ def test_a_duration_is_told_in_the_units_that_matter(ms: int, text: str) -> None
 
 def on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((columns, 24)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((columns, 24)))
 
 
 def test_a_table_wider_than_its_terminal_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
