@@ -235,13 +235,16 @@ class Workers(Protocol):
 
 
 class Loggers(Protocol):
-    """The loggers of the broker's process, in a tree by their dotted names, with Python's numbers of levels."""
+    """The loggers of the broker's process, named in a dotted hierarchy. Levels are Python's numbers."""
 
     def levels(self) -> dict[str, int]:
-        """Return the effective level of each logger: its own, or that of the nearest parent with one. The first is `root`."""
+        """Return the effective level of each logger: its own level, or the level of the nearest parent that has one.
+
+        The first is `root`.
+        """
 
     def set_level(self, name: str, level: int | None) -> None:
-        """Set the level of an existing logger; None removes it, so that the parent's applies."""
+        """Set the level of an existing logger. None removes the level, so that the level of the nearest parent applies."""
 
 
 class DuplicateEntry(Exception):

@@ -383,7 +383,7 @@ class BrokerMachine:
     def _begin_alone(self, embedded: EmbeddedRegistry) -> None:
         """Register as the only member and controller of a cluster, with all logs open.
 
-        Raise `StorageFailed`. Raise `RegistryDamaged` if the registry can't be read, belongs to other data, or lacks partitions
+        Raises `StorageFailed`. Raises `RegistryDamaged` if the registry can't be read, belongs to other data, or lacks partitions
         that have directories.
         """
         faults: list[str] = []

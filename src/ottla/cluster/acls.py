@@ -166,7 +166,7 @@ class Acls:
 
 
 def create(present: Acls, wanted: Sequence[Acl]) -> list[Decision]:
-    """Create these ACLs: return a decision for each, in their order. An ACL that exists already succeeds without a change."""
+    """Return a decision for each of the ACLs to create, in their order. An ACL that exists already succeeds without a change."""
     refused = [_refusal(acl) for acl in wanted]
     after: dict[Key, dict[Acl, None]] = {}
     sizes: dict[Key, int] = {}

@@ -184,7 +184,7 @@ class MetadataSink(Protocol):
     """The interface of a broker for a source of metadata, which passes events to it."""
 
     def learn(self, settings: Iterable[Setting]) -> None:
-        """Apply settings at once, so that no older value replaces a newer one. They take effect with the next `take`."""
+        """Apply settings at once, so that no older value replaces a newer one. They take effect when events are next applied."""
 
     def take(self, *events: MetadataEvent) -> Steps[Errors]:
         """Apply events in order, and return an error code for each partition of `RolesAssigned` and `ReplicasStopped`.
@@ -193,7 +193,7 @@ class MetadataSink(Protocol):
         """
 
     def soon(self, *events: MetadataEvent) -> None:
-        """Apply events after the broker's current work, and after the events of earlier calls."""
+        """Apply events after the broker's current work, and after the events of earlier calls of this method."""
 
 
 class MetadataSource(Protocol):

@@ -29,14 +29,14 @@ TAKEN_AT_ONCE = 200
 
 
 class Noticed(NamedTuple):
-    """The topics of a metadata update that other components must process: `changed` are new or larger, `deleted` are gone."""
+    """The topics that have changed in a metadata update, for other components: `changed` are new or larger, `deleted` are gone."""
 
     changed: list[str]
     deleted: list[str]
 
 
 def has_left(node_id: int, leader_epoch: int, told: PartitionImage) -> bool:
-    """Return whether the update `told` removes this broker's replica, whose state is of an older leader epoch.
+    """Return whether the metadata update `told` no longer lists this broker as a replica, and is newer than its `leader_epoch`.
 
     The caller checks that the topic ids are equal. An in-sync replica is never removed, because other replicas can lack records.
     """

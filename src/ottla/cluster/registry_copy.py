@@ -76,7 +76,10 @@ def for_cluster(carried: Iterable[Carried]) -> Iterator[Change]:
 
 
 def numbers_given(carried: Iterable[Carried]) -> int:
-    """Return how many broker ids the registry has assigned. It is the version of an entry, which the copy must reach too."""
+    """Return how many broker ids the registry has assigned: the version of an entry.
+
+    The copy of the entry must reach this version too.
+    """
     return sum(each.version for each in carried if each.path == layout.BROKER_SEQUENCE)
 
 

@@ -107,7 +107,7 @@ class GroupMachine:
         return encode_record(record) if type(record) in STORED else None  # type: ignore[arg-type]  # a stored record
 
     def leaves_at_once(self, body: object) -> bool:
-        """Return whether the reply to a request may precede the durability of its records: True only for a classic heartbeat.
+        """Return whether the reply to this request can be sent before its records are durable: True only for a classic heartbeat.
 
         That reply shows no state that could be lost.
         """
@@ -131,7 +131,7 @@ class GroupMachine:
         return self._decide_by_kind(asked.body, asked, now) if decision is None else decision(self, asked, now)  # type: ignore[arg-type]  # of the body's type
 
     def _decide_by_kind(self, target: object, asked: Asked[Any], now: Now) -> GroupOutcome:
-        """Pass a request or timer to the kind that decides it: its group's kind if that `serves` it, else the API's own kind."""
+        """Pass a request or timer to its group's kind if the group `serves` it, else to the kind of groups that the API is for."""
         what, group_id = type(target), getattr(target, "group_id", None)
         kind = self._homes[what]
         if group_id not in kind.groups:

@@ -101,7 +101,7 @@ class Group(OffsetRules, Protocol):
         ...
 
     def expires_from_ms(self) -> int | None:
-        """Return the wall time in ms from which offsets are retained; -1 for the time of each commit; None if none expires."""
+        """Return the wall time in ms at which retention of offsets began; -1 if it begins at each commit; None if none expires."""
         ...
 
     def tombstones(self) -> Sequence[Stored]:

@@ -30,7 +30,7 @@ class GroupMemory:
         self._of_machines = of_machines
 
     def lacks(self, growth_bytes: int, most_bytes: int, group_id: str, of_group_bytes: int = 0) -> bool:
-        """Return whether the members' memory cannot grow by `growth_bytes`, and log a warning then. A growth up to 0 always fits.
+        """Return whether the members' memory cannot grow by `growth_bytes`, and log a warning if so. A growth up to 0 always fits.
 
         `of_group_bytes` is the memory of a classic group's members after the change.
         """

@@ -86,7 +86,7 @@ class MemberSyncGroupKey:
 class ExpiryKey:
     """The timer of the search for expired offsets and groups.
 
-    A search in progress continues with group number `at` of `groups`, after the first `kept` topics of this group.
+    The next step of a search continues with group number `at` of `groups`, after the first `kept` topics of this group.
     """
 
     groups: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -158,9 +158,10 @@ class AwaitedTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentKey:
-    """The timer of a step of a large group's assignment: a part of `work`, or storing the targets in `found` from `at` on.
+    """The timer of the next step of a large group's assignment.
 
-    `token` is the token of the request that started the assignment, `epoch` the group epoch at that time.
+    The step runs a part of `work`, or stores targets in `found` from `at` on. `token` identifies the request that started the
+    assignment. `epoch` is the group epoch at that time.
     """
 
     group_id: str

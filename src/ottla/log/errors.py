@@ -1,4 +1,4 @@
-"""The exceptions of a log: its synced data cannot be read, or a call exceeds the limit of reads in one call."""
+"""The exceptions of a log: its synced data cannot be read, or a read needs more work than one call may do."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ T = TypeVar("T")
 class Unfinished(TryAgain):
     """Raised when a call has done only a part of its work, so that other work can run before the call is repeated.
 
-    Call `go_on` to do the next part. `cost` is the part of the cost of `go_on` that no counter includes: 1000 is half a
-    millisecond.
+    Call `go_on` to do the next part. `cost` is the cost of `go_on` as far as no counter includes it: 1000 is half a millisecond.
     """
 
     def __init__(self, path: str, go_on: Callable[[], None], cost: int = 0) -> None:

@@ -133,7 +133,7 @@ class LogUpkeep(ReadableLog):
             self.unnamed = None
 
     def lacks_note(self, headers: Iterable[BatchHeader]) -> bool:
-        """Return whether offsets are missing before these batches, although the newest segment is not recorded as compacted.
+        """Return whether offsets are missing before these batches, and the newest segment is not recorded as compacted.
 
         Return False for a topic that is not compacted now, because the append itself detects and records its missing offsets.
         """
@@ -146,10 +146,10 @@ class LogUpkeep(ReadableLog):
         return has_gap
 
     def note_gaps_soon(self) -> Generator[Syncable]:
-        """Record durably that offsets are missing in the newest segment.
+        """Add the newest segment to the list of segments that may lack offsets.
 
-        The caller syncs each yielded file before it resumes the generator. Nothing is recorded if the log rolls or is truncated
-        before the end. Raises `StorageFailed`.
+        The caller syncs each yielded file before it resumes the generator. Nothing is added if the segment is sealed or the log is
+        truncated meanwhile. Raises `StorageFailed`.
         """
         segment, cuts = self._active, self.cuts
         try:
@@ -216,7 +216,7 @@ class LogUpkeep(ReadableLog):
     def swap_step(self) -> int:
         """Return the number of the next step in which compacted files get their final names.
 
-        Sync the directory, then pass the number to `go_on_swapping`.
+        Sync the directory, then pass the number to the method that runs the step.
         """
         return self._swap_step
 

@@ -124,7 +124,7 @@ class LogReader:
     def in_parts(self, look: Callable[[], T]) -> T:
         """Call `look` until it returns a result. When it raises `Unfinished`, do the work of that exception first.
 
-        Raise `Unfinished` if the work exceeds a cost of `MOST_COST`.
+        Raises `Unfinished` if the work exceeds a cost of `MOST_COST`.
         """
         most = self.check_cost + MOST_COST
         while True:

@@ -147,7 +147,7 @@ def _undecided(handed: Sequence[Handed], decided: BatchDecision) -> tuple[Handed
 
 
 def _dropped(transactions: tuple[Handed, ...]) -> Steps[None]:
-    """Abort transactions that are not part of a batch.
+    """Abort transactions that belong to no decided batch.
 
     A coordinator refuses an abort if the transaction has ended, or if a failed committer has prepared it. Then fence its
     transactional id.

@@ -31,7 +31,7 @@ def run_prefix_of(work: Work) -> str:
 
 
 def transactional_id_of(work: Work, process: str, number: int) -> str:
-    """Return the transactional id number `number` of the process `process` for the run in `work`."""
+    """Return a transactional id of the run in `work`. `process` and `number` make it unique within the run."""
     return f"{run_prefix_of(work)}{process}/{number}"
 
 

@@ -45,14 +45,15 @@ class TakeLead(NamedTuple):
 
 
 class Decide(NamedTuple):
-    """Store a decision durably. The step fails if another committer has fenced this one."""
+    """Store a decision durably. The step fails if a newer committer has fenced this one."""
 
     decision: BatchDecision
 
 
 class NoteFinished(NamedTuple):
-    """Store that all transactions of a decision are committed. A failure is ignored, because its only effect is one more lookup
-    later.
+    """Store that all transactions of a decision are committed.
+
+    A failure is ignored, because its only effect is one more query later.
     """
 
     decision: BatchDecision
@@ -79,7 +80,7 @@ class PrepareHanded(NamedTuple):
 
 
 class EndHanded(NamedTuple):
-    """Commit or abort transactions whose producers have left that to the committer.
+    """Commit or abort transactions that tasks have left open for the committer.
 
     The result has True for each transaction that ended as requested, and False for one that the coordinator refused to end.
     """

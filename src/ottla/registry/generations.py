@@ -1,9 +1,9 @@
 """The two directories of a registry: which of their journals is the newest, and which commits are certain.
 
-A commit is acknowledged after it is on stable storage in the first directory and then written in the other one. If the copy ends
-before the last commit of the first journal, this commit can be torn, and was never acknowledged. Any other fault is damage. It is
-repaired from the other directory if the journal there is whole. The count of commits reveals commits that both journals have lost.
-The module uses the disk port and `lines`.
+A commit is acknowledged after it is on stable storage in the first directory and then written in the other one, the copy. If the
+copy ends before the last commit of the first journal, this commit can be torn, and was never acknowledged. Any other fault is
+damage. It is repaired from the other directory if the journal there is whole. The count of commits reveals commits that both
+journals have lost. The module uses the disk port and `lines`.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def mend(disk: Disk, found: Found) -> None:
 
 
 def _write_on(disk: Disk, one: JournalReading, best: JournalReading) -> None:
-    """Append to the copy `one` the lines of `best` that it lacks. Its whole lines stay unchanged."""
+    """Append to the copy `one` the lines of `best` that `one` lacks. Its whole lines stay unchanged."""
     file = disk.open(one.path)
     rest = best.data[one.end : best.end]
     file.write(one.end, rest + bytes(max(ROOM_BYTES, file.size - one.end - len(rest))))

@@ -120,7 +120,7 @@ class JournalRegistry:
         self.commit(removals(self._tree.ephemeral()))
 
     def _write(self, changes: Sequence[Change]) -> _Written:
-        """Finish a commit in progress. Then apply the changes in memory, and write them to the first journal without a sync.
+        """Apply the changes in memory, and write them to the first journal without a sync. A commit in progress is finished before.
 
         Raises the `StorageFailed` of the commit in progress, because the changes were decided upon entries that it takes back.
         """
@@ -190,7 +190,10 @@ class _Written:
 
 
 def _spare_for(changes: Sequence[Change]) -> int:
-    """Return how many spare bytes a commit may use: all to remove entries or begin a session, half for `may_use_spare`."""
+    """Return how many bytes of reserved space a commit may use.
+
+    Commits that remove entries or begin a session may use all of it, commits with `may_use_spare` half of it, others none.
+    """
     if any(change.value is None or change.ephemeral for change in changes):
         return SPARE_BYTES
     return SPARE_BYTES // 2 if any(change.may_use_spare for change in changes) else 0

@@ -121,7 +121,7 @@ class NewJournal:
 
 
 class Renewal:
-    """The decision when to replace the registry's journal by a shorter one, and the progress of writing it.
+    """The decision when to replace the registry's journal by a shorter one, and the work of writing it, in steps.
 
     The current journal has `end` bytes, of which its first line and entries take `base`.
     """

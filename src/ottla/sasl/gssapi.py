@@ -44,7 +44,7 @@ class SecurityContext(Protocol):
 
 
 class GssapiServer:
-    """The server's side. `accept` returns a new context for an acceptor.
+    """The server's side of a GSSAPI login. `accept` returns a new context for an acceptor.
 
     `short_name` returns the user's name for a Kerberos principal, or None if no rule matches.
     """
@@ -80,7 +80,7 @@ class GssapiServer:
         return Challenge(context.wrap(OFFER))
 
     def _answered(self, answer: bytes, principal: str) -> Authenticated | Rejected:
-        """Return the outcome of the client's choice of a security layer.
+        """Return the outcome after the client's choice of a security layer.
 
         The bytes after the choice are an authorization id; kafka-python sends the broker's name. They are ignored, because as in
         Kafka no client acts as another user.
@@ -94,7 +94,7 @@ class GssapiServer:
 
 
 class GssapiClient:
-    """The client's side. `context` is the context of an initiator for the broker's service."""
+    """The client's side of a GSSAPI login. `context` is the context of an initiator for the broker's service."""
 
     def __init__(self, context: SecurityContext) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Values of Avro, by the library fastavro."""
+"""The decoder and the encoder of Avro values, by the library fastavro."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.schemas.schema import ValueSchema
 
 
 def avro_decoder(schema: ValueSchema) -> Callable[[bytes], object]:
-    """Return the decoder of values, which raises `UnfitValue`. Raises `SettingError`."""
+    """Return a function that decodes values of a schema. It raises `UnfitValue`. Raises `SettingError` for an invalid schema."""
     fastavro, parsed = _parsed(schema)
 
     def decode(data: bytes) -> object:
@@ -31,7 +31,10 @@ def avro_decoder(schema: ValueSchema) -> Callable[[bytes], object]:
 
 
 def avro_encoder(schema: ValueSchema) -> Callable[[bytes], bytes]:
-    """Return the encoder of JSON texts, which raises `UnfitValue`. Raises `SettingError`."""
+    """Return a function that encodes JSON texts by a schema. It raises `UnfitValue`.
+
+    Raises `SettingError` for an invalid schema.
+    """
     fastavro, parsed = _parsed(schema)
 
     def encode(text: bytes) -> bytes:
@@ -46,7 +49,7 @@ def avro_encoder(schema: ValueSchema) -> Callable[[bytes], bytes]:
 
 
 def _parsed(schema: ValueSchema) -> tuple[Any, Any]:
-    """Return fastavro and the schema as it parses them."""
+    """Return the module fastavro, and the schema as the module has parsed it. Raises `SettingError` for an invalid schema."""
     fastavro = library("fastavro", "Avro")
     named: dict[str, Any] = {}
     try:

@@ -1,7 +1,7 @@
-"""Values as clients of schema registries write them: a zero byte, the schema's id in four bytes, and the encoded value.
+"""The frame of values in the format of schema registries: a zero byte, the schema's id in four bytes, then the encoded value.
 
-Values of Protobuf have the path of their message in its file between them: the number of its indexes, then the indexes, as zigzag
-varints. One zero byte is the path to the first message.
+A Protobuf value has, between id and value, the path of its message in the schema's file: the number of indexes, then the indexes,
+as zigzag varints. A path of one zero byte means the first message.
 """
 
 from __future__ import annotations
@@ -12,22 +12,25 @@ FIRST_MESSAGE = (0,)
 
 
 def framed_id(data: bytes) -> int | None:
-    """Return the id of a value's schema; None for a value without a frame."""
+    """Return the schema id in a value's frame; None for a value without a frame."""
     return int.from_bytes(data[1:FRAME_BYTES], "big") if data[:1] == MAGIC and len(data) >= FRAME_BYTES else None
 
 
 def frame(schema_id: int) -> bytes:
-    """Return the bytes before a value."""
+    """Return the frame with this schema id, to be put before an encoded value."""
     return MAGIC + schema_id.to_bytes(FRAME_BYTES - 1, "big")
 
 
 def path_bytes(path: tuple[int, ...]) -> bytes:
-    """Return the path of a message of Protobuf as values begin with it."""
+    """Return the path of a Protobuf message, encoded as in the values of schema registries."""
     return b"\0" if path == FIRST_MESSAGE else b"".join(varint(2 * number) for number in (len(path), *path))
 
 
 def read_path(data: bytes) -> tuple[tuple[int, ...], int]:
-    """Return the path of a message at the beginning of `data`, and the position after it. Raises `ValueError` if it is cut off."""
+    """Return the path of a Protobuf message at the beginning of `data`, and the position after it.
+
+    Raises `ValueError` if it is cut off.
+    """
     count, at = _zigzag(data, 0)
     path = []
     for _ in range(min(count, len(data))):
@@ -37,7 +40,7 @@ def read_path(data: bytes) -> tuple[tuple[int, ...], int]:
 
 
 def varint(value: int) -> bytes:
-    """Return a number that is not negative in groups of seven bits, the lowest first."""
+    """Encode a nonnegative number as a varint: groups of seven bits, the lowest first."""
     made = bytearray()
     while value > 0x7F:
         made.append(value & 0x7F | 0x80)

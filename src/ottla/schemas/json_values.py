@@ -1,4 +1,4 @@
-"""Values of JSON Schema: JSON, which is checked when it is written."""
+"""The decoder and the encoder of values with a JSON Schema. A value is JSON text, and is checked only when it is written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.schemas.schema import ValueSchema
 
 
 def parse_json(data: bytes) -> Any:
-    """Return the value of a JSON text. Raises `UnfitValue`."""
+    """Parse a JSON text. Raises `UnfitValue`."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -20,12 +20,15 @@ def parse_json(data: bytes) -> Any:
 
 
 def json_decoder(schema: ValueSchema) -> Callable[[bytes], object]:
-    """Return the decoder of values: the schema does not change what they are."""
+    """Return the JSON parser: the schema is not needed for decoding."""
     return parse_json
 
 
 def json_encoder(schema: ValueSchema) -> Callable[[bytes], bytes]:
-    """Return a function that checks a text. Raises `SettingError`, and `KafkaError` for a schema that refers to others."""
+    """Return a function that checks a JSON text against a schema, and returns it unchanged. It raises `UnfitValue`.
+
+    Raises `SettingError` for an invalid schema, and `KafkaError` for a schema with references to other schemas.
+    """
     jsonschema = library("jsonschema", "JSON Schema")
     if len(schema.texts) > 1:
         raise KafkaError(f"The schema of {schema.where} refers to others: name a file with all of them by --schema.")

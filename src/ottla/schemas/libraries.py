@@ -1,4 +1,4 @@
-"""The optional libraries of value formats, and the error about a value that does not fit its format."""
+"""The optional libraries of value formats, and the exception for a value that does not fit its format."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ottla.errors import SettingError
 
 
 class UnfitValue(ValueError):
-    """A key or a value that does not fit its format or its schema; the message is a clause about the reason."""
+    """Raised for a key or a value that does not fit its format or its schema. The message is a clause, such as "it is no JSON"."""
 
 
 def library(module: str, format_name: str) -> Any:
-    """Return the module of a format. Raises `SettingError` if its library is not installed."""
+    """Import and return a module of the library for a format. Raises `SettingError` if the library is not installed."""
     try:
         return import_module(module)
     except ImportError:
@@ -24,6 +24,6 @@ def library(module: str, format_name: str) -> Any:
 
 
 def first_line(error: Exception) -> str:
-    """Return the beginning of a library's message, for use within a sentence."""
+    """Return the first line of an exception's message, shortened, for use within a sentence."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0][:200].rstrip(".;")

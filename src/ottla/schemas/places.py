@@ -1,4 +1,4 @@
-"""The place of schemas: a registry at a URL, or a directory, in which schema 7 of any subject is `SUBJECT/7.avsc` or the like."""
+"""The two sources of schemas by id or subject: a registry at a URL, or a directory with files such as `SUBJECT/7.avsc` (id 7)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from ottla.schemas.schema import SUFFIXES, ValueSchema, schema_of_file
 
 
 class SchemaPlace(Protocol):
-    """A registry that is read. Methods raise `KafkaError` if it does not answer."""
+    """The interface of a source of schemas. Methods raise `KafkaError` if a registry does not answer."""
 
     def by_id(self, schema_id: int) -> ValueSchema | None:
-        """Return a schema; None for an unknown id."""
+        """Return the schema with this id; None for an unknown id."""
 
     def latest(self, subject: str) -> ValueSchema | None:
-        """Return the newest schema of a subject; None if it has none."""
+        """Return the newest schema of a subject; None for an unknown subject."""
 
 
 class SchemaDirectory:
-    """A directory of schemas, whose ids are unique in it."""
+    """A directory with a folder for each subject, in which each schema is a file named by its id.
+
+    Ids are unique in the directory.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -41,7 +44,10 @@ class SchemaDirectory:
 
 
 def schema_place(text: str) -> SchemaPlace:
-    """Return the registry of option --schema-registry. Raises `SettingError`."""
+    """Return the source of schemas that the option --schema-registry names: a URL or a directory.
+
+    Raises `SettingError` for any other text.
+    """
     try:
         parts = urllib.parse.urlsplit(text)
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -1,4 +1,4 @@
-"""Values of Protobuf, by Google's library."""
+"""The decoder and the encoder of Protobuf values, by Google's library."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ottla.schemas.schema import ValueSchema
 
 
 def protobuf_decoder(schema: ValueSchema) -> Callable[[bytes], object]:
-    """Return the decoder of values, which raises `UnfitValue`. Raises `SettingError`.
+    """Return a function that decodes Protobuf values. It raises `UnfitValue`. Raises `SettingError` for an unusable schema.
 
-    Values with a frame choose a message of the last file; without a message's name, others are of its first one.
+    A frame names the value's message in the schema's last file. A value without a frame has the schema's `message`, by default the
+    first message of the file.
     """
     pool, in_order = _messages(schema)
     factory = library("google.protobuf.message_factory", "Protobuf")
@@ -34,7 +35,10 @@ def protobuf_decoder(schema: ValueSchema) -> Callable[[bytes], object]:
 
 
 def protobuf_encoder(schema: ValueSchema) -> Callable[[bytes], bytes]:
-    """Return the encoder of JSON texts, which raises `UnfitValue`. Raises `SettingError`, also if it must be told the message."""
+    """Return a function that encodes JSON texts as Protobuf. It raises `UnfitValue`. Raises `SettingError` for an unusable schema.
+
+    A file with several messages is unusable unless the schema names one of them.
+    """
     pool, in_order = _messages(schema)
     json_format = library("google.protobuf.json_format", "Protobuf")
     if not schema.message and schema.schema_id is None and len(in_order) > 1:
@@ -52,7 +56,7 @@ def protobuf_encoder(schema: ValueSchema) -> Callable[[bytes], bytes]:
 
 
 def _messages(schema: ValueSchema) -> tuple[Any, Sequence[Any]]:
-    """Return a pool of all files, and the messages of the last one. Raises `SettingError`."""
+    """Return a pool with all files of the schema, and the messages of the last file. Raises `SettingError`."""
     pools = library("google.protobuf.descriptor_pool", "Protobuf")
     descriptors = library("google.protobuf.descriptor_pb2", "Protobuf")
     for known in ("any", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers"):
@@ -73,7 +77,7 @@ def _messages(schema: ValueSchema) -> tuple[Any, Sequence[Any]]:
 
 
 def _add_well_known(pool: Any, known: Any, descriptors: Any, file: Any) -> None:
-    """Add the descriptors of Protobuf's well-known types that a file imports: sets and registries can lack them."""
+    """Add the well-known types of Protobuf that a file imports, because descriptor sets and registries can lack them."""
     for name in file.dependency:
         if name.startswith("google/protobuf/"):
             try:
@@ -86,7 +90,7 @@ def _add_well_known(pool: Any, known: Any, descriptors: Any, file: Any) -> None:
 
 
 def _named(schema: ValueSchema, pool: Any, in_order: Sequence[Any]) -> Any:
-    """Return the message that the schema names, or the first one. Raises `SettingError`."""
+    """Return the message that the schema names, or the first one if it names none. Raises `SettingError`."""
     try:
         return pool.FindMessageTypeByName(schema.message) if schema.message else in_order[0]
     except (KeyError, IndexError):
@@ -95,7 +99,7 @@ def _named(schema: ValueSchema, pool: Any, in_order: Sequence[Any]) -> Any:
 
 
 def _chosen(messages: Sequence[Any], data: bytes) -> tuple[Any, bytes]:
-    """Return the message that the path at the beginning of a value chooses, and the rest. Raises `UnfitValue`."""
+    """Return the message that the path at the beginning of a value names, and the value without the path. Raises `UnfitValue`."""
     try:
         path, at = read_path(data)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""A blocking client of a schema registry: Confluent's protocol over HTTP."""
+"""A blocking client of a schema registry with Confluent's HTTP API."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _FORMATS = {type_name: name for name, type_name in TYPES.items()}
 
 
 class RegistryError(KafkaError, ValueError):
-    """The answer of a schema registry has no schema that can be used."""
+    """A schema registry answered, but not with a usable schema."""
 
 
 class RegistryClient:
-    """A registry at a URL, which can contain a user and a password. Every method raises `KafkaError` without an answer.
+    """A schema registry at a URL, which can contain a user and a password. Every method raises `KafkaError` if there is no answer.
 
-    Schemas of Protobuf are requested as descriptors. `option` is the name of the option with the URL, and `instead` those that name
-    a file of descriptors, for messages.
+    Protobuf schemas are requested as descriptors. `option` and `instead` are for error messages: the option that has the URL, and
+    the options with which the user can name a file of descriptors instead.
     """
 
     def __init__(self, url: str, option: str, instead: str) -> None:
@@ -44,17 +44,17 @@ class RegistryClient:
             self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
 
     def by_id(self, schema_id: int, format_name: str = "") -> ValueSchema | None:
-        """Return a schema; None for an unknown id. A format that is known saves a request for schemas of Protobuf."""
+        """Return the schema with this id; None for an unknown id. For Protobuf, a known `format_name` saves a second request."""
         found = self._find(f"/schemas/ids/{schema_id}", format_name)
         return None if found is None else self._schema(found, format_name, f"schema {schema_id}")._replace(schema_id=schema_id)
 
     def latest(self, subject: str, format_name: str = "") -> ValueSchema | None:
-        """Return the newest schema of a subject; None if it has none."""
+        """Return the newest schema of a subject; None for an unknown subject."""
         found = self._find(f"{_versions(subject)}/latest", format_name)
         return None if found is None else self._schema(found, format_name, f"subject {subject}")._replace(schema_id=self._id(found))
 
     def register(self, subject: str, format_name: str, text: str) -> int:
-        """Add a schema to a subject unless the subject has it. Return the schema's id."""
+        """Register a schema under a subject, unless the subject has it already. Return the schema's id."""
         body = json.dumps({"schema": text, "schemaType": TYPES[format_name]}).encode()
         found = self._request(_versions(subject), body)
         if found is None:
@@ -75,7 +75,7 @@ class RegistryClient:
         return ValueSchema(format_name, tuple(texts.values()), where)
 
     def _gather(self, found: dict[str, Any], texts: dict[str, bytes], name: str, *, is_protobuf: bool) -> None:
-        """Add the texts that a schema refers to, then its own, to `texts`."""
+        """Add to `texts` the schemas that a schema refers to, and then the schema itself."""
         try:
             references = [(each["name"], each["subject"], each["version"]) for each in found.get("references") or ()]
             text = found["schema"].encode()
@@ -134,7 +134,7 @@ def _query(format_name: str) -> str:
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:
-    """Return the beginning of a server's answer in one line, or less if the connection breaks."""
+    """Return the beginning of an error response as one line; less of it, or nothing, if the connection breaks."""
     with error:
         try:
             return " ".join(error.read(REFUSAL_BYTES).decode(errors="replace").split())

@@ -1,8 +1,8 @@
-"""A schema of values, and the files that have one.
+"""A schema of values, and its files.
 
-A file's name says its format: `.avsc` is Avro, `.json` JSON Schema, `.desc`, `.pb` or `.binpb` Protobuf, made with
-`protoc --include_imports --descriptor_set_out=FILE.desc`; `FILE.desc#air.Flight` names the message if there are several. A file
-without a suffix, such as a pipe, is Avro.
+The suffix of a file's name gives the format: `.avsc` is Avro, `.json` JSON Schema, and `.desc`, `.pb` or `.binpb` Protobuf, made
+with `protoc --include_imports --descriptor_set_out=FILE.desc`. If a file has several messages, `FILE.desc#air.Flight` names one. A
+file without a suffix, such as a pipe, is Avro.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ SUFFIXES = {"": AVRO, ".avsc": AVRO, ".json": JSON, ".desc": PROTOBUF, ".pb": PR
 
 
 class ValueSchema(NamedTuple):
-    """A schema: the texts that it refers to, each after its own references, then its own text; of Protobuf, descriptors of files.
+    """A schema. `texts` has the schemas that it refers to, each after its own references, and the schema itself at the end.
 
-    `message` names a message of Protobuf. Values of a schema with an id begin with the frame of a registry.
+    The texts of Protobuf are file descriptors. `message` is the name of a Protobuf message, or empty. If `schema_id` is not None,
+    values begin with a registry's frame. `where` is the source of the schema, for messages.
     """
 
     format_name: str
@@ -31,7 +32,7 @@ class ValueSchema(NamedTuple):
 
 
 def schema_of_file(name: str, option: str = "--schema") -> ValueSchema:
-    """Return the schema in a file. Raises `SettingError`."""
+    """Read the schema in a file. Raises `SettingError`, whose text names `option`."""
     path, _, message = name.partition("#")
     format_name = SUFFIXES.get(Path(path).suffix)
     if format_name is None:

@@ -1,4 +1,7 @@
-"""The decoder and the encoder of a schema's values. The libraries are imported for their format only."""
+"""The choice of decoder and encoder by the format of a schema.
+
+The library of a format is imported when the format is first used.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,19 @@ _ENCODERS = {AVRO: avro_encoder, JSON: json_encoder, PROTOBUF: protobuf_encoder}
 
 
 def decoder_of(schema: ValueSchema) -> Decode:
-    """Return the decoder of values, which raises `UnfitValue`. A frame is not part of its values. Raises `KafkaError`."""
+    """Return a function that decodes values without their frame. It raises `UnfitValue`.
+
+    Raises `KafkaError` for an unusable schema.
+    """
     _check(schema)
     return _DECODERS[schema.format_name](schema)
 
 
 def encoder_of(schema: ValueSchema) -> Encode:
-    """Return the encoder of JSON texts, which raises `UnfitValue`. It writes the frame, too. Raises `KafkaError`."""
+    """Return a function that encodes JSON texts, and adds the frame if the schema has an id. It raises `UnfitValue`.
+
+    Raises `KafkaError` for an unusable schema.
+    """
     _check(schema)
     encode = _ENCODERS[schema.format_name](schema)
     if schema.schema_id is None:

@@ -49,7 +49,7 @@ class RegistryRetry:
     def read(self, steps: Callable[[], Steps[T]]) -> Steps[T]:
         """Run steps that only read, and retry them while the registry is unreachable.
 
-        Raise `RegistryAway` if the session may have ended.
+        Raises `RegistryAway` if the session may have ended.
         """
         while True:
             try:
@@ -61,7 +61,7 @@ class RegistryRetry:
                 return found
 
     def pause(self, failure: RegistryAway) -> Steps[None]:
-        """Pause before a retry. Raise `failure` if the session may have ended or the term is over."""
+        """Pause before a retry. Raises `failure` if the session may have ended or the term is over."""
         if self.is_over or self._scheduler.now().mono_ms >= self._registry.lives_until_ms():
             raise failure
         self._repeats.log_once(log, logging.INFO, "the controller waits for the registry: %s", failure)

@@ -64,7 +64,7 @@ class PartitionStates:
         self._context = context
 
     def commit(self, changes: Sequence[Change]) -> Steps[None]:
-        """Commit changes with the controller epoch as a fence. Raise `ControllerMoved`, or the registry's exceptions."""
+        """Commit changes with the controller epoch as a fence. Raises `ControllerMoved`, or the registry's exceptions."""
         fence = Condition(layout.CONTROLLER_EPOCH, self._context.epoch_version)
         try:
             yield from self._registry.commit([fence, *changes])
@@ -121,7 +121,7 @@ class PartitionStates:
         return [one for one, state in written.items() if self._context.leaders.get(one) != state]
 
     def read_again(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
-        """Load states from the registry into the context. Raise `ControllerMoved` if a later controller wrote one."""
+        """Load states from the registry into the context. Raises `ControllerMoved` if a later controller wrote one."""
         states = yield from self._reader.states(partitions)
         if any(state.controller_epoch > self._context.epoch for state in states.values()):
             raise ControllerMoved
@@ -187,7 +187,7 @@ class ControllerTerm:
         return self._settings.value.inter_broker_protocol_version
 
     def commit(self, changes: Sequence[Change]) -> Steps[None]:
-        """Commit as the controller. Raise `ControllerMoved`, or the registry's exceptions."""
+        """Commit as the controller. Raises `ControllerMoved`, or the registry's exceptions."""
         return self.states.commit(changes)
 
     def open_way(self, node_id: int) -> None:

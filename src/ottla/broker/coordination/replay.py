@@ -42,7 +42,7 @@ TRANSACTIONS: Final = TRANSACTIONAL_BIT | CONTROL_BIT
 
 
 def stored_records(partition: Partition, reader: RecordReader[Record], chunk_bytes: int = CHUNK_BYTES) -> Iterator[Record]:
-    """Yield every record of a coordinator's partition, in order, including records appended meanwhile. Raise `StorageFailed`."""
+    """Yield every record of a coordinator's partition, in order, including records appended meanwhile. Raises `StorageFailed`."""
     replay = Replay(str(partition), reader)
     offset = partition.log.log_start_offset
     while offset < (end := partition.log.log_end_offset):

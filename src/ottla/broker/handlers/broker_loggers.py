@@ -18,7 +18,7 @@ VALID = ", ".join(sorted(LEVELS))
 
 
 def described_loggers(identity: BrokerIdentity, loggers: Loggers, name: str) -> list[DescribedSetting]:
-    """Return the effective level of each logger of the broker with this id, which must be this broker. Raise `ConfigRefused`."""
+    """Return the effective level of each logger of the broker with this id, which must be this broker. Raises `ConfigRefused`."""
     if not name:
         raise ConfigRefused(INVALID_REQUEST, "Broker id must not be empty: name the broker whose loggers are meant.")
     named_broker(identity, name, or_all="")
@@ -32,7 +32,7 @@ def described_loggers(identity: BrokerIdentity, loggers: Loggers, name: str) -> 
 def alter_loggers(
     identity: BrokerIdentity, loggers: Loggers, name: str, changes: list[ConfigChange], *, validate_only: bool
 ) -> None:
-    """Change the levels of loggers, all of them or none. Raise `ConfigRefused`."""
+    """Change the levels of loggers, all of them or none. Raises `ConfigRefused`."""
     if not name:
         raise ConfigRefused(INVALID_REQUEST, "Node id must be an integer, but it is: ")
     named_broker(identity, name, "Node id", "")
@@ -44,7 +44,7 @@ def alter_loggers(
 
 
 def _level(change: ConfigChange, known: dict[str, int]) -> int | None:
-    """Return the level of a change; None for the parent's. Raise `ConfigRefused`."""
+    """Return the level of a change; None for the parent's. Raises `ConfigRefused`."""
     name, operation, value = change
     if operation in (APPEND, SUBTRACT):
         verb = "APPEND" if operation == APPEND else "SUBTRACT"

@@ -36,7 +36,7 @@ MOST_NAMES = 100
 
 
 def described_subscription(name: str, texts: Mapping[str, str]) -> list[DescribedSetting]:
-    """Return every setting of a subscription, which need not exist. Raise `ConfigRefused`."""
+    """Return every setting of a subscription, which need not exist. Raises `ConfigRefused`."""
     if not name:
         raise ConfigRefused(INVALID_REQUEST, "Client metrics subscription name must not be empty: name a subscription.")
     rows = []
@@ -51,7 +51,7 @@ def described_subscription(name: str, texts: Mapping[str, str]) -> list[Describe
 
 
 def altered_subscription(name: str, base: Mapping[str, str], changes: list[ConfigChange]) -> dict[str, str]:
-    """Return the configs of a subscription after these changes. Raise `ConfigRefused` and `SettingError`."""
+    """Return the configs of a subscription after these changes. Raises `ConfigRefused` and `SettingError`."""
     if not name:
         raise ConfigRefused(INVALID_REQUEST, "Subscription name can't be empty: name a subscription.")
     if layout.is_too_long(name):
@@ -74,7 +74,7 @@ def altered_subscription(name: str, base: Mapping[str, str], changes: list[Confi
 
 
 def described_pushes(client_metrics: ClientMetrics, name: str, now: Now) -> list[DescribedSetting]:
-    """Return an entry for each client instance or, with the id of one as `name`, its metrics. Raise `ConfigRefused`."""
+    """Return an entry for each client instance or, with the id of one as `name`, its metrics. Raises `ConfigRefused`."""
     if not name:
         return [_row(uuid_text(each.instance_id), _summary(each, now)) for each in client_metrics.listed(now)]
     try:

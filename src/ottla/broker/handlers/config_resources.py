@@ -35,7 +35,7 @@ class ConfigRefused(Exception):
 
 
 def topic_configs(cluster: ClusterImage, name: str) -> Mapping[str, str]:
-    """Return the configs of a topic, which must exist. Raise `ConfigRefused`."""
+    """Return the configs of a topic, which must exist. Raises `ConfigRefused`."""
     topic = cluster.topics.get(name)
     if topic is not None:
         return topic.configs
@@ -46,14 +46,14 @@ def topic_configs(cluster: ClusterImage, name: str) -> Mapping[str, str]:
 
 
 def group_configs(cluster: ClusterImage, name: str) -> Mapping[str, str]:
-    """Return the configs of a group, which need not exist. Raise `ConfigRefused`."""
+    """Return the configs of a group, which need not exist. Raises `ConfigRefused`."""
     if not name:
         raise ConfigRefused(INVALID_REQUEST, "Group name must not be empty: name a group.")
     return cluster.group_configs.get(name, {})
 
 
 def named_broker(identity: BrokerIdentity, name: str, what: str = "Broker id", or_all: str = " or empty string") -> int | None:
-    """Return the id of the broker that a resource names, which must be this broker; None for all brokers. Raise `ConfigRefused`.
+    """Return the id of the broker that a resource names, which must be this broker; None for all brokers. Raises `ConfigRefused`.
 
     `what` and `or_all` are Kafka's words in the error message, which differ from API to API.
     """

@@ -127,7 +127,7 @@ class DirectoryEpoch:
         """The newest epoch of earlier registrations in the registry."""
 
     def refusal(self) -> Steps[str | None]:
-        """Return None if the broker may register, else a message with the reason and the remedy. Raise `StorageFailed`.
+        """Return None if the broker may register, else a message with the reason and the remedy. Raises `StorageFailed`.
 
         Later registrations of the same process are never refused, because its directory has not changed.
         """
@@ -154,7 +154,7 @@ class DirectoryEpoch:
         return counted
 
     def registered(self, broker_epoch: int) -> Steps[None]:
-        """Write the epoch of a registration, to the directory first. Raise `StorageFailed`."""
+        """Write the epoch of a registration, to the directory first. Raises `StorageFailed`."""
         if self.has_registry:
             return
         self._disk.write_file(BROKER_EPOCH, b"%d\n" % broker_epoch)

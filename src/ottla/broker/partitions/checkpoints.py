@@ -40,7 +40,7 @@ NEW = ".new"
 
 
 def _replace_file(disk: Disk, name: str, data: bytes) -> Steps[None]:
-    """Replace the content of a file without blocking on the disk. Raise `StorageFailed`.
+    """Replace the content of a file without blocking on the disk. Raises `StorageFailed`.
 
     The rename is not synced, so that a power failure can restore the old content. The old content must therefore remain correct.
     """
@@ -74,7 +74,7 @@ class Checkpoints:
         """Whether a log start offset checkpoint existed at startup."""
 
     def load(self) -> None:
-        """Read the files before any partition is opened. Raise `StorageFailed`."""
+        """Read the files before any partition is opened. Raises `StorageFailed`."""
         for name in FILES:
             try:
                 known = known_offsets(self._disk, name)

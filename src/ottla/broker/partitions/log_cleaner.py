@@ -144,7 +144,7 @@ class Cleaner:
         return None
 
     def _compact(self, partition: Partition, compaction: Compaction) -> Steps[None]:
-        """Compact a log, and stop early if the partition may no longer be compacted. Raise `Damaged` and `StorageFailed`."""
+        """Compact a log, and stop early if the partition may no longer be compacted. Raises `Damaged` and `StorageFailed`."""
         pauses = compaction.run()
         failure: StorageFailed | None = None
         try:

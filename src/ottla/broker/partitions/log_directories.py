@@ -45,7 +45,7 @@ class LogDirectories:
         self._removals = 0
 
     def load(self) -> None:
-        """Find the directories of all partitions. Raise `StorageFailed`, also for a partition that is in two places."""
+        """Find the directories of all partitions. Raises `StorageFailed`, also for a partition that is in two places."""
         if len(self.paths) == 1:
             return
         self._places.clear()
@@ -57,7 +57,7 @@ class LogDirectories:
             self._put(name, path)
 
     def present(self) -> Iterator[tuple[str, str]]:
-        """Yield (path of the directory of logs, name) of each directory that has a partition's name. Raise `StorageFailed`."""
+        """Yield (path of the directory of logs, name) of each directory that has a partition's name. Raises `StorageFailed`."""
         for path in self.paths:
             yield from ((path, name) for name in self._disk.list(path) if _PARTITION.fullmatch(name))
 
@@ -84,7 +84,7 @@ class LogDirectories:
     def place(self, name: str) -> str:
         """Return the path of a partition's directory. Create a missing one in the log directory with the fewest partitions.
 
-        A log directory in which no directory can be created, as on a failed disk, is skipped. Raise `StorageFailed` if no other is
+        A log directory in which no directory can be created, as on a failed disk, is skipped. Raises `StorageFailed` if no other is
         left.
         """
         if len(self.paths) > 1 and name not in self._places:

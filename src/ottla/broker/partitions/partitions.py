@@ -187,7 +187,7 @@ class Partitions:
     def before_cut(self, partition: Partition, offset: int, latest_start: int) -> Steps[None]:
         """Prepare the truncation of a log: wait for running syncs, and lower the checkpoints.
 
-        The recorded log start offset is then at most `latest_start`. Raise `StorageFailed`.
+        The recorded log start offset is then at most `latest_start`. Raises `StorageFailed`.
         """
         while self.syncs.is_under_way(partition) or self.checkpoints.says_more(partition, offset, latest_start):
             if self.syncs.is_under_way(partition):
@@ -197,7 +197,7 @@ class Partitions:
     def note_gaps(self, partition: Partition) -> Steps[None]:
         """Record gaps between offsets in the newest segment, before batches that reveal the gaps are copied.
 
-        Raise `StorageFailed`.
+        Raises `StorageFailed`.
         """
         with closing(partition.log.note_gaps_soon()) as files:
             for file in files:

@@ -84,7 +84,7 @@ class ProtocolVersion:
     def __init__(self, name: str) -> None:
         """Create the version with this name: "2.8" and "2.8.2" both mean the newest version of 2.8.
 
-        Raise ValueError for an unknown name.
+        Raises ValueError for an unknown name.
         """
         self.name = _newest(name)
         self._level = _LEVELS[self.name]

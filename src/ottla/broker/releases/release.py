@@ -153,7 +153,7 @@ TODAY: Final = Release("", VERSIONS, is_today=True)
 def find(name: str) -> Release:
     """Return the release with a name such as "0.7", "0.10.1" or "2.8"; a bug-fix release such as "2.8.1" means "2.8".
 
-    Raise `UnknownRelease`.
+    Raises `UnknownRelease`.
     """
     return _made(releases.named(name, KNOWN))
 

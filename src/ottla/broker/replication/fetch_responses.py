@@ -187,10 +187,7 @@ class ResponseProcessor:
             self._fetcher.pause(followed)
 
     def _append(self, followed: FetchedReplica, data: PartitionData, before: int) -> None:
-        """Append the records of a response to a fetch that began at the log end `before`.
-
-        Raise `BadBatch` and `StorageFailed`.
-        """
+        """Append the records of a response to a fetch that began at the log end `before`. Raises `BadBatch` and `StorageFailed`."""
         replica, context, now = followed.replica, self._fetcher.context, self._fetcher.context.scheduler.now()
         records = data.records or b""
         size = len(records)
@@ -209,7 +206,7 @@ class ResponseProcessor:
             self._fetcher.pause(followed)  # otherwise a partition without progress would be fetched endlessly
 
     def cut_back(self, followed: FetchedReplica, told: EpochEnd) -> Steps[bool]:
-        """Truncate records that the leader does not have, and return whether both logs agree afterwards. Raise `StorageFailed`."""
+        """Truncate records that the leader does not have, and return whether both logs agree afterwards. Raises `StorageFailed`."""
         replica = followed.replica
         before = replica.log.log_end_offset, replica.log.leader_epoch
         own = EpochEnd(*replica.log.end_offset_for_epoch(told.epoch))

@@ -106,7 +106,7 @@ class TopicConfigs:
         self._owed: set[str] = set()
 
     def load(self, topics: Iterable[tuple[str, bytes]]) -> Steps[None]:
-        """Read the configs of topics (name, id) that are not in the image. Raise `RegistryAway`."""
+        """Read the configs of topics (name, id) that are not in the image. Raises `RegistryAway`."""
         new = {name: topic_id for name, topic_id in topics if self._is_new(name, topic_id)}
         self._owed.update(new)
         names = list(new)
@@ -201,7 +201,7 @@ class ImageUpdates:
         yield from self._publisher.take(TopicsUpdated(topics))
 
     def take_roles(self, roles: Sequence[ReplicaRole]) -> Steps[Errors]:
-        """Apply roles, and return an error code per partition. Raise `RegistryAway`; the controller then sends the roles again."""
+        """Apply roles, and return an error code per partition. Raises `RegistryAway`; the controller then sends the roles again."""
         yield from self._configs.load((role.topic, role.topic_id) for role in roles)
         return (yield from self._publisher.take(RolesAssigned(roles)))
 

@@ -109,7 +109,7 @@ class Replica(Partition):
     # Roles
 
     def lead(self, assigned: Assigned, now: Now) -> None:
-        """Become the leader, or apply the controller's update to the leader. Raise `StorageFailed` without a change of role."""
+        """Become the leader, or apply the controller's update to the leader. Raises `StorageFailed` without a change of role."""
         self._changes.made = True
         end_offset = self.log.log_end_offset
         if assigned.replicas == (self._ports.node_id,) and assigned.leader_epoch < self.log.leader_epoch:
@@ -354,7 +354,7 @@ class Replica(Partition):
     def append_as_follower(self, records: memoryview, now: Now) -> None:
         """Append the whole batches sent by the leader. A batch that is cut off at the end is skipped.
 
-        Batches below the log's end are skipped too, because the leader sends whole batches. Raise `BadBatch` for an invalid batch,
+        Batches below the log's end are skipped too, because the leader sends whole batches. Raises `BadBatch` for an invalid batch,
         and `StorageFailed`. Batches before the failed one can be appended or not.
         """
         end_offset = self.log.log_end_offset
@@ -403,7 +403,7 @@ class Replica(Partition):
             self.changed()
 
     def truncate_to(self, offset: int) -> Steps[None]:
-        """Truncate all batches at or beyond `offset`, where the leader has other records. Raise `StorageFailed`.
+        """Truncate all batches at or beyond `offset`, where the leader has other records. Raises `StorageFailed`.
 
         Stop without truncation if another leader is followed meanwhile, because the new leader's log can contain these batches.
         """
@@ -425,7 +425,7 @@ class Replica(Partition):
         return self.is_following and self.leader_epoch == leader_epoch
 
     def _cut(self, make: Callable[[], None]) -> None:
-        """Truncate the log by calling `make`. Raise `StorageFailed` if the disk refuses to change the files.
+        """Truncate the log by calling `make`. Raises `StorageFailed` if the disk refuses to change the files.
 
         The truncation is effective even then.
         """
@@ -441,7 +441,7 @@ class Replica(Partition):
     def reach_back(self, records: memoryview) -> Steps[None]:
         """Begin an empty log at the base offset of the leader's first batch, if the log's start is inside that batch.
 
-        This follows a deletion of records. The next response restores the log start offset. Raise `BadBatch` and `StorageFailed`.
+        This follows a deletion of records. The next response restores the log start offset. Raises `BadBatch` and `StorageFailed`.
         """
         offset = self.log.log_end_offset
         if self.log.log_start_offset < offset:
@@ -459,7 +459,7 @@ class Replica(Partition):
             yield from self._ports.partitions.note_gaps(self)
 
     def restart_at(self, offset: int) -> Steps[None]:
-        """Drop all records and restart at `offset`, because the leader has no records before it. Raise `StorageFailed`."""
+        """Drop all records and restart at `offset`, because the leader has no records before it. Raises `StorageFailed`."""
         yield from self._restart(offset, lambda: offset > self.log.log_end_offset)
 
     def _restart(self, offset: int, is_due: Callable[[], bool]) -> Steps[None]:

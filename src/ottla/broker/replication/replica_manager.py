@@ -120,7 +120,7 @@ class ReplicaManager:
     def load(self, now: Now, *, clean: bool) -> None:
         """Load checkpoints and remove leftovers of deleted partitions at startup. Logs are opened once they have roles.
 
-        `clean`: the last shutdown was clean, so logs need no scan. Raise `StorageFailed`.
+        `clean`: the last shutdown was clean, so logs need no scan. Raises `StorageFailed`.
         """
         self._clean = clean
         self._partitions.checkpoints.load()

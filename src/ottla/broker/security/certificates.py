@@ -47,7 +47,7 @@ class Value(NamedTuple):
 
 
 def read_certificate(der: bytes) -> Certificate:
-    """Parse a certificate. Raise ValueError if the bytes are not a certificate."""
+    """Parse a certificate. Raises ValueError if the bytes are not a certificate."""
     try:
         (certificate,) = _values(der)
         fields = [field for field in _values(next(_values(certificate.content)).content) if field.tag != VERSION]
@@ -59,7 +59,7 @@ def read_certificate(der: bytes) -> Certificate:
 
 
 def _values(data: bytes) -> Iterator[Value]:
-    """Yield the DER values in `data`. Raise ValueError or IndexError."""
+    """Yield the DER values in `data`. Raises ValueError or IndexError."""
     position = 0
     while position < len(data):
         start, tag, size = position, data[position], data[position + 1]

@@ -66,7 +66,7 @@ def short_name(rules: Iterable[ShortName], principal: str) -> str | None:
 
 
 def parse_rules(texts: Iterable[str], default_realm: str) -> list[ShortName]:
-    """Parse rules. Raise `ValueError` with a message that quotes the invalid rule."""
+    """Parse rules. Raises `ValueError` with a message that quotes the invalid rule."""
     return [_parse(text.strip(), default_realm) for text in texts]
 
 

@@ -49,7 +49,7 @@ class Logins:
         settings.checks.append(self._check)
 
     def open(self, listener: str) -> None:
-        """Require authentication on a listener. Raise `SettingError` if its mechanisms are misconfigured."""
+        """Require authentication on a listener. Raises `SettingError` if its mechanisms are misconfigured."""
         settings = self._settings.value
         self._listeners[listener] = settings, self._offer(settings, listener)
 
@@ -63,7 +63,7 @@ class Logins:
         return Authentication(self._listeners[listener][1], self._purgatory.now())
 
     def _check(self, wanted: BrokerSettings) -> None:
-        """Reject settings that misconfigure a listener's mechanisms. Raise `SettingError`."""
+        """Reject settings that misconfigure a listener's mechanisms. Raises `SettingError`."""
         for listener in self._listeners:
             self._offer(wanted, listener)
 

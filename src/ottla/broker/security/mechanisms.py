@@ -39,7 +39,7 @@ OPTION = "unsecuredValidator"
 
 
 def _oauthbearer(at: OfferedAt, means: Means) -> Begin:
-    """Return the mechanism for signed tokens, or for unsigned tokens if configured. Raise `SettingError`."""
+    """Return the mechanism for signed tokens, or for unsigned tokens if configured. Raises `SettingError`."""
     settings = at.settings
     handler = settings.sasl_server_callback_handler_class
     if handler == UNSECURED:
@@ -73,7 +73,7 @@ def _oauthbearer(at: OfferedAt, means: Means) -> Begin:
 
 
 def _unsecured_rules(at: OfferedAt) -> BearerRules:
-    """Return rules from the options of the login module, under Kafka's names. Raise `SettingError`."""
+    """Return rules from the options of the login module, under Kafka's names. Raises `SettingError`."""
     options = at.options()
     skew_ms = options.get(f"{OPTION}AllowableClockSkewMs", "0")
     if not skew_ms.isdecimal():
@@ -121,7 +121,7 @@ def _of_token(algorithm: Algorithm, means: Means, token_id: str) -> Account | Ca
 
 
 def _gssapi(at: OfferedAt, means: Means) -> Begin:
-    """Return the mechanism with the keytab of the login module's options, as in Kafka. Raise `SettingError`."""
+    """Return the mechanism with the keytab of the login module's options, as in Kafka. Raises `SettingError`."""
     name, options = at.named("sasl.jaas.config"), at.options()
     keytab, principal = options.get("keyTab"), options.get("principal")
     if not keytab or not principal or "@" not in principal:
@@ -136,7 +136,7 @@ def _gssapi(at: OfferedAt, means: Means) -> Begin:
 
 
 def _plain(at: OfferedAt, means: Means) -> Begin:
-    """Return PLAIN with the users and passwords of the login module's options, as in Kafka. Raise `SettingError`."""
+    """Return PLAIN with the users and passwords of the login module's options, as in Kafka. Raises `SettingError`."""
     name = at.named("sasl.jaas.config")
     text = at.settings.sasl_jaas_config
     example = f'{PLAIN_MODULE} required user_alice="PASSWORD";'
@@ -174,7 +174,7 @@ MECHANISMS: Final[dict[str, Callable[[OfferedAt, Means], Begin]]] = {
 
 
 def offered(means: Means, settings: BrokerSettings, listener: str) -> SaslListener:
-    """Return the mechanisms of a listener with SASL. Raise `SettingError`."""
+    """Return the mechanisms of a listener with SASL. Raises `SettingError`."""
     own = settings.of_listener(listener)
     if not own.sasl_enabled_mechanisms:
         raise SettingError(f"Listener {listener} has SASL and no mechanism: set sasl.enabled.mechanisms.")

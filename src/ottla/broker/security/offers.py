@@ -38,7 +38,7 @@ class OfferedAt:
         return f"listener.name.{self.listener.lower()}.{self.mechanism.lower()}.{setting}"
 
     def module(self) -> LoginModule:
-        """Return the login module of `sasl.jaas.config`, without options if it is not set. Raise `SettingError`."""
+        """Return the login module of `sasl.jaas.config`, without options if it is not set. Raises `SettingError`."""
         text = self.settings.sasl_jaas_config
         try:
             return jaas.parse(text) if text else LoginModule("", {})
@@ -46,5 +46,5 @@ class OfferedAt:
             raise SettingError(f"{self.named('sasl.jaas.config')} {error}") from None
 
     def options(self) -> Mapping[str, str]:
-        """Return the login module's options. Raise `SettingError`."""
+        """Return the login module's options. Raises `SettingError`."""
         return self.module().options

@@ -37,7 +37,7 @@ class Rule(NamedTuple):
 
 
 def rules(text: str) -> tuple[Rule, ...]:
-    """Parse the setting. Raise `SettingError`."""
+    """Parse the setting. Raises `SettingError`."""
     found, position = list[Rule](), 0
     while position < len(text):
         part = RULE.match(text, position)
@@ -62,7 +62,7 @@ def _rule(pattern: str, replacement: str, case: str) -> Rule:
 
 
 def user_of(subject: str, mapping: tuple[Rule, ...]) -> str:
-    """Return the principal of a subject by the first rule that matches. Raise `NoRule`."""
+    """Return the principal of a subject by the first rule that matches. Raises `NoRule`."""
     for rule in mapping:
         user = rule.apply(subject)
         if user is not None:

@@ -107,7 +107,7 @@ class OldFetch:
         return results
 
     def _fill(self, wanted: Wanted, max_bytes: int, whole: bool, limit_bytes: int) -> Steps[OldRecords]:
-        """Convert batch after batch up to `max_bytes`. Raise `CodecFailed` if a higher limit of memory may help."""
+        """Convert batch after batch up to `max_bytes`. Raises `CodecFailed` if a higher limit of memory may help."""
         out = bytearray()
         error_code = NONE
         try:

@@ -124,7 +124,7 @@ def as_decoded(message: M, version: int) -> M:
 
 
 def open_slowly(reader: BlockReader, whole: Whole, parts: Parts) -> Steps[None]:
-    """Decode the whole request once, to check it and find repeated names. Raise `Malformed`."""
+    """Decode the whole request once, to check it and find repeated names. Raises `Malformed`."""
     seen: Counter[object] = Counter()
     for block in reader.open(MOST_WITHIN if parts.unique or parts.at_once else MOST_THINGS):
         if parts.unique:

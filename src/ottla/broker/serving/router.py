@@ -296,7 +296,7 @@ class Router:
 
 
 def _is_modest(request: Request[Message], route: Route, frame: Buffer, position: int) -> bool:
-    """Decode a request and return True if its lists are small. Raise `Malformed` if it is too large to be served."""
+    """Decode a request and return True if its lists are small. Raises `Malformed` if it is too large to be served."""
     if request.size > route.most_bytes:
         reason = TOO_LARGE.format(request.size, route.most_bytes)
         raise Malformed(route.api.request.__name__, request.version, "", position, reason)

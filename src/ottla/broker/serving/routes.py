@@ -77,7 +77,7 @@ class Route:
         return NEVER if self.parts.paths_of(self.api.request, version) is None else self.parts.whole_bytes
 
     def bind(self, contexts: Mapping[object, object]) -> Handler:
-        """Return the handler with its parameters bound. Raise `TypeError` if this broker has no object of a required type."""
+        """Return the handler with its parameters bound. Raises `TypeError` if this broker has no object of a required type."""
         taken = {name: hint for name, hint in _parameters(self.handler).items() if get_origin(hint) is not Request}
         return cast("Handler", partial(self.handler, **{name: self._context(name, hint, contexts) for name, hint in taken.items()}))
 

@@ -33,7 +33,7 @@ class SecurityProtocol(Enum):
 
     @classmethod
     def find(cls, text: str) -> SecurityProtocol:
-        """Return the protocol with this name, in any case. Raise ValueError with a message."""
+        """Return the protocol with this name, in any case. Raises ValueError with a message."""
         try:
             return cls[text.strip().upper()]
         except KeyError:

@@ -37,7 +37,7 @@ class SettingsInForce:
             check(wanted)
 
     def change(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> None:
-        """Replace all dynamic settings, of the cluster and of this broker. Raise `SettingError`."""
+        """Replace all dynamic settings, of the cluster and of this broker. Raises `SettingError`."""
         self.value = self.value.changed(of_all_brokers, of_this_broker)
         for tell in self.told:
             tell()

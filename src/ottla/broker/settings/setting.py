@@ -96,7 +96,7 @@ class Setting(Generic[T_co]):
         return self.kind is PASSWORD
 
     def parse(self, text: str) -> T_co:
-        """Parse and check a value. Raise `SettingError`."""
+        """Parse and check a value. Raises `SettingError`."""
         try:
             value = self.kind.parse(text)
         except BadValue as refused:
@@ -172,7 +172,7 @@ class SettingsOf:
 
     @classmethod
     def find(cls, name: str) -> Setting[object]:
-        """Return the setting of this name. Raise `SettingError`, which suggests the most similar name."""
+        """Return the setting of this name. Raises `SettingError`, which suggests the most similar name."""
         found = cls.DECLARED.get(name)
         if found is None:
             raise SettingError(unknown(name, cls.DECLARED, cls.UNKNOWN))

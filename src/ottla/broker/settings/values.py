@@ -63,7 +63,7 @@ class BrokerSettings(
         return settings
 
     def _check_start(self) -> None:
-        """Refuse settings without effect that users rely on, unless they have their default. Raise `SettingError`."""
+        """Refuse settings without effect that users rely on, unless they have their default. Raises `SettingError`."""
         for name, text in self.given.items():
             if is_relied_on(self.find(name), text):
                 raise SettingError(f"{name} is Kafka's, and has no effect in Ottla: leave it out, and do not rely on it.")
@@ -105,11 +105,11 @@ class BrokerSettings(
 
     @classmethod
     def find(cls, name: str) -> Setting[object]:
-        """Return the setting of a name, which may be for one listener (`listener.name.NAME.SETTING`). Raise `SettingError`."""
+        """Return the setting of a name, which may be for one listener (`listener.name.NAME.SETTING`). Raises `SettingError`."""
         return super().find(bare(name, cls.DECLARED))
 
     def changed(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> Self:
-        """Return the settings with other dynamic settings. Raise `SettingError`."""
+        """Return the settings with other dynamic settings. Raises `SettingError`."""
         return type(self)(self.given, of_all_brokers=of_all_brokers, of_this_broker=of_this_broker, found=self.found)
 
     @cached_property
@@ -198,7 +198,7 @@ class BrokerSettings(
             return self.topic_default(setting)
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
-        """Return the log configuration of a topic with these configs. Raise `SettingError`."""
+        """Return the log configuration of a topic with these configs. Raises `SettingError`."""
         values = {_LOG_FIELDS[name]: self._for_log(name, overrides) for name in overrides if name in _LOG_FIELDS}
         if "internal.segment.bytes" in overrides:
             values["segment_bytes"] = self._for_log("internal.segment.bytes", overrides)

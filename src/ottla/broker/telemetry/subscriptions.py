@@ -55,7 +55,7 @@ class Subscribed(NamedTuple):
 
 
 def subscription(name: str, texts: Mapping[str, str]) -> MetricsSubscription:
-    """Parse the settings of a subscription. Raise `SettingError`."""
+    """Parse the settings of a subscription. Raises `SettingError`."""
     configs = ClientMetricsConfigs(texts)
     return MetricsSubscription(name, configs.metrics, configs.interval_ms, _patterns(configs.match))
 

@@ -45,7 +45,7 @@ def adopt(
     node_id: int,
     new_id: Callable[[], bytes],
 ) -> list[Adoption]:
-    """Decide for each topic with these directories whether to restore it, sorted by name. Raise `StorageFailed`."""
+    """Decide for each topic with these directories whether to restore it, sorted by name. Raises `StorageFailed`."""
     found: dict[str, dict[int, bytes | None]] = defaultdict(dict)
     for directory in strangers:
         name, _, index = directory.rpartition("-")

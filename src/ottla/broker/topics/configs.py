@@ -97,7 +97,7 @@ class DynamicConfigs:
         return Decision("", changes=(Change(path, None),) if subscription in self._image.client_metrics else ())
 
     def of_broker(self, node_id: int | None, configs: Mapping[str, str]) -> Decision:
-        """Decide to replace the dynamic configs of one broker, or of all brokers if `node_id` is None. Raise `SettingError`."""
+        """Decide to replace the dynamic configs of one broker, or of all brokers if `node_id` is None. Raises `SettingError`."""
         ours = self._settings.value
         if (sentence := size_error(configs)) is not None:
             raise SettingError(sentence)

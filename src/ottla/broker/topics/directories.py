@@ -32,7 +32,7 @@ class PartitionDirectories:
         """Return the directories with a partition's files that are neither in `held` nor of a topic in `deleted`.
 
         Each was copied there, or the registry has lost its entries. Otherwise the registry has the topic before the directory
-        exists, or a deletion request until the directory is renamed. Raise `StorageFailed`.
+        exists, or a deletion request until the directory is renamed. Raises `StorageFailed`.
         """
         unknown = sorted(self._present().difference(held))
         return [name for name in unknown if name.rpartition("-")[0] not in deleted and self._holds_records(name)]
@@ -48,7 +48,7 @@ class PartitionDirectories:
             return False
 
     def clear(self, held: Collection[str], deleted: Collection[str], new: Collection[str]) -> None:
-        """Delete the remaining directories of topics in `deleted`, at startup. Raise `StorageFailed`.
+        """Delete the remaining directories of topics in `deleted`, at startup. Raises `StorageFailed`.
 
         Directories in `held` that are missing and not `new` are logged; unrelated directories are left unchanged.
         """
@@ -91,11 +91,11 @@ class PartitionDirectories:
         return [self._disk.directory(path) for path in self.places.paths]
 
     def exists(self, name: str) -> bool:
-        """Return whether a partition has a directory. Raise `StorageFailed`."""
+        """Return whether a partition has a directory. Raises `StorageFailed`."""
         return self._disk.exists(self.places.path_of(name))
 
     def delete(self, name: str) -> None:
-        """Delete the directory of a deleted topic's partition. Raise `StorageFailed`."""
+        """Delete the directory of a deleted topic's partition. Raises `StorageFailed`."""
         self._disk.remove_tree_soon(self._rename(name, DELETING))
 
     def set_aside(self, name: str) -> str:
@@ -112,7 +112,7 @@ class PartitionDirectories:
     def gone(self, deleted: Collection[str]) -> dict[str, int]:
         """Return partition -> recovery point for partitions that had records but have no directory. Skip topics in `deleted`.
 
-        Raise `StorageFailed`.
+        Raises `StorageFailed`.
         """
         noted = sorted(read_offsets(self._disk, RECOVERY_POINTS).items())
         return {

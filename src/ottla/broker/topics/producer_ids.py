@@ -34,7 +34,7 @@ class ProducerIdBlocks:
         self._registry = registry
 
     def taken(self, node_id: int, size: int = BLOCK_SIZE) -> Steps[range]:
-        """Allocate the next block for a broker. Raise `StorageFailed`."""
+        """Allocate the next block for a broker. Raises `StorageFailed`."""
         for _ in range(MOST_RACES):
             (entry,) = yield from self._registry.read([layout.PRODUCER_ID_BLOCK])
             change, block = allocate_block(entry, node_id, size)

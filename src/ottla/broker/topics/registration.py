@@ -21,7 +21,7 @@ class RegistryCheck:
     """The partitions in a registry (`held`), and its requested topic deletions, at startup."""
 
     def __init__(self, registry: Registry, cluster_id: str) -> None:
-        """Read the registry. Raise `RegistryDamaged`."""
+        """Read the registry. Raises `RegistryDamaged`."""
         self._registry = registry
         self._cluster_id = cluster_id
         self.deleted = frozenset(registry.children(DELETIONS))
@@ -31,7 +31,7 @@ class RegistryCheck:
     def identity(self, directories: PartitionDirectories) -> None:
         """Check that the registry belongs to this cluster, and has all topics that have directories.
 
-        Raise `RegistryDamaged` if not. Otherwise damage would look like a deletion. Raise `StorageFailed`.
+        Raises `RegistryDamaged` if not. Otherwise damage would look like a deletion. Raises `StorageFailed`.
         """
         entry = self._registry.get(layout.CLUSTER_ID)
         if entry is not None and (other := layout.read(entry.value)["id"]) != self._cluster_id:
@@ -49,7 +49,7 @@ class RegistryCheck:
             self._registry.commit([Change(layout.CLUSTER_ID, layout.cluster_id_json(self._cluster_id))])
 
     def clear(self, directories: PartitionDirectories, checkpoints: Checkpoints, *, clean: bool) -> None:
-        """Delete the remaining files of deleted topics. Raise `StorageFailed`.
+        """Delete the remaining files of deleted topics. Raises `StorageFailed`.
 
         The controller finishes requested deletions of topics that still have an entry.
         """

@@ -1,8 +1,8 @@
-"""The cursor over a chunk: which records the user has received, and which of them are processed.
+"""The cursor over a chunk (fetched batches of one partition): which records the user has received, and which are processed.
 
 A record is "in hand" until the user requests more records, and then counts as processed. Commits and positions depend on these
-counts. Records are decoded only when needed, and part by part if all of them would take too much memory
-or a batch is damaged. The pieces of a chunk have control batches only if the user wants them.
+counts. Records are decoded only when needed. If all of them would take too much memory or a batch is damaged, the chunk is decoded
+in several parts. The batches of a chunk include control batches only if the user wants them.
 """
 
 from __future__ import annotations
@@ -177,10 +177,9 @@ class Cursor:
         return self.counts[1] > 0 or self._whole
 
     def mark_processed(self) -> None:
-        """Mark all returned records as processed.
+        """Mark all records that the user got as processed.
 
-        After the last record of the decoded part, continue with the rest of the chunk, which is decoded at the next call that needs
-        it.
+        If these were the last of the decoded batches, continue with the rest of the chunk, which is decoded when it is needed.
         """
         self.counts = (self.taken, 0)
         if self._rest is not None and self._has_ended():

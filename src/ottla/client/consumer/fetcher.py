@@ -1,4 +1,4 @@
-"""A consumer's partitions as a state machine: their positions, the fetches to send, and the chunks ready to be handed out.
+"""A consumer's partitions as a state machine: their positions, the fetches to send, and the chunks to return to the user.
 
 Each broker has one fetch in flight at a time, for all its partitions without a buffered chunk, so that the next chunk arrives while
 the user reads one. Records stay encoded. Leaders come from the metadata cache.
@@ -197,7 +197,7 @@ class Fetcher:
     def pause(self, partitions: Iterable[TopicPartition], *, paused: bool = True) -> None:
         """Pause partitions, or resume them with `paused=False`.
 
-        Paused partitions are not fetched, and none of their records is handed out.
+        Paused partitions are not fetched, and their records are not returned to the user.
         """
         for where in partitions:
             self.reading(where).paused = paused
@@ -358,7 +358,7 @@ class Fetcher:
             self.fail(reading.where, error)
 
     def take(self) -> Chunk | None:
-        """Return the next chunk to hand out, or None. Raise the error of a partition that cannot be fetched.
+        """Return the next chunk for the user, or None. Raise the error of a partition that cannot be fetched.
 
         While the error lasts, later calls raise it again when there is no chunk.
         """

@@ -34,8 +34,8 @@ class Identity(NamedTuple):
 class Outgoing:
     """An encoded batch on its way to the broker.
 
-    `finish` is called when it is done; `error` is set if its records were not written. `last_refusal` is the error of the last
-    attempt that failed.
+    `finish` is called when the batch is written or has failed. `error` is set if its records were not written. `last_refusal` is
+    the error of the last failed attempt.
     """
 
     where: TopicPartition

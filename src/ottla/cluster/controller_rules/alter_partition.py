@@ -37,7 +37,7 @@ def read_broker_epochs(partition: AlterPartitionRequest.PartitionData) -> dict[i
 def fault(
     context: ControllerContext, partition: TopicPartition, wanted: LeaderAndIsr, epochs: Mapping[int, int], version: int
 ) -> int | None:
-    """Return None if a leader's requested state can be written; NONE if it is written already; otherwise an error code.
+    """Return None if a leader's requested state can be written; NONE if it is the present state already; otherwise an error code.
 
     `epochs` is the result of `read_broker_epochs`. A joining replica must still have the broker epoch of its last fetch, because a
     broker that registered again can have lost its disk.

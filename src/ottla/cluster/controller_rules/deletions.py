@@ -59,7 +59,7 @@ class TopicDeletions:
                 self._deletions[name].is_halted = False
 
     def forget(self, topic: str) -> None:
-        """Remove the deletion of a topic that is completely deleted, or that is kept after all."""
+        """Remove the deletion of a topic, which is complete, or was cancelled."""
         self._deletions.pop(topic, None)
 
     def is_over(self, topic: str) -> bool:

@@ -55,8 +55,8 @@ def leader_instead(context: ControllerContext, partition: TopicPartition) -> Lea
 def without_offline(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
     """Return the state without offline replicas in the in-sync set. If the leader is offline, the state has no leader.
 
-    If all in-sync replicas are offline, the set stays, because each has every acknowledged record and can lead when it is back.
-    Apache Kafka keeps only one of them. Both Kafka and Ottla refuse a broker that returns without its data directory.
+    If all in-sync replicas are offline, the set stays unchanged: each has every acknowledged record, and can lead when it is online
+    again. Apache Kafka keeps only one of them. Both Kafka and Ottla refuse a broker that returns without its data directory.
     """
     state = context.leaders[partition]
     there = context.online(partition, is_stopping_counted=True)

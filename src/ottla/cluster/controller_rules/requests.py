@@ -57,7 +57,10 @@ class ControlVersions(NamedTuple):
 
 
 class ControlRequest(NamedTuple):
-    """A request for one broker, and the number of partitions in it. `deleted` are the replicas that StopReplica deletes."""
+    """A request for one broker, with the number of partitions in it.
+
+    `deleted` are the replicas that a StopReplica request deletes.
+    """
 
     node_id: int
     message: Message
@@ -67,7 +70,10 @@ class ControlRequest(NamedTuple):
 
 
 class ControlRequests:
-    """The controller's queue of requests to brokers, by broker. `take` builds them from the context at the time of the call."""
+    """The controller's queue of requests to brokers, by broker.
+
+    `drain` builds them from the state of the context at the time of the call.
+    """
 
     def __init__(self, context: ControllerContext, node_id: int, versions: ControlVersions) -> None:
         self._context = context
@@ -131,7 +137,7 @@ class ControlRequests:
                 yield ControlRequest(broker.node_id, message, self._versions.leader_and_isr, len(states))
 
     def _there(self, told: Mapping[int, S]) -> Iterator[tuple[LiveBroker, S]]:
-        """Return (broker, value) for each broker id in `told` whose broker is registered."""
+        """Yield the registered broker and the value of each broker id in `told`. Omit brokers that are not registered."""
         return ((broker, what) for node, what in told.items() if (broker := self._context.brokers.get(node)) is not None)
 
     def _role(self, partition: TopicPartition, is_new: bool, listed: _Lists) -> _Led:

@@ -33,8 +33,8 @@ def cut(leaders: EpochEnd, own: EpochEnd, log_end_offset: int, high_watermark: i
     """Return where to truncate the follower's log, from the leader's answer `leaders` about the follower's last epoch.
 
     `leaders` is the leader's largest epoch up to the follower's last one. `own` is the follower's largest epoch up to
-    `leaders.epoch`. If the leader has no epochs, the log is truncated to the high watermark. OffsetForLeaderEpoch 0 answers without
-    an epoch, and its end offset then belongs to the follower's last epoch.
+    `leaders.epoch`. If the leader has no epochs, the log is truncated to the high watermark. An OffsetForLeaderEpoch response of
+    version 0 has no epoch, and its end offset belongs to the follower's last epoch.
     """
     if leaders.end_offset == UNKNOWN:
         return Cut(high_watermark, is_final=True)

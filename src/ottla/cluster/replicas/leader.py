@@ -74,7 +74,7 @@ class Follower:
 
 @dataclass(slots=True, eq=False)
 class LeaderTerms:
-    """The values that the leaders of all partitions on a broker share.
+    """The values shared by all partitions that this broker leads.
 
     These are the live brokers, `lag_time_max_ms` (replica.lag.time.max.ms), and this broker's own epoch (KIP-903).
     """
@@ -232,7 +232,7 @@ class LeaderState:
         return UNKNOWN if follower is None else follower.broker_epoch
 
     def changed(self, change: IsrChange, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int) -> bool:
-        """Apply the controller's answer to a change. Return False if the answer is outdated."""
+        """Apply the controller's answer to a change of the in-sync replicas. Return False if the answer is outdated."""
         if self.pending is not change or leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
             return False
         self._commit(isr, partition_epoch)

@@ -18,8 +18,9 @@ from ottla.wire.schema import Message
 class ClassicDraft:
     """The records, replies and timers that are collected while a coordinator decides one request to a classic group.
 
-    `group` has all collected records applied. Until the first record it is the real group, which must not be changed; then it is a
-    copy. `token` identifies the request that is being decided. `weight_before` is the memory of the real group, in bytes.
+    `group` is the group with all collected records applied. It is the real group, which must not be changed, until the first
+    record, and a copy from then on. `token` identifies the request that is being decided. `weight_before` is the memory of the real
+    group, in bytes.
     """
 
     __slots__ = ("_private", "_records", "_replies", "_timers", "group", "now", "settings", "token", "weight_before")

@@ -202,10 +202,10 @@ class ClassicGroup:
         return None if member is None else member.session_timeout_ms
 
     def expires_from_ms(self) -> int | None:
-        """Return the wall time from which offsets are retained, -1 for the time of each commit, or None if nothing expires.
+        """Return the wall time in ms at which retention of offsets began; -1 if it begins at each commit; None if nothing expires.
 
-        It is the time when the group became empty. In a stable group, topics that no member reads expire by the time of each
-        commit, as do offsets committed without members. Nothing expires during a rebalance.
+        Retention begins when the group becomes empty. In a stable group, offsets of topics that no member reads expire by the time
+        of each commit, as do offsets committed without members. Nothing expires during a rebalance.
         """
         if self.protocol_type is None:
             return NO_TIMESTAMP

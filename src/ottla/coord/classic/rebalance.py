@@ -185,7 +185,7 @@ def session_timed_out(draft: ClassicDraft, member_id: str) -> None:
 
 
 def _is_owed(draft: ClassicDraft, member_id: str) -> bool:
-    """Return whether a member waits for a reply, so that its session cannot expire. A new member does not count.
+    """Return whether a present member waits for a reply, so that its session cannot expire. Return False for a new member.
 
     Only the session timeout shows that a new member is gone.
     """

@@ -165,7 +165,7 @@ class ConsumerGroup:
         return None
 
     def expires_from_ms(self) -> int | None:
-        """Return -1: retention begins at each commit, because the time when a group became empty is not stored (KIP-848)."""
+        """Return -1, because retention begins at each commit: the time when a group became empty is not stored (KIP-848)."""
         return NO_TIMESTAMP
 
     def tombstones(self, replaced: str | None = None, newcomer: str = "") -> Sequence[ConsumerStored]:

@@ -158,10 +158,7 @@ def _end_classic(draft: ConsumerDraft, member: ConsumerMember) -> None:
 def lead(
     draft: ConsumerDraft, looked: Outlook, member: ConsumerMember, aim: Target, owned: Owned | None
 ) -> ConsumerMember | Refusal:
-    """Move a member as close to its target assignment as possible now, and return it.
-
-    Set a timeout if it must revoke partitions.
-    """
+    """Return a member after the largest possible step toward its target assignment. Set a timeout if it must revoke partitions."""
     if not looked.changed and member.is_reconciled_to(aim.epoch):
         return member
     wanted = looked.topics_of(member)

@@ -51,7 +51,7 @@ def _leaving_error(group: ConsumerGroup, member_id: str, instance_id: str | None
 
 
 def _as_of_epoch_0(held: Epochs) -> Epochs:
-    """Return the partitions as if assigned at epoch 0, so that the static member's commits are valid with every epoch."""
+    """Return the partitions with 0 as the epoch of their assignment, so that the static member can commit with every epoch."""
     nothing: Mapping[int, int]
     since = {}
     for topic_id, partitions in held.items():

@@ -34,7 +34,7 @@ class GroupState(Enum):
 
 
 class NextAssignment(Enum):
-    """The conditions under which a member gets its next assignment."""
+    """The possible conditions under which a member that reconciles gets its next assignment."""
 
     WHEN_THE_TARGET_IS_NEW = auto()
     WHEN_ALL_IS_REVOKED = auto()

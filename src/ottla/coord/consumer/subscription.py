@@ -152,7 +152,10 @@ def _is_due(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> bool:
 
 
 def _refreshed(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved]:
-    """Match all expressions again and return them: a single one at once if it is quick. Otherwise begin and return `resolved`."""
+    """Match all regular expressions again, and return them with their topics.
+
+    A single expression is matched at once if that is quick. Otherwise begin to match, and return `resolved`.
+    """
     patterns, names = tuple(draft.group.patterns), draft.context.topics.names
     draft.store(PatternsSought(draft.group_id))
     matched, end = _part(draft, draft.shown, patterns[0], names, 0)

@@ -72,11 +72,11 @@ class Timer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Decided]):
-    """A decision: `records` to append and apply, in order, then `replies` to release, `timers` to set and `orders` to execute.
+    """A decision: `records` to append and apply in this order, then `replies` to release, `timers` to set and `orders` to execute.
 
     Records are stored records or volatile events, which are lost at a restart. A missing reply comes in a later outcome, with the
-    same token. The shard's owner executes orders when the records are durable. After a restart, `recall` repeats orders that were
-    perhaps not executed. With a `producer`, the records are in its transaction.
+    same token. Orders are instructions that the shard's owner executes when the records are durable. After a restart, `recall`
+    repeats orders that were perhaps not executed. With a `producer`, the records are in its transaction.
     """
 
     records: tuple[Decided, ...] = ()
@@ -96,7 +96,8 @@ class Machine(Protocol[Record]):
     def weight(self) -> int:
         """Return the estimated memory of this coordinator's state in bytes.
 
-        A setting limits the sum over all group coordinators of a broker, and another one over all transaction coordinators.
+        One setting limits the memory of all group coordinators of a broker together, another one that of all transaction
+        coordinators.
         """
         ...
 
@@ -124,7 +125,7 @@ class Machine(Protocol[Record]):
         ...
 
     def leaves_at_once(self, body: object, /) -> bool:
-        """Return whether the reply to this request may leave before its records are durable, because it shows no state at risk."""
+        """Return whether the reply to this request can precede the durability of its records, because it shows no state at risk."""
         ...
 
     def dissolve(self) -> Pauses[None]:

@@ -60,7 +60,10 @@ class RecordLog(Protocol):
 
     @property
     def patience_ms(self) -> int | None:
-        """Return how long, in ms, a reply may wait for durable records; None without a limit. A late decision is not undone."""
+        """Return how many ms a reply may wait until its records are durable; None without a limit.
+
+        A reply that waits longer becomes an error, but the decision is not undone.
+        """
         ...
 
     def append(self, records: Sequence[KeyAndValue], now: Now, producer: WrittenBy | None = None, /) -> int:
@@ -231,7 +234,8 @@ class Shard(Generic[M]):
     def _append(self, outcomes: Sequence[Outcome[object]], now: Now, *, at_once: bool = False) -> int:
         """Append and apply the outcomes' records, set their timers, and release their replies when the records are durable.
 
-        Return an error code if nothing has changed, neither in the log nor in the machine. With `at_once`, release replies now.
+        With `at_once`, release the replies immediately. Return an error code if nothing has changed, neither in the log nor in the
+        machine.
         """
         if any(outcome.records or outcome.timers or outcome.orders for outcome in outcomes):
             self._changes.made = True
@@ -291,7 +295,10 @@ class Shard(Generic[M]):
                 self._refuse_one(token, COORDINATOR_NOT_AVAILABLE)
 
     def _release(self, replies: Sequence[Reply], is_written: bool, error_code: int) -> None:
-        """Release replies. Refuse them if too few replicas have the records, which stay in the log. Other errors end the shard."""
+        """Release replies whose records are durable, or have failed with `error_code`.
+
+        If too few replicas have the records, which stay in the log, refuse the replies. Any other error ends the shard.
+        """
         if error_code and error_code != NOT_ENOUGH_REPLICAS_AFTER_APPEND:
             self.unload()
             return

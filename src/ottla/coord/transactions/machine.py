@@ -121,7 +121,7 @@ class TransactionMachine:
         return False
 
     def leaves_at_once(self, body: object) -> bool:
-        """Return whether the reply to a request may precede the durability of its records: its field `leaves_early`.
+        """Return whether the reply to a request can be sent before its records are durable: its field `leaves_early`.
 
         Other replies wait, because they can show state that is not durable.
         """
@@ -195,8 +195,8 @@ class TransactionMachine:
     def _aborted(self, known: Transaction, now: Now, *replies: Reply) -> TransactionOutcome | None:
         """Fence the producer of an open transaction, and abort the transaction. Return None if no new producer id is available.
 
-        One higher epoch serves both the fence and the end. If the producer can recover (KIP-890) and its epochs are exhausted, it
-        gets a new producer id.
+        One increase of the epoch serves both the fence and the end. If the producer can recover (KIP-890) and its epochs are
+        exhausted, it gets a new producer id.
         """
         version = self.settings.transaction_version
         next_producer_id = NO_PRODUCER_ID

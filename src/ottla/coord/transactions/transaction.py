@@ -107,7 +107,10 @@ class Transaction(NamedTuple):
         return self.next_producer_epoch != NO_EPOCH
 
     def as_held(self) -> Transaction:
-        """Return the state with the latest producer's id and epoch. This producer can have kept an earlier one's transaction."""
+        """Return the state with the latest producer's id and epoch.
+
+        This producer can have kept the transaction of an earlier one.
+        """
         if not self.is_kept:
             return self
         return self._replace(producer_id=self.next_producer_id, producer_epoch=self.next_producer_epoch)
@@ -125,7 +128,7 @@ class Transaction(NamedTuple):
     def begun_anew(
         self, producer_id: int, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
     ) -> Transaction:
-        """Return the state after InitProducerId: this producer id and epoch, and no transaction."""
+        """Return the state after InitProducerId: with this producer id and epoch, and without a transaction."""
         return self._replace(
             producer_id=producer_id,
             producer_epoch=producer_epoch,

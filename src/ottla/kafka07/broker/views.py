@@ -58,7 +58,10 @@ class View07:
         self._reader = Reader07(self._positions, partition.log, context.disk, context.opened)
 
     def fetch(self, position: int, max_bytes: int) -> Steps[Fetched07]:
-        """Read up to `max_bytes` from a position on, within one segment. Before that, show what the read needs."""
+        """Read up to `max_bytes` from a position on, within one segment.
+
+        Before the read, compute and sync the positions that it needs.
+        """
         try:
             yield from self._show(position + max_bytes)
             found = yield from self._read(position, max_bytes)
@@ -119,7 +122,7 @@ class View07:
     # Showing
 
     def _show(self, position: int | None) -> Steps[None]:
-        """Show messages below the high watermark: at least up to `position`, or all of them if it is None."""
+        """Make positions below the high watermark visible to clients: at least up to `position`, or all of them if it is None."""
         positions, partition = self._positions, self.partition
         positions.resume()
         until_offset = partition.high_watermark
@@ -130,7 +133,10 @@ class View07:
             yield from self._advance(until_offset)
 
     def _advance(self, until_offset: int) -> Steps[None]:
-        """Measure the next part of the log, or sync the measured part, which shows it."""
+        """Compute the positions of the next batches of the log.
+
+        If enough are computed, sync them instead, which makes them visible.
+        """
         positions = self._positions
         progress = Progress07.SYNC
         if positions.end.offset < until_offset:
@@ -144,7 +150,7 @@ class View07:
         self._must_be_online()
 
     def _pass_large(self, until_offset: int) -> Steps[None]:
-        """Measure one batch that takes much memory to open."""
+        """Compute the positions after one batch that takes much memory to decompress."""
         begin = self._positions.end
         while (
             self._positions.end == begin and self._positions.go_on(until_offset, self.plain, DEFAULT_LIMIT_BYTES) is Progress07.MORE
@@ -153,7 +159,7 @@ class View07:
             self._must_be_online()
 
     def _sync(self) -> Steps[None]:
-        """Sync the measured part, which shows it. Raises `StorageFailed`."""
+        """Sync the computed positions, which makes them visible to clients. Raises `StorageFailed`."""
         before = self._positions.shown
         for _ in range(SYNCS):
             yield self._when_synced
@@ -172,7 +178,7 @@ class View07:
             raise StorageFailed(str(self.partition), self.partition.offline or "it was opened anew.")
 
     def _catch_up(self) -> Steps[None]:
-        """Measure and show all batches. Call this after appends to a log whose end was not measured yet."""
+        """Compute and show the positions of all batches. Call this after appends to a log that has batches without positions."""
         try:
             yield from self._show(None)
         except (StorageFailed, CodecFailed, BadBatch) as failure:

@@ -130,7 +130,8 @@ class Round07(NamedTuple):
 class Group07:
     """One member of a group. `new_id` returns a new consumer id; `changed()` is called whenever another `rebalance` is needed.
 
-    `give_up(partitions, done)` must stop reading, commit, and then call `done`. The end of a session ends all ownership.
+    `give_up(partitions, done)` is called before partitions are released: it stops reading them, commits, and then calls `done`. The
+    end of a session ends all ownership.
     """
 
     def __init__(
@@ -291,7 +292,10 @@ class Group07:
         return taken
 
     def _written(self, changes: list[Change], own: str) -> Steps[None]:
-        """Commit changes on condition that the member's registration exists, so that a later session commits nothing for it."""
+        """Commit changes to ZooKeeper, unless this member's registration `own` no longer exists.
+
+        Without this condition, a session could commit changes for the member of an earlier session.
+        """
         if changes:
             yield from self._registry.commit([Condition(self._path(own), 0), *changes])
 

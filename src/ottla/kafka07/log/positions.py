@@ -66,7 +66,7 @@ class Place07(NamedTuple):
 
 
 class Noted07(NamedTuple):
-    """A batch that a 0.7 client produced, and whose byte position is unknown because batches before it are not measured yet."""
+    """A batch that a 0.7 client produced, and whose byte position is unknown because batches before it have no positions yet."""
 
     offset: int
     kind: Kind07
@@ -183,7 +183,7 @@ class Positions07:
             yield Progress07.MORE
 
     def _measure(self, view: memoryview, plain: Kind07) -> Generator[Progress07, None, None]:
-        """Measure the batches that fill `view` and belong to one segment."""
+        """Compute the positions of the batches that fill `view` and belong to one segment."""
         since_bytes = since_batches = next_at = 0
         while (batch := next(batches(view, next_at), None)) is not None:
             at, header = batch
@@ -208,7 +208,10 @@ class Positions07:
                 yield Progress07.SYNC if self.wants_sync else Progress07.MORE
 
     def _pass_plain(self, view: memoryview, at: int) -> int:
-        """Measure the whole plain batches of `view` from `at` on that need no entry. Return where they end in `view`."""
+        """Compute the positions of the plain batches of `view` from `at` on that need no entry.
+
+        Return where the last one ends in `view`.
+        """
         until = min(len(view), at + max(0, INTERVAL_BYTES - self._since_entry))
         stop, offset, size = kernel_07.measure_batches(view, at, until, self.end.offset, MAGICS[Kind07.PLAIN1])
         self._since_entry += stop - at
@@ -296,7 +299,7 @@ class Positions07:
 
     @property
     def is_behind(self) -> bool:
-        """Return whether appended batches wait to be measured."""
+        """Return whether batches were appended whose byte positions are not computed yet."""
         return bool(self._pending)
 
     # Durability

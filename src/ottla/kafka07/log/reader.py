@@ -47,7 +47,7 @@ class Cursor07(NamedTuple):
 
 
 class OpenedBatches07:
-    """A cache of opened and partly read batches: the most recently used ones, up to `most_bytes`."""
+    """A cache of decompressed batches that readers have read in part: the most recently used ones, up to `most_bytes`."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -62,7 +62,7 @@ class OpenedBatches07:
         return found
 
     def leave(self, reader: object, position: int, rendering: Rendering07) -> None:
-        """Add a batch, which `reader` has read in part. It begins at `position`."""
+        """Cache a batch that `reader` has read up to `position`, at which its next read will probably begin."""
         self.take(reader, position)
         if rendering.size > self._most_bytes:
             return
@@ -362,7 +362,7 @@ class Walk07:
 
     @property
     def here(self) -> Cursor07:
-        """Return the place of the next batch."""
+        """Return the offset and byte position of the next batch."""
         return Cursor07(self._sidecar, self._index, self.offset, self.position)
 
     def _look_up(self, header: BatchHeader) -> None:

@@ -80,7 +80,7 @@ class Places:
             taken.add(there)
 
     def there(self, source: TopicPartition) -> TopicPartition:
-        """Return the target partition of a source partition."""
+        """Return the target partition that a source partition is copied to."""
         return self._there[source]
 
     def position(self, source: TopicPartition) -> int | None:

@@ -95,7 +95,7 @@ class Finding(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The values that the broker's checkpoints and registry have for one partition. `topic_id` is the topic's id, or zeros.
+    """The values about one partition in the broker's checkpoints and registry. `topic_id` is the topic's id, or zeros.
 
     `was_killed`: the broker's process ended, but the operating system did not crash, so that no written data is lost.
     """
@@ -386,7 +386,7 @@ def _missing(disk: Disk, path: str, names: Sequence[str], known: Known) -> Itera
 
 
 def _moved(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Moved | None:
-    """Find a batch of the newest segment that skips the recovery point, unless it follows a known gap.
+    """Find a batch of the newest segment at which offsets are missing across the recovery point. Known gaps are no fault.
 
     No CRC covers a base offset, and compaction leaves no gaps in the newest segment.
     """
@@ -403,7 +403,10 @@ def _moved(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Moved |
 
 
 def _move_back(disk: Disk, path: str, moved: Moved, known: Known) -> str:
-    """Restore a batch's base offset if the batch then ends at the recovery point. Otherwise cut off the log before the batch."""
+    """Restore the base offset of a misplaced batch if the batch then ends at the recovery point.
+
+    Otherwise cut off the log before it.
+    """
     segment_offset, position, size, next_offset, _, delta = moved
     name = f"{path}/{file_name(segment_offset, LOG)}"
     if next_offset + delta + 1 != known.recovery_point:

@@ -37,7 +37,7 @@ MARKERS = {ABORT: "ABORT", COMMIT: "COMMIT"}
 def _named(topic: str, key: bytes | None, value: bytes | None) -> Stored | None:
     """Decode the key and value of an internal topic's record; return None if their format is unknown.
 
-    Each is returned with the name or version of its message. The value of a tombstone is None.
+    Key and value are returned with the name or version of their messages. The value of a tombstone is None.
     """
     pair = record_types(topic).get(_number(key)) if topic in INTERNAL and key else None
     if pair is None or key is None:

@@ -39,7 +39,7 @@ class Files(Protocol):
 
 
 class SeenBatches(NamedTuple):
-    """Whole batches that a reader of a live log has read. The first batch can begin before the requested offset.
+    """Whole batches that a reader has read from a log while a broker writes it. The first can begin before the requested offset.
 
     `aborted` are the aborted transactions that can include records of these or later batches. `is_plain` means that the batches
     contain no transactional batch and no transaction marker.

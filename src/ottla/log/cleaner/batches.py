@@ -59,8 +59,8 @@ def stays_as_it_is(view: memoryview) -> bool:
 class Filter:
     """The filter of compaction: batches pass through it in order, and it drops records and batches.
 
-    `has_changed` is True once it has dropped or changed any. The last batch is held back if none of its records remain. It is
-    dropped if another batch follows. Otherwise it is kept without records, because it has the segment's end offset.
+    `has_changed` is True once it has dropped or changed any. If no records remain in a batch, the batch is kept back until the next
+    one comes, and is then dropped. At a segment's end it is kept without records, because it has the segment's end offset.
     """
 
     __slots__ = (
@@ -95,7 +95,7 @@ class Filter:
                 self._only_markers[producer_id] = producer.epoch
 
     def retained(self, view: memoryview) -> tuple[list[Buffer], list[BatchHeader]]:
-        """Return the remaining batches in `view`, and their headers. Hold back the last batch if no records remain in it."""
+        """Return the remaining batches in `view`, and their headers. Keep the last batch back if no records remain in it."""
         found = list(batches(view))
         self.drop_held()
         gone = {header.base_offset for _, header in found if self._is_over(header)}
@@ -137,15 +137,16 @@ class Filter:
         return parts, headers
 
     def drop_held(self) -> None:
-        """Drop the held-back batch, because another batch follows."""
+        """Drop the batch without records that was kept back, because another batch follows."""
         if self._held is not None:
             self._held = None
             self.has_changed = True
 
     def ending(self) -> tuple[list[Buffer], list[BatchHeader]]:
-        """Return the held-back batch without records, and its header; empty lists if there is none. Call this at a segment's end.
+        """Return the batch without records that was kept back, and its header; empty lists if there is none.
 
-        The batch has the segment's end offset. Without it, there would be a gap before the next segment.
+        Call this at a segment's end: the batch has the segment's end offset. Without it, there would be a gap before the next
+        segment.
         """
         if self._held is None:
             return [], []

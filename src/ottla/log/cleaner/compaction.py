@@ -53,7 +53,7 @@ CompactionSteps = Generator[Sequence[Syncable] | None, None, None]
 
 @dataclass(slots=True)
 class Compacted:
-    """The progress of one compaction.
+    """The result of one compaction so far.
 
     The log is compacted up to `cleaned_offset`, which is valid when the compaction is complete.
     """
@@ -96,7 +96,7 @@ class LargeWork(Generic[T]):
 
 
 class Compaction:
-    """One compaction of a log: `run` does the work, and `result` is its progress.
+    """One compaction of a log: `run` does the work, and `result` has what is done so far.
 
     If `large` is set at a pause, another thread can run its steps before the compaction is resumed. `memory_bytes` limits the map
     of keys. If the map is full, the compaction stops early, and the next compaction continues there.

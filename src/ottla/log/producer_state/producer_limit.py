@@ -190,7 +190,7 @@ def _count(share: OwnerShare) -> int:
 def fair(sizes: list[int], wanted: int) -> list[int]:
     """Return how many members to remove from each group, if `wanted` are removed in total. `sizes` are the sizes of the groups.
 
-    Each member is removed from the group that is the largest at that time.
+    Members are removed one by one, each from the group that is then the largest.
     """
     left = [(-size, number) for number, size in enumerate(sizes) if size]
     heapify(left)

@@ -83,7 +83,7 @@ class ProducerState(Counted):
         return self.last_timestamp, self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def find(self, header: BatchHeader, last_sequence: int) -> ProducerBatch | None:
-        """Return the remembered batch that the batch of `header` repeats, or None if it repeats none."""
+        """Return the recorded batch that the batch of `header` repeats, or None if it repeats none."""
         if header.producer_epoch == self.epoch:
             for batch in reversed(self.batches):
                 if batch.first_sequence == header.base_sequence and batch.last_sequence == last_sequence:

@@ -53,7 +53,7 @@ def remove_snapshots(disk: Disk, path: str, offsets: list[int], *, unwanted: Seq
 
 
 def forget_snapshot(disk: Disk, path: str, offsets: list[int], offset: int) -> None:
-    """Remove the snapshot of a deleted segment in the background. If that fails, the next start removes the file."""
+    """Delete the producer snapshot at `offset` without waiting. If the deletion fails, the next start of the broker repeats it."""
     with suppress(StorageFailed):
         disk.remove_soon(f"{path}/{file_name(offset, SNAPSHOT)}")
     offsets.remove(offset)

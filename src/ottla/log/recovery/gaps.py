@@ -1,8 +1,8 @@
-"""The lists of a partition's directory about missing offsets, one small file each.
+"""The lists of missing offsets in a partition's directory, one small file each.
 
-Known gaps were left by a repair, or by Apache Kafka's compaction before the directory was moved here; all other missing offsets are
-damage. Holed segments are those in which a start found missing offsets, because a rebuilt index hides the damage from the next
-start. Joined segments are sealed and end where the next one begins, which saves a start from reading their ends.
+Known gaps were left by a repair, or by Apache Kafka's compaction before the directory was moved to Ottla. All other missing offsets
+are damage. Holed segments lacked batches when a broker started; they are listed because a rebuilt index hides the damage from the
+next start. Joined segments end where the next segment begins; they are listed so that a start need not read their ends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def note_gaps(disk: Disk, path: str, gaps: Iterable[Gap]) -> None:
 
 
 def read_joined(disk: Disk, path: str) -> set[Joined]:
-    """Return the segments into which compaction has merged older segments. Lines with a wrong checksum are ignored.
+    """Return the segments that end where the next segment begins. Lines with a wrong checksum are ignored.
 
     Raises `StorageFailed`.
     """
@@ -44,7 +44,7 @@ def read_joined(disk: Disk, path: str) -> set[Joined]:
 
 
 def note_joined(disk: Disk, path: str, joined: Iterable[Joined]) -> None:
-    """Write the list of segments into which compaction has merged older segments, without a sync. Raises `StorageFailed`.
+    """Write the list of segments that end where the next segment begins, without a sync. Raises `StorageFailed`.
 
     The file is in `path`, the partition's directory.
     """

@@ -193,7 +193,7 @@ class Opening:
                 note_compacted(self.disk, self.path, self.found.segments)
 
     def _check_end(self, log_start_offset: int, *, is_noted: bool) -> None:
-        """Raise `Damaged` if the log ends before the recovery point, or elsewhere than there after a clean shutdown.
+        """Raise `Damaged` if the log ends before the recovery point, or after a clean shutdown anywhere else than at this point.
 
         No CRC covers base offsets. A log whose records are all deleted can end earlier, because a start can have removed files.
         """
@@ -254,7 +254,7 @@ class Opening:
             self._epochs_on_disk = list(epochs.entries)
 
     def _start_by_epochs(self) -> int:
-        """Return the log's start by the leader epochs, if it is within the first segment; otherwise 0.
+        """Return the start of the log according to its leader epochs, if it is within the first segment; otherwise 0.
 
         Epochs begin where the log begins, unless brokers without epochs wrote its oldest batches.
         """
@@ -412,9 +412,10 @@ class Opening:
         return position, next_offset
 
     def _knows_epochs(self) -> bool:
-        """Return whether the checkpoint has every epoch: after a kill it has, because it is written before an epoch's first batch.
+        """Return whether the checkpoint has every epoch.
 
-        After a power cut an epoch can be missing, because the checkpoint is not synced.
+        After a kill it has, because it is written before an epoch's first batch. After a power cut an epoch can be missing, because
+        the checkpoint is not synced.
         """
         return self.was_killed and bool(self._epochs_on_disk)
 

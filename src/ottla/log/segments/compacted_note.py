@@ -1,7 +1,7 @@
 """The list of compacted segments: segments that compaction wrote, on this broker or on a leader.
 
 Only these segments may lack offsets. The list is a small file in the partition's directory, written before compaction replaces
-segments. An entry matches a segment of the same base offset and size.
+segments. An entry applies to a segment with the entry's base offset and size.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Note(NamedTuple):
 
 
 def begin_note(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment]) -> Note:
-    """Write a new list with the segments `new` under a temporary name. Sync its file, then call `finish_note`.
+    """Write the list with the compacted segments `new` added, but under a temporary name. Sync its file, then call `finish_note`.
 
     Raises `StorageFailed`.
     """

@@ -48,7 +48,7 @@ LARGEST_RELATIVE = 2**31 - 1
 class Segment:
     """Batches from `base_offset` on, `size` bytes. Timestamps are in ms.
 
-    `unproven` is the state of checks of bytes that this process did not write; None if all bytes are valid. `may_have_gaps`:
+    `unproven` has the results of checks of bytes that this process did not write; None if all bytes are valid. `may_have_gaps`:
     compaction wrote the segment, or a part of it. `is_complete`: the segment has the size that compaction wrote, and must not grow.
     `has_jumps`: `load_end` found missing offsets between batches.
     """
@@ -291,10 +291,11 @@ class Segment:
         return find_offset(self.file, start, self.size, offset, last_offset=last_offset)
 
     def boundary(self, start: int, limit: int) -> tuple[int, int]:
-        """Return the end of the last whole batch between the file positions `start` and `limit`, and the offset after that batch.
+        """Return the end of the last whole batch between the byte positions `start` and `limit`, and the offset after that batch.
 
-        A batch begins at `start`. If no batch ends by `limit`, return `start` and the offset, or -1 if it is unknown. Raises
-        `Damaged`, `Astray` and `Unfinished`, as `locate` does.
+        A batch begins at `start`. If no batch ends by `limit`, return `start` and the base offset of the batch there, or -1 if it
+        is unknown. Raises `Damaged` where no batch can be, `Astray` if an index entry is wrong, and `Unfinished` while the index is
+        rebuilt.
         """
         if self._reindexed is not None:
             self.need_indexes()
@@ -336,9 +337,10 @@ class Segment:
         return batch_size(self.file, position)
 
     def locate_timestamp(self, timestamp: int, start_offset: int) -> int:
-        """Return a file position from which to search for the first batch with a timestamp of at least `timestamp`.
+        """Return a byte position from which to search for the first batch with a timestamp of at least `timestamp`.
 
-        Batches before `start_offset` do not count. Raises `Damaged`, `Astray` and `Unfinished`, as `locate` does.
+        Batches before `start_offset` do not count. Raises `Damaged` where no batch can be, `Astray` if an index entry is wrong, and
+        `Unfinished` while the index is rebuilt.
         """
         self.need_indexes()
         entry = self.times.floor(timestamp - 1)  # an entry with `timestamp` may lead behind other batches with the same timestamp

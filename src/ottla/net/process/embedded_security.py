@@ -149,10 +149,7 @@ WORDS: dict[str, Callable[[Admitted], dict[str, Any]]] = {
 
 
 def _checked(users: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the users as a dict.
-
-    Raises `TypeError`, and `SettingError` for a user whose login could never succeed.
-    """
+    """Return the users as a dict. Raises `TypeError`, and `SettingError` for a user whose login could never succeed."""
     if users is not None and not isinstance(users, Mapping):
         raise TypeError(f"users is a mapping of names to passwords, not {short_repr(users)}.")
     for name, password in (users or {}).items():

@@ -51,10 +51,7 @@ def keytab_in(options: Mapping[str, str], setting: str) -> Keytab | None:
 
 
 class GssContext:
-    """One side of a GSSAPI security context.
-
-    `make` creates the library's context at the first step, and can fail like a step.
-    """
+    """One side of a GSSAPI security context. `make` creates the library's context at the first step, and can fail like a step."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make

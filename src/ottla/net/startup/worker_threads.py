@@ -10,10 +10,7 @@ from ottla.ports import Done, Post
 
 
 class TurnWorker(QueueWorker):
-    """A thread that runs functions in order.
-
-    After `stop`, no function begins, and `done` of the current function is not called.
-    """
+    """A thread that runs functions in order. After `stop`, no function begins, and `done` of the current function is not called."""
 
     def run(self, work: Callable[[], None], done: Done) -> None:
         self._ask(partial(self._do, work, done))

@@ -66,10 +66,7 @@ async def opened(settings: BrokerSettings, post: Post) -> ZooKeeperRegistry:
 
 
 def sought(address: str, timeout_ms: int, post: Post) -> ZooKeeperRegistry:
-    """Return a registry at once, before its session begins. The session begins when ZooKeeper is reached.
-
-    Raises `SettingError`.
-    """
+    """Return a registry at once, before its session begins. The session begins when ZooKeeper is reached. Raises `SettingError`."""
     access = Access(ZooKeeperAddress.parse(address), timeout_ms)
     session = ZooKeeperSession(access, asyncio.get_running_loop(), post, are_secured=False)
     session.start()

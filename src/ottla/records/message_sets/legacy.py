@@ -56,9 +56,10 @@ class MessageRun(NamedTuple):
 
 
 def open_message_set(view: Buffer, *, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> Columns:
-    """Open the whole messages in `view`; a torn message at the end is left out. The header of each run has the messages' magic.
+    """Open the whole messages in `view` into columns, and omit a torn message at the end.
 
-    CRCs are checked. Raises `BadMessage`, and `CodecFailed` for data that cannot be decompressed within `limit_bytes`.
+    Messages with equal magic and attributes form one run of the columns, whose header has their magic. CRCs are checked. Raises
+    `BadMessage`, and `CodecFailed` for data that cannot be decompressed within `limit_bytes`.
     """
     segments = _segments(memoryview(view), limit_bytes)
     capacity = sum(segment.messages for segment in segments)

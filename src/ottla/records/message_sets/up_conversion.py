@@ -42,7 +42,7 @@ LOG_OVERHEAD_BYTES: Final = 12
 
 
 class Inside(Enum):
-    """How strictly messages within a compressed message are checked."""
+    """The checks of messages within a compressed message: the degrees of strictness."""
 
     NOTHING = "neither format nor offsets: a wrapper of format 1 is read as one of format 0, which fails (UNKNOWN_SERVER_ERROR)"
     FORMATS = "their format, which is to be the wrapper's"

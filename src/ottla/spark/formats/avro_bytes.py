@@ -127,10 +127,7 @@ def _floating(node: Avro, column: pa.Array, path: str) -> pa.Array:
 
 
 def _at_time(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast a column of times to milliseconds or microseconds.
-
-    Times are rounded down, also before 1970, as by Spark's to_avro.
-    """
+    """Cast a column of times to milliseconds or microseconds. Times are rounded down, also before 1970, as by Spark's to_avro."""
     if pa.types.is_timestamp(kind) and kind.unit == "ms" and pa.types.is_timestamp(column.type) and column.type.unit == "us":
         zone = column.type.tz
         column = pa.array(numpy.floor_divide(column.cast(pa.int64()).to_numpy(), 1000)).cast(pa.timestamp("ms", zone))

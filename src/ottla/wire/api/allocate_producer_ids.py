@@ -1,7 +1,4 @@
-"""AllocateProducerIds (API key 67): a broker takes a block of producer ids from the controller.
-
-KIP-730.
-"""
+"""AllocateProducerIds (API key 67): a broker takes a block of producer ids from the controller. KIP-730."""
 
 from __future__ import annotations
 

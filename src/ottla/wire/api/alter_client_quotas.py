@@ -1,7 +1,4 @@
-"""AlterClientQuotas (API key 49): quotas are changed.
-
-KIP-546.
-"""
+"""AlterClientQuotas (API key 49): quotas are changed. KIP-546."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""AlterConfigs (API key 33): settings are replaced as a whole.
-
-IncrementalAlterConfigs replaces it (KIP-339).
-"""
+"""AlterConfigs (API key 33): settings are replaced as a whole. IncrementalAlterConfigs replaces it (KIP-339)."""
 
 from __future__ import annotations
 

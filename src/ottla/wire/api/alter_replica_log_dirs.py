@@ -1,7 +1,4 @@
-"""AlterReplicaLogDirs (API key 34): replicas move between a broker's directories.
-
-KIP-113.
-"""
+"""AlterReplicaLogDirs (API key 34): replicas move between a broker's directories. KIP-113."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""AlterShareGroupOffsets (API key 91): the start offsets of a share group are changed.
-
-KIP-932.
-"""
+"""AlterShareGroupOffsets (API key 91): the start offsets of a share group are changed. KIP-932."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""AlterUserScramCredentials (API key 51): SCRAM credentials are set or removed.
-
-KIP-554.
-"""
+"""AlterUserScramCredentials (API key 51): SCRAM credentials are set or removed. KIP-554."""
 
 from __future__ import annotations
 

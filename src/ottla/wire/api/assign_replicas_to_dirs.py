@@ -1,7 +1,4 @@
-"""AssignReplicasToDirs (API key 73): a broker reports the log directories of its replicas to the controller.
-
-KIP-858.
-"""
+"""AssignReplicasToDirs (API key 73): a broker reports the log directories of its replicas to the controller. KIP-858."""
 
 from __future__ import annotations
 

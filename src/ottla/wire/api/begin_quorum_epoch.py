@@ -1,7 +1,4 @@
-"""BeginQuorumEpoch (API key 53): a newly elected controller notifies the voters.
-
-KIP-595. Version 1 adds endpoints (KIP-853).
-"""
+"""BeginQuorumEpoch (API key 53): a newly elected controller notifies the voters. KIP-595. Version 1 adds endpoints (KIP-853)."""
 
 from __future__ import annotations
 

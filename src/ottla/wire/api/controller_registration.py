@@ -1,7 +1,4 @@
-"""ControllerRegistration (API key 70): a controller registers with the active one.
-
-KIP-919.
-"""
+"""ControllerRegistration (API key 70): a controller registers with the active one. KIP-919."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""CreateAcls (API key 30): ACLs are created.
-
-Version 1 adds pattern types (KIP-290), 3 the resource type USER (KIP-373).
-"""
+"""CreateAcls (API key 30): ACLs are created. Version 1 adds pattern types (KIP-290), 3 the resource type USER (KIP-373)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""CreateDelegationToken (API key 38): a delegation token is created.
-
-KIP-48. Version 3 allows another owner (KIP-373).
-"""
+"""CreateDelegationToken (API key 38): a delegation token is created. KIP-48. Version 3 allows another owner (KIP-373)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""CreatePartitions (API key 37): topics get more partitions.
-
-KIP-195. Version 3 can be throttled (KIP-599).
-"""
+"""CreatePartitions (API key 37): topics get more partitions. KIP-195. Version 3 can be throttled (KIP-599)."""
 
 from __future__ import annotations
 

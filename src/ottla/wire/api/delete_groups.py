@@ -1,7 +1,4 @@
-"""DeleteGroups (API key 42): empty groups are deleted.
-
-KIP-229. Version 3 adds a message to the error.
-"""
+"""DeleteGroups (API key 42): empty groups are deleted. KIP-229. Version 3 adds a message to the error."""
 
 from __future__ import annotations
 

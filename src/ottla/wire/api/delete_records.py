@@ -1,7 +1,4 @@
-"""DeleteRecords (API key 21): records before an offset are deleted.
-
-KIP-107.
-"""
+"""DeleteRecords (API key 21): records before an offset are deleted. KIP-107."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""DeleteShareGroupOffsets (API key 92): the offsets of topics in a share group are deleted.
-
-KIP-932.
-"""
+"""DeleteShareGroupOffsets (API key 92): the offsets of topics in a share group are deleted. KIP-932."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""DeleteShareGroupState (API key 86): the state of share partitions is deleted.
-
-KIP-932.
-"""
+"""DeleteShareGroupState (API key 86): the state of share partitions is deleted. KIP-932."""
 
 from __future__ import annotations
 

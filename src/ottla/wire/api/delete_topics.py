@@ -1,7 +1,4 @@
-"""DeleteTopics (API key 20): topics are deleted.
-
-Version 5 can be throttled (KIP-599), 6 accepts topic ids (KIP-516).
-"""
+"""DeleteTopics (API key 20): topics are deleted. Version 5 can be throttled (KIP-599), 6 accepts topic ids (KIP-516)."""
 
 from __future__ import annotations
 

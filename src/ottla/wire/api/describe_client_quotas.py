@@ -1,7 +1,4 @@
-"""DescribeClientQuotas (API key 48): quotas that match a filter.
-
-KIP-546.
-"""
+"""DescribeClientQuotas (API key 48): quotas that match a filter. KIP-546."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""DescribeProducers (API key 61): producers that wrote to partitions.
-
-KIP-664.
-"""
+"""DescribeProducers (API key 61): producers that wrote to partitions. KIP-664."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""DescribeShareGroupOffsets (API key 90): the start offsets of share groups.
-
-KIP-932. Version 1 adds the lag (KIP-1226).
-"""
+"""DescribeShareGroupOffsets (API key 90): the start offsets of share groups. KIP-932. Version 1 adds the lag (KIP-1226)."""
 
 from __future__ import annotations
 

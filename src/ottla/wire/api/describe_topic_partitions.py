@@ -1,7 +1,4 @@
-"""DescribeTopicPartitions (API key 75): partitions of topics, page by page.
-
-KIP-966.
-"""
+"""DescribeTopicPartitions (API key 75): partitions of topics, page by page. KIP-966."""
 
 from __future__ import annotations
 

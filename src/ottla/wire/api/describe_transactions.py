@@ -1,7 +1,4 @@
-"""DescribeTransactions (API key 65): state of transactions.
-
-KIP-664.
-"""
+"""DescribeTransactions (API key 65): state of transactions. KIP-664."""
 
 from __future__ import annotations
 

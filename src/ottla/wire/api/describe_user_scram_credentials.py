@@ -1,7 +1,4 @@
-"""DescribeUserScramCredentials (API key 50): the SCRAM credentials of users, without secrets.
-
-KIP-554.
-"""
+"""DescribeUserScramCredentials (API key 50): the SCRAM credentials of users, without secrets. KIP-554."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""ElectLeaders (API key 43): partitions elect their leaders.
-
-KIP-183. Version 1 adds unclean elections (KIP-460).
-"""
+"""ElectLeaders (API key 43): partitions elect their leaders. KIP-183. Version 1 adds unclean elections (KIP-460)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""EndQuorumEpoch (API key 54): a controller resigns.
-
-KIP-595. Version 1 adds endpoints (KIP-853).
-"""
+"""EndQuorumEpoch (API key 54): a controller resigns. KIP-595. Version 1 adds endpoints (KIP-853)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Envelope (API key 58): a broker forwards a client's request to the controller.
-
-KIP-590.
-"""
+"""Envelope (API key 58): a broker forwards a client's request to the controller. KIP-590."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""ExpireDelegationToken (API key 40): a delegation token expires earlier.
-
-KIP-48.
-"""
+"""ExpireDelegationToken (API key 40): a delegation token expires earlier. KIP-48."""
 
 from __future__ import annotations
 

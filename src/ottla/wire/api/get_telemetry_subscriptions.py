@@ -1,7 +1,4 @@
-"""GetTelemetrySubscriptions (API key 71): a client requests the list of metrics to send.
-
-KIP-714.
-"""
+"""GetTelemetrySubscriptions (API key 71): a client requests the list of metrics to send. KIP-714."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""IncrementalAlterConfigs (API key 44): single settings are changed.
-
-KIP-339.
-"""
+"""IncrementalAlterConfigs (API key 44): single settings are changed. KIP-339."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""InitializeShareGroupState (API key 83): the state of share partitions is initialized.
-
-KIP-932.
-"""
+"""InitializeShareGroupState (API key 83): the state of share partitions is initialized. KIP-932."""
 
 from __future__ import annotations
 

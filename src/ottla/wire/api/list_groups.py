@@ -1,7 +1,4 @@
-"""ListGroups (API key 16): the groups that a broker coordinates.
-
-Version 4 filters by state (KIP-518), 5 by type (KIP-848).
-"""
+"""ListGroups (API key 16): the groups that a broker coordinates. Version 4 filters by state (KIP-518), 5 by type (KIP-848)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""ListPartitionReassignments (API key 46): partitions that are moving.
-
-KIP-455.
-"""
+"""ListPartitionReassignments (API key 46): partitions that are moving. KIP-455."""
 
 from __future__ import annotations
 

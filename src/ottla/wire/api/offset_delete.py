@@ -1,7 +1,4 @@
-"""OffsetDelete (API key 47): a group's stored offsets are deleted.
-
-KIP-496.
-"""
+"""OffsetDelete (API key 47): a group's stored offsets are deleted. KIP-496."""
 
 from __future__ import annotations
 

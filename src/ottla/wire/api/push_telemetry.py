@@ -1,7 +1,4 @@
-"""PushTelemetry (API key 72): a client sends its metrics.
-
-KIP-714.
-"""
+"""PushTelemetry (API key 72): a client sends its metrics. KIP-714."""
 
 from __future__ import annotations
 

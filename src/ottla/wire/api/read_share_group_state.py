@@ -1,7 +1,4 @@
-"""ReadShareGroupState (API key 84): the state of share partitions is read.
-
-KIP-932.
-"""
+"""ReadShareGroupState (API key 84): the state of share partitions is read. KIP-932."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""RemoveRaftVoter (API key 81): a controller leaves the voters.
-
-KIP-853.
-"""
+"""RemoveRaftVoter (API key 81): a controller leaves the voters. KIP-853."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""RenewDelegationToken (API key 39): a delegation token expires later.
-
-KIP-48.
-"""
+"""RenewDelegationToken (API key 39): a delegation token expires later. KIP-48."""
 
 from __future__ import annotations
 

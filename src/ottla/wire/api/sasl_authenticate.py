@@ -1,7 +1,4 @@
-"""SaslAuthenticate (API key 36): one step of authentication.
-
-KIP-152. Version 1 adds the session's lifetime (KIP-368).
-"""
+"""SaslAuthenticate (API key 36): one step of authentication. KIP-152. Version 1 adds the session's lifetime (KIP-368)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""ShareGroupDescribe (API key 77): state and members of share groups.
-
-KIP-932. Version 0 was never stable.
-"""
+"""ShareGroupDescribe (API key 77): state and members of share groups. KIP-932. Version 0 was never stable."""
 
 from __future__ import annotations
 

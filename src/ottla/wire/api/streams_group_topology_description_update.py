@@ -1,7 +1,4 @@
-"""StreamsGroupTopologyDescriptionUpdate (API key 93): a streams group's topology is described.
-
-KIP-1331.
-"""
+"""StreamsGroupTopologyDescriptionUpdate (API key 93): a streams group's topology is described. KIP-1331."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""UnregisterBroker (API key 64): a broker that is gone is removed from the metadata.
-
-KIP-631.
-"""
+"""UnregisterBroker (API key 64): a broker that is gone is removed from the metadata. KIP-631."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""UpdateRaftVoter (API key 82): a voter changes its listeners.
-
-KIP-853.
-"""
+"""UpdateRaftVoter (API key 82): a voter changes its listeners. KIP-853."""
 
 from __future__ import annotations
 

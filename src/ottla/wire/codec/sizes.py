@@ -1,7 +1,4 @@
-"""The widths of numbers and lengths, and the minimum size of a struct.
-
-The module uses declarations, and reads no bytes.
-"""
+"""The widths of numbers and lengths, and the minimum size of a struct. The module uses declarations, and reads no bytes."""
 
 from __future__ import annotations
 

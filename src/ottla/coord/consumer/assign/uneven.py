@@ -1,8 +1,9 @@
 """The assignor `uniform` for members that subscribe to different topics: shares as even as the subscriptions allow.
 
-Each free partition goes to the subscriber with the fewest partitions. Then chains relieve the members with the most: each member of
-a chain passes one partition to the next. The last member has at least two partitions fewer than the first. When no chain is left,
-the assignment is as even as possible: an optimal semi-matching of partitions and members.
+Each free partition goes to the subscriber with the fewest partitions. Then, as long as possible, members with too many partitions
+are relieved by chains of members, each of which passes one partition to the next. The last member of a chain has at least two
+partitions fewer than the first. When no chain is left, the assignment is as even as possible: an optimal semi-matching of
+partitions and members.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class SharedTopic:
             heapreplace(self._heap, (now, number))
 
     def shrank(self, size: int, number: int) -> None:
-        """Record that a member of a class has fewer partitions than before."""
+        """Record that a member of the class with this `number` has fewer partitions than before."""
         heappush(self._heap, (size, number))
 
 
@@ -182,7 +183,7 @@ class Leveller:
     def _pass_on(self, member_id: str, chain: list[SharedTopic]) -> str:
         """Move one partition in each step of the chain, from one member to the next.
 
-        Return the last member, which gets one more.
+        Return the last member, which gets one more partition.
         """
         giver = member_id
         for topic, following in pairwise(chain):

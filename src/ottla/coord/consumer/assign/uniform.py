@@ -184,9 +184,9 @@ def _fill(draft: AssignmentDraft, claims: dict[str, int]) -> Pauses[None]:
 
 
 def _turns(claims: dict[str, int]) -> Iterator[str]:
-    """Yield member ids round-robin, each as often as its number in `claims`.
+    """Yield member ids round-robin, each as often as its number in `claims` says.
 
-    The first round has the members with a number of at least 1, the second round of at least 2, and so on.
+    The first round has the members with a number of at least 1, the second round those with at least 2, and so on.
     """
     members = list(claims)
     turn = 0
