@@ -1,4 +1,4 @@
-"""Loggers of a process without any, and Kafka's names of the levels of Python's loggers."""
+"""The port of loggers for a process without loggers, and Kafka's names of the levels of Python's loggers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "
 
 
 def level_name(level: int) -> str:
-    """Return Kafka's name of a level, or of the next less verbose one."""
+    """Return Kafka's name for a level of Python's loggers. A level without a name has the name of the next less verbose level."""
     return next((name for name, number in LEVELS.items() if level <= number), "FATAL")
 
 

@@ -98,7 +98,7 @@ class Memory:
 class Turn(Generic[T]):
     """A long check of records that runs in several calls, each for up to `most_pieces` pieces of the records.
 
-    Each call can run on another thread, but two calls must not overlap.
+    A call can run on another thread than the call before, but two calls must not overlap.
     """
 
     def __init__(self, steps: Generator[int, None, T], most_pieces: int) -> None:

@@ -320,7 +320,7 @@ class InTurn:
 
 
 class Waits:
-    """The waits of jobs for conditions, each under a key. Call `changed` after a change that can fulfil a condition."""
+    """The waits of jobs for conditions, each under a key. Call `notify` after a change that can fulfil a condition."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler

@@ -1,4 +1,4 @@
-"""The loggers of this process that belong to Ottla, and the root logger: what clients of the broker see and change."""
+"""The loggers of this process that belong to Ottla, and the root logger, whose levels clients of the broker can read and change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ ROOT = "root"
 
 
 class ProcessLoggers:
-    """An implementation of `Loggers` by Python's `logging`."""
+    """Python's `logging` as an implementation of the port `Loggers`."""
 
     def levels(self) -> dict[str, int]:
         """Return the effective level of `root`, of `ottla`, and of each logger below it that a module has created."""

@@ -124,7 +124,7 @@ def sizes_add_up(log: Log) -> list[str]:
 
 
 def producers_equal_a_replay(log: Log) -> list[str]:
-    """Check that each producer's state equals the producer's last batch in the log."""
+    """Check that the state of each producer in the log equals the producer's last batch. Return a sentence for each difference."""
     replayed = Producers()
     for header in _headers(log):
         if header.producer_id >= 0:

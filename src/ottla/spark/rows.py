@@ -137,7 +137,7 @@ def _opened(part: memoryview, work: Range, limit_bytes: int, *, check_crcs: bool
 
 
 class FoundBatches(NamedTuple):
-    """A run of whole batches. A broker has checked fetched batches, but not batches from files."""
+    """A run of whole batches of a partition, from a file or from a broker. CRCs of batches from files are not checked yet."""
 
     records: memoryview
     check_crcs: bool

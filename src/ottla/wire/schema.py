@@ -154,7 +154,7 @@ class Wire:
 
 @dataclass_transform(kw_only_default=True)
 class _Declaring(type):
-    """The class of declarations: makes a dataclass with slots of each, and resolves the structs that a message names."""
+    """The metaclass of structs and messages. It gives each class slots, and makes it a dataclass from the declared fields."""
 
     def __new__(
         mcs,

@@ -1,4 +1,4 @@
-"""A broker's controlled shutdown: it asks the controller to move leadership away, and retries as configured.
+"""A broker's controlled shutdown: it requests that the controller moves leadership away, and retries as configured.
 
 Depends on the channel to the controller, and decides nothing about partitions.
 """
@@ -42,7 +42,10 @@ class HandOver:
         self._scheduler = scheduler
 
     def begin(self, over: Callable[[], None]) -> None:
-        """Send ControlledShutdown requests. Call `over` when no other broker can take over a partition, or all retries are used."""
+        """Send ControlledShutdown requests.
+
+        Call `over` when no other broker can lead the remaining partitions, or all retries are used.
+        """
         self._scheduler.begin(self, self._transfer(), lambda _: over(), lambda failure: over(), urgent=True)
 
     def _transfer(self) -> Steps[None]:

@@ -60,7 +60,7 @@ class ControllerElection:
                 at_work = yield from self._begin(epoch, is_elected=entry is not None)
 
     def _begin(self, epoch: Entry | None, *, is_elected: bool) -> Steps[Elected | None]:
-        """Write the next epoch, and the controller entry unless this broker owns it already. Return the new term.
+        """Write the next epoch, and the controller entry unless this broker owns it already. Return the won election.
 
         If the registry has no epoch yet, write only the first epoch, and return None.
         """

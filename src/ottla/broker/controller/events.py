@@ -53,7 +53,7 @@ class ControllerEvents:
         self._waiting: set[str] = set()
 
     def soon(self, name: str | None, work: Callable[[], Steps[None]], over: Callable[[], None] = _nobody) -> None:
-        """Queue an event, unless an event of the same name is waiting; events without a name (None) are never merged."""
+        """Queue an event, unless an event of the same name is waiting. Events without a name (None) are never merged."""
         if name is not None:
             if name in self._waiting:
                 return

@@ -185,7 +185,7 @@ class TopicChanges:
         yield from self.advance()
 
     def begin_pause(self) -> int | None:
-        """Return the time in ms after which to call `retry`.
+        """Return the time in ms after which failed deletions must be retried.
 
         Return None if no deletion failed, or if the wait has already begun.
         """

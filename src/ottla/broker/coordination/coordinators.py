@@ -106,9 +106,9 @@ class PartitionLog:
 class CoordinatorKind(Generic[M]):
     """One kind of coordinator: its topic, its machine, the decoder of its records, and its refusals.
 
-    Callbacks: `catch_up(now)` before each decision, to update machines; `loaded(shard, index, now)` when a coordinator has read
-    its records; `left(index)` when a coordinator has moved to another broker; `carry_out(partition, shard, order)` when a
-    coordinator's order may be executed. `shown_to(peer)` filters the topics that a client may describe; if None, all are shown.
+    Callbacks: `catch_up(now)` before each decision, to update machines; `loaded(shard, index, now)` when a coordinator has read its
+    records; `left(index)` when a coordinator has moved to another broker; `carry_out(partition, shard, order)` when the work that a
+    coordinator ordered may be done. `shown_to(peer)` filters the topics that a client may describe; if None, all are shown.
     `patience_ms()` returns how long replies wait for other replicas; if None, there is no limit.
     """
 

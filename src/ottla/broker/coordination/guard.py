@@ -161,7 +161,7 @@ class TransactionGuard:
     def when_kept(self, request: Request[ProduceRequest], told: Callable[[int], None]) -> None:
         """Call `told(error_code)` once the added partitions are durable in the transaction, or the addition has failed.
 
-        Records can be durable first. The coordinator then finds them at startup (`coord.transactions.transaction`).
+        Records can be durable before. The coordinator then finds them at startup (`coord.transactions.transaction`).
         """
         self._additions.when_durable(request.body.transactional_id or "", told)
 

@@ -170,7 +170,10 @@ def wait_replicated(partitions: list[Partition]) -> Steps[dict[Partition, int]]:
 
 
 class PendingMarkers:
-    """The markers of one transaction. `left` are the partitions without a marker, `again` those of them with a scheduled retry."""
+    """The markers of one transaction.
+
+    `left` are the partitions without a marker, and `again` those of `left` that wait for a retry.
+    """
 
     __slots__ = ("again", "coordinator_epoch", "done", "is_wanted", "left", "order", "pause_ms", "told")
 

@@ -1,7 +1,8 @@
 """Requests to other brokers: a message becomes a frame on a link to its broker, and the response frame a message.
 
-A request has the version that all brokers of the cluster support. Each lane to a broker is a connection of its own, so that a
-long-polling fetch delays no other request. Depends on correlation ids, broker addresses and lanes, and not on sockets.
+A request has the version that all brokers of the cluster support. A broker has a separate connection, called a lane, for each kind
+of traffic, so that a long-polling fetch delays no other request. Depends on correlation ids and broker addresses, and not on
+sockets.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ UNREADABLE = (
 
 
 class OpenLane(NamedTuple):
-    """An open connection to another broker, with the address to which it is connected."""
+    """An open connection to another broker, and the address to which it is connected."""
 
     address: tuple[str, int]
     link: BrokerLink
@@ -66,13 +67,12 @@ class Channels:
         receive_buffer_bytes: int = SYSTEMS,
         body: Sequence[Part] | None = None,
     ) -> None:
-        """Send a request in a version; requests of one `lane` are served in order.
+        """Send a request in a version. Requests of one `lane` are served in order, over one connection.
 
         `answered` is called once, after this method has returned. It receives the response, or None if the broker is unknown or
-        unreachable, the connection broke, or nothing arrived within `timeout_ms`. A request to this broker itself is served
-        without a connection. `address` is for callers that receive a broker's address before the image does.
-        `receive_buffer_bytes` is the size of the receive buffer, for a lane with large responses. `body` is a message that is
-        already encoded.
+        unreachable, the connection broke, or nothing arrived within `timeout_ms`. A request to this broker itself is served without
+        a connection. `address` is for callers that receive a broker's address before the image does. `receive_buffer_bytes` is the
+        size of the receive buffer, for a lane with large responses. `body` is a message that is already encoded.
         """
         if self.is_itself(node_id):
             self._within.send(lane, message, version, answered)
@@ -88,7 +88,7 @@ class Channels:
             self._link(node_id, lane, found, receive_buffer_bytes).send(parts, timeout_ms, heard)
 
     def is_itself(self, node_id: int) -> bool:
-        """Return whether requests to a broker stay within this one, so that they need no bytes."""
+        """Return whether requests to a broker id are requests of this broker to itself, which need no connection and no bytes."""
         return node_id == self._node_id
 
     def address(self, node_id: int) -> tuple[str, int] | None:

@@ -31,7 +31,7 @@ class NoLinks:
         self._later = later
 
     def open(self, host: str, port: int, receive_buffer_bytes: int) -> NoLinks:
-        """Return the link to a broker that can't be reached."""
+        """Return this object, as the link to a broker that can't be reached."""
         return self
 
     def send(self, frame: Sequence[Buffer], timeout_ms: int, answered: Callable[[memoryview | None], None]) -> None:

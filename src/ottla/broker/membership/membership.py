@@ -80,9 +80,9 @@ class BrokerMembership:
     """This broker's registration in its cluster: its session with the registry, and its entry below /brokers/ids.
 
     Callbacks: `entered` after each registration, when `broker_epoch` is new and the controller assigns all roles again; `left` at
-    the end of a registration, which makes earlier requests of the controller obsolete. While the registry is only unreachable,
-    roles remain, and `is_member` returns whether the roles may be used. `silenced` is called when they may no longer be used, and
-    `woken` when they may be used again.
+    the end of a registration, which makes earlier requests of the controller obsolete. While the registry is unreachable but the
+    session lives, the roles remain. `silenced` is called when the session may have ended, so that the roles may not be used
+    (`is_member` is False), and `woken` when they may be used again.
     """
 
     def __init__(

@@ -303,7 +303,7 @@ class Checkpoints:
             self._note(partition, recovery_point)
 
     def _replace(self, name: str) -> Steps[None]:
-        """Write current offsets into the checkpoint file `name`. Write it again if another caller has requested this meanwhile."""
+        """Write current offsets into the checkpoint file `name`. Repeat this if another caller requests it during the write."""
         while True:
             waiting, self._waiting[name] = self._waiting[name], []
             failed: StorageFailed | None = None

@@ -1,7 +1,7 @@
-"""The directories of logs (`log.dirs`), and in which of them each partition is. Depends on the disk port and names of partitions.
+"""The log directories (`log.dirs`), and in which of them each partition is. Depends on the disk port and names of partitions.
 
-The data directory is the first one and has the path "". Its checkpoints cover all partitions, so that an entry does not depend on
-where a partition is. A broker with one directory keeps nothing here.
+The data directory is the first log directory and has the path "". Its checkpoints cover all partitions, so that an entry does not
+depend on where a partition is. A broker with one log directory keeps no list of partitions here.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class LogDirectories:
     def __init__(
         self, disk: Disk, further: Sequence[str] = (), name: str = "", cordoned: Callable[[], Collection[str]] = _nothing
     ) -> None:
-        """Create the collection. `name` is the absolute path of the data directory, and `further` are those of the others.
+        """Create the collection. `name` is the absolute path of the data directory, and `further` has those of the others.
 
-        `cordoned` returns the setting `cordoned.log.dirs`.
+        `cordoned` returns the value of the setting `cordoned.log.dirs`.
         """
         self._disk = disk
         self.paths = ("", *further)
@@ -45,7 +45,10 @@ class LogDirectories:
         self._removals = 0
 
     def load(self) -> None:
-        """Find the directories of all partitions. Raises `StorageFailed`, also for a partition that is in two places."""
+        """Find the log directory of every partition.
+
+        Raises `StorageFailed` if the disk fails, or a partition is in two log directories.
+        """
         if len(self.paths) == 1:
             return
         self._places.clear()
@@ -57,12 +60,12 @@ class LogDirectories:
             self._put(name, path)
 
     def present(self) -> Iterator[tuple[str, str]]:
-        """Yield (path of the directory of logs, name) of each directory that has a partition's name. Raises `StorageFailed`."""
+        """Yield (path of the log directory, name) of each directory whose name is that of a partition. Raises `StorageFailed`."""
         for path in self.paths:
             yield from ((path, name) for name in self._disk.list(path) if _PARTITION.fullmatch(name))
 
     def name_of(self, path: str) -> str:
-        """Return the absolute path of a directory of logs, which clients see."""
+        """Return the absolute path of a log directory, which clients see."""
         return path or self._name
 
     def is_cordoned(self, path: str) -> bool:
@@ -93,9 +96,9 @@ class LogDirectories:
         return self.path_of(name)
 
     def _make(self, name: str, paths: Sequence[str]) -> str:
-        """Create a partition's directory in the first of the log directories `paths` where that succeeds.
+        """Create a partition's directory in one of the log directories `paths`: the first in which that succeeds.
 
-        Return the log directory.
+        Return its path.
         """
         for path in paths[:-1]:
             try:

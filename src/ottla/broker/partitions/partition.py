@@ -137,8 +137,9 @@ class Partition:
     ) -> None:
         """Create a partition.
 
-        `touched` collects partitions with outdated checkpoints. `on_change` is called when the readable range can have changed, and
-        `flush` after each append if the topic has flush.* configs.
+        `changes` records that the current request has changed something. `touched` collects partitions with outdated checkpoints.
+        `on_change` is called when the readable range can have changed, and `flush` after each append if the topic has flush.*
+        configs. `want_sync` requests a sync of the log, and `want_name` a sync of the newest segment's name.
         """
         self.topic = topic
         self.index = index

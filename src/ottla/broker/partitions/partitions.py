@@ -50,8 +50,8 @@ class Partitions:
         """Create an empty collection.
 
         `on_change(partition)` is called when a partition's readable range can have changed. `kind` makes partitions.
-        `is_elsewhere(topic, index)` returns whether other brokers have a partition. `directories` are those of logs, by default
-        the data directory alone.
+        `is_elsewhere(topic, index)` returns whether other brokers have a partition. `directories` are the log directories, by
+        default the data directory alone.
         """
         self.directories = directories or LogDirectories(disk)
         self.checkpoints = Checkpoints(disk, scheduler)
@@ -195,9 +195,9 @@ class Partitions:
             yield from self.checkpoints.lower(partition, offset, latest_start)
 
     def note_gaps(self, partition: Partition) -> Steps[None]:
-        """Record gaps between offsets in the newest segment, before batches that reveal the gaps are copied.
+        """Add the newest segment of a partition to the list of segments that may lack offsets.
 
-        Raises `StorageFailed`.
+        This must happen before the partition copies batches between which offsets are missing. Raises `StorageFailed`.
         """
         with closing(partition.log.note_gaps_soon()) as files:
             for file in files:

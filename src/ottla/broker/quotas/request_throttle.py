@@ -37,7 +37,10 @@ _INT32: Final = Struct(">i")
 
 
 class Throttling:
-    """The encoder of responses with quotas. `encode` is used if there are no quotas, and for requests that `is_exempt` exempts."""
+    """The encoder of responses that enforces client quotas.
+
+    Without quotas, and for requests that `is_exempt` exempts, it only calls `encode`.
+    """
 
     def __init__(self, quotas: ClientQuotas, encode: Encode, is_exempt: Callable[[Request[Message]], bool]) -> None:
         self._quotas = quotas

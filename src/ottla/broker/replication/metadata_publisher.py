@@ -79,7 +79,7 @@ class MetadataPublisher:
             yield from self.take(self._soon.popleft())
 
     def learn(self, settings: Iterable[Setting]) -> None:
-        """Apply settings to the cluster image at once. The broker uses them from the next call of `take` on."""
+        """Apply settings to the cluster image at once. The broker uses them from the next application of events on."""
         for setting in settings:
             apply_setting(self._image, setting)
             self._pending.append(setting)

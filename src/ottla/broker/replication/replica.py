@@ -163,7 +163,7 @@ class Replica(Partition):
         self.changed()
 
     def stop(self) -> None:
-        """Give up the role, because the replica is no longer assigned or the broker's session can be over."""
+        """End the role of this replica, because it is no longer assigned or the broker's session can be over."""
         before, self.replicas, self.is_sole = self.replicas, None, False
         self.role = FOLLOWER
         self._abandon(before, NOT_LEADER_OR_FOLLOWER)
@@ -178,7 +178,7 @@ class Replica(Partition):
             self._ports.failures.notify()
 
     def came_online(self) -> None:
-        """Notify the controller that the log is open after a delay, so that it assigns the role again."""
+        """Notify the controller, after a delay, that the log is open, so that the controller assigns a role again."""
         super().came_online()
         self._ports.failures.notify()
 
@@ -451,7 +451,7 @@ class Replica(Partition):
             yield from self._restart(first.base_offset, lambda: self.log.log_start_offset == self.log.log_end_offset == offset)
 
     def note_gaps(self, records: memoryview) -> Steps[None]:
-        """Record in the log's directory which offsets are missing between these batches, if any are missing.
+        """Add the newest segment to the list of segments that may lack offsets, if offsets are missing before one of these batches.
 
         Raises `StorageFailed`.
         """

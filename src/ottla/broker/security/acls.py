@@ -87,7 +87,7 @@ class AclAuthorizer:
         return allowed if rules else self._allow_if_none
 
     def keeps(self, name: str) -> bool:
-        """Return whether the decision for the resource `name` may be cached."""
+        """Return whether the authorization decision for the resource `name` may be cached."""
         if len(name) > LONGEST_KEPT:
             return False
         self._take_room()

@@ -150,7 +150,10 @@ class Authentication:
         return None
 
     def step(self, data: bytes, now: Now) -> Step:
-        """Process a SASL token of the client. If the result is `Computed`, the caller passes its outcome to `settle` later."""
+        """Process a SASL token of the client, and return the result.
+
+        If the result is `Computed`, the caller runs its work, and then passes its outcome to the connection's authentication.
+        """
         mechanism, self._mechanism = self._mechanism, None
         assert mechanism is not None, "there was a handshake, and no step has failed"
         step = mechanism.step(data, now.wall_ms)

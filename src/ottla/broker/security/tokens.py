@@ -141,7 +141,7 @@ class DelegationTokens:
         return self._image.tokens.get(self._ids.get(proof, ""))
 
     def _forget_old(self) -> None:
-        """Remove the HMACs and credentials of removed tokens when there are many."""
+        """Forget the HMACs and credentials of removed tokens when many of them are cached."""
         if len(self._proofs) > len(self._image.tokens) + UNKNOWN_KEPT:
             self._proofs = {token_id: proof for token_id, proof in self._proofs.items() if token_id in self._image.tokens}
             self._ids = {proof: token_id for token_id, proof in self._proofs.items()}

@@ -76,7 +76,7 @@ class Budget:
 
 
 def by_weight(items: Iterable[Item], weight_of: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
-    """Yield the items in lists. Each list ends with the item at which its total weight reaches or exceeds `most`.
+    """Yield the items in lists. Each list ends with the item with which its total weight is at least `most`.
 
     The last list can be lighter. Without items, yield one empty list.
     """

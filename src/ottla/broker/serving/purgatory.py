@@ -46,10 +46,10 @@ class DelayedOperation:
 class DelayedReply:
     """A reply that is sent once all events that it waits for have happened. The producers of the events report them.
 
-    `missing` counts the events that are known from the start, and `expect` adds one. A handler gives the method `happened` to the
+    `missing` counts the events that are known from the start, and `expect` adds one. A handler gives the method `count_down` to the
     producers of the events, and returns `reply()`. The last event calls `finish`, which makes the reply and must not fail. A reply
-    that is not `blocking` lets later requests of its connection begin, so that one sync serves a client that pipelines. There is
-    no timeout, because the client would then send records again that are being written.
+    that is not `blocking` lets later requests of its connection begin, so that one sync serves a client that pipelines. There is no
+    timeout, because the client would then send records again that are being written.
 
     The network sets `ready`, which is called when `answer` can leave. `is_forgotten` is set when the client is gone.
     """

@@ -107,9 +107,9 @@ class Router:
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | DelayedReply:
         """Serve one request (the bytes after its size). Its result is sent in the order of the connection's requests.
 
-        An `owned` frame belongs to the request and may be kept. Any other frame may be overwritten after the return, and nothing of
-        it is kept. An exception from this method is a bug in the broker. If the broker's `changes.made` is false, the request has
-        changed nothing: pass the error to `refuse`. Otherwise stop the broker.
+        An `owned` frame belongs to the request and may be kept. Any other frame may be overwritten after the return, so nothing of
+        it is kept. An exception from this method is a bug in the broker. Unless the request has changed something (`changes.made`),
+        the caller answers it with an error by `refuse`. Otherwise the broker must stop.
         """
         self._at_hand, self._changes.made = None, False
         if peer.authentication is not None and (held := self._logins.hold(peer.authentication, frame, peer, now)) is not None:
@@ -320,7 +320,7 @@ def _refusal(request: Request[Message], error_code: int, sentence: str) -> Messa
 
 
 def handed_over(request: Request[Message], reply: Answerable) -> Message | None:
-    """Return a reply in the form in which another component of this broker receives it; None if there is no response."""
+    """Return a reply as a message for another component of this broker; None if there is no response."""
     if isinstance(reply, Encoded):
         parts = (part.read() if isinstance(part, FileSlice) else part for part in reply.parts)
         return decode(request.api.response, request.version, b"".join(parts))

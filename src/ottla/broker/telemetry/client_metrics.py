@@ -1,7 +1,7 @@
-"""The client instances that ask for a subscription to metrics, and the last metrics that each has pushed (KIP-714).
+"""The client instances that request subscriptions to metrics, and the last metrics that each has pushed (KIP-714).
 
-Nothing is stored or opened: the metrics stay as compressed bytes, within `ottla.client.metrics.bytes` in all, and are gone with the
-process. An instance that was dropped gets the same subscription id again, so that its client goes on.
+Metrics are kept as compressed bytes, in memory only: `ottla.client.metrics.bytes` limits all of them together. An instance that was
+dropped gets the same subscription id again, so that its client continues without a new subscription.
 """
 
 from __future__ import annotations
@@ -101,7 +101,10 @@ class ClientInstance:
     pushed: Pushed | None = field(default=None, repr=False)
 
     def may_get(self, now_ms: int) -> bool:
-        """Return whether the push interval has passed since the last accepted request, and if so record this request."""
+        """Return whether the client instance may get its subscription now, and if so, record this request.
+
+        It may if the push interval has passed since its last accepted request.
+        """
         times = [at for at in (self.get_ms, self.push_ms) if at is not None]
         if times and now_ms - max(times) < self.subscribed.interval_ms:
             return False
@@ -109,7 +112,10 @@ class ClientInstance:
         return True
 
     def may_push(self, now_ms: int) -> bool:
-        """Return whether a push is due: the first one since a subscription was requested, or an interval after the last."""
+        """Return whether the client instance may push metrics now.
+
+        It may push once after it got a subscription, and then once in each push interval.
+        """
         is_first = self.push_ms is None or (self.get_ms is not None and self.get_ms > self.push_ms)
         if not is_first and self.push_ms is not None and now_ms - self.push_ms < self.subscribed.interval_ms:
             return False
@@ -118,7 +124,7 @@ class ClientInstance:
 
 
 class ClientMetrics:
-    """The client instances that use this broker for metrics (KIP-714), in the order of their last requests, oldest first."""
+    """The client instances that use this broker for metrics (KIP-714). The order is by their last requests, oldest first."""
 
     def __init__(self, image: ClusterImage, settings: SettingsInForce, random_bytes: Callable[[int], bytes]) -> None:
         self._image = image
@@ -133,11 +139,11 @@ class ClientMetrics:
 
     @property
     def max_bytes(self) -> int:
-        """Return the most bytes of one push."""
+        """Return the largest size of one push, in bytes."""
         return self._settings.value.telemetry_max_bytes
 
     def subscribe(self, instance_id: bytes, client: MetricsClient, now: Now) -> tuple[int, ClientInstance]:
-        """Return an error code, and the instance with its subscription. The zero id gets a new instance."""
+        """Return an error code, and the client instance with its subscription. The zero id stands for a new instance."""
         while instance_id == NO_INSTANCE:
             drawn = self._random_bytes(16)
             instance_id = NO_INSTANCE if drawn in RESERVED else drawn
@@ -148,7 +154,7 @@ class ClientMetrics:
         return NONE, instance
 
     def push(self, instance_id: bytes, client: MetricsClient, push: Push, now: Now) -> int:
-        """Keep the metrics of a push in place of the instance's last ones, and return an error code."""
+        """Store the metrics of a push in place of the last metrics of the instance, and return an error code."""
         if instance_id in RESERVED:
             return INVALID_REQUEST
         instance = self._instance(instance_id, client, now)
@@ -163,7 +169,7 @@ class ClientMetrics:
         return NONE
 
     def listed(self, now: Now) -> list[ClientInstance]:
-        """Return the instances whose last request is at most `FORGOTTEN_AFTER` push intervals old, the newest last."""
+        """Return the instances that sent a request within the last `FORGOTTEN_AFTER` push intervals, the latest one last."""
         return [
             each for each in self._instances.values() if now.mono_ms - each.seen_ms <= FORGOTTEN_AFTER * each.subscribed.interval_ms
         ]
@@ -224,7 +230,7 @@ class ClientMetrics:
             self._drop_metrics(next(iter(self._with_metrics.values())))
 
     def _replace(self, before: ClientInstance, after: ClientInstance) -> None:
-        """Give the metrics of the client instance `before`, at their age, to the instance `after`, which replaces it."""
+        """Give the last metrics of the client instance `before`, with their time, to its replacement `after`."""
         if before.instance_id in self._with_metrics:
             after.pushed = before.pushed
             self._with_metrics[before.instance_id] = after

@@ -46,7 +46,7 @@ class MetricsSubscription(NamedTuple):
 
 
 class Subscribed(NamedTuple):
-    """The combination of all subscriptions that match one client."""
+    """The combined metrics subscription of one client: all subscriptions that match it."""
 
     subscription_id: int
     names: tuple[str, ...]
@@ -76,7 +76,7 @@ def _patterns(entries: Iterable[str]) -> Mapping[str, Matcher]:
 
 
 def subscribed(instance_id: bytes, client: Mapping[str, str], subscriptions: Iterable[MetricsSubscription]) -> Subscribed:
-    """Return the metrics that a client must push: of all subscriptions that match it, at the shortest of their intervals.
+    """Return the combination of all subscriptions that match a client: all their metrics, and the shortest of their intervals.
 
     The subscription id depends on these values and on the client instance, and not on the broker or on time.
     """

@@ -50,7 +50,7 @@ MOST_PENDING_BYTES: Final = 16 << 20
 
 
 class Progress07(Enum):
-    """The outcome of one step of measuring: done, more batches left, a sync needed, or a larger `limit_bytes` needed."""
+    """The outcome of one step of computing byte positions: done, more batches left, a sync needed, or a larger `limit_bytes`."""
 
     DONE = "done"
     MORE = "more"

@@ -102,7 +102,7 @@ def _begin(disk: Disk, name: str, before: set[Compact] | None, wanted: set[Compa
 
 
 def _with(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment]) -> tuple[set[Compact] | None, set[Compact]]:
-    """Return (the list's entries or None, the entries to write: those that match segments, and the segments `new`)."""
+    """Return (the list's present entries or None, the entries to write: those of existing segments, and those of `new`)."""
     known = read_compacted(disk, path)
     there = {(segment.base_offset, segment.size) for segment in segments[:-1]}
     if known is not None:

@@ -39,7 +39,7 @@ class BackgroundLoop:
 
     @classmethod
     def begin(cls, name: str, start: Callable[[], Coroutine[object, None, object]]) -> Self:
-        """Return a loop that has run `start()`. If `start()` raises, stop the thread, and raise the error."""
+        """Create a loop, run `start()` on it, and return the loop. If `start()` raises, stop the thread, and raise the error."""
         made = cls(name)
         try:
             made.run(start())

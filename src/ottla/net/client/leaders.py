@@ -28,8 +28,8 @@ async def request_leaders(
 ) -> dict[TopicPartition, Found]:
     """Return the leaders' answers for all `wanted` partitions; retry while leaders move.
 
-    `request` builds a request for some of the partitions; `read` yields (partition, error code, result) from its answer. `heard` is
-    called with each result as soon as it arrives, because the other results can take long. After `timeout_ms`
+    `request` builds a request for some of the partitions, and `read` yields (partition, error code, result) from its answer.
+    `received` is called with each result as soon as it arrives, because the other results can take long. After `timeout_ms`
     (default_api_timeout_ms) there is no further try; 0 allows one try. Raises `UnknownTopic` or another `KafkaError`, whose text
     begins with `doing`.
     """

@@ -75,7 +75,7 @@ class Tasks:
         raise self._cause
 
     def check_untold(self) -> None:
-        """Raise the error that ended the client, unless a call has already raised it."""
+        """Raise the error that ended the client, unless an earlier call has already raised it."""
         if not self._told:
             self.check()
 

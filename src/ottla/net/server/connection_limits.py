@@ -35,7 +35,7 @@ class ConnectionLimits:
     `room` is the number of connections that the limit of open files allows, whatever the settings say. Without settings, one
     address gets at most fifteen sixteenths of `room`. When `room` connections are open, `make_room()` is called: it closes idle
     connections, and returns whether it closed any. `quotas` has the connection rates of addresses (KIP-612). `now_ms` returns the
-    monotonic time. `beside(work)` runs `work`, which can wait for the network, on another thread.
+    monotonic time. `beside(work)` runs `work` on another thread, because `work` can wait for the network.
     """
 
     def __init__(

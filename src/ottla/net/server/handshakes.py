@@ -31,7 +31,8 @@ Gone = Callable[[], None]
 class Handshake:
     """A TLS handshake of one accepted connection.
 
-    `secured(socket)` takes over the socket after a success, or raises ValueError. `gone()` is called after a failure.
+    After a success, `secured(socket)` is called: it takes over the socket, or raises ValueError. After a failure, `gone()` is
+    called.
     """
 
     socket: ssl.SSLSocket

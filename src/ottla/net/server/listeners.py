@@ -23,7 +23,7 @@ class CannotListen(Exception):
 class Listen:
     """A listener: host, port (0 means any free port), name, Kafka release and security protocol.
 
-    A security protocol of None means that of the name in `listener.security.protocol.map`.
+    If the security protocol is None, `listener.security.protocol.map` gives the protocol for the listener's name.
     """
 
     host: str

@@ -46,7 +46,7 @@ def _arrived(waiting: asyncio.Future[StorageFailed | None], failure: StorageFail
 class Posts:
     """A scheduler of calls on the loop's thread.
 
-    Until `reach` sets the function that runs them, calls run directly from the event loop.
+    Calls run directly from the event loop, until `reach` gives them another way: the server, which counts them as completions.
     """
 
     def __init__(self, loop: AbstractEventLoop) -> None:

@@ -68,7 +68,7 @@ class Operated(NamedTuple):
 
 
 class There(NamedTuple):
-    """The present entries in ZooKeeper that decide which operations a commit needs."""
+    """The present entries in ZooKeeper, from which the operations of a commit are derived."""
 
     paths: frozenset[str]
     """The paths of existing entries, among the entries that a change either creates or sets."""

@@ -73,10 +73,7 @@ class FetchDriver:
         return self._take()
 
     def more(self) -> Chunk | None:
-        """Return the next chunk if it is already buffered, to add it to records that the caller has. Raise no error:
-
-        `next_chunk` does.
-        """
+        """Return the next chunk if it is buffered, to add it to records that the caller has. Errors are left to `next_chunk`."""
         try:
             return self.fetcher.take_more()
         finally:

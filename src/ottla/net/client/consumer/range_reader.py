@@ -107,7 +107,10 @@ class RangeReader:
         return self._read(await link.answer(answer, self._settings.request_timeout_ms), link.version(FETCH))
 
     async def _leader(self) -> int:
-        """Return the leader's node id. After `LOOKS` lookups without the topic, raise an error that is not retriable."""
+        """Return the leader's node id.
+
+        If the topic is still missing after `LOOKS` lookups, raise an error that is not retriable.
+        """
         try:
             node_id = await self._cluster.leader(self._where)
         except UnknownTopic as error:

@@ -41,7 +41,10 @@ class BatchSender:
         self.machine = Sender(cluster.metadata, settings, transactions)
 
     def send_ready(self, now: int, wake_ms: int | None = None) -> None:
-        """Send the batches that are ready, and request missing metadata. `pump` is called again at `wake_ms` at the latest."""
+        """Send the batches that are ready, and request missing metadata. `pump` is called again when the next batch can be ready.
+
+        This is at `wake_ms`, or at the next deadline of a retry if that is earlier.
+        """
         self.machine.expire(now)
         for send in self.machine.requests(now):
             self._tasks.spawn(self._dispatch(send))

@@ -92,7 +92,7 @@ class TransferableProducer(BatchProducer):
         await self.flush()
 
     async def _dropped(self, error: TransactionError) -> None:
-        """Send no more batches of a transaction that must be aborted, and return once no batch is in flight."""
+        """Drop the unsent batches of a transaction that `error` requires to abort, and return once no batch is in flight."""
         self._pump()
         while not self._sender.machine.idle:
             await self._progress()
