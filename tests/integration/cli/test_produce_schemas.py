@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from ottla.cli.consume.schemas import SchemaSource
-from ottla.cli.produce.records import BadInput
 from ottla.cli.produce.schemas import encoder
+from ottla.cli.record_format.forms import BadInput
 from ottla.errors import KafkaError, SettingError
 from ottla.schemas.values import Encode
 

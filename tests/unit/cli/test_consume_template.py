@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cli.consume.conversions import BadTemplate
-from ottla.cli.consume.template import BatchInfo, Template, escaped
+from ottla.cli.record_format.output_template import BatchInfo, Template
+from ottla.cli.record_format.tokens import BadTemplate, literal
 from ottla.records.batches.record import ConsumerRecord
 
 RECORD = ConsumerRecord(343, 1_700_000_000_123, 0, b"key", b"value", (("H1", b"V1"), ("h2", None)), ("topic-é", 2))
@@ -138,7 +138,7 @@ def test_packed_numbers_are_printed_by_their_letters(letters: str, data: bytes, 
         ("\\q", "\\q is no escape"),
         ("\\xg1", "\\x is no escape"),
         ("\\", "is no escape"),
-        ("%v{zip}", "{zip} is no form of bytes"),
+        ("%v{zip}", "{zip} is no form of a text"),
         ("%o{big31}", "{big31} is no form of a number"),
         ("%v{hex", "is not closed"),
         ("%a", "%a has no 'empty'"),
@@ -149,6 +149,7 @@ def test_packed_numbers_are_printed_by_their_letters(letters: str, data: bytes, 
         ("%d{strftime%F}", "lacks its brackets"),
         ("%d{time[%F]}", "is no form of a number"),
         ("%h{%o%e}", "%h{…} has only"),
+        ("%v{re#a#}", "can be read, not printed"),
     ],
 )
 def test_what_is_no_template_is_refused_with_a_reason(text: str, reason: str) -> None:
@@ -158,10 +159,10 @@ def test_what_is_no_template_is_refused_with_a_reason(text: str, reason: str) ->
 
 
 @given(st.binary(max_size=50), st.text(max_size=20).filter(lambda text: "\\" not in text))
-def test_any_bytes_can_be_read_back(value: bytes, literal: str) -> None:
+def test_any_bytes_can_be_read_back(value: bytes, text: str) -> None:
     record = RECORD._replace(value=value)
-    shown = printed(f"%V{{big32}}%v{escaped(literal)}%v{{hex}}", record)
-    assert shown == len(value).to_bytes(4, "big") + value + literal.encode() + value.hex().encode()
+    shown = printed(f"%V{{big32}}%v{literal(text)}%v{{hex}}", record)
+    assert shown == len(value).to_bytes(4, "big") + value + text.encode() + value.hex().encode()
 
 
 @given(st.text(max_size=50))

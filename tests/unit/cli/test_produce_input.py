@@ -12,11 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.cli.produce.json_records import json_record
 from ottla.cli.produce.line_failures import MOST_ENTRIES, LineFailures
-from ottla.cli.produce.records import BadInput, InputRecord, LineSplitter, Splitter, completed, keyed_line, unescape
-from ottla.cli.produce.template_steps import TemplateSplitter
-from ottla.cli.produce.template_syntax import TemplateError, parse
+from ottla.cli.record_format.forms import BadInput
+from ottla.cli.record_format.input_records import InputRecord, LineSplitter, Splitter, completed, keyed_line
+from ottla.cli.record_format.input_steps import TemplateSplitter
+from ottla.cli.record_format.input_template import input_template
+from ottla.cli.record_format.json_records import json_record
+from ottla.cli.record_format.tokens import BadTemplate, unescape
 
 Piece = TypeVar("Piece")
 
@@ -32,7 +34,7 @@ def chunks_of(data: bytes, cuts: Sequence[int]) -> list[bytes]:
 
 
 def read(template: str, data: bytes, cuts: Sequence[int] = ()) -> list[InputRecord]:
-    return all_of(TemplateSplitter(parse(template)), chunks_of(data, cuts))
+    return all_of(TemplateSplitter(input_template(template)), chunks_of(data, cuts))
 
 
 CUTS = st.lists(st.integers(0, 60), max_size=4)
@@ -52,7 +54,7 @@ def test_an_empty_delimiter_makes_one_record_of_all() -> None:
 
 
 def test_a_splitter_begins_anew_after_its_end() -> None:
-    lines, records = LineSplitter(b"\n"), TemplateSplitter(parse("%k %v\n"))
+    lines, records = LineSplitter(b"\n"), TemplateSplitter(input_template("%k %v\n"))
     for _ in range(2):
         assert all_of(lines, [b"a\nb"]) == [b"a", b"b"]
         assert [record.value for record in all_of(records, [b"a b\nc d"])] == [b"b", b"d"]
@@ -252,7 +254,7 @@ def test_input_that_does_not_fit_is_named(template: str, data: bytes, why: str) 
     with pytest.raises(BadInput, match=why):
         read(template, data)
     good = {"%k %v\n": b"a b\n"}.get(template, b"")
-    splitter = TemplateSplitter(parse(template))
+    splitter = TemplateSplitter(input_template(template))
     with pytest.raises(BadInput):  # the records before it are read
         all_of(splitter, [good, data])
 
@@ -272,19 +274,21 @@ def test_input_that_does_not_fit_is_named(template: str, data: bytes, why: str) 
         ("%h{%k=%v;}%v", "write %H"),
         ("%H %h{%p=%v;}%v", "%p does not belong into"),
         ("%H %h{%k%v;}%v", "nothing divides the key"),
-        ("%z %v", "%z is no token"),
-        ("%v%", "% is no token|nothing divides"),
+        ("%z %v", "there is no %z"),
+        ("%v{unpack[i]}", "printed, not read"),
+        ("%K{bool}%k", "printed, not read"),
+        ("%v%", "lone %"),
         ("%a %v", "printed, not read"),
         ("%v{rot13}", "rot13"),
-        ("%K{big7}%k", "%K{big7} is no number"),
+        ("%K{big7}%k", "{big7} is no form of a number"),
         ("%v{re#(#}", "is no regular expression"),
         ("%v{hex", "is not closed"),
         (r"%v\q", "is no escape"),
     ],
 )
 def test_wrong_templates_are_refused(template: str, why: str) -> None:
-    with pytest.raises(TemplateError, match=why):
-        parse(template)
+    with pytest.raises(BadTemplate, match=why):
+        input_template(template)
 
 
 def test_records_are_completed_by_options() -> None:

@@ -110,14 +110,14 @@ def _decoders(options: argparse.Namespace, binary: Binary) -> Decoders:
 
 def _choose_rendering(options: argparse.Namespace, decoders: Decoders) -> Rendering:
     """Return the object that formats records, as the options request. Raises `SettingError`."""
-    from ottla.cli.consume.conversions import BadTemplate
     from ottla.cli.consume.renderers import JsonRendering, TemplateRendering
-    from ottla.cli.consume.template import Template, escaped
+    from ottla.cli.record_format.output_template import Template
+    from ottla.cli.record_format.tokens import BadTemplate, literal
 
     if options.json:
         return JsonRendering(*decoders)
-    key = "" if options.key_delimiter is None else f"%k{escaped(options.key_delimiter)}"
-    end = escaped("\\n" if options.delimiter is None else options.delimiter)
+    key = "" if options.key_delimiter is None else f"%k{literal(options.key_delimiter)}"
+    end = literal("\\n" if options.delimiter is None else options.delimiter)
     text = f"{key}%v{end}" if options.format is None else options.format + ("" if options.delimiter is None else end)
     try:
         return TemplateRendering(Template(text, options.null.encode(), utc=options.utc), *decoders)

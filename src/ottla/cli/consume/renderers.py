@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Iterator
-from json.encoder import encode_basestring
 from typing import NamedTuple, Protocol
 
-from ottla.cli.consume.template import BatchInfo, Template
-from ottla.cli.consume.values import Decoder, as_bytes, plain
+from ottla.cli.consume.values import Decoder, as_bytes
+from ottla.cli.record_format.json_records import json_line
+from ottla.cli.record_format.output_template import BatchInfo, Template
 from ottla.client.consumer.fetched_columns import FetchedColumns
 from ottla.errors import KafkaError
 from ottla.records.batches.columns import Columns
@@ -75,29 +74,15 @@ class JsonRendering:
         return [self._line(record, run.batch) for record in run.records]
 
     def _line(self, record: ConsumerRecord, batch: BatchInfo) -> bytes:
-        # Most keys and values are texts: an object of strings that are encoded one by one takes a fifth of json.dumps of a dict.
-        key, value, more = record.key, record.value, ""
+        key, value = record.key, record.value
         if batch.is_control:
-            key_json, value_json = _json(plain(key)), _json(plain(value))
-            more = f', "control": true, "producer_id": {batch.producer_id}, "producer_epoch": {batch.producer_epoch}'
-        else:
-            key_json = "null" if key is None else _json(_field("key", record, self._decode_key, key))
-            value_json = "null" if value is None else _json(_field("value", record, self._decode_value, value))
-        headers = [{"key": name, "value": plain(value)} for name, value in record.headers]
-        text = (
-            f'{{"topic": {_json(record.topic)}, "partition": {record.partition}, "offset": {record.offset}, '
-            f'"timestamp": {record.timestamp}, "key": {key_json}, "value": {value_json}, '
-            f'"headers": {_json(headers) if headers else "[]"}{more}}}'
+            return json_line(record, batch, key, value)
+        return json_line(
+            record,
+            batch,
+            key if key is None or self._decode_key is None else _decoded("key", record, self._decode_key, key),
+            value if value is None or self._decode_value is None else _decoded("value", record, self._decode_value, value),
         )
-        return text.encode("utf-8", "surrogatepass")
-
-
-def _json(found: object) -> str:
-    return encode_basestring(found) if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-
-
-def _field(name: str, record: ConsumerRecord, decode: Decoder | None, data: bytes) -> object:
-    return plain(data if decode is None else _decoded(name, record, decode, data))
 
 
 def _decoded(name: str, record: ConsumerRecord, decode: Decoder, data: bytes) -> object:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 from collections.abc import Callable
-from datetime import date, datetime, time
-from decimal import Decimal
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
-from uuid import UUID
 
+from ottla.cli.record_format.json_records import plain
 from ottla.errors import SettingError
 from ottla.schemas.json_values import parse_json
 from ottla.schemas.libraries import UnfitValue, library
@@ -57,26 +54,6 @@ def as_bytes(found: object) -> bytes:
     return found.encode() if isinstance(found, str) else json.dumps(plain(found), ensure_ascii=False).encode()
 
 
-def plain(found: object) -> object:
-    """Return a decoded value as JSON has it. Bytes that are no text become an object with their base64."""
-    if found is None or isinstance(found, str | bool | int):
-        return found
-    if isinstance(found, float):
-        return found if math.isfinite(found) else str(found)
-    if isinstance(found, dict):
-        return {key if isinstance(key, str) else str(plain(key)): plain(value) for key, value in found.items()}
-    if isinstance(found, list | tuple):
-        return [plain(each) for each in found]
-    if isinstance(found, bytes):
-        try:
-            return found.decode()
-        except UnicodeDecodeError:
-            return {"base64": base64.b64encode(found).decode()}
-    if isinstance(found, date | datetime | time):
-        return found.isoformat()
-    return str(found) if isinstance(found, Decimal | UUID) else repr(found)
-
-
 def _text(data: bytes, topic: str) -> object:
     return data.decode(errors="replace")
 
@@ -102,17 +79,22 @@ def _msgpack(data: bytes, topic: str) -> object:
 
 
 def _auto(schemas: SchemaSource | None, binary: Binary, data: bytes, topic: str) -> object:
-    """Return a value with a schema decoded, and unless bytes are wanted a text or MessagePack decoded, or `binary`."""
+    """Return a value with a schema decoded, and unless bytes are wanted a text, or for people MessagePack decoded, or `binary`.
+
+    JSON has bytes that happen to be of MessagePack in base64, so that they can be written again.
+    """
     found = data if schemas is None else schemas.decode(data, topic)
     if not isinstance(found, bytes) or binary is Binary.RAW:
         return found
     try:
         text = data.decode()
     except UnicodeDecodeError:
+        if binary is Binary.BASE64:
+            return data
         if data[0] in _MAPS_AND_ARRAYS:
             try:
                 return _msgpack(data, topic)
             except (UnfitValue, SettingError):
                 pass
-        return data if binary is Binary.BASE64 else data.hex()
+        return data.hex()
     return text

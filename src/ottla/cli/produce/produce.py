@@ -1,4 +1,4 @@
-"""`ottla produce`: its arguments. `run` carries it out; `template_syntax` has the tokens of -f, `json_records` JSON's fields."""
+"""`ottla produce`: its arguments. `run` carries it out."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.command.connection import add_options
 from ottla.cli.command.parser import Example, completes
-from ottla.cli.produce import run, template_syntax
-from ottla.cli.produce.records import unescape
-from ottla.cli.produce.template_steps import InputStep
+from ottla.cli.record_format.input_steps import InputStep
+from ottla.cli.record_format.input_template import input_template
+from ottla.cli.record_format.tokens import BadTemplate, unescape
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
@@ -30,13 +30,19 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 def build(parser: Parser) -> None:
     parser.description, parser.examples = DESCRIPTION, EXAMPLES
-    parser.set_defaults(run=run.produce)
+    parser.set_defaults(run=_run)
     completes(parser.add_argument("topic", metavar="TOPIC", help="the topic to write"), "topics")
     parser.add_argument("file", metavar="FILE", nargs="?", help="the input (default, and -: standard input)")
     _add_input(parser)
     _add_records(parser)
     _add_sending(parser)
     add_options(parser)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from ottla.cli.produce.run import produce
+
+    return produce(options)
 
 
 def _add_input(parser: Parser) -> None:
@@ -82,7 +88,7 @@ def _add_sending(parser: Parser) -> None:
 def _separator(text: str) -> bytes:
     try:
         return unescape(text)
-    except ValueError as error:
+    except BadTemplate as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
@@ -94,9 +100,9 @@ def _key_separator(text: str) -> bytes:
 
 def _template(text: str) -> list[InputStep]:
     try:
-        return template_syntax.parse(text)
-    except template_syntax.TemplateError as error:
-        raise argparse.ArgumentTypeError(f"template {text!r}: {str(error).rstrip('.')}") from None
+        return input_template(text)
+    except BadTemplate as error:
+        raise argparse.ArgumentTypeError(f"template {text!r}: {error}") from None
 
 
 def _header(text: str) -> tuple[str, bytes | None]:

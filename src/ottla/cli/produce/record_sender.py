@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.command.exits import silence
 from ottla.cli.command.output import as_lines, size
 from ottla.cli.produce.line_failures import LineFailures
-from ottla.cli.produce.records import InputRecord
+from ottla.cli.record_format.input_records import InputRecord
 from ottla.errors import KafkaError, SettingError
 
 if TYPE_CHECKING:

@@ -13,12 +13,13 @@ from ottla.cli.command import connection
 from ottla.cli.command.exits import MISUSED, fail, unwritten
 from ottla.cli.command.output import as_lines, size
 from ottla.cli.command.signals import Interruption
-from ottla.cli.produce.json_records import json_record
 from ottla.cli.produce.line_failures import plural
 from ottla.cli.produce.record_sender import RecordSender, Stopped
-from ottla.cli.produce.records import BadInput, InputRecord, LineSplitter, Splitter, completed, keyed_line
 from ottla.cli.produce.source import InputSource
-from ottla.cli.produce.template_steps import TemplateSplitter
+from ottla.cli.record_format.forms import BadInput
+from ottla.cli.record_format.input_records import InputRecord, LineSplitter, Splitter, completed, keyed_line
+from ottla.cli.record_format.input_steps import TemplateSplitter
+from ottla.cli.record_format.json_records import json_record
 from ottla.errors import KafkaError, SettingError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ottla.cli.produce.records import BadInput
+from ottla.cli.record_format.forms import BadInput
 from ottla.errors import KafkaError
 from ottla.schemas.libraries import UnfitValue
 from ottla.schemas.places import schema_place

@@ -1,22 +1,16 @@
-"""The input of `ottla produce` as records: what parsers return, the splitting into lines, and escapes of separators. Pure."""
+"""The input of `ottla produce` as records: what parsers return, and the splitting into lines, keys and values. Pure."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol, TypeVar
+
+from ottla.cli.record_format.forms import BadInput
 
 LONGEST_RECORD = 64 * 1024 * 1024
 """The bytes of input that one record may take before it is certain that its delimiter or a size is wrong."""
 
-_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|.|$)", re.DOTALL)
-_ESCAPES = {"t": b"\t", "n": b"\n", "r": b"\r", "0": b"\0", "\\": b"\\"}
-
 Headers = tuple[tuple[str, bytes | None], ...]
-
-
-class BadInput(ValueError):
-    """Raised for a part of the input that is no record. The caller adds the line number to its text."""
 
 
 class InputRecord(NamedTuple):
@@ -76,21 +70,6 @@ class LineSplitter:
         last = b"".join(self._parts)
         self._parts, self._length = [], 0
         return [last] if last else []
-
-
-def unescape(text: str) -> bytes:
-    r"""Return a separator of the command line with \t, \n, \r, \0, \\ and \xNN replaced. Raises `ValueError` for another escape."""
-    found, at = b"", 0
-    for escape in _ESCAPE.finditer(text):
-        found += text[at : escape.start()].encode("utf-8", "surrogateescape")
-        name, at = escape[1], escape.end()
-        if name.startswith("x") and len(name) == 3:
-            found += bytes.fromhex(name[1:])
-        elif name in _ESCAPES:
-            found += _ESCAPES[name]
-        else:
-            raise ValueError(f"\\{name} is no escape: write \\t, \\n, \\r, \\0, \\\\ or \\xNN")
-    return found + text[at:].encode("utf-8", "surrogateescape")
 
 
 def keyed_line(separator: bytes) -> Callable[[bytes], InputRecord]:

@@ -1,4 +1,6 @@
-"""Records as JSON objects, one a line: those that `ottla consume --json` prints, and those of rpk and of kcat -J. Pure.
+"""Records as JSON objects, one a line: `ottla consume --json` prints them, and `ottla produce --json-lines` reads them. Pure.
+
+The input can also be of rpk and of kcat -J:
 
 | field | value |
 |---|---|
@@ -16,9 +18,17 @@ from __future__ import annotations
 
 import base64
 import json
+import math
+from datetime import date, datetime, time
+from decimal import Decimal
+from json.encoder import encode_basestring
+from uuid import UUID
 
 from ottla.cli.command.times import parse_time
-from ottla.cli.produce.records import BadInput, Headers, InputRecord
+from ottla.cli.record_format.forms import BadInput
+from ottla.cli.record_format.input_records import Headers, InputRecord
+from ottla.cli.record_format.output_template import BatchInfo
+from ottla.records.batches.record import ConsumerRecord
 
 VALUES, TIMES = ("value", "payload"), ("timestamp", "ts")
 BASE64, CONTROL = "base64", "control"
@@ -28,6 +38,45 @@ FACTS = {
 }  # fmt: skip
 """Fields that a reader adds. A record that is sent does not have them."""
 KNOWN = {*VALUES, *TIMES, "key", "headers", "partition"}
+
+
+def json_line(record: ConsumerRecord, batch: BatchInfo, key: object, value: object) -> bytes:
+    """Return the object of a record, with its key and value as they are decoded."""
+    # Most keys and values are texts: an object of strings that are encoded one by one takes a fifth of json.dumps of a dict.
+    headers = [{"key": name, "value": plain(data)} for name, data in record.headers]
+    more = ""
+    if batch.is_control:
+        more = f', "control": true, "producer_id": {batch.producer_id}, "producer_epoch": {batch.producer_epoch}'
+    text = (
+        f'{{"topic": {_json(record.topic)}, "partition": {record.partition}, "offset": {record.offset}, '
+        f'"timestamp": {record.timestamp}, "key": {_json(plain(key))}, "value": {_json(plain(value))}, '
+        f'"headers": {_json(headers) if headers else "[]"}{more}}}'
+    )
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _json(found: object) -> str:
+    return encode_basestring(found) if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+
+
+def plain(found: object) -> object:
+    """Return a decoded value as JSON has it. Bytes that are no text become an object with their base64."""
+    if found is None or isinstance(found, str | bool | int):
+        return found
+    if isinstance(found, float):
+        return found if math.isfinite(found) else str(found)
+    if isinstance(found, dict):
+        return {key if isinstance(key, str) else str(plain(key)): plain(value) for key, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [plain(each) for each in found]
+    if isinstance(found, bytes):
+        try:
+            return found.decode()
+        except UnicodeDecodeError:
+            return {BASE64: base64.b64encode(found).decode()}
+    if isinstance(found, date | datetime | time):
+        return found.isoformat()
+    return str(found) if isinstance(found, Decimal | UUID) else repr(found)
 
 
 def json_record(line: bytes) -> InputRecord | None:
