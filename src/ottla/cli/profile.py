@@ -1,4 +1,4 @@
-"""`ottla profile`: named settings of clusters, so that commands need no address."""
+"""`ottla profile`: named sets of client settings, so that commands need no address."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def add_options(parser: argparse.ArgumentParser, *, is_new: bool = False) -> Non
 
 
 def on_cluster_or_directory(ask: Callable[[Asked, argparse.Namespace], int]) -> Run:
-    """Return a command function that calls `ask` with an admin client or with a data directory. It prints errors of `ask`."""
+    """Return a command function that calls `ask` with an admin client or with a data directory, and prints its errors."""
 
     def run(options: argparse.Namespace) -> int:
         if options.data_dir is not None:

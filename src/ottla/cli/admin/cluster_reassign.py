@@ -144,7 +144,7 @@ def _left_on(admin: Admin, node_id: int) -> Moves:
 def _still_left_on(admin: Admin, node_id: int, moved: Moves) -> Moves:
     """Return the moves away from broker `node_id` that are still needed after the moves `moved`.
 
-    Brokers can show the end of a move a little later, so wait for some seconds.
+    Wait some seconds for this, because brokers can show the end of a move a little later.
     """
     for _ in range(HEARD_WITHIN_S):
         left = _left_on(admin, node_id)

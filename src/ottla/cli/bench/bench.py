@@ -1,4 +1,4 @@
-"""`ottla bench produce` and `consume`: their arguments. `produce_load` and `consume_load` carry them out."""
+"""`ottla bench produce` and `consume`: their arguments. `produce_load` and `consume_load` run the loads."""
 
 from __future__ import annotations
 

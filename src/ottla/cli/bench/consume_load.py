@@ -1,4 +1,4 @@
-"""`ottla bench consume`: a topic is read from its start, and the time that fetches take is measured."""
+"""`ottla bench consume`: it reads a topic from the start, and measures the time that fetches take."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IDLE_MS = 200
 
 
 def consume(options: argparse.Namespace) -> int:
-    """Run the load. Return 1 if fewer records came than wanted, and 130 after Ctrl-C."""
+    """Run the load. Return 1 if fewer records arrived than requested, and 130 after Ctrl-C."""
     from ottla.client.settings.clients import AdminSettings, ConsumerSettings
     from ottla.net.client.admin.admin import Admin
     from ottla.net.client.consumer.consumer import Consumer
@@ -44,7 +44,7 @@ def consume(options: argparse.Namespace) -> int:
 
 
 class ConsumeLoad:
-    """One run over a consumer."""
+    """One run of `ottla bench consume`, with an open consumer."""
 
     def __init__(self, consumer: Consumer, options: argparse.Namespace, interruption: Interruption) -> None:
         self._consumer, self._options, self._interruption = consumer, options, interruption
@@ -78,7 +78,7 @@ class ConsumeLoad:
         return 0 if self._is_complete() else self._fail_incomplete()
 
     def _place(self) -> None:
-        """Read all partitions from their starts."""
+        """Assign all partitions of the topic to the consumer, and seek to their starts."""
         partitions = self._consumer.partitions_for(self._options.topic)
         self._consumer.assign(partitions)
         starts, ends = self._consumer.beginning_offsets(partitions), self._consumer.end_offsets(partitions)
@@ -88,7 +88,7 @@ class ConsumeLoad:
         return not self._unread if self._options.count is None else self._records >= self._options.count
 
     def _count(self, found: FetchedColumns, wait_s: float) -> None:
-        """Count fetched records, at most -n of them."""
+        """Add fetched records to the figures: at most as many as option -n still allows."""
         before, bytes_before = self._records, self._bytes
         for columns in found.columns:
             left = len(columns) if self._options.count is None else self._options.count - self._records
@@ -110,7 +110,7 @@ class ConsumeLoad:
 
 
 def bytes_of(columns: Columns) -> int:
-    """Return the size of all keys and values."""
+    """Return the size of all keys and values together, in bytes."""
     from ottla.records import kernel
 
     total = 0

@@ -14,7 +14,7 @@ PERCENTILES = (50, 95, 99, 99.9)
 
 
 class LatencyHistogram:
-    """Latencies in seconds: their number, mean and maximum, and the percentiles."""
+    """Latencies in seconds: their number, mean and maximum, and their percentiles, which are approximate."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -22,7 +22,7 @@ class LatencyHistogram:
         self._buckets: Counter[int] = Counter()
 
     def add(self, latency_s: float, count: int = 1) -> None:
-        """Add a latency that `count` records had."""
+        """Add `count` records with the same latency."""
         us = int(latency_s * 1_000_000)
         dropped = max(0, us.bit_length() - KEPT_BITS)
         self._buckets[us >> dropped << dropped] += count
@@ -39,7 +39,7 @@ class LatencyHistogram:
         return self._max_s * 1000
 
     def percentile_ms(self, percent: float) -> float:
-        """Return the least latency that `percent` of all do not exceed, in ms; 0 without any."""
+        """Return the latency in ms that `percent` of all records do not exceed; 0 without records."""
         wanted, passed = self.count * percent / 100, 0
         for us in sorted(self._buckets):
             passed += self._buckets[us]
@@ -62,7 +62,7 @@ class LoadReport:
         self._seconds = max(seconds, 1e-6)
 
     def show(self, latencies: LatencyHistogram, latency_name: str, others: Mapping[str, float], *, as_json: bool) -> None:
-        """Print the report. `latency_name` is what the latencies are of; `others` are further figures in ms, by name."""
+        """Print the report. `latency_name` names the measured latencies, and `others` has further figures in ms, by name."""
         record_rate, byte_rate = self._records / self._seconds, self._bytes / self._seconds
         if as_json:
             row: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""`ottla bench produce`: records of random letters are sent, and the time until each is acknowledged is measured."""
+"""`ottla bench produce`: it sends records of random letters, and measures the time until each is acknowledged."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def produce(options: argparse.Namespace) -> int:
 
 
 def _own(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the producer's settings that have options of their own."""
+    """Return the producer settings that the options of this command set."""
     own = {
         "acks": options.acks,
         "compression_type": options.compression,
@@ -116,14 +116,14 @@ def _run(options: argparse.Namespace, settings: dict[str, Any], buffer_bytes: in
 
 
 def payloads(count: int, size: int) -> list[bytes]:
-    """Return up to `count` values of random letters, always the same."""
+    """Return up to `count` values of random letters. Every call returns the same ones."""
     number = max(1, min(count, MOST_PAYLOADS, POOL_BYTES // size))
     letters = random.Random(0).randbytes(number * size).translate(LETTERS)
     return [letters[at : at + size] for at in range(0, number * size, size)]
 
 
 class ProduceLoad:
-    """One run. Deliveries are counted on the client's thread, and read on the caller's."""
+    """One run of `ottla bench produce`. The client's thread counts deliveries, and the caller's thread reads the counts."""
 
     def __init__(self, producer: Producer, options: argparse.Namespace, buffer_bytes: int, interruption: Interruption) -> None:
         self.written = 0
@@ -141,7 +141,7 @@ class ProduceLoad:
         self._began = self._ended = time.monotonic()
 
     def run(self) -> None:
-        """Send all records, and wait until they are written, or up to the first error or a signal."""
+        """Send all records and wait until they are written. Stop at the first error, or at a signal."""
         self._interruption.attempt(lambda: self._producer.partitions_for(self._options.topic))
         self._began = self._ended = time.monotonic()
         while self._sent < self._count and self._may_go_on():
@@ -163,7 +163,7 @@ class ProduceLoad:
         return self.error is None and not self._interruption.stop.is_set()
 
     def _due(self) -> int:
-        """Return how many records are to be sent by one call now."""
+        """Return how many records the next call must send."""
         if self._options.rate is None:
             return self._chunk
         elapsed = time.monotonic() - self._began

@@ -1,4 +1,4 @@
-"""The lines of a load while it runs: one a second, on standard error, with the figures since the line before."""
+"""The progress of a load while it runs: a line each second on standard error, with the figures since the line before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LoadProgress:
         self._latencies = LatencyHistogram()
 
     def add(self, records: int, in_bytes: int, latency_s: float) -> None:
-        """Add records that were done together."""
+        """Add records that were sent or fetched together."""
         self._records += records
         self._bytes += in_bytes
         self._latencies.add(latency_s, records)

@@ -1,4 +1,4 @@
-"""The commands of `ottla`: the module that builds each, and its line in the list. A module is imported for its own command only."""
+"""The list of the commands of `ottla`, each with its module. The module of a command is imported only when the command runs."""
 
 from __future__ import annotations
 

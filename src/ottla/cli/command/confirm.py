@@ -1,4 +1,4 @@
-"""The confirmation of commands that destroy: the name is typed at a terminal, or --yes is given."""
+"""The confirmation of destructive commands: the user types a name at a terminal, or gives --yes."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ NO_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class _Form:
-    """How this process prints errors on standard error: as sentences, or as JSON objects."""
+    """The format in which this process prints errors on standard error: sentences or JSON objects."""
 
     is_json = False
 
@@ -59,5 +59,5 @@ def unwritten(error: OSError) -> int | None:
 
 
 def silence() -> None:
-    """Discard all further standard output, and the buffered output that Python would write at its end."""
+    """Discard all further standard output, and output that is still in Python's buffer."""
     sys.stdout = io.StringIO()

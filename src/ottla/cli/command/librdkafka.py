@@ -1,4 +1,4 @@
-"""librdkafka's names of client settings, as Kafka's: files of kcat and of confluent-kafka work as they are."""
+"""The translation of librdkafka's names of client settings to Kafka's, so that files of kcat and confluent-kafka can be used."""
 
 from __future__ import annotations
 

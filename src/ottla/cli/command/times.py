@@ -1,4 +1,4 @@
-"""Times of records: as commands read them, and as they print them, local with the zone's offset or in UTC."""
+"""The times of records in commands: how they are parsed and printed, in local time or in UTC."""
 
 from __future__ import annotations
 

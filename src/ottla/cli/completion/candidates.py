@@ -154,7 +154,7 @@ NAMES: dict[str, Callable[[Line], list[str]]] = {
 
 
 def run(parser_for: Callable[[Sequence[str]], Parser], words: Sequence[str]) -> int:
-    """Print the candidates, each with a tab and its summary. The first word says whether a line follows, or words."""
+    """Print the candidates, each with a tab and its summary. The first word says whether a command line or single words follow."""
     form, *rest = words or ("words",)
     words = split_line(" ".join(rest)) if form == "line" else rest
     for candidate in candidates(parser_for(words), words):

@@ -33,7 +33,7 @@ LISTENER = "listener.name."
 
 
 class ChangedSetting(NamedTuple):
-    """A setting before and after a change; None means that it has no value. A removed setting was possibly never set."""
+    """A setting before and after a change; None means that it has no value. A removed setting was perhaps never set."""
 
     name: str
     before: str | None
@@ -131,7 +131,7 @@ def _is_secret(name: str, entry: ConfigEntry | None) -> bool:
 
 
 def _before(admin: Admin, resource: ConfigResource) -> Mapping[str, ConfigEntry]:
-    """Return the settings before a change; none for a user who may change them, but not describe them."""
+    """Return the settings before a change. Return none for a user who is allowed to change them, but not to describe them."""
     from ottla.client.errors import BrokerError
 
     try:
@@ -150,7 +150,7 @@ def _alter(
     names: Iterable[str],
     changes: Iterable[SettingChange] | None = None,
 ) -> None:
-    """Send the changes, or the removal of `names` if there are none. The error about an unknown name has the nearest one."""
+    """Send the changes, or the removal of `names` if there are none. An error about an unknown name also has the nearest name."""
     from ottla.client.errors import BrokerError
 
     given: dict[str, dict[str, str]] = {"set": {}, "append": {}, "subtract": {}}

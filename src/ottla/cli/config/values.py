@@ -132,7 +132,7 @@ def shown(entry: ConfigEntry) -> str | None:
 
 
 def _table(entries: Iterable[ConfigEntry], options: argparse.Namespace) -> list[str]:
-    """Return the lines of a table, whose last column of notes is left out if there are none."""
+    """Return the lines of a table of settings. The last column, notes, is omitted if there are no notes."""
     columns, rows = ["SETTING", "VALUE", "SOURCE"], []
     notes = [_notes(entry) for entry in entries]
     for entry, note in zip(entries, notes, strict=True):
@@ -189,7 +189,7 @@ def _plain(documentation: str) -> str:
 def _show_differences(
     resources: list[ResourceName], found: list[Mapping[str, ConfigEntry]], names: list[str], options: argparse.Namespace
 ) -> int:
-    """Print the settings whose values differ, in both resources. Secrets cannot be compared."""
+    """Print the settings whose values differ, with the value in each of the two resources. Secrets cannot be compared."""
     one, other = found
     columns = [str(resources[0]), f"{resources[1]} of {options.other}" if options.other else str(resources[1])]
     rows = []

@@ -1,4 +1,4 @@
-"""`ottla consume`: its arguments. The modules beside it carry it out with a consumer."""
+"""`ottla consume`: its arguments. The modules beside it run the command with a consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run of `ottla consume`: options are checked, a consumer is placed, and its records are printed."""
+"""The run of `ottla consume`: it checks options, prepares a consumer, and prints the consumer's records."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _print(options: argparse.Namespace, settings: dict[str, Any], selections: li
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Complete options by others. Raises `SettingError` for options that exclude one another."""
+    """Complete options that others imply. Raises `SettingError` for options that exclude one another."""
     from ottla.cli.consume.positions import END, FROM_END, START, RecordPosition
 
     if options.exit and options.until is None:
@@ -127,7 +127,7 @@ def _choose_rendering(options: argparse.Namespace, decoders: Decoders) -> Render
 
 
 def _selections(options: argparse.Namespace) -> list[Selection]:
-    """Return the conditions that printed records fulfil. Raises `SettingError`."""
+    """Return the conditions that a record must fulfil to be printed. Raises `SettingError`."""
     from ottla.cli.consume.filters import BadFilter, RecordFilter
 
     found: list[Selection] = []

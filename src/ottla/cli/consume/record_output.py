@@ -1,4 +1,4 @@
-"""The output of records: many at once, at the reader's pace, and counted, so that commits follow what is printed."""
+"""The output of records: many at once, at the reader's pace. Printed records are counted, so that commits follow the output."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RecordOutput:
         return sum(after <= written for after in accumulate(len(line) + len(end) for line in lines)), error
 
     def _some(self, data: memoryview) -> int:
-        """Write some bytes, and return their number. Return 0 if a slow reader takes no bytes for `WAIT_MS`."""
+        """Write some bytes, and return their number. Return 0 if a slow reader accepts none for `WAIT_MS`."""
         if self._pipe is None:
             return int(self._raw.write(data) or 0)
         poll = select.poll()

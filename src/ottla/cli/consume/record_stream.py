@@ -1,4 +1,4 @@
-"""The stream of records from a consumer to the output: selected, rendered, printed, and with a group committed."""
+"""The stream of records from a consumer to the output: it selects, formats and prints records, and commits their offsets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Selection = Callable[["ConsumerRecord"], bool]
 
 
 class StreamEnds:
-    """The offsets at which the option --until ends each partition. A partition that reaches its end is paused."""
+    """The offsets at which the stream ends, by option --until. A partition that has reached its end offset is paused."""
 
     def __init__(self, consumer: Consumer, until: RecordPosition | None) -> None:
         self._consumer, self._until = consumer, until
@@ -41,7 +41,7 @@ class StreamEnds:
         """The offset of the first record that `cut` has left out last."""
 
     def update(self) -> None:
-        """Find the ends of partitions that are new to this consumer. Raises `KafkaError`."""
+        """Find the end offsets of partitions that are new to this consumer. Raises `KafkaError`."""
         if self._until is not None:
             self._ends |= offsets_of(self._until, self._consumer, self._consumer.assignment() - self._ends.keys())
             for where in self._consumer.assignment() - self._finished:
@@ -85,7 +85,7 @@ class StreamEnds:
 
 
 class RecordStream:
-    """Prints the records of a consumer until the limit, the ends of partitions, a signal or a closed output ends it."""
+    """A printer of a consumer's records. A limit, the ends of partitions, a signal or a closed output ends it."""
 
     def __init__(
         self,

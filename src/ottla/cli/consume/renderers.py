@@ -20,14 +20,17 @@ MARKERS = {0: b"ABORT", 1: b"COMMIT"}
 
 
 class RecordRun(NamedTuple):
-    """Records of one batch, or of many if no field of batches is printed."""
+    """Consecutive records: of one batch if fields of batches are printed, otherwise of any number of batches."""
 
     records: list[ConsumerRecord]
     batch: BatchInfo
 
 
 class Rendering(Protocol):
-    """A converter of records to printed lines. `needs_batches`: it prints fields of records' batches. `end` follows each line."""
+    """A converter of records to printed lines. `needs_batches`: it prints fields of the records' batches.
+
+    `end` follows each line.
+    """
 
     needs_batches: bool
     end: bytes

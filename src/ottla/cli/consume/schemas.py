@@ -1,4 +1,4 @@
-"""The schemas of consumed values: of a file, or for values with the frame of a schema registry the one that the frame names."""
+"""The schemas of consumed values: the schema in a file, or the schema whose id is in the value, from a schema registry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from ottla.schemas.values import Decode, decoder_of
 
 
 class SchemaSource:
-    """The schemas of values. Values with the frame of a registry name their schema; other values have the schema of the file."""
+    """The schemas of values. A value with the frame of a registry names its schema.
+
+    All other values have the schema of the file.
+    """
 
     def __init__(self, file: str | None, registry: str | None) -> None:
         """Read the file. Raises `SettingError`."""

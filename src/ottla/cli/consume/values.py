@@ -1,4 +1,4 @@
-"""Formats of keys and values: text, JSON, hex, base64, Avro, Protobuf and MessagePack. A library is imported for its format."""
+"""Formats of keys and values: text, JSON, hex, base64, Avro, Protobuf and MessagePack. Each imports its library when used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Decoder = Callable[[bytes, str], object]
 
 
 class Binary(Enum):
-    """The form of values in format `auto` that are no text: as they are, in hex for people, or in base64 for JSON."""
+    """The form in which format `auto` shows bytes that are no text: unchanged, in hex for people, or in base64 for JSON."""
 
     RAW = "raw"
     HEX = "hex"
@@ -34,7 +34,7 @@ class Binary(Enum):
 
 
 def decoder(name: str, schemas: SchemaSource | None, binary: Binary) -> Decoder | None:
-    """Return the decoder of a format; None to leave bytes as they are. Raises `SettingError`."""
+    """Return the function that decodes a format; None for unchanged bytes. Raises `SettingError`."""
     if name == AUTO:
         return None if schemas is None and binary is Binary.RAW else partial(_auto, schemas, binary)
     if name in ("avro", "protobuf"):
@@ -48,7 +48,7 @@ def decoder(name: str, schemas: SchemaSource | None, binary: Binary) -> Decoder 
 
 
 def as_bytes(found: object) -> bytes:
-    """Return a decoded value as it is printed: a text as it is, anything else as JSON."""
+    """Return a decoded value in the form in which it is printed: text unchanged, everything else as JSON."""
     if isinstance(found, bytes):
         return found
     return found.encode() if isinstance(found, str) else json.dumps(plain(found), ensure_ascii=False).encode()
@@ -79,9 +79,9 @@ def _msgpack(data: bytes, topic: str) -> object:
 
 
 def _auto(schemas: SchemaSource | None, binary: Binary, data: bytes, topic: str) -> object:
-    """Return a value with a schema decoded, and unless bytes are wanted a text, or for people MessagePack decoded, or `binary`.
+    """Return a value decoded by its schema, or else as text or MessagePack, or else in the form `binary`.
 
-    JSON has bytes that happen to be of MessagePack in base64, so that they can be written again.
+    Without a schema, the value is not decoded if bytes are wanted.
     """
     found = data if schemas is None else schemas.decode(data, topic)
     if not isinstance(found, bytes) or binary is Binary.RAW:

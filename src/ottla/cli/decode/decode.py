@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _input(options: argparse.Namespace) -> bytes:
-    """Return the input as bytes. Raises OSError, and ValueError with a sentence for text that is not the text form of bytes."""
+    """Return the input as bytes. Raises `OSError`, and `ValueError` with a sentence if pasted text does not show bytes."""
     from ottla.cli.decode.pasted_text import bytes_of, is_text
 
     if options.hex:

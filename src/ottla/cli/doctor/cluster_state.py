@@ -1,6 +1,6 @@
 """The checks of a cluster that answers: its brokers, its controller, this user's rights, its partitions, and its disks.
 
-Only requests that change nothing are sent: metadata is asked for without names, so that no broker creates a topic.
+All requests leave the cluster unchanged. Metadata is requested without topic names, so that no broker creates a topic.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ CHECKS_ONLY = 1
 
 
 class ClusterState:
-    """The check of a cluster over an open link, and over `admin` for what needs other brokers."""
+    """The checks of a cluster. They use an open link, and `admin` for requests that other brokers must answer."""
 
     def __init__(self, link: Link, highest: Mapping[int, int], settings: AdminSettings, security: Security | None) -> None:
         self._link, self._highest = link, highest
         self._settings, self._security = settings, security
 
     async def findings(self, admin: AsyncAdmin) -> AsyncIterator[HealthFinding]:
-        """Yield what each check finds."""
+        """Yield the findings of all checks of the cluster."""
         found = Metadata()
         try:
             request = metadata_request(None, allow_auto_topic_creation=False)
@@ -97,7 +97,7 @@ class ClusterState:
 
 
 async def _right(effect: str, trial: Awaitable[object]) -> HealthFinding:
-    """Return the finding on whether the request `trial` is allowed. A missing right is a warning, since not every user needs it."""
+    """Return the finding about whether the request `trial` is allowed. If it is not, warn only: not every user needs the right."""
     try:
         await trial
     except KafkaError as error:
@@ -117,7 +117,7 @@ def _controller(found: Metadata) -> HealthFinding:
 
 
 def check_partitions(found: Metadata) -> Iterator[HealthFinding]:
-    """Yield whether every partition has a leader and all its replicas in sync."""
+    """Yield findings on whether every partition has a leader, and all its replicas are in sync."""
     partitions = [(topic.name, each) for topic in found.topics.values() for each in topic.partitions.values()]
     leaderless = [f"{topic}-{each.partition}" for topic, each in partitions if each.leader < 0]
     behind = [f"{topic}-{each.partition}" for topic, each in partitions if each.leader >= 0 and len(each.isr) < len(each.replicas)]
@@ -141,7 +141,7 @@ def _names(partitions: Iterable[str]) -> str:
 
 
 def check_directory(node_id: int, directory: LogDir) -> HealthFinding:
-    """Return whether a log directory is online, and has free space."""
+    """Return the finding on whether a log directory is online and has free space."""
     where = f"{directory.path} of broker {node_id}"
     if directory.error_code:
         return HealthFinding(FAIL, "disks", f"{where} is offline: check the disk, and restart the broker.")

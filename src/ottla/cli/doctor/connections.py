@@ -1,4 +1,4 @@
-"""The checks of connections: names, ports, TLS, login, and the API versions of a broker, with sockets and links of the client."""
+"""The checks of the connection to a broker: host name, port, TLS, login, and the API versions that the broker serves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DAY_S = 86_400
 
 
 class ServerCheck:
-    """The check of one bootstrap server. `link` is open after it if everything needed for requests works."""
+    """The check of one bootstrap server. `link` is open afterwards if all steps before the first request have succeeded."""
 
     def __init__(self, host: str, port: int, settings: AdminSettings, security: Security | None) -> None:
         self.link: Link | None = None
@@ -39,7 +39,7 @@ class ServerCheck:
         self._settings, self._security = settings, security
 
     async def findings(self) -> AsyncIterator[HealthFinding]:
-        """Yield what each step finds, up to the first that fails."""
+        """Yield the finding of each step, up to the first step that fails."""
         address = await self._resolve()
         yield address
         if address.status == FAIL:
@@ -78,7 +78,7 @@ class ServerCheck:
         return HealthFinding(OK, "connection", f"{self._where} accepts connections, after {_ms_since(began)}.")
 
     async def _open(self, context: ssl.SSLContext | None) -> ssl.SSLObject | None:
-        """Open a connection, and close it. Return the end of its TLS. Raises `OSError`, `TimedOut`."""
+        """Open and close a connection. Return its TLS object, or None without TLS. Raises `OSError` and `TimedOut`."""
         name = self._host if context is not None else None
         opening = asyncio.open_connection(self._host, self._port, ssl=context, server_hostname=name)
         timeout_ms = self._settings.request_timeout_ms
@@ -146,7 +146,7 @@ class ServerCheck:
 
 
 async def reach(host: str, port: int, settings: AdminSettings, security: Security | None) -> str:
-    """Open a link to a broker, login included, and close it. Return the time taken. Raises `KafkaError`."""
+    """Open a link to a broker, log in, and close the link. Return the time that this took, as text. Raises `KafkaError`."""
     began = time.monotonic()
     link = await Link.open(host, port, settings.client_id, settings.request_timeout_ms, settings.api_version, security)
     link.close()

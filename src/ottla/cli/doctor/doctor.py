@@ -1,4 +1,4 @@
-"""`ottla doctor`: its arguments and the order of its checks, from the address to this machine's limits. Nothing is changed."""
+"""`ottla doctor`: its arguments and the order of its checks, from the address to this machine's limits. It changes nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 async def _print_findings(given: dict[str, Any], *, as_json: bool) -> int:
-    """Print each finding once it is there. Return the exit code."""
+    """Print each finding as soon as its check has ended. Return the exit code."""
     from ottla.cli.doctor.findings import FAIL
 
     has_failed = False

@@ -11,7 +11,7 @@ STYLES = {OK: GREEN, WARN: YELLOW, FAIL: RED}
 
 
 class HealthFinding(NamedTuple):
-    """The finding of a check. FAIL means that work is prevented, WARN that it can go on, or that something could not be checked."""
+    """The finding of a check. FAIL: commands cannot work. WARN: they can, or something could not be checked."""
 
     status: str
     check: str

@@ -1,4 +1,4 @@
-"""The release of Apache Kafka whose requests a broker serves."""
+"""The newest release of Apache Kafka that resembles a broker, by the versions of APIs that the broker serves."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from ottla.wire import releases
 
 
 def release_like(highest: Mapping[int, int]) -> str | None:
-    """Return the newest release whose versions a broker serves, of all APIs that it serves at all; None if there is none.
+    """Return the newest release that serves no higher version of any API than a broker does; None if there is none.
 
-    `highest` has the highest version of each API key that the broker serves. APIs that it lacks are not compared: which ones a
-    broker has depends on ZooKeeper and KRaft, too. Of releases that
-    differ in their APIs alone, the one is returned of which the fewest are missing.
+    `highest` has the broker's highest version by API key. APIs that the broker does not serve are not compared, because they also
+    depend on ZooKeeper and KRaft. Of several equal releases, return the one with the fewest APIs that the broker lacks.
     """
     best, found = (-1, 0), None
     for name in releases.NAMES:

@@ -1,4 +1,4 @@
-"""`ottla group`: the commands and their arguments. The modules beside it carry them out with an admin client."""
+"""`ottla group`: the commands and their arguments. The modules beside it run the commands with an admin client."""
 
 from __future__ import annotations
 

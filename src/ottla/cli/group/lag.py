@@ -17,7 +17,7 @@ SHARE = "share"
 
 
 class GroupPosition(NamedTuple):
-    """The position of a group in a partition, and the lag if the broker counts it."""
+    """The committed offset of a group in a partition, and the lag if the broker reports it."""
 
     offset: int | None
     lag: int | None = None
@@ -40,7 +40,7 @@ class PartitionLag(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """Return the number of offsets to read. It is negative if the topic was created anew and is shorter now."""
+        """Return the number of offsets that are left to read. It is negative if the topic was recreated and is shorter now."""
         if self.counted is not None:
             return self.counted
         return None if self.committed is None or self.end is None else self.end - self.committed

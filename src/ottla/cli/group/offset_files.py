@@ -18,7 +18,7 @@ _JSON = re.compile(r"\s*(\[\s*)?\{\s*[\"}]")
 
 
 class OffsetRow(NamedTuple):
-    """A committed offset of a group, or of the group that a command names."""
+    """A committed offset in a file. The group is None if the command line names the group."""
 
     group: str | None
     topic: str

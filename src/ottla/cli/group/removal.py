@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def delete(admin: Admin, options: argparse.Namespace) -> int:
-    """Delete groups, once that is confirmed; return 1 if one was refused."""
+    """Delete groups after a confirmation. Return 1 if any was refused."""
     groups = describe_existing(admin, dict.fromkeys(options.groups))
     for group in groups.values():
         if group.members:

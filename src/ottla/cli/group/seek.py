@@ -1,4 +1,4 @@
-"""The change of committed offsets: `ottla group seek`, and what an import shares with it."""
+"""The change of committed offsets by `ottla group seek`, and the functions that `import` shares with it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def check_vacant(groups: Iterable[GroupDescription]) -> None:
-    """Raise `KafkaError` if a group has members, or keeps its offsets otherwise than consumer groups do."""
+    """Raise `KafkaError` if a group has members, or is a share group, which has no committed offsets."""
     for group in groups:
         if group.group_type == SHARE:
             raise KafkaError(f"Group {group.group_id} is a share group, which has no committed offsets: name another group.")
@@ -53,7 +53,7 @@ def check_vacant(groups: Iterable[GroupDescription]) -> None:
 
 
 def members_text(group: GroupDescription) -> str:
-    """Return how many members a group has, and the first ones by client id and host."""
+    """Return text for a message: the number of a group's members, and the first ones by client id and host."""
     members = [f"{each.group_instance_id or each.client_id or each.member_id} on {each.client_host}" for each in group.members]
     named = ", ".join(members[:NAMED_MEMBERS]) + (
         f" and {len(members) - NAMED_MEMBERS} more" if len(members) > NAMED_MEMBERS else ""
@@ -63,7 +63,7 @@ def members_text(group: GroupDescription) -> str:
 
 
 def chosen(offsets: Offsets, topics: Sequence[TopicChoice]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the offsets of partitions that --topic names; all of them without --topic."""
+    """Return the offsets of the partitions that option --topic names; without the option, return all of them."""
     return {
         where: offset
         for where, offset in offsets.items()
@@ -105,7 +105,7 @@ def _check_partitions(admin: Admin, partitions: Iterable[TopicPartition]) -> Non
 def _positions(
     admin: Admin, target: SeekTarget, partitions: Sequence[TopicPartition], committed: Offsets
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the offset of a position in each partition, which may lie outside of the partition. Raises `KafkaError`."""
+    """Return the offset for the position `target` in each partition. It can lie outside the partition. Raises `KafkaError`."""
     from ottla.client.types import OffsetAndMetadata
 
     if target.kind == OFFSET:
@@ -124,9 +124,9 @@ def _positions(
 
 
 def change(admin: Admin, wanted: Mapping[str, Offsets], options: argparse.Namespace) -> None:
-    """Commit offsets for groups without members, unless --dry-run is given, and print them. Raises `KafkaError`.
+    """Commit offsets for groups without members, and print them. With --dry-run, only print them. Raises `KafkaError`.
 
-    All is checked before the first commit; each group changes with one request.
+    Everything is checked before the first commit. Each group is changed by one request.
     """
     partitions = {where for offsets in wanted.values() for where in offsets}
     _check_partitions(admin, partitions)
@@ -151,7 +151,7 @@ def _within(offset: OffsetAndMetadata, found: PartitionOffsets) -> OffsetAndMeta
 
 
 def _commit(admin: Admin, group_id: str, offsets: Offsets, before: Offsets, done: Sequence[str]) -> None:
-    """Commit the offsets of one group. An error says what was changed all the same."""
+    """Commit the offsets of one group. If that fails, the error message also says which groups were changed before."""
     from ottla.wire.errors import UNKNOWN_MEMBER_ID
 
     try:

@@ -94,7 +94,7 @@ def _read(name: str) -> str:
 
 
 def delete(admin: Admin, options: argparse.Namespace) -> int:
-    """Delete committed offsets of a group, once that is confirmed."""
+    """Delete committed offsets of a group, after a confirmation."""
     describe_existing(admin, [options.group])
     found = seek.chosen(admin.list_group_offsets(options.group), options.topic)
     if not found:

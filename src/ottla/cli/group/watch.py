@@ -1,6 +1,6 @@
-"""The repeated output of a command: drawn in place on a terminal, a block for each period in a pipe.
+"""The repeated output of a command: on a terminal each output replaces the last one, in a pipe it follows the last one.
 
-Nothing of the terminal is changed but the rows below the command, so that there is nothing to restore after Ctrl-C or a kill.
+Only the terminal's rows below the command are changed, so that nothing must be restored after Ctrl-C or a kill.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _redraw(lines: Callable[[], list[str]], every_s: float) -> None:
 
 
 class Screen:
-    """The rows that the last frame takes on a terminal. Each frame is written over the last one, and then less is cleared."""
+    """The rows of a terminal that the last frame takes. A frame overwrites the last one without clearing the rows first."""
 
     def __init__(self) -> None:
         self._widths: list[int] = []
@@ -71,7 +71,7 @@ class Screen:
 
 
 def clip(line: str, columns: int) -> tuple[str, int]:
-    """Return as much of a line as fits, and its width. Control characters other than colours become question marks."""
+    """Return the beginning of a line that fits into `columns`, and its width. Control characters except colours become `?`."""
     found: list[str] = []
     width = 0
     styles = False

@@ -1,4 +1,4 @@
-"""Lines of the input that were not delivered, with reasons: consecutive lines with one reason are one entry. Pure."""
+"""The input lines that were not delivered, with the reasons. Consecutive lines with the same reason are one entry. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MOST_ENTRIES = 20
 
 
 class LineFailures:
-    """The lines that were not delivered. `MOST_ENTRIES` ranges are kept, the rest is counted."""
+    """The lines that were not delivered. At most `MOST_ENTRIES` entries are kept; the lines of others are only counted."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -32,7 +32,7 @@ class LineFailures:
             yield {"line": first, "last_line": last, "reason": reason}
 
     def sentences(self, unit: str) -> Iterator[str]:
-        """Yield a line of text for each entry, then the number of those that are left out."""
+        """Yield a line of text for each entry, and finally the number of omitted lines."""
         for first, last, reason in self._entries:
             yield f"{unit} {first}: {reason}" if first == last else f"{unit}s {first} to {last}: {reason}"
         if self._left_out:

@@ -1,4 +1,4 @@
-"""`ottla produce`: its arguments. `run` carries it out."""
+"""`ottla produce`: its arguments. `run` runs the command; `template_syntax` has the tokens of -f, `json_records` JSON's fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sending of records in the order of the input, with a bounded number unacknowledged, and the reports about them."""
+"""The sending of records in the order of the input, with a limited number in flight, and the reports about them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ERASED = "\r\x1b[K"
 
 
 class Stopped(Exception):
-    """The sending cannot go on: the broker refuses all records, or does not answer. The error is the cause."""
+    """Raised if sending must end because the broker refuses all records, or does not answer. The error is the cause."""
 
     def __init__(self, error: KafkaError) -> None:
         super().__init__(str(error))
@@ -34,7 +34,7 @@ class Stopped(Exception):
 
 
 class RecordSender:
-    """A sender of records to one topic, which remembers those that were not delivered."""
+    """A sender of records to one topic. It stores which lines of the input were not delivered."""
 
     def __init__(self, producer: Producer, topic: str, *, is_verbose: bool, as_json: bool, shows_progress: bool) -> None:
         self.failures = LineFailures()
@@ -69,7 +69,7 @@ class RecordSender:
             self._settle()
 
     def send_values(self, number: int, values: Sequence[bytes], partition: int | None) -> None:
-        """Queue values, from line `number` on: many times faster than one by one. Raises `Stopped`."""
+        """Queue values, which come from line `number` and the lines after it. Many times as fast as `send`. Raises `Stopped`."""
         at = 0
         while at < len(values):
             try:
@@ -88,7 +88,7 @@ class RecordSender:
                 at += 1
 
     def collect(self) -> bool:
-        """Report the records that are done by now. Return whether others are still waiting. Raises `Stopped`."""
+        """Report the records that were delivered or have failed. Return whether others are in flight. Raises `Stopped`."""
         while self._waiting and self._waiting[0][1].done():
             self._settle()
         self._show_progress()
@@ -100,13 +100,13 @@ class RecordSender:
             print(f"{ERASED}{self._progress()}", end="", file=sys.stderr, flush=True)
 
     def finish(self) -> None:
-        """Wait for all records, and report them. Raises `Stopped`."""
+        """Wait until all records are delivered or have failed, and report them. Raises `Stopped`."""
         while self._waiting:
             self._settle()
             self._show_progress()
 
     def abandon(self) -> None:
-        """Report the records that are still waiting after the producer was closed."""
+        """Report the records that were still in flight when the producer was closed."""
         while self._waiting:
             try:
                 self._settle()
@@ -136,7 +136,7 @@ class RecordSender:
                 self._print(number + index, written._replace(offset=written.offset + index if written.offset >= 0 else -1))
 
     def _print(self, number: int, written: RecordMetadata) -> None:
-        """Print where a record went. If standard output cannot be written, sending continues without."""
+        """Print the partition and offset of a record. If standard output fails, continue without these lines."""
         line = f"{written.topic}-{written.partition}@{written.offset}"
         if self._as_json:
             row = {"line": number, "topic": written.topic, "partition": written.partition, "offset": written.offset}
@@ -148,7 +148,7 @@ class RecordSender:
             silence()
 
     def _note(self, number: int, error: KafkaError, count: int = 1) -> None:
-        """Record that `count` records were not delivered. Raises `Stopped` unless the error concerns only these records."""
+        """Record that `count` records were not delivered. Raises `Stopped` if the error also concerns all other records."""
         self.failures.add(number, str(error), count)
         if not _is_of_one_record(error):
             raise Stopped(error) from error

@@ -1,4 +1,4 @@
-"""The run of `ottla produce`: the topic is checked, then records are read and sent as they arrive, and the rest is reported."""
+"""The run of `ottla produce`: it checks the topic, sends records as they arrive, and reports those that were not delivered."""
 
 from __future__ import annotations
 
@@ -90,17 +90,17 @@ def _on_cluster(options: argparse.Namespace, source: InputSource, interruption: 
 
 
 def _own(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the producer's settings that have options of their own."""
+    """Return the producer settings that the options of this command set."""
     name = options.transactional_id or (f"ottla-produce-{secrets.token_hex(16)}" if options.transactional else None)
     own = {"compression_type": options.compression, "acks": options.acks, "transactional_id": name}
     return {setting: value for setting, value in own.items() if value is not None}
 
 
 def _check_topic(admin: Admin, options: argparse.Namespace, *, is_recent: bool) -> None:
-    """Create the topic with --create. Raises `KafkaError` if it does not exist, and `SettingError` for a missing partition.
+    """Create the topic if --create is given. Raises `KafkaError` for a missing topic, `SettingError` for a missing partition.
 
-    Brokers create topics that a producer sends to, if they are allowed to: a misspelt name would become a topic. Brokers before
-    Kafka 0.11 do so even if a topic is described, so that these list all topics.
+    The check is needed because brokers can create a topic when a producer sends to it: a misspelt name would become a topic.
+    Brokers before Kafka 0.11 create even a topic that is described, so all their topics are listed instead.
     """
     from ottla.client.errors import BrokerError, NotSupported, UnknownTopic
     from ottla.wire.errors import TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION
@@ -186,7 +186,10 @@ class ProduceRun:
             self._producer.close(timeout_ms)
 
     def _end_transaction(self, stopped: KafkaError | None) -> KafkaError | None:
-        """Commit, or abort if a record was not delivered or the input was interrupted. Return the error."""
+        """Commit the transaction. Abort it if a record was not delivered, or the input was interrupted.
+
+        Return the error or None.
+        """
         if stopped is None and not self._sender.failures.count and not self._interruption.stop.is_set():
             try:
                 self._producer.commit_transaction()
@@ -213,7 +216,7 @@ class ProduceRun:
             self._sender.failures.add(self._number + 1, f"{error} What follows was not read.")
 
     def _send_values(self, lines: list[bytes]) -> bool:
-        """Send lines that are values. Return whether the run must end. Raises `Stopped`."""
+        """Send lines of which each is a value. Return whether the run must end. Raises `Stopped`."""
         count = self._options.count
         if count is not None:
             lines = lines[: count - self._number]
@@ -287,7 +290,7 @@ def _completion(options: argparse.Namespace, encode: Callable[[bytes], bytes] | 
 
 
 def _form(options: argparse.Namespace) -> tuple[Splitter[Any], Interpret]:
-    """Return the splitter of the input, and the function that makes a record of each of its pieces."""
+    """Return the splitter that divides the input into pieces, and the function that makes a record of each piece."""
     if options.format is not None:
         return TemplateSplitter(options.format), lambda record: record
     splitter = LineSplitter(b"\n" if options.delimiter is None else options.delimiter)

@@ -1,4 +1,4 @@
-"""The encoder of produced values: JSON texts become Avro, Protobuf, or JSON that a JSON Schema has checked."""
+"""The encoder of produced values by a schema: JSON text becomes Avro or Protobuf, or is checked by a JSON Schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from ottla.schemas.values import Encode, encoder_of
 
 
 def encoder(options: argparse.Namespace) -> Encode | None:
-    """Return the encoder of values, which raises `BadInput`; None without a schema. Raises `SettingError` and `KafkaError`."""
+    """Return the function that encodes values, and raises `BadInput`; None without a schema.
+
+    Raises `SettingError` and `KafkaError`.
+    """
     if options.schema is None and options.schema_registry is None:
         return None
     encode = encoder_of(_schema(options))

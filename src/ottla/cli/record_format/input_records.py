@@ -1,4 +1,4 @@
-"""The input of `ottla produce` as records: what parsers return, and the splitting into lines, keys and values. Pure."""
+"""The records that `ottla produce` parses from its input, the splitting of input into lines, and escapes of separators. Pure."""
 
 from __future__ import annotations
 

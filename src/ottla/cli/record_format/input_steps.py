@@ -1,4 +1,4 @@
-"""The steps of an input template. Each reads its part of the input at a position, and returns the position behind it. Pure."""
+"""The steps of an input template. Each parses its part of the input at a position, and returns the position after it. Pure."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class NumberStep:
 
 @dataclass(frozen=True)
 class DelimitedStep(ABC):
-    """A step that reads up to the text that follows in the template, `end`, or up to the end of the input without one."""
+    """A step that reads up to `end`, the text that follows in the template. If `end` is empty, it reads to the end of the input."""
 
     name: str
     end: bytes | None = field(default=None, kw_only=True)
@@ -102,7 +102,7 @@ class DelimitedStep(ABC):
         return True
 
     def find_end(self, data: bytes, at: int, is_end: bool, *, within: int = 0) -> int:
-        """Return the position of the text that ends this field. The field itself has that text `within` times."""
+        """Return the position of the text that ends this field. The field itself contains that text `within` times."""
         if self.end is not None:
             end = data.find(self.end, at)
             for _ in range(within):
@@ -227,7 +227,7 @@ class TemplateSplitter:
 
 
 def constant(number: int) -> NumberReader:
-    """Return the reader of a number that is not in the input."""
+    """Return a number format that reads no input, and always returns `number`."""
     return lambda data, at, is_end: (number, at)
 
 

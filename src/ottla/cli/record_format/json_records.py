@@ -80,7 +80,7 @@ def plain(found: object) -> object:
 
 
 def json_record(line: bytes) -> InputRecord | None:
-    """Return the record of a line; None for an empty line and a marker. Raises `BadInput`."""
+    """Parse a line. Return None for an empty line, and for a transaction marker. Raises `BadInput`."""
     if not line.strip():
         return None
     try:

@@ -19,7 +19,7 @@ ASKED_NAMES = 10
 
 
 def create(admin: Admin, options: argparse.Namespace) -> int:
-    """Create each topic; return 1 if one was refused. A topic that exists is no failure with --if-not-exists."""
+    """Create each topic. Return 1 if any was refused. With --if-not-exists, an existing topic is no failure."""
     from ottla.client.admin.topics import BROKER_DEFAULT, NewTopic
     from ottla.client.errors import BrokerError
     from ottla.wire.errors import TOPIC_ALREADY_EXISTS
@@ -56,7 +56,7 @@ def alter(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def delete(admin: Admin, options: argparse.Namespace) -> int:
-    """Delete topics by name or pattern, once that is confirmed; return 1 if one was refused."""
+    """Delete topics by name or pattern, after a confirmation. Return 1 if any was refused."""
     from ottla.client.errors import BrokerError
 
     if bool(options.names) == (options.regex is not None):

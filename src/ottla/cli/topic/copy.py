@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _prepare(source: Admin, target: Admin, options: argparse.Namespace) -> None:
-    """Create the target topic if it is missing. Raises `KafkaError`, also if the target has fewer partitions than the source."""
+    """Create the target topic if it is missing. Raises `KafkaError`, also for a target with fewer partitions than the source."""
     from ottla.client.admin.topics import BROKER_DEFAULT, DYNAMIC_TOPIC_SOURCE
     from ottla.client.errors import NotSupported
 
@@ -115,7 +115,7 @@ def _copy(admin: Admin, consumer: Consumer, producer: Producer, options: argpars
 
 
 def _drop_finished(consumer: Consumer, ends: dict[TopicPartition, int]) -> None:
-    """Stop reading partitions whose position has reached the end. Markers of transactions move the position without a record."""
+    """Stop reading partitions whose position has reached their end. Transaction markers move the position without a record."""
     finished = [where for where, end in ends.items() if consumer.position(where) >= end]
     for where in finished:
         del ends[where]
@@ -124,7 +124,7 @@ def _drop_finished(consumer: Consumer, ends: dict[TopicPartition, int]) -> None:
 
 
 class Report:
-    """The progress of a copy: on a terminal a line that is rewritten, at the end a sentence or a JSON object."""
+    """The report of a copy: its progress on a terminal, in a line that is rewritten, and at the end a sentence or a JSON object."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options

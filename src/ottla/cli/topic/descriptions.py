@@ -104,7 +104,7 @@ def _rates(
 
 
 def describe(admin: Admin, options: argparse.Namespace) -> int:
-    """Print the summary, partitions and settings of topics; return 1 if a partition is not well."""
+    """Print the summary, partitions and settings of topics. Return 1 if a partition has no leader, or replicas out of sync."""
     from ottla.client.types import TopicPartition
 
     topics = admin.describe_topics(*dict.fromkeys(options.names))

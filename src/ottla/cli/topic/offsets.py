@@ -75,19 +75,19 @@ def _partitions(admin: Admin, topic: str) -> list[TopicPartition]:
 
 
 def _records(found: PartitionOffsets) -> int:
-    """Return the number of offsets. Compaction and transaction markers leave gaps, so there can be fewer records."""
+    """Return the number of offsets. There can be fewer records, because of compaction and transaction markers."""
     return found.end - found.start
 
 
 def _from(at: OffsetAndTimestamp, found: PartitionOffsets, options: argparse.Namespace) -> tuple[Cell, Cell, Cell]:
-    """Return the offset and time of a record, and the number of offsets from there; None, None, 0 if no record is that recent."""
+    """Return (offset of a record, its time, number of offsets from it on); (None, None, 0) if no record is that recent."""
     if at.offset < 0:
         return None, None, 0
     return at.offset, at.timestamp if options.json else format_time(at.timestamp, utc=options.utc), found.end - at.offset
 
 
 def trim(admin: Admin, options: argparse.Namespace) -> int:
-    """Delete the records before a position, once that is confirmed."""
+    """Delete the records before a position, after a confirmation."""
     partitions = [where for where in _partitions(admin, options.name) if options.partition in (None, where.partition)]
     if not partitions:
         return fail(f"Topic {options.name} has no partition {options.partition}: `ottla topic describe` lists them.", MISUSED)
@@ -106,7 +106,7 @@ def trim(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _targets(admin: Admin, wanted: SeekTarget, found: Mapping[TopicPartition, PartitionOffsets]) -> dict[TopicPartition, int]:
-    """Return the new start of each partition, within its present offsets."""
+    """Return the new start offset of each partition, limited to the partition's present offsets."""
     if wanted.kind == TIME:
         at = admin.list_offsets(dict.fromkeys(found, wanted.value))
         return {where: each.end if at[where].offset < 0 else at[where].offset for where, each in found.items()}
