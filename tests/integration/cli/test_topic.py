@@ -10,6 +10,7 @@ import pytest
 
 import ottla
 from ottla.cli.main import main
+from ottla.client.types import ConsumerGroupMetadata
 
 Ottla = Callable[[str], tuple[int, str, str]]
 
@@ -147,10 +148,47 @@ def test_a_copy_has_the_same_records(ottla_: Ottla, broker: ottla.Broker) -> Non
     assert found["t"] == found["c"]
     assert '"retention.ms": "-1"' in ottla_("topic describe c --json")[1]
     assert ottla_("topic copy t t")[0] == 2
+    assert rows(ottla_("topic copy t c --json")[1])[0]["records"] == 0
+    fill(broker, "t", 5, 2)
+    would = rows(ottla_("topic copy t c --json --dry-run")[1])
+    assert [(row["partition"], row["would_copy"]) for row in would] == [(0, 0), (1, 0), (2, 5)]
+    assert rows(ottla_("topic copy t c --json")[1])[0]["records"] == 5
+    assert rows(ottla_("topic copy t c --json --append")[1])[0]["records"] == 205
     assert ottla_("topic create small -p 1")[0] == 0
     assert "add some with `ottla topic alter small -p 3`" in ottla_("topic copy t small")[2]
     assert ottla_("topic copy t missing --no-create")[0] == 1
     assert "missing" not in ottla_("topic list --names")[1]
+
+
+def test_a_copy_that_was_killed_continues_and_doubles_nothing(ottla_: Ottla, broker: ottla.Broker) -> None:
+    assert ottla_("topic create t -p 1")[0] == 0
+    fill(broker, "t", 10, 0)
+    assert ottla_("topic copy t c")[0] == 0
+    fill(broker, "t", 10, 0)
+    group = "ottla-topic-copy.t.c"
+    with ottla.Producer(broker.address, transactional_id=group) as killed:
+        killed.begin_transaction()
+        for _ in range(5):
+            killed.send("c", b"of a transaction that nobody ends").result(20)
+        killed.send_offsets({("c", 0): 15}, ConsumerGroupMetadata(group))
+        killed.close(0)
+        assert rows(ottla_("topic copy t c --json")[1])[0]["records"] == 10
+    code, out, _ = ottla_("consume c -e")
+    assert (code, out.count("\n"), "nobody" in out) == (0, 20, False)
+
+
+def test_a_copy_of_a_topic_that_was_created_anew_and_into_foreign_records_is_refused(ottla_: Ottla, broker: ottla.Broker) -> None:
+    assert ottla_("topic create t foreign -p 1")[0] == 0
+    for topic in ("t", "foreign"):
+        fill(broker, topic, 3, 0)
+    assert ottla_("topic copy t c")[0] == 0
+    assert "has records, of which none are of a copy" in ottla_("topic copy t foreign")[2]
+    assert ottla_("topic delete t --yes")[0] == 0
+    assert ottla_("topic create t -p 1")[0] == 0
+    fill(broker, "t", 5, 0)
+    assert "is another one than what was copied before" in ottla_("topic copy t c")[2]
+    assert rows(ottla_("topic copy t c --append --json")[1])[0]["records"] == 5
+    assert rows(ottla_("topic copy t c --json")[1])[0]["records"] == 0
 
 
 def test_a_copy_within_a_cluster_that_has_no_transactions(ottla_: Ottla) -> None:
@@ -163,6 +201,7 @@ def test_a_copy_within_a_cluster_that_has_no_transactions(ottla_: Ottla) -> None
             consumer.assign([("c", 1)])
             (record,) = consumer.poll(5000)
         assert (record.key, record.value, record.timestamp) == (b"k", b"v", 1_700_000_000_000)
+        assert "add --append" in ottla_(f"topic copy t c -b {old.address}")[2]
 
 
 @pytest.mark.parametrize(

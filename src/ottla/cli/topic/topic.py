@@ -22,7 +22,8 @@ DELETE = "Delete topics with all their records. The name is typed to confirm it,
 OFFSETS = "Print the first and the next offset of each partition, and with --at the first offset of a time or later."
 TRIM = "Delete the records of a topic before an offset or a time. The name is typed to confirm it, or --yes is given."
 COPY = """Copy the records of a topic, up to its current end, into another topic: keys, values, headers, timestamps and partitions
-stay. A missing topic is created with the same partitions and settings."""
+stay. A missing topic is created with the same partitions and settings. A copy that was killed continues where it was, and one that
+is run again copies new records, each once. A topic with other records is refused without --append."""
 
 
 def build(parser: Parser) -> None:
@@ -182,9 +183,9 @@ def _add_copy(own: Commands) -> None:
         copy.run,
         description=COPY,
         examples=(
-            Example("topic copy flights flights-2", "Copy the records up to now."),
+            Example("topic copy flights flights-2", "Copy the records up to now, or those since the last copy."),
             Example("topic copy flights flights --to staging", "Copy into the cluster of a profile."),
-            Example("topic copy flights flights-2 --no-create", "Fail if the target does not exist."),
+            Example("topic copy flights flights-2 --dry-run", "Print the offsets that would be copied."),
         ),
     )
     source = command.add_argument("source", metavar="FROM", help="the topic to copy")
@@ -192,6 +193,9 @@ def _add_copy(own: Commands) -> None:
     command.add_argument("target", metavar="INTO", help="the topic to write")
     command.add_argument("--to", metavar="PROFILE", help="the profile of the target's cluster (default: the same cluster)")
     command.add_argument("--no-create", action="store_true", help="fail if the target does not exist")
+    help_text = "copy all records, also if INTO has records of other origin or of an earlier copy"
+    command.add_argument("--append", action="store_true", help=help_text)
+    command.add_argument("--dry-run", action="store_true", help="only print the offsets that would be copied")
     add_options(command)
 
 
