@@ -20,13 +20,17 @@ FOLDER = Path(__file__).parents[1] / "src/ottla/net/client"
 KINDS = {"producer": "BlockingProducer", "consumer": "BlockingClient[AsyncConsumer]", "admin": "BlockingClient[AsyncAdmin]"}
 BASES: dict[str, type] = {"BlockingProducer": BlockingProducer, "BlockingClient": BlockingClient}
 MIRRORED = {"__aiter__", "records", "batches", "columns", "transaction", "_abort_after"}
+TAKING = {"poll", "_next_columns"}
+"""Methods that take records out of the buffer, where they return if an interrupt keeps them from the caller."""
 DIRECT = {"subscription"}
 """Methods that every thread may call, the background thread too."""
+LISTENERS = {"on_assigned", "on_revoked"}
 THREADS = {
     "producer": "Several threads may share a producer.",
-    "consumer": "Callbacks run on the client's background thread. Only one thread may use a consumer at a time.",
+    "consumer": "Listeners run on a thread of their own, and may commit, seek and ask for positions.\n"
+    "    Apart from them, only one thread may use a consumer at a time.",
 }
-OF_THE_MODULE = {"admin": "ClusterDescription", "consumer": "Listener, Partition"}
+OF_THE_MODULE = {"admin": "ClusterDescription", "consumer": "Partition"}
 WORDS = {
     r"\bAsyncIterator\b": "Iterator",
     r"\basynccontextmanager\b": "contextmanager",
@@ -59,7 +63,7 @@ def page(kind: str) -> str:
     base = KINDS[kind].partition("[")[0]
     imports = [ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     imports += [f"from ottla.net.client.{kind}.async_{kind} import {client.name}, {OF_THE_MODULE.get(kind, '')}".rstrip(", ")]
-    imports += [f"from {BASES[base].__module__} import {base}"]
+    imports += [f"from {BASES[base].__module__} import {base}", "from ottla.net.client.consumer.listeners import on_thread"]
     own = vars(BASES[base]).keys() - {"__init__"}
     lines = text.splitlines()
     methods = [_method(lines, node, kind) for node in client.body if isinstance(node, Function) and node.name not in own]
@@ -83,7 +87,7 @@ def _method(lines: list[str], node: Function, kind: str) -> str:
         return ""
     given = node.args
     passed = [one.arg for one in given.args[1:]] + ([f"*{given.vararg.arg}"] if given.vararg else [])
-    passed += [f"{one.arg}={one.arg}" for one in given.kwonlyargs] + ([f"**{given.kwarg.arg}"] if given.kwarg else [])
+    passed += [f"{one.arg}={_argument(one.arg)}" for one in given.kwonlyargs] + ([f"**{given.kwarg.arg}"] if given.kwarg else [])
     call = f"self._async.{node.name}({', '.join(passed)})"
     later = f"lambda: {call}" if passed else f"self._async.{node.name}"
     if node.name == "__init__":
@@ -91,12 +95,17 @@ def _method(lines: list[str], node: Function, kind: str) -> str:
     elif node.name == "close":
         body = f"self._end({later})"
     elif isinstance(node, ast.AsyncFunctionDef):
-        body = f"self._background.run({call})"
+        undo = ", self._async._put_back" if node.name in TAKING else ""
+        body = f"self._background.run({call}{undo})"
     else:
         body = call if node.name in DIRECT else f"self._background.do({later})"
     returns = "" if ast.unparse(node.returns or ast.Constant(None)) == "None" else "return "
     opening = lines[node.lineno - 1 : node.body[0].lineno - 1] + (_lines(lines, node.body[0]) if ast.get_docstring(node) else [])
     return "\n".join([*opening, f"        {returns}{body}"])
+
+
+def _argument(name: str) -> str:
+    return f"on_thread({name})" if name in LISTENERS else name
 
 
 def _indented(text: str) -> str:
@@ -116,7 +125,8 @@ class Mirrored(ast.NodeTransformer):
         assert isinstance(call.func, ast.Attribute), "methods are awaited"
         if call.func.attr.startswith("_") and call.func.attr not in MIRRORED:
             call.func.value = ast.parse("self._async", mode="eval").body
-            return ast.Call(ast.parse("self._background.run", mode="eval").body, [call], [])
+            undo = [ast.parse("self._async._put_back", mode="eval").body] if call.func.attr in TAKING else []
+            return ast.Call(ast.parse("self._background.run", mode="eval").body, [call, *undo], [])
         return call
 
     def visit_For(self, node: ast.For) -> ast.AST:

@@ -10,7 +10,7 @@ import pytest
 
 import ottla
 from ottla.client.keywords import ConsumerKeywords, ProducerKeywords
-from ottla.net.client.consumer.async_consumer import Listener
+from ottla.net.client.consumer.listeners import Listener
 from ottla.records.batches.columns import murmur2
 from tests.support.peers import Peer
 from tests.support.waiting import eventually

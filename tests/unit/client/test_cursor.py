@@ -85,3 +85,35 @@ def test_what_was_not_handed_out_before_a_drop_is_read_from_there() -> None:
     for step in range(steps):
         count, stop, _ = handed_out_and_stop(step)
         assert stop <= count <= stop + 1  # at most the one that is handed out just then is read again
+
+
+def test_columns_that_are_dropped_while_they_are_opened_are_handed_out_or_read_again() -> None:
+    def handed_out_and_stop(drop_at: int) -> tuple[int, int, int]:
+        one, steps, stops = cursor(), itertools.count(), list[int]()
+
+        def drop() -> None:
+            if next(steps) == drop_at:
+                stops.append(one.drop())
+
+        columns: list[object] = []
+        at_each_step_of(Cursor.take_columns, drop, lambda: columns.extend(one.take_columns()))
+        return len(columns), (stops or [one.drop()])[0], next(steps)
+
+    given, stop, steps = handed_out_and_stop(-1)
+    assert (given, stop) == (1, COUNT)
+    found = {handed_out_and_stop(step)[:2] for step in range(steps)}
+    assert found == {(0, 0), (1, COUNT)}, "the position is after the records exactly if the user got them"
+
+
+def test_records_that_are_put_back_are_handed_out_again() -> None:
+    one = cursor()
+    one.take(2)
+    one.mark_processed()
+    assert [record.offset for record in one.take(1)] == [2]
+    one.put_back()
+    assert one.position() == one.done() == 2
+    (columns,) = one.take_columns()
+    assert (columns.record_count, one.position()) == (2, COUNT)
+    one.put_back()
+    (columns,) = one.take_columns()
+    assert columns.record_count == 2

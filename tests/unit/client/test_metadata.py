@@ -6,6 +6,7 @@ import pytest
 
 from ottla.client.connection.metadata import Metadata
 from ottla.client.errors import BrokerError, UnknownTopic
+from ottla.client.types import Node
 from ottla.wire import errors as codes
 from ottla.wire.api.metadata import MetadataResponse
 
@@ -35,3 +36,28 @@ def test_why_a_partition_has_no_leader() -> None:
     assert made.partition_error("t", 1) == codes.UNKNOWN_TOPIC_OR_PARTITION
     made.update(MetadataResponse(topics=[Topic(name="t", error_code=codes.INVALID_TOPIC_EXCEPTION)]))
     assert made.partition_error("t", 0) == codes.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_recreated_topic_without_an_id_gets_leaders_although_its_epochs_are_older() -> None:
+    def answer(leader_epoch: int) -> MetadataResponse:
+        partition = Partition(partition_index=0, leader_id=1, leader_epoch=leader_epoch)
+        return MetadataResponse(
+            brokers=[MetadataResponse.MetadataResponseBroker(node_id=1, host="h", port=1)],
+            topics=[Topic(name="t", partitions=[partition])],
+        )
+
+    made = Metadata()
+    made.update(answer(5))
+    made.update(answer(0))
+    assert made.leader_epoch("t", 0) == 5, "the answer of a broker that lags behind"
+    made.forget_leader("t", 0)
+    made.update(answer(0))
+    assert (made.leader("t", 0), made.leader_epoch("t", 0)) == (1, 0)
+
+
+def test_the_address_of_a_coordinator_replaces_an_older_one_and_keeps_the_rack() -> None:
+    made = Metadata()
+    made.update(MetadataResponse(brokers=[MetadataResponse.MetadataResponseBroker(node_id=1, host="old", port=1, rack="r")]))
+    made.set_address(1, "new", 2)
+    made.set_address(2, "other", 3)
+    assert made.nodes == {1: Node(1, "new", 2, "r"), 2: Node(2, "other", 3)}

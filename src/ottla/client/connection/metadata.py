@@ -79,9 +79,16 @@ class Metadata:
                 found.partition_index, leader, found.leader_epoch, found.error_code, found.replica_nodes, found.isr_nodes
             )
             old = before.get(fresh.partition)
-            stale = old is not None and fresh.leader_epoch != -1 and old.leader_epoch > fresh.leader_epoch
+            # A leader that has denied it is replaced by any: without topic ids, a recreated topic begins with older epochs.
+            trusted = old is not None and old.leader != NO_LEADER
+            stale = trusted and old is not None and fresh.leader_epoch != -1 and old.leader_epoch > fresh.leader_epoch
             partitions[fresh.partition] = old if stale and old is not None else fresh
         return TopicInfo(name, topic.topic_id, topic.error_code, topic.is_internal, partitions)
+
+    def set_address(self, node_id: int, host: str, port: int) -> None:
+        """Set a broker's address as a coordinator lookup reports it, which can be newer than the last metadata."""
+        known = self.nodes.get(node_id)
+        self.nodes[node_id] = Node(node_id, host, port, known.rack if known is not None else None)
 
     def leader(self, topic: str, partition: int) -> int:
         """Return the node id of the leader, or -1 while metadata has no leader with an address."""

@@ -95,10 +95,10 @@ class Cursor:
     `taken` counts the records that were returned. The last `in_hand` of these are not processed yet. A chunk that is too large for
     memory is decoded in several parts; all attributes are about the part that is decoded now. The user of a blocking consumer runs
     `each` on one thread, while the event loop commits and drops records on another thread. Therefore both counts change in one
-    assignment.
+    assignment, and the removal of one list item decides whether columns were handed out before a drop.
     """
 
-    __slots__ = ("_chunk", "_dropped", "_one_by_one", "_rest", "_stop", "_whole", "counts", "records", "where")
+    __slots__ = ("_chunk", "_dropped", "_one_by_one", "_rest", "_stop", "_unclaimed", "_whole", "counts", "records", "where")
 
     def __init__(self, chunk: Chunk) -> None:
         self.where = chunk.where
@@ -113,6 +113,7 @@ class Cursor:
         self._rest: Chunk | None = None
         self._stop = chunk.next_offset
         self._whole = False
+        self._unclaimed = [True]
 
     @property
     def taken(self) -> int:
@@ -155,8 +156,18 @@ class Cursor:
         if not self._dropped and self.taken:
             self._chunk = self._chunk._replace(from_offset=self.position())
         columns = [] if self._dropped else self._opened()
+        if not self._claim():  # another thread called `drop` while the batches were decoded
+            return []
         self._whole = True
         return columns
+
+    def _claim(self) -> bool:
+        """Return whether this is the first claim to the part as a whole, to hand out its columns or to drop them."""
+        try:
+            self._unclaimed.pop()
+        except IndexError:
+            return False
+        return True
 
     def each(self) -> Iterator[ConsumerRecord]:
         """Yield the remaining records one by one. A request for the next record marks the record before it as processed."""
@@ -185,12 +196,20 @@ class Cursor:
         if self._rest is not None and self._has_ended():
             self._begin(self._rest)
 
+    def put_back(self) -> None:
+        """Take back the records that are not processed yet, because the user did not get them."""
+        taken, in_hand = self.counts
+        self.counts = (taken - in_hand, 0)
+        if self._whole and not self._dropped:
+            self._whole, self._unclaimed = False, [True]
+
     def drop(self) -> int:
         """Return no more records to the user, because the partition was revoked or its position changed.
 
         Return the offset of the next record that the user did not get.
         """
-        self._stop = self.position()
+        if self._claim():  # otherwise the user got all columns, up to `_stop`
+            self._stop = self.position()
         self._dropped = True
         self._rest = None
         if self.records is not None:
@@ -232,6 +251,11 @@ class Progress:
             cursor.mark_processed()
         self._cursors = [cursor for cursor in self._cursors if not cursor.exhausted]
 
+    def put_back(self) -> None:
+        """Take back all records that are not processed yet, because an interrupt kept them from the user."""
+        for cursor in self._cursors:
+            cursor.put_back()
+
     def left_over(self) -> Cursor | None:
         """Return a cursor of a partition that is not paused and has more records for the user.
 
@@ -239,6 +263,10 @@ class Progress:
         """
         paused = self._fetcher.paused()
         return next((cursor for cursor in self._cursors if not cursor.exhausted and cursor.where not in paused), None)
+
+    def handed_out(self) -> tuple[tuple[int, int], ...]:
+        """Return a value that changes as the user takes records."""
+        return tuple((id(cursor), cursor.taken) for cursor in self._cursors)
 
     def holds(self, partitions: Iterable[TopicPartition]) -> bool:
         """Return whether the user still processes records of these partitions."""
@@ -248,13 +276,9 @@ class Progress:
     def cut_short(self, partitions: Iterable[TopicPartition]) -> None:
         """Return no more records of partitions that are about to be revoked. Their positions stay the same."""
         for where in partitions:
-            # This comes before the cursors are dropped, because the position depends on them.
-            position = self.position(where)
+            left = [cursor.drop() for cursor in self._cursors if cursor.where == where and not cursor.exhausted]
+            position = min(left, default=self._fetcher.reading(where).position)
             self._fetcher.retire(where).position = position
-        going = set(partitions)
-        for cursor in self._cursors:
-            if cursor.where in going:
-                cursor.drop()
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """Remove the cursors of these partitions, so that the user gets none of their remaining records."""

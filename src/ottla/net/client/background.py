@@ -7,13 +7,26 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
-from typing import Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from ottla.client.errors import Closed, KafkaError
 
 CLOSED = "The client is closed: create a new one."
 
 Result = TypeVar("Result")
+
+
+class _Finishing(Generic[Result]):
+    """A coroutine that records that it has finished, which its future does not show after a cancellation."""
+
+    def __init__(self, work: Coroutine[object, None, Result]) -> None:
+        self._work = work
+        self.is_finished = False
+
+    async def run(self) -> Result:
+        result = await self._work
+        self.is_finished = True
+        return result
 
 
 class BackgroundLoop:
@@ -48,8 +61,10 @@ class BackgroundLoop:
             raise
         return made
 
-    def run(self, work: Coroutine[object, None, Result]) -> Result:
+    def run(self, work: Coroutine[object, None, Result], undo: Callable[[], None] | None = None) -> Result:
         """Run a coroutine on the loop, and return its result. An interrupt (Ctrl-C) cancels the coroutine.
+
+        If the coroutine ends before it is cancelled, its result is lost: `undo` is called then, on the loop.
 
         Raises `Closed` after `stop` and in a forked child. Raises `KafkaError` if called by a callback, which runs on the loop's
         own thread.
@@ -60,7 +75,8 @@ class BackgroundLoop:
             with self._lock:
                 if self._stopped:
                     raise Closed(CLOSED)
-                running = asyncio.run_coroutine_threadsafe(work, self._loop)
+                task = _Finishing(work)
+                running = asyncio.run_coroutine_threadsafe(task.run(), self._loop)
         except KafkaError:
             work.close()
             raise
@@ -70,6 +86,8 @@ class BackgroundLoop:
             raise Closed(CLOSED) from None
         except BaseException:
             running.cancel()
+            if undo is not None:
+                self.call(lambda: undo() if task.is_finished else None)
             raise
 
     def check_process(self) -> None:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
 from ottla.net.client.background import BackgroundLoop
+from ottla.net.client.consumer.listeners import refuse_in_listener
 
 
 class AsyncClient(Protocol):
@@ -44,6 +45,7 @@ class BlockingClient(Generic[Client]):
         """Run `closing()`, except in a forked child, and stop the thread. Later calls do nothing."""
         if self._closed:
             return
+        refuse_in_listener(self._async, "close")
         self._background.check_thread()
         self._closed = True
         try:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ottla.client.connection.connection import AnswerBody
 from ottla.client.connection.metadata import NO_LEADER, Metadata, metadata_request
@@ -42,6 +43,20 @@ LINES_AT_ONCE = 4
 """The number of changes of one broker that can be logged within a short time, however often its connections break."""
 REGAINED_MS = 15_000
 """The time, in ms, after which one more change of a broker can be logged."""
+
+
+JITTER = 0.2
+"""The part by which the pause before a connection attempt is longer or shorter at random."""
+
+
+class Backoff(NamedTuple):
+    """The last pause before a connection attempt, and the time in ms until which no further attempt begins."""
+
+    pause_ms: int
+    until_ms: int
+
+
+NO_BACKOFF = Backoff(0, 0)
 
 
 class ConnectionLog:
@@ -104,7 +119,8 @@ class ClusterLinks:
         self._asked_last: Link | None = None
         self._unhelpful: set[str] = set()
         """The addresses of brokers to avoid, because their last answers failed with retriable errors. Perhaps they are isolated."""
-        self._backoff: dict[tuple[str, int], int] = {}
+        self._backoffs: dict[str, Backoff] = {}
+        """Address -> the pause before the next attempt to connect, after attempts that failed."""
         self._tasks = tasks
         self._whole_tries = whole_tries
         self._refreshing: asyncio.Task[None] | None = None
@@ -133,20 +149,43 @@ class ClusterLinks:
         if opening is None or opening.done():
             if opening is not None and (link := _opened(opening)) is not None:
                 return link
-            opening = self._links[key] = asyncio.ensure_future(self._open(key))
-        return await asyncio.shield(opening)
+            opening = self._links[key] = asyncio.ensure_future(self._open(node_id))
+        return await self._opened_by(opening)
 
-    async def _open(self, key: tuple[str, int]) -> Link:
-        node = self.metadata.nodes.get(key[1])
+    async def _opened_by(self, opening: asyncio.Future[Link]) -> Link:
+        """Return the link that a task opens, for one of its callers. Raises `Closed` if the client is closed meanwhile."""
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if opening.cancelled() and task is not None and not task.cancelling():
+                self._check_open()
+            raise
+
+    async def _open(self, node_id: int) -> Link:
+        node = self.metadata.nodes.get(node_id)
         if node is None:
-            raise ConnectionFailed(f"Broker {key[1]} is not in the cluster's metadata.")
-        settings = self.settings
-        pause = self._backoff.get(key, 0)
-        self._backoff[key] = min(max(settings.reconnect_backoff_ms, pause * 2), settings.reconnect_backoff_max_ms)
-        await asyncio.sleep(pause / 1000)
-        link = await self._logged(node.host, node.port)
-        self._backoff.pop(key, None)
+            raise ConnectionFailed(f"Broker {node_id} is not in the cluster's metadata.")
+        return await self._connected(node.host, node.port)
+
+    async def _connected(self, host: str, port: int) -> Link:
+        """Open a link, after a pause that doubles with each failed attempt up to `reconnect_backoff_max_ms` (KIP-144)."""
+        where = f"{host}:{port}"
+        await asyncio.sleep(self._rest_ms(where) / 1000)
+        try:
+            link = await self._logged(host, port)
+        except KafkaError:
+            settings, before = self.settings, self._backoffs.get(where, NO_BACKOFF)
+            pause = min(max(settings.reconnect_backoff_ms, before.pause_ms * 2), settings.reconnect_backoff_max_ms)
+            # Clients that lost a broker together come back at different times.
+            self._backoffs[where] = Backoff(pause, now_ms() + round(pause * random.uniform(1 - JITTER, 1 + JITTER)))
+            raise
+        self._backoffs.pop(where, None)
         return link
+
+    def _rest_ms(self, where: str) -> int:
+        """Return the time in ms until the client may connect to this address again."""
+        return max(0, self._backoffs.get(where, NO_BACKOFF).until_ms - now_ms())
 
     async def _logged(self, host: str, port: int) -> Link:
         """Open a link to `host` and `port`. Log whether it was opened, and later when it breaks."""
@@ -179,22 +218,25 @@ class ClusterLinks:
             if opening is None:
                 opening = asyncio.ensure_future(self._open_first())
                 self._firsts.append(opening)
-            link = await asyncio.shield(opening)
+            link = await self._opened_by(opening)
         self._asked_last = link
         return link
 
     def _open_link(self) -> Link | None:
-        opened = (_opened(opening) for opening in (*self._links.values(), *self._firsts))
+        # Behind a held fetch or JoinGroup, an answer could take minutes.
+        quick = (opening for (lane, _), opening in self._links.items() if lane == CONTROL)
+        opened = (_opened(opening) for opening in (*quick, *self._firsts))
         return next((link for link in opened if link is not None and link.where not in self._unhelpful), None)
 
     async def _open_first(self) -> Link:
         known = [(node.host, node.port) for node in self.metadata.nodes.values()]
         failures = []
-        for host, port in dict.fromkeys(self._bootstrap + known):
+        addresses = dict.fromkeys(self._bootstrap + known)
+        for host, port in sorted(addresses, key=lambda address: self._rest_ms(f"{address[0]}:{address[1]}")):
             if f"{host}:{port}" in self._unhelpful:
                 continue
             try:
-                return await self._logged(host, port)
+                return await self._connected(host, port)
             except AuthenticationFailed:
                 raise
             except KafkaError as error:

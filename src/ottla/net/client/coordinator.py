@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from ottla.client.connection.connection import AnswerBody
 from ottla.client.connection.versions import FIND_COORDINATOR, OFFSET_COMMIT
 from ottla.client.errors import KafkaError, raise_for
-from ottla.client.types import Node
 from ottla.net.client.cluster import CONTROL, ClusterLinks
 from ottla.net.client.link import Link
 from ottla.wire import errors as codes
@@ -48,7 +47,7 @@ async def find_coordinators(cluster: ClusterLinks, keys: Sequence[str], key_type
     grouped: dict[int, list[str]] = {}
     for key, found in [(found.key, found) for found in answer.coordinators] or [(keys[0], answer)]:
         raise_for(found.error_code, f"{NOUNS[key_type]} {key}", found.error_message)
-        cluster.metadata.nodes.setdefault(found.node_id, Node(found.node_id, found.host, found.port))
+        cluster.metadata.set_address(found.node_id, found.host, found.port)
         grouped.setdefault(found.node_id, []).append(key)
     return grouped
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
@@ -39,7 +40,8 @@ async def request_leaders(
         todo = [where for where in wanted if where not in found]
         grouped, leaderless = await _by_leader(cluster, todo)
         refused = [(where, cluster.metadata.partition_error(*where) or LEADER_NOT_AVAILABLE) for where in leaderless]
-        for node_id, group in grouped.items():
+
+        async def query_leader(node_id: int, group: list[TopicPartition]) -> None:
             answer = await cluster.ask(node_id, request({where: wanted[where] for where in group}))
             for where, error_code, value in read(answer):
                 if error_code:
@@ -48,6 +50,12 @@ async def request_leaders(
                 else:
                     found[where] = value
                     received(where, value)
+
+        # All at once: a leader that cannot be reached keeps no other waiting.
+        results = await asyncio.gather(*(query_leader(*each) for each in grouped.items()), return_exceptions=True)
+        for failure in results:
+            if isinstance(failure, BaseException):
+                raise failure
         # Errors that are not retriable come first.
         for error in sorted((_error(where, code, doing) for where, code in refused), key=lambda error: error.retriable):
             raise error

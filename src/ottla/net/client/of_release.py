@@ -38,6 +38,7 @@ def group_member(cluster: ClusterLinks, settings: ConsumerSettings, tasks: Tasks
     from ottla.kafka07.net.client.membership import MembershipDriver07
 
     assert isinstance(cluster, ClusterLinks07), "`links_to` made it for these settings"
+    del callbacks["handed_out"]  # a 0.7 member stays in its group however long its user works
     return MembershipDriver07(cluster, settings, tasks, **callbacks)
 
 

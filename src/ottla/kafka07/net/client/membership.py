@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 
 from ottla.client.errors import CommitFailed, ConnectionFailed, KafkaError, NotSupported
 from ottla.client.settings.clients import ConsumerSettings
@@ -33,6 +34,9 @@ class MembershipDriver07:
     `free(partitions, timeout_ms)` must wait until the user has processed their records. `failed` is called with an error that ends
     the membership.
     """
+
+    assigned_counts: Mapping[str, int] = MappingProxyType({})
+    """No counts: members of 0.7 have no leader that assigns partitions."""
 
     def __init__(
         self,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -32,6 +31,7 @@ from ottla.client.types import (
 )
 from ottla.net.client.cluster import now_ms
 from ottla.net.client.consumer.fetch_driver import RESETS, FetchDriver
+from ottla.net.client.consumer.listeners import Listener, call_listener, refuse_in_listener
 from ottla.net.client.of_release import group_member, links_to
 from ottla.net.client.tasks import Tasks
 from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from ottla.net.client.of_release import GroupMember
 
-Listener = Callable[[list[TopicPartition]], Awaitable[None] | None]
 Partition = tuple[str, int]
 CLOSING_COMMIT_MS = 5_000
 MISSING_PAUSE_MS = 1_000
@@ -108,6 +107,7 @@ class AsyncConsumer:
     def _new_member(self) -> GroupMember:
         told: dict[str, Any] = {
             "free": self._free, "revoke": self._revoke, "lose": self._lose, "adopt": self._adopt, "failed": self._fail,
+            "handed_out": self._progress.handed_out,
         }  # fmt: skip
         return group_member(self._cluster, self._settings, self._tasks, **told)
 
@@ -128,6 +128,7 @@ class AsyncConsumer:
         unchanged. Raises `KafkaError`.
         """
         compiled = arguments.check_subscription(topics, pattern)
+        refuse_in_listener(self, "subscribe")
         self._check()
         if self.assignment() and not (self._topics or self._pattern):
             raise SettingError("This consumer reads partitions of assign(): unsubscribe() first, then subscribe().")
@@ -155,6 +156,7 @@ class AsyncConsumer:
 
     async def unsubscribe(self) -> None:
         """Stop reading, and leave the group."""
+        refuse_in_listener(self, "unsubscribe")
         if self._member is not None:
             await self._member.leave()
             self._member = self._new_member()
@@ -167,6 +169,7 @@ class AsyncConsumer:
         Raises `UnknownTopic` for a partition that does not exist.
         """
         wanted = places(partitions)
+        refuse_in_listener(self, "assign")
         if self._topics or self._pattern:
             raise SettingError("This consumer has subscribed to topics: unsubscribe() first, then assign().")
         topics = sorted({where.topic for where in wanted})
@@ -200,9 +203,10 @@ class AsyncConsumer:
 
     async def _adopt(self, partitions: list[TopicPartition]) -> None:
         fetcher = self._reader.fetcher
+        # Without these offsets, nothing is assigned: the caller tries again.
+        committed = await self._member.committed(partitions) if self._member is not None else {}
         self._log_change("reads", partitions)
         fetcher.add(partitions)
-        committed = await self._member.committed(partitions) if self._member is not None else {}
         for where in partitions:
             if where in committed:
                 fetcher.seek(where, committed[where].offset)
@@ -224,6 +228,7 @@ class AsyncConsumer:
             self._reader.wake()
 
     async def _free(self, partitions: list[TopicPartition], timeout_ms: int) -> bool:
+        partitions = [where for where in partitions if where in self._reader.fetcher.partitions]
         self._progress.cut_short(partitions)
         if self._progress.holds(partitions):
             self._settled.clear()
@@ -239,6 +244,9 @@ class AsyncConsumer:
         await self._lose(partitions)
 
     async def _lose(self, partitions: list[TopicPartition]) -> None:
+        partitions = [where for where in partitions if where in self._reader.fetcher.partitions]
+        if not partitions:
+            return
         self._log_change("no longer reads", partitions)
         try:
             await self._call(self._on_revoked, partitions)
@@ -255,9 +263,8 @@ class AsyncConsumer:
         """Call a rebalance callback, unless the consumer has failed. The exception of a callback ends the consumer."""
         if self._tasks.broken:
             return
-        told = listener(partitions) if listener is not None else None
-        if inspect.isawaitable(told):
-            await told
+        if listener is not None:
+            await call_listener(self, listener, partitions)
 
     def _fail(self, error: KafkaError) -> None:
         """Store the error by which the group refused this consumer. Every poll raises it until the consumer subscribes again."""
@@ -278,7 +285,7 @@ class AsyncConsumer:
             if self._missing_topics() or self._cluster.is_stale or now_ms() - asked_ms >= age_ms:
                 asked_ms = now_ms()
                 with suppress(KafkaError):
-                    await self._cluster.refresh(None if self._pattern else self._topics)
+                    await self._cluster.refresh(None if self._pattern else sorted({*self._topics, *self._assigned_counts()}))
                     await self._notice_changes()
 
     def _missing_topics(self) -> set[str]:
@@ -292,20 +299,26 @@ class AsyncConsumer:
         if self._error is not None:
             return
         topics = self._matching(self._pattern) if self._pattern else self._topics
-        counts = {topic: self._cluster.metadata.partition_count(topic) for topic in topics}
+        # The leader compares with the counts of its assignment, which another broker's metadata can have given.
+        before = self._counts | self._assigned_counts()
+        counts = {topic: self._cluster.metadata.partition_count(topic) for topic in {*topics, *before}}
         if topics != self._topics:
             await self._set_topics(topics)
-        elif counts != self._counts and self._member is not None:
-            self._counts = counts
+        elif counts != before and self._member is not None:
+            self._counts = {topic: counts[topic] for topic in topics}
             self._member.rejoin()
-        elif counts != self._counts:
+        elif counts != before:
             await self._set_topics(topics)
+
+    def _assigned_counts(self) -> dict[str, int]:
+        return dict(self._member.assigned_counts) if self._member is not None else {}
 
     # --- records
 
     async def _next_cursor(self, timeout_ms: int | None) -> Cursor | None:
         """Return the cursor of the next records, or None after `timeout_ms`. All records of earlier cursors count as processed."""
         timeout_ms = arguments.timeout("timeout_ms", timeout_ms)
+        refuse_in_listener(self, "poll")
         self._progress.mark_processed()
         self._settled.set()
         if self._member is not None:
@@ -390,6 +403,10 @@ class AsyncConsumer:
             # Transaction markers and aborted records take offsets, but are not handed out.
             left_ms = max(0, round((deadline - asyncio.get_running_loop().time()) * 1000))
         return []
+
+    def _put_back(self) -> None:
+        """Return records to the buffer whose caller was interrupted before it got them."""
+        self._progress.put_back()
 
     def _gather(self, first: Cursor, wanted: int) -> list[ConsumerRecord]:
         records: list[ConsumerRecord] = []
@@ -570,11 +587,12 @@ class AsyncConsumer:
         With `finished=False`, the records handed out last do not count as processed. Leaving a `with` statement by an exception
         passes False.
         """
+        refuse_in_listener(self, "close")
         if not self._started:
             return
         if finished and self._shutting is None:
             self._progress.mark_processed()
-        await self._begin_shutting()
+        await asyncio.shield(self._begin_shutting())  # a caller that gives up waiting does not stop it
         self._tasks.check_untold()
 
     def _begin_shutting(self) -> asyncio.Task[None]:

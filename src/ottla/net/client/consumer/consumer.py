@@ -9,7 +9,8 @@ from ottla.client.consumer.fetched_columns import FetchedColumns
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, Place, TopicPartition
 from ottla.net.client.blocking_base import BlockingClient
-from ottla.net.client.consumer.async_consumer import AsyncConsumer, Listener, Partition
+from ottla.net.client.consumer.async_consumer import AsyncConsumer, Partition
+from ottla.net.client.consumer.listeners import Listener, on_thread
 
 if TYPE_CHECKING:
     import pyarrow
@@ -28,7 +29,8 @@ class Consumer(BlockingClient[AsyncConsumer]):
     `on_assigned` and `on_revoked` are called with the partitions that are added or removed.
     Raises `SettingError` for a setting that is unknown or has a wrong value.
 
-    Callbacks run on the client's background thread. Only one thread may use a consumer at a time.
+    Listeners run on a thread of their own, and may commit, seek and ask for positions.
+    Apart from them, only one thread may use a consumer at a time.
     """
 
     def __init__(
@@ -38,7 +40,9 @@ class Consumer(BlockingClient[AsyncConsumer]):
         on_revoked: Listener | None = None,
         **settings: Unpack[ConsumerKeywords],
     ) -> None:
-        super().__init__(AsyncConsumer(*topics, on_assigned=on_assigned, on_revoked=on_revoked, **settings), "consumer")
+        super().__init__(
+            AsyncConsumer(*topics, on_assigned=on_thread(on_assigned), on_revoked=on_thread(on_revoked), **settings), "consumer"
+        )
 
     def subscribe(self, *topics: str, pattern: str | None = None) -> None:
         """Read these topics from now on.
@@ -94,7 +98,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
         No Python object is created per record. An item without records means that the position has moved, for example past a
         marker. The records of an item are processed once the next one is requested.
         """
-        while (found := self._background.run(self._async._next_columns(timeout_ms))) is not None:
+        while (found := self._background.run(self._async._next_columns(timeout_ms), self._async._put_back)) is not None:
             yield found
 
     def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
@@ -103,7 +107,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
         Raises `KafkaError` if there is an error and no record. If there are records, they are returned, and the next call raises
         the error.
         """
-        return self._background.run(self._async.poll(timeout_ms, max_records))
+        return self._background.run(self._async.poll(timeout_ms, max_records), self._async._put_back)
 
     def commit(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None) -> None:
         """Commit offsets for the group. `offsets` None means the positions after all records handed out so far.

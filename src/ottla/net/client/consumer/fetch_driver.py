@@ -60,8 +60,11 @@ class FetchDriver:
         Raises the `KafkaError` of a partition that cannot be fetched.
         """
         chunk = self._take()
-        if chunk is not None or timeout_ms == 0:
+        if chunk is not None:
             return chunk
+        if timeout_ms == 0:
+            await asyncio.sleep(0)  # a loop of such calls lets the fetches make progress
+            return self._take()
         self._waiter = self._loop.create_future()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 
+from ottla.client.connection.versions import JOIN_GROUP
 from ottla.client.consumer.committed_offsets import commit_request, fetch_offsets_request, read_commit, read_fetch_offsets
 from ottla.client.consumer.membership import Ask, Assign, Idle, Lead, Membership, Phase, Revoke, Step
 from ottla.client.errors import CommitFailed, KafkaError, broker_error
@@ -23,7 +24,7 @@ LEAVE_TIMEOUT_S = 5
 
 log = logging.getLogger("ottla.client")
 
-Adopt = Callable[[list[TopicPartition]], Awaitable[None]]
+Adopt = Callable[[list[TopicPartition]], Coroutine[object, None, None]]
 
 
 class MembershipDriver:
@@ -31,7 +32,7 @@ class MembershipDriver:
 
     `revoke`, `lose` and `adopt` are called as partitions change, and `failed` with an error that ends the membership.
     `free(partitions, timeout_ms)` waits until the user has processed the records that it got of the partitions, and returns whether
-    that happened in time.
+    that happened in time. `handed_out()` returns a value that changes as the user takes records.
     """
 
     def __init__(
@@ -45,9 +46,12 @@ class MembershipDriver:
         lose: Adopt,
         adopt: Adopt,
         failed: Callable[[KafkaError], None],
+        handed_out: Callable[[], object],
     ) -> None:
         self.group_id = settings.group_id or ""
         self.machine = Membership(settings)
+        self.assigned_counts: dict[str, int] = {}
+        """The partition counts of the last assignment, if this member has made it as the group's leader; otherwise empty."""
         self._cluster = cluster
         self._settings = settings
         self._tasks = tasks
@@ -56,6 +60,8 @@ class MembershipDriver:
         self._coordinator = Coordinator(cluster, self.group_id, GROUP)
         self._task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        self._handed_out = handed_out
+        self._taken: object = None
         self._busy_since_ms: int | None = now_ms()
 
     def subscribe(self, topics: list[str], pattern: str | None = None) -> None:
@@ -110,6 +116,10 @@ class MembershipDriver:
             self.machine.begin_anew(now_ms())
 
     def _user_is_late(self) -> bool:
+        """Return whether the user has neither waited for records nor taken any for `max_poll_interval_ms`."""
+        taken = self._handed_out()
+        if taken != self._taken and self._busy_since_ms is not None:
+            self._taken, self._busy_since_ms = taken, now_ms()
         since = self._busy_since_ms
         return since is not None and now_ms() - since > self._settings.max_poll_interval_ms
 
@@ -124,29 +134,45 @@ class MembershipDriver:
             machine = self.machine
             log.info("group %s: member %s is in generation %d", self.group_id, machine.member_id, machine.generation_id)
             machine.assigned(now_ms())
-            await self._adopt(step.partitions)
+            await self._beside_heartbeats(self._adopt(step.partitions))
         elif isinstance(step, Revoke):
-            await self._until_free(step.partitions)
-            await self._revoke(step.partitions)
+            await self._beside_heartbeats(self._give_up(step.partitions))
             self.machine.revoked(step.partitions)
         else:
-            await self._lose(step.partitions)
+            await self._beside_heartbeats(self._lose(step.partitions))
             self.machine.revoked(step.partitions)
 
-    async def _until_free(self, partitions: list[TopicPartition]) -> None:
-        """Wait until the user has processed the records that it got of these partitions, for at most `max_poll_interval_ms`.
-
-        Send heartbeats meanwhile.
-        """
-        beat = self.machine.heartbeat()
+    async def _give_up(self, partitions: list[TopicPartition]) -> None:
+        """Revoke partitions once the user has processed the records that it got of them, or is late."""
         while not await self._free(partitions, self._settings.heartbeat_interval_ms) and not self._user_is_late():
-            try:
-                answer = await self.coordinator.request(beat.body, lane=GROUP_LANE, timeout_ms=beat.timeout_ms)
-            except KafkaError as error:
-                log.info("group %s: a heartbeat failed while partitions were being revoked: %s", self.group_id, error)
-                continue
-            if answer.error_code in (codes.UNKNOWN_MEMBER_ID, codes.ILLEGAL_GENERATION):
-                return
+            pass
+        await self._revoke(partitions)
+
+    async def _beside_heartbeats(self, work: Coroutine[object, None, None]) -> None:
+        """Do some work of unknown duration, such as a rebalance callback, and send heartbeats meanwhile.
+
+        After `max_poll_interval_ms` send no more, so that the group goes on without a member whose callback never returns.
+        """
+        doing = asyncio.ensure_future(work)
+        beat, end_ms = self.machine.heartbeat(), now_ms() + self._settings.max_poll_interval_ms
+        try:
+            while not (await asyncio.wait([doing], timeout=self._settings.heartbeat_interval_ms / 1000))[0]:
+                if self.machine.generation_id < 0 or now_ms() > end_ms or not await self._is_member_yet(beat):
+                    break
+            await doing
+        finally:
+            if not doing.done():
+                doing.cancel()
+                await asyncio.wait([doing])
+
+    async def _is_member_yet(self, beat: Ask) -> bool:
+        """Send a heartbeat. Return False if the group has gone on without this member."""
+        try:
+            answer = await self.coordinator.request(beat.body, lane=GROUP_LANE, timeout_ms=beat.timeout_ms)
+        except KafkaError as error:
+            log.info("group %s: a heartbeat failed during a rebalance: %s", self.group_id, error)
+            return True
+        return answer.error_code not in (codes.UNKNOWN_MEMBER_ID, codes.ILLEGAL_GENERATION, codes.FENCED_INSTANCE_ID)
 
     async def _wait_for_change(self, until_ms: int | None) -> None:
         self._changed.clear()
@@ -157,7 +183,8 @@ class MembershipDriver:
     async def _share_out(self, topics: list[str]) -> None:
         """Assign partitions as the group's leader. Topics that do not exist (yet) count as topics without partitions."""
         await self._cluster.retried(lambda: self._cluster.refresh(topics))
-        self.machine.share_out({topic: self._cluster.metadata.partition_count(topic) for topic in topics})
+        self.assigned_counts = {topic: self._cluster.metadata.partition_count(topic) for topic in topics}
+        self.machine.share_out(self.assigned_counts)
 
     async def _request(self, ask: Ask) -> None:
         try:
@@ -165,6 +192,8 @@ class MembershipDriver:
         except KafkaError as error:
             self.machine.broken(ask, error, now_ms())
             return
+        if ask.api_key == JOIN_GROUP:
+            self.assigned_counts = {}
         self.machine.answered(answer, now_ms())
 
     @property
@@ -178,7 +207,9 @@ class MembershipDriver:
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int | None = None) -> None:
         """Commit offsets for the group. Raises `CommitFailed` if another member owns the partitions, or another `KafkaError`."""
         if offsets:
-            await self._cluster.retried(lambda: self._commit(offsets), timeout_ms=timeout_ms)
+            # A repetition in a later generation could overwrite newer offsets of another member.
+            member = self.group_metadata()
+            await self._cluster.retried(lambda: self._commit(offsets, member), timeout_ms=timeout_ms)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return this member's current group metadata."""
@@ -186,9 +217,9 @@ class MembershipDriver:
         member_id = machine.member_id if machine.generation_id >= 0 else ""
         return ConsumerGroupMetadata(self.group_id, machine.generation_id, member_id, self._settings.group_instance_id)
 
-    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: ConsumerGroupMetadata) -> None:
         machine = self.machine
-        request = commit_request(self.group_metadata(), offsets)
+        request = commit_request(member, offsets)
         for where, code in read_commit(await self.coordinator.request(request)):
             context = f"Committing {where.topic}-{where.partition} to group {self.group_id}"
             if code in MOVED_ON:

@@ -1,0 +1,67 @@
+"""Rebalance listeners: how they are called, and which calls of their own consumer they may not make.
+
+A listener may commit, seek and ask for positions. It may not poll, close or change the subscription, because the group waits for
+it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+
+from ottla.client.errors import KafkaError
+from ottla.client.types import TopicPartition
+
+Listener = Callable[[list[TopicPartition]], Awaitable[None] | None]
+
+
+class ListenerCall:
+    """A call of a consumer's listener. Tasks and threads that the listener starts share it, and may call all once it has ended."""
+
+    def __init__(self, consumer: object) -> None:
+        self._consumer = consumer
+        self._is_running = True
+
+    def end(self) -> None:
+        self._is_running = False
+
+    def is_of(self, consumer: object) -> bool:
+        return self._is_running and self._consumer is consumer
+
+
+_CALL: ContextVar[ListenerCall | None] = ContextVar("ottla_listener_call", default=None)
+
+
+async def call_listener(consumer: object, listener: Listener, partitions: list[TopicPartition]) -> None:
+    """Call a listener of `consumer`, and await what it returns. Raises its exceptions."""
+    call = ListenerCall(consumer)
+    token = _CALL.set(call)
+    try:
+        result = listener(partitions)
+        if inspect.isawaitable(result):
+            await result
+    finally:
+        call.end()
+        _CALL.reset(token)
+
+
+def refuse_in_listener(consumer: object, name: str) -> None:
+    """Raise `KafkaError` if a listener of this consumer calls its method `name`, which would wait for the listener itself."""
+    call = _CALL.get()
+    if call is not None and call.is_of(consumer):
+        raise KafkaError(f"{name}() cannot be called by a rebalance listener of the same consumer: call it after the listener.")
+
+
+def on_thread(listener: Listener | None) -> Listener | None:
+    """Return a listener that runs on a thread of its own, so that it can call the blocking consumer, which needs the loop."""
+    if listener is None or inspect.iscoroutinefunction(listener):
+        return listener
+
+    async def run(partitions: list[TopicPartition]) -> None:
+        result = await asyncio.to_thread(listener, partitions)
+        if inspect.isawaitable(result):
+            await result
+
+    return run

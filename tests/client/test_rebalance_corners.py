@@ -1,0 +1,236 @@
+"""Consumers whose listeners, lookups and loops take long, fail or are interrupted: groups go on, and nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, NotRequired, TypedDict
+
+import pytest
+
+import ottla
+from tests.support.waiting import eventually
+
+PARTITIONS = [ottla.TopicPartition("t", 0), ottla.TopicPartition("t", 1)]
+
+
+class Quick(TypedDict):
+    group_id: str
+    auto_offset_reset: Literal["earliest"]
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    enable_auto_commit: NotRequired[bool]
+    request_timeout_ms: NotRequired[int]
+
+
+QUICK: Quick = {
+    "group_id": "g",
+    "auto_offset_reset": "earliest",
+    "session_timeout_ms": 500,
+    "heartbeat_interval_ms": 50,
+    "max_poll_interval_ms": 10_000,
+}
+
+
+@pytest.fixture
+def broker() -> Iterator[ottla.Broker]:
+    with ottla.Broker(group_min_session_timeout_ms=100, group_initial_rebalance_delay_ms=0) as made:
+        with ottla.Admin(made.address) as admin, ottla.Producer(made.address) as producer:
+            admin.create_topic("t", 2)
+            for number in range(40):
+                producer.send("t", b"%d" % number, partition=number % 2)
+        yield made
+
+
+def test_a_record_in_hand_counts_for_the_time_between_polls_and_not_its_whole_chunk(broker: ottla.Broker) -> None:
+    settings: Quick = {**QUICK, "max_poll_interval_ms": 400, "enable_auto_commit": False}
+    lost: list[object] = []
+    with ottla.Consumer("t", bootstrap_servers=broker.address, on_revoked=lost.extend, **settings) as consumer:
+        for _, _ in zip(consumer, range(12), strict=False):
+            time.sleep(0.06)
+        assert lost == []
+        for _ in range(8):
+            assert consumer.poll(1_000, max_records=1)
+            time.sleep(0.09)
+        assert lost == []
+        generation_id = consumer.group_metadata().generation_id
+        eventually(lambda: lost, what="a consumer that asks for nothing to lose its partitions")
+        assert generation_id == 1
+
+
+def test_a_loop_of_polls_that_do_not_wait_reads_everything(broker: ottla.Broker) -> None:
+    async def run() -> int:
+        async with ottla.AsyncConsumer(bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer:
+            await consumer.assign(PARTITIONS)
+            count, end = 0, time.monotonic() + 10
+            while count < 40 and time.monotonic() < end:
+                count += len(await consumer.poll())
+            return count
+
+    assert asyncio.run(run()) == 40
+
+
+def test_partitions_without_committed_offsets_are_not_assigned_and_the_next_assign_begins_anew(tmp_path: Path) -> None:
+    async def run() -> list[int]:
+        with ottla.Broker(data_dir=str(tmp_path)) as broker:
+            address = broker.address
+            async with ottla.AsyncProducer(broker.address) as producer:
+                await (await producer.send("t", b"1", partition=0))
+            consumer = ottla.AsyncConsumer(
+                bootstrap_servers=broker.address, group_id="g", auto_offset_reset="earliest", default_api_timeout_ms=500
+            )
+            await consumer.start()
+            await consumer.partitions_for("t")
+        with pytest.raises(ottla.KafkaError):
+            await consumer.assign([("t", 0)])
+        assert consumer.assignment() == set()
+        with ottla.Broker(data_dir=str(tmp_path), port=int(address.rpartition(":")[2])):
+            while not consumer.assignment():
+                with suppress(ottla.KafkaError):  # no answer in time, while the broker starts
+                    await consumer.assign([("t", 0)])
+            found = [record.offset for record in await consumer.poll(10_000)]
+            await consumer.close()
+        return found
+
+    assert asyncio.run(run()) == [0]
+
+
+def test_a_listener_that_takes_longer_than_the_session_loses_no_membership(broker: ottla.Broker) -> None:
+    generations: list[int] = []
+
+    async def slow(_: list[ottla.TopicPartition]) -> None:
+        await asyncio.sleep(1.5)
+
+    async def run() -> None:
+        settings: Quick = {**QUICK, "enable_auto_commit": False}
+        async with ottla.AsyncConsumer("t", bootstrap_servers=broker.address, on_assigned=slow, **settings) as consumer:
+            while not await consumer.poll(100):
+                pass
+            await consumer.commit()
+            generations.append(consumer.group_metadata().generation_id)
+
+    asyncio.run(run())
+    assert generations == [1]
+
+
+def test_closing_ends_the_waits_of_other_tasks_with_closed(broker: ottla.Broker) -> None:
+    async def run() -> None:
+        consumer = await ottla.AsyncConsumer(bootstrap_servers=broker.address, group_id="g").start()
+        polling = asyncio.create_task(consumer.poll(60_000))
+        asking = asyncio.create_task(consumer.partitions_for("t"))
+        await asyncio.sleep(0)
+        await consumer.close()
+        for task in (polling, asking):
+            with pytest.raises(ottla.Closed):
+                await task
+
+    asyncio.run(run())
+
+
+def test_a_close_that_was_cancelled_is_finished_by_the_next(broker: ottla.Broker) -> None:
+    async def slow(_: list[ottla.TopicPartition]) -> None:
+        await asyncio.sleep(0.3)
+
+    async def run() -> None:
+        consumer = await ottla.AsyncConsumer("t", bootstrap_servers=broker.address, on_revoked=slow, **QUICK).start()
+        while not await consumer.poll(100):
+            pass
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(consumer.close(), 0.05)
+        await consumer.close()
+
+    asyncio.run(run())
+    with ottla.Admin(broker.address) as admin:
+        assert admin.describe_group("g").state == "Empty"
+        assert sum(offset.offset for offset in admin.list_group_offsets("g").values()) > 0
+
+
+def test_a_listener_of_a_blocking_consumer_may_commit_seek_and_ask_for_positions(broker: ottla.Broker) -> None:
+    done: list[object] = []
+
+    def assigned(partitions: list[ottla.TopicPartition]) -> None:
+        for where in partitions:
+            consumer.seek(where, 15)
+            done.append(consumer.position(where))
+
+    def revoked(partitions: list[ottla.TopicPartition]) -> None:
+        consumer.commit(dict.fromkeys(partitions, 17))
+        done.append(consumer.committed(partitions[0]))
+
+    settings: Quick = {**QUICK, "enable_auto_commit": False}
+    consumer = ottla.Consumer(bootstrap_servers=broker.address, on_assigned=assigned, on_revoked=revoked, **settings)
+    with consumer:
+        consumer.subscribe("t")
+        found = eventually(lambda: consumer.poll(200))
+        assert found[0].offset == 15
+    assert done == [15, 15, ottla.OffsetAndMetadata(17)]
+
+
+@pytest.mark.parametrize("call", ["poll", "subscribe", "close", "unsubscribe"])
+def test_a_listener_of_a_blocking_consumer_cannot_wait_for_records_or_change_the_subscription(
+    broker: ottla.Broker, call: str
+) -> None:
+    errors: list[BaseException] = []
+
+    def assigned(_: list[ottla.TopicPartition]) -> None:
+        try:
+            getattr(consumer, call)(*(["t"] if call == "subscribe" else []))
+        except ottla.KafkaError as error:
+            errors.append(error)
+
+    consumer = ottla.Consumer(bootstrap_servers=broker.address, on_assigned=assigned, **QUICK)
+    with consumer:
+        consumer.subscribe("t")
+        assert eventually(lambda: consumer.poll(200))
+    (error,) = errors
+    assert str(error).startswith(f"{call}() cannot be called by a rebalance listener")
+
+
+def test_an_interrupted_poll_leaves_its_records_to_the_next(broker: ottla.Broker) -> None:
+    """Ctrl-C can arrive after records were taken from the buffer, and before the caller has them."""
+    with ottla.Consumer(bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer:
+        consumer.assign(PARTITIONS[:1])
+        client, poll = consumer._async, consumer._async.poll
+
+        async def interrupted(timeout_ms: int = 0, max_records: int | None = None) -> list[ottla.ConsumerRecord]:
+            records = await poll(timeout_ms, max_records)
+            _thread.interrupt_main()
+            threading.Event().wait(0.05)  # the main thread is interrupted before the result arrives
+            return records
+
+        found: list[int] = []
+        while len(found) < 20:
+            client.poll = interrupted  # type: ignore[method-assign]  # an interrupt at one moment
+            with pytest.raises(KeyboardInterrupt):
+                consumer.poll(1_000, max_records=7)
+            client.poll = poll  # type: ignore[method-assign]  # as it was
+            found += [record.offset for record in consumer.poll(1_000, max_records=3)]
+        assert found == list(range(20))
+
+
+def test_each_task_of_a_group_is_heard_while_a_join_is_held(broker: ottla.Broker) -> None:
+    """The coordinator holds the JoinGroup of the first member until the second, which is busy, has joined too."""
+    busy, free = threading.Event(), threading.Event()
+
+    def hold(_: list[ottla.TopicPartition]) -> None:
+        busy.set()
+        free.wait(10)
+
+    settings: Quick = {**QUICK, "session_timeout_ms": 10_000, "request_timeout_ms": 1_000, "enable_auto_commit": False}
+    with ottla.Consumer("t", bootstrap_servers=broker.address, on_revoked=hold, **settings) as one:
+        eventually(lambda: one.poll(200))
+        assert one.poll() == []  # the records of the poll before are processed by now
+        with ottla.Consumer("t", bootstrap_servers=broker.address, **settings) as two:
+            assert busy.wait(10)
+            begun = time.monotonic()
+            assert two.committed(("t", 0)) is None
+            assert len(two.partitions_for("t")) == 2
+            assert time.monotonic() - begun < 5
+            free.set()
+            eventually(lambda: two.poll(200) or two.assignment())
