@@ -115,6 +115,10 @@ class File(Syncable, Readable, Protocol):
     @property
     def size(self) -> int: ...
 
+    @property
+    def rewrites(self) -> int:
+        """Return the number of calls of `write` and `truncate`. While it stays the same, all changes are appends."""
+
     def append(self, buffers: Sequence[Buffer]) -> int:
         """Write all buffers at the end, in order, and return the position of the first one.
 
@@ -155,7 +159,8 @@ Part = Buffer | FileSlice
 class Disk(Protocol):
     """A directory tree. Paths are relative to the data directory and use "/". Every method raises `StorageFailed`.
 
-    The directories of `log.dirs` outside of the data directory have absolute paths. They exist when the disk is made.
+    The directories of `log.dirs` outside of the data directory have absolute paths. They exist when the disk is made. A name at the
+    top of the data directory, such as that of a partition's directory, can be put into one of them: see `put`.
     """
 
     def open(self, path: str, *, create: bool = False) -> File: ...
@@ -170,6 +175,21 @@ class Disk(Protocol):
 
     def modified_ms(self, path: str) -> int:
         """Return the time of a file's last write, in milliseconds since 1970."""
+
+    def put(self, name: str, directory: str) -> None:
+        """Let a name without "/" be in another directory from now on; "" is the data directory.
+
+        The name, and every path that begins with it, then means a file or directory there. Nothing on the disk changes. A rename to
+        another such name stays in the directory, and a removal of the tree ends this.
+        """
+
+    def exchange(self, name: str, copy: str) -> None:
+        """Let `copy`, a directory with the same contents, become `name`, and let `copy` mean the former directory of `name`.
+
+        On the disk, `copy` is renamed within its directory; the new name is durable after the next sync of a file in it or of the
+        directory with it. Open files below `name` are those of the copy from now on, and nothing of them is synced. Files of `copy`
+        must not be used any more. Raises `TryAgain` while a sync of a file below `name` is running.
+        """
 
     def make_dir(self, path: str) -> None:
         """Make a directory and its missing parents.

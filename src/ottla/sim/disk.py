@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from ottla.log.name_places import NamePlaces
 from ottla.ports import Buffer, Done, StorageFailed, Syncable, SyncFailed, TryAgain
 from ottla.sim.storage import Folder, Inode
 
@@ -32,6 +33,7 @@ class SimFile:
 
     def __init__(self, disk: SimDisk, node: Inode, *, is_new: bool) -> None:
         self.size = len(node.data)
+        self.rewrites = 0
         self._disk = disk
         self._node = node
         self._life = disk.life
@@ -63,11 +65,13 @@ class SimFile:
         return bytes(self._node.data[position : position + size])
 
     def write(self, position: int, data: Buffer) -> None:
+        self.rewrites += 1
         self._may("write", max(0, position + len(data) - self.size))
         self._node.write(position, data)
         self._touch(max(self.size, position + len(data)))
 
     def truncate(self, size: int) -> None:
+        self.rewrites += 1
         self._may("truncate")
         self._node.truncate(size)
         self._touch(size)
@@ -100,6 +104,12 @@ class SimFile:
     def close(self) -> None:
         """Close the file's handle. The next use of the file opens it again, unless its name was removed."""
         self._is_open = self._pins > 0
+
+    def use_copy(self, node: Inode) -> None:
+        """Use the file's copy, which has taken its name, from now on. Nothing of the copy counts as synced."""
+        del self._disk.handles[self._node]
+        self._disk.handles[node] = weakref.ref(self)
+        self._node, self._is_new, self._failure = node, True, None
 
     def pin(self) -> None:
         """Keep the file usable, even if its name is removed, until the requested sync is done."""
@@ -201,7 +211,8 @@ class SimDisk:
         self._failing_names: str | None = None
         self._syncs: list[tuple[list[SimFile | SimDirectory], Done]] = []
         self._removals: list[tuple[Folder, str]] = []
-        self._handles: weakref.WeakKeyDictionary[Inode, weakref.ref[SimFile]] = weakref.WeakKeyDictionary()
+        self._places = NamePlaces()
+        self.handles: weakref.WeakKeyDictionary[Inode, weakref.ref[SimFile]] = weakref.WeakKeyDictionary()
 
     # Faults to order
 
@@ -245,14 +256,14 @@ class SimDisk:
 
     def close_handles(self) -> None:
         """Close all files, as the real disk does with files that were not used recently. The next use opens a file again."""
-        for file in self._handles.values():
+        for file in self.handles.values():
             held = file()
             if held is not None:
                 held.close()
 
     def flip_bit(self, path: str, bit: int) -> None:
         """Flip one bit of a file, in its current and its durable contents."""
-        node = self._node(path)
+        node = self._node(self._places.real(path))
         node.write(bit // 8, bytes([node.data[bit // 8] ^ 1 << bit % 8]))
         node.sync()
 
@@ -290,7 +301,30 @@ class SimDisk:
 
     # The port
 
+    def put(self, name: str, directory: str) -> None:
+        self._places.put(name, directory)
+
+    def exchange(self, name: str, copy: str) -> None:
+        here, there, to = self._places.real(name), self._places.real(copy), self._places.target(copy, name)
+        self.may("rename", there)
+        old, new = self._folder(here, here), self._folder(there, there)
+        files = {key: file for key, node in old.names.items() if (file := self._file(node)) is not None}
+        if any(file.is_pinned for file in files.values()):
+            raise TryAgain(here, "a sync of its files is running")
+        self._move(there, to)
+        new.is_new, new.is_known = True, False
+        self._places.exchange(name, copy)
+        for key, file in files.items():
+            file.use_copy(self._node(f"{to}/{key}"))
+
+    def _file(self, node: Inode | Folder) -> SimFile | None:
+        """Return the file object of a file, if there is one in this process."""
+        known = self.handles.get(node) if isinstance(node, Inode) else None
+        file = known() if known is not None else None
+        return file if file is not None and file._life == self.life else None
+
     def open(self, path: str, *, create: bool = False) -> SimFile:
+        path = self._places.real(path)
         self.may("open", path)
         entry, is_new = self._find(path), False
         if entry is None:
@@ -300,30 +334,32 @@ class SimDisk:
             self._folder(_parent(path), path).link(_name(path), entry)
         elif isinstance(entry, Folder):
             raise StorageFailed(path, "Is a directory")
-        known = self._handles.get(entry)
-        file = known() if known is not None else None
-        if file is None or file._life != self.life:
+        file = self._file(entry)
+        if file is None:
             file = SimFile(self, entry, is_new=is_new or not self._folder(_parent(path), path).is_known)
-            self._handles[entry] = weakref.ref(file)
+            self.handles[entry] = weakref.ref(file)
         return file
 
     def exists(self, path: str) -> bool:
+        path = self._places.real(path)
         self.may("exists", path)
         return self._find(path) is not None
 
     def list(self, path: str) -> list[str]:
+        path = self._places.real(path)
         entry = self._find(path)
         if isinstance(entry, Inode):
             raise StorageFailed(path, "Not a directory")
         return sorted(entry.names) if entry is not None else []
 
     def size(self, path: str) -> int:
-        return len(self._node(path).data)
+        return len(self._node(self._places.real(path)).data)
 
     def modified_ms(self, path: str) -> int:
-        return self._node(path).modified_ms
+        return self._node(self._places.real(path)).modified_ms
 
     def make_dir(self, path: str) -> None:
+        path = self._places.real(path)
         above = _parent(path)
         if above and not self.exists(above):
             self.make_dir(above)
@@ -335,8 +371,11 @@ class SimDisk:
             folder.link(_name(path), made)
 
     def rename(self, path: str, to: str, *, sync: bool = True) -> None:
-        self.may("rename", path)
-        self._move(path, to)
+        real, target = self._places.real(path), self._places.target(path, to)
+        self.may("rename", real)
+        self._move(real, target)
+        self._places.rename(path, to)
+        path, to = real, target
         if sync:
             self.sync_dir(_parent(to))
             if _parent(path) != _parent(to):
@@ -356,19 +395,21 @@ class SimDisk:
             target.link(_name(to), entry)
 
     def remove(self, path: str) -> None:
+        path = self._places.real(path)
         self.may("remove", path)
         self._node(path)
         self._folder(_parent(path), path).unlink(_name(path))
 
     def remove_soon(self, path: str) -> None:
-        known = self._handles.get(self._node(path))
-        file = known() if known is not None else None
+        path = self._places.real(path)
+        file = self._file(self._node(path))
         if file is not None and file.is_open:
             self.remove(path)
         else:
             self._removals.append((self._folder(_parent(path), path), _name(path)))
 
     def remove_tree(self, path: str) -> None:
+        name, path = path, self._places.real(path)
         self.may("remove_tree", path)
         folder = self._find(path)
         if isinstance(folder, Inode):
@@ -376,6 +417,7 @@ class SimDisk:
         if folder is not None:
             self._clear(folder)
             self._folder(_parent(path), path).unlink(_name(path))
+        self._places.remove(name)
 
     def _clear(self, folder: Folder) -> None:
         for name, entry in tuple(folder.names.items()):
@@ -387,10 +429,12 @@ class SimDisk:
         self.remove_tree(path)
 
     def read_file(self, path: str) -> bytes:
+        path = self._places.real(path)
         self.may("read_file", path)
         return bytes(self._node(path).data)
 
     def write_file(self, path: str, data: Buffer, *, sync: bool = True) -> None:
+        path = self._places.real(path)
         folder, name, temporary = self._folder(_parent(path), path), _name(path), _name(path) + ".tmp"
         try:
             self.may("write_file", path, len(data))
@@ -413,12 +457,13 @@ class SimDisk:
         self.directory(path).sync()
 
     def room(self, path: str = "") -> tuple[int, int]:
+        path = self._places.real(path)
         self.may("room", path)
         total = UNBOUNDED_BYTES if self.capacity_bytes is None else self.capacity_bytes
         return total, max(0, total - self.used_bytes)
 
     def directory(self, path: str) -> SimDirectory:
-        return SimDirectory(self, path)
+        return SimDirectory(self, self._places.real(path))
 
     def sync_soon(self, files: Iterable[Syncable], done: Done) -> None:
         asked = [_own(file) for file in files]
@@ -477,7 +522,8 @@ class SimDisk:
         self.life += 1
         self._syncs.clear()
         self._removals.clear()
-        self._handles.clear()
+        self.handles.clear()
+        self._places.clear()
 
     def _find(self, path: str) -> Inode | Folder | None:
         entry: Inode | Folder | None = self._root

@@ -38,6 +38,7 @@ class DictFile(Names):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.data = bytearray()
+        self.rewrites = 0
 
     @property
     def size(self) -> int:
@@ -52,9 +53,11 @@ class DictFile(Names):
         return bytes(self.data[position : position + size])
 
     def write(self, position: int, data: Buffer) -> None:
+        self.rewrites += 1
         self.data[position : position + len(data)] = data
 
     def truncate(self, size: int) -> None:
+        self.rewrites += 1
         del self.data[size:]
 
     def reserve(self, size: int) -> None:
@@ -74,6 +77,12 @@ class DictDisk:
 
     def open(self, path: str, *, create: bool = False) -> File:
         return self._new(path) if create and path not in self.files else self._find(path)
+
+    def put(self, name: str, directory: str) -> None:
+        raise AssertionError("there is one directory")
+
+    def exchange(self, name: str, copy: str) -> None:
+        raise AssertionError("there is one directory")
 
     def _new(self, path: str) -> DictFile:
         self.files[path] = DictFile(path)

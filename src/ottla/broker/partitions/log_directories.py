@@ -1,7 +1,8 @@
 """The log directories (`log.dirs`), and in which of them each partition is. Depends on the disk port and names of partitions.
 
-The data directory is the first log directory and has the path "". Its checkpoints cover all partitions, so that an entry does not
-depend on where a partition is. A broker with one log directory keeps no list of partitions here.
+The disk finds the files of a partition by its name, in whichever log directory it is. The data directory is the first log directory
+and has the path "". Its checkpoints cover all partitions, so that an entry does not depend on where a partition is. A broker with
+one log directory keeps no list of partitions here.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
+from ottla.log.name_places import joined
 from ottla.ports import Disk, Steps, StorageFailed
 
 log = logging.getLogger("ottla.broker")
@@ -80,12 +82,8 @@ class LogDirectories:
         """Return the path of the log directory that contains a partition; the first log directory if none contains it."""
         return self._places.get(name, "")
 
-    def path_of(self, name: str) -> str:
-        """Return the path of a partition's directory. If it does not exist, return its path in the first log directory."""
-        return joined(self.place_of(name), name)
-
-    def place(self, name: str) -> str:
-        """Return the path of a partition's directory. Create a missing one in the log directory with the fewest partitions.
+    def place(self, name: str) -> None:
+        """Create a partition's directory, unless it exists, in the log directory with the fewest partitions.
 
         A log directory in which no directory can be created, as on a failed disk, is skipped. Raises `StorageFailed` if no other is
         left.
@@ -93,7 +91,6 @@ class LogDirectories:
         if len(self.paths) > 1 and name not in self._places:
             not_cordoned = [path for path in self.paths if not self.is_cordoned(path)]
             self._put(name, self._make(name, sorted(not_cordoned or self.paths, key=self._counts.__getitem__)))
-        return self.path_of(name)
 
     def _make(self, name: str, paths: Sequence[str]) -> str:
         """Create a partition's directory in one of the log directories `paths`: the first in which that succeeds.
@@ -113,6 +110,7 @@ class LogDirectories:
         """Record that a partition's directory is deleted or renamed."""
         if name in self._places:
             path = self._places.pop(name)
+            self._disk.put(name, "")
             self._counts[path] -= 1
             self._removals += 1
             self._unsynced[path] = self._removals
@@ -129,10 +127,6 @@ class LogDirectories:
         return failure
 
     def _put(self, name: str, path: str) -> None:
+        self._disk.put(name, path)
         self._places[name] = path
         self._counts[path] += 1
-
-
-def joined(path: str, name: str) -> str:
-    """Return the path of the file or directory `name` in the log directory `path`."""
-    return f"{path}/{name}" if path else name

@@ -156,12 +156,13 @@ class Partitions:
         name = str(partition)
         recovery_point = self.checkpoints.recovery_point(partition.topic, partition.index)
         log_start_offset = self.checkpoints.log_start_offset(partition.topic, partition.index)
-        if recovery_point > log_start_offset and not self._disk.exists(self.directories.path_of(name)):
+        if recovery_point > log_start_offset and not self._disk.exists(name):
             sentence = f"the directory is missing, though it held records below offset {recovery_point}"
             raise StorageFailed(name, f"{sentence}: restore it, or delete the topic to give them up.")
+        self.directories.place(name)
         return Log.open(
             self._disk,
-            self.directories.place(name),
+            name,
             partition.config,
             now,
             topic_id=partition.topic_id,
@@ -219,7 +220,7 @@ class Partitions:
             self._topics.pop(topic, None)
         name = f"{topic}-{index}"
         if partition is None or partition.offline is not None:
-            is_gone = not self._disk.exists(self.directories.path_of(name))
+            is_gone = not self._disk.exists(name)
             if is_gone:
                 self.directories.forget(name)
             return is_gone

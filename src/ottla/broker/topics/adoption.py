@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ottla.broker.partitions.log_directories import LogDirectories
 from ottla.broker.settings import BrokerSettings
 from ottla.broker.topics.by_name import default_topic
 from ottla.cluster import layout
@@ -40,7 +39,6 @@ class Adoption(NamedTuple):
 def adopt(
     image: ClusterImage,
     disk: Disk,
-    places: LogDirectories,
     strangers: Sequence[str],
     node_id: int,
     new_id: Callable[[], bytes],
@@ -50,7 +48,7 @@ def adopt(
     for directory in strangers:
         name, _, index = directory.rpartition("-")
         if index == str(int(index)):
-            found[name][int(index)] = _topic_id(disk, places.path_of(directory))
+            found[name][int(index)] = _topic_id(disk, directory)
     return [_adopt_one(image, name, parts, node_id, new_id) for name, parts in sorted(found.items())]
 
 

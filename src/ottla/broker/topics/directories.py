@@ -6,8 +6,9 @@ import logging
 import re
 from collections.abc import Callable, Collection
 
-from ottla.broker.partitions.log_directories import LogDirectories, joined
+from ottla.broker.partitions.log_directories import LogDirectories
 from ottla.log.checkpoints import RECOVERY_POINTS, read_offsets
+from ottla.log.name_places import joined
 from ottla.log.names import DELETING, LOG, PARTITION_METADATA, STRAY, set_aside_name
 from ottla.ports import Disk, StorageFailed, Syncable
 
@@ -42,7 +43,7 @@ class PartitionDirectories:
 
     def _holds_records(self, name: str) -> bool:
         try:
-            files = self._disk.list(self.places.path_of(name))
+            files = self._disk.list(name)
             return any(file == PARTITION_METADATA or file.endswith(LOG) for file in files)
         except StorageFailed:  # it is a file, or belongs to no partition
             return False
@@ -92,7 +93,7 @@ class PartitionDirectories:
 
     def exists(self, name: str) -> bool:
         """Return whether a partition has a directory. Raises `StorageFailed`."""
-        return self._disk.exists(self.places.path_of(name))
+        return self._disk.exists(name)
 
     def delete(self, name: str) -> None:
         """Delete the directory of a deleted topic's partition. Raises `StorageFailed`."""
@@ -100,12 +101,11 @@ class PartitionDirectories:
 
     def set_aside(self, name: str) -> str:
         """Rename a directory that belongs to no partition, as Kafka does, to keep its records; return the new path."""
-        return self._rename(name, STRAY)
+        return joined(self.places.place_of(name), self._rename(name, STRAY))
 
     def _rename(self, name: str, end: str) -> str:
-        path = self.places.path_of(name)
-        to = set_aside_name(path, self._random_bytes(16).hex(), end)
-        self._disk.rename(path, to, sync=False)
+        to = set_aside_name(name, self._random_bytes(16).hex(), end)
+        self._disk.rename(name, to, sync=False)
         self.places.forget(name)
         return to
 

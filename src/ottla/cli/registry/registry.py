@@ -260,8 +260,7 @@ def _leave_out_producer_ids(registry: JournalRegistry, node_id: int) -> None:
 def _adopt(disk: RealDisk, registry: JournalRegistry, node_id: int) -> None:
     from ottla.broker.topics.adoption import adopt
 
-    places, strangers = _directories(disk).places, _strangers(disk, registry)
-    for adoption in adopt(_image(registry), disk, places, strangers, node_id, lambda: os.urandom(16)):
+    for adoption in adopt(_image(registry), disk, _strangers(disk, registry), node_id, lambda: os.urandom(16)):
         registry.commit(adoption.changes)
         print(adoption.sentence)
 

@@ -17,13 +17,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from ottla.log.name_places import NamePlaces, parent
 from ottla.net.disk.reserve import Reserve
 from ottla.net.disk.space_release import Janitor
 from ottla.net.disk.sync_workers import Pinned, SyncWorker
 from ottla.net.disk.system_calls import System, failed, named
-from ottla.net.disk.unsynced_names import Directories, RealDirectory, at_or_below, parent
+from ottla.net.disk.unsynced_names import Directories, RealDirectory, at_or_below
 from ottla.net.kernel_sync import NAMELESS
-from ottla.ports import Buffer, Done, Post, StorageFailed, Syncable, SyncFailed
+from ottla.ports import Buffer, Done, Post, StorageFailed, Syncable, SyncFailed, TryAgain
 from ottla.registry.generations import DIRECTORIES
 
 T = TypeVar("T")
@@ -75,12 +76,14 @@ class RealFile(Pinned):
         "_system",
         "_written",
         "recent",
+        "rewrites",
         "size",
     )
 
     def __init__(self, disk: RealDisk, path: str, fd: int, *, size: int, is_new: bool) -> None:
         super().__init__(path)
         self.size = size
+        self.rewrites = 0
         self.recent = True
         self._disk = disk
         self._system = disk.system
@@ -99,6 +102,11 @@ class RealFile(Pinned):
     def __del__(self) -> None:
         self.close()
 
+    @property
+    def real_path(self) -> str:
+        """Return the path for messages, with the directory of logs."""
+        return self._disk.places.real(self.path)
+
     def fileno(self) -> int:
         """Return the handle, which is valid until the caller returns to the event loop. Call this before each system call."""
         self.recent = True
@@ -116,9 +124,9 @@ class RealFile(Pinned):
         except OSError as failure:
             with contextlib.suppress(OSError):
                 self._system.ftruncate(fd, start)
-            if self._disk.reserve.lends(self.path, failure):
+            if self._disk.reserve.lends(self.real_path, failure):
                 return self._disk.retaking(partial(self.append, buffers))
-            raise failed(self.path, failure) from failure
+            raise failed(self.real_path, failure) from failure
         self.size = start + wanted
         self._written += 1  # counted after the write: a sync running on another thread may miss it
         return start
@@ -144,11 +152,12 @@ class RealFile(Pinned):
                     break
                 data += more
         except OSError as failure:
-            raise failed(self.path, failure) from failure
+            raise failed(self.real_path, failure) from failure
         return data
 
     def write(self, position: int, data: Buffer) -> None:
         fd = self.fileno()
+        self.rewrites += 1
         self._written += 1  # counted before the write: a refused one may be partly done
         try:
             view, at = memoryview(data), 0
@@ -156,12 +165,13 @@ class RealFile(Pinned):
                 at += self._system.pwrite(fd, view[at:], position + at)
                 self.size = max(self.size, position + at)
         except OSError as failure:
-            if self._disk.reserve.lends(self.path, failure):
+            if self._disk.reserve.lends(self.real_path, failure):
                 return self._disk.retaking(partial(self.write, position, data))
-            raise failed(self.path, failure) from failure
+            raise failed(self.real_path, failure) from failure
         self._written += 1
 
     def truncate(self, size: int) -> None:
+        self.rewrites += 1
         self._set_length(size)
         self.size = size
 
@@ -171,7 +181,7 @@ class RealFile(Pinned):
 
     def _set_length(self, size: int) -> None:
         fd = self.fileno()
-        with named(self.path):
+        with named(self.real_path):
             self._system.ftruncate(fd, size)
         self._written += 1
 
@@ -186,19 +196,19 @@ class RealFile(Pinned):
 
     def _sync_alone(self) -> None:
         if self._failure is not None:
-            raise SyncFailed(self.path, self._failure)
+            raise SyncFailed(self.real_path, self._failure)
         written, size = self._written, self.size
         try:
             if written != self._synced:
                 self._system.fdatasync(self._fd)
                 if not self._is_leaving and not self._system.fstat(self._fd).st_nlink:
-                    raise SyncFailed(self.path, REMOVED)  # written data without a name is unreachable
+                    raise SyncFailed(self.real_path, REMOVED)  # written data without a name is unreachable
             if self._directory is not None:
                 self._directory.sync_for(self._asked)
                 self._is_new = False
         except OSError as failure:
-            self._failure = failed(self.path, failure).reason  # not the exception: its traceback would keep this file alive
-            raise SyncFailed(self.path, self._failure) from failure
+            self._failure = failed(self.real_path, failure).reason  # not the exception: its traceback would keep this file alive
+            raise SyncFailed(self.real_path, self._failure) from failure
         except StorageFailed as failure:
             self._failure = failure.reason
             raise
@@ -233,7 +243,7 @@ class RealFile(Pinned):
                 self._synced = self._syncing
                 return
             self._failure = REMOVED if outcome == NAMELESS else os.strerror(outcome)
-            raise SyncFailed(self.path, self._failure)
+            raise SyncFailed(self.real_path, self._failure)
         finally:
             self._lock.release()
 
@@ -255,9 +265,16 @@ class RealFile(Pinned):
         self._is_gone = self._is_leaving = True
         return self.is_open
 
+    def use_copy(self) -> None:
+        """Use the file's copy, which has taken its name, from now on. Nothing of the copy counts as synced."""
+        self.close()
+        self._is_new = True
+        self._written += 1
+        self._failure = None
+
     def pin(self) -> None:
         if self._is_gone:
-            raise StorageFailed(self.path, DELETED)
+            raise StorageFailed(self.real_path, DELETED)
         self.fileno()
         if self._is_new and self._directory is None:
             directory = self._disk.directory(parent(self.path))
@@ -286,7 +303,7 @@ class RealFile(Pinned):
 
     def _reopen(self) -> int:
         if self._is_gone:
-            raise StorageFailed(self.path, DELETED)
+            raise StorageFailed(self.real_path, DELETED)
         self._fd = self._disk.open_handle(self.path, os.O_RDWR)
         self._disk.keep(self)
         return self._fd
@@ -317,7 +334,8 @@ class RealDisk:
         self._max_open_files = max_open_files
         self._open: deque[weakref.ref[RealFile]] = deque()
         self._by_path: weakref.WeakValueDictionary[str, RealFile] = weakref.WeakValueDictionary()
-        self._directories = Directories(root, system, log_dirs)
+        self.places = NamePlaces()
+        self._directories = Directories(root, system, self.places, log_dirs)
         self._worker = SyncWorker(post)
         self._janitor = Janitor(post)
 
@@ -336,20 +354,20 @@ class RealDisk:
             size = self.system.fstat(fd).st_size
         except OSError as failure:
             self.system.close(fd)
-            raise failed(path, failure) from failure
+            raise failed(self.places.real(path), failure) from failure
         is_new = is_new or not self._directories.is_known(parent(path))
         file = self._by_path[path] = RealFile(self, path, fd, size=size, is_new=is_new)
         self.keep(file)
         return file
 
     def exists(self, path: str) -> bool:
-        with named(path), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        with named(self.places.real(path)), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             self.system.stat(self._full(path))
             return True
         return False
 
     def list(self, path: str) -> list[str]:
-        with named(path), contextlib.suppress(FileNotFoundError):
+        with named(self.places.real(path)), contextlib.suppress(FileNotFoundError):
             return sorted(self.system.listdir(self._full(path)))
         return []
 
@@ -358,6 +376,24 @@ class RealDisk:
 
     def modified_ms(self, path: str) -> int:
         return self._stat(path).st_mtime_ns // 1_000_000
+
+    def put(self, name: str, directory: str) -> None:
+        self.places.put(name, directory)
+
+    def exchange(self, name: str, copy: str) -> None:
+        files = [file for path in at_or_below(list(self._by_path), name) if (file := self._by_path.get(path)) is not None]
+        if any(file.is_pinned for file in files):
+            raise TryAgain(self.places.real(name), "a sync of its files is running")
+        here, to = self._full(copy), self._absolute(self.places.target(copy, name))
+        with named(self.places.real(copy)):
+            self.system.replace(here, to)
+        self._janitor.moved(here, to)
+        for file in self._forget(copy):
+            file.close()
+        self.places.exchange(name, copy)
+        self._directories.exchange(name, copy)
+        for file in files:
+            file.use_copy()
 
     def make_dir(self, path: str) -> None:
         above = parent(path)
@@ -371,14 +407,15 @@ class RealDisk:
         except FileExistsError:
             return
         except OSError as failure:
-            if self.reserve.lends(path, failure):
+            if self.reserve.lends(self.places.real(path), failure):
                 return self.retaking(partial(self._make_dir, path))
-            raise failed(path, failure) from failure
+            raise failed(self.places.real(path), failure) from failure
         self._directories.made(path)
 
     def rename(self, path: str, to: str, *, sync: bool = True) -> None:
+        here, there = self._full(path), self._absolute(self.places.target(path, to))
         self._rename(path, to)
-        self._janitor.moved(self._full(path), self._full(to))
+        self._janitor.moved(here, there)
         self._directories.moved(path, to)
         for file in self._forget(path):
             file.path = to + file.path[len(path) :]
@@ -404,7 +441,7 @@ class RealDisk:
         except OSError as failure:
             if fd >= 0:
                 self.system.close(fd)
-            raise failed(path, failure) from failure
+            raise failed(self.places.real(path), failure) from failure
         if fd >= 0:
             self._janitor.free(fd)
 
@@ -419,19 +456,21 @@ class RealDisk:
     def remove_tree(self, path: str) -> None:
         self._mark_removed(self._forget(path))
         self._directories.removed(path)
-        with named(path), contextlib.suppress(FileNotFoundError):
+        with named(self.places.real(path)), contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._full(path))
+        self.places.remove(path)
 
     def remove_tree_soon(self, path: str) -> None:
-        held = self._mark_removed(self._forget(path))
+        held, full = self._mark_removed(self._forget(path)), self._full(path)
         self._directories.removed(path)
-        if os.path.exists(self._full(path)):
-            self._janitor.remove_tree(self._full(path), held)
+        self.places.remove(path)
+        if os.path.exists(full):
+            self._janitor.remove_tree(full, held)
 
     def read_file(self, path: str) -> bytes:
         fd = self.open_handle(path, os.O_RDONLY)
         try:
-            with named(path):
+            with named(self.places.real(path)):
                 data = bytearray()
                 while piece := self.system.pread(fd, READ_BYTES, len(data)):
                     data += piece
@@ -460,9 +499,9 @@ class RealDisk:
             if sync:
                 self.system.fdatasync(fd)
         except OSError as failure:
-            if self.reserve.lends(path, failure):
+            if self.reserve.lends(self.places.real(path), failure):
                 return self.retaking(partial(self._write_new, path, data, sync=sync))
-            raise failed(path, failure) from failure
+            raise failed(self.places.real(path), failure) from failure
         finally:
             self.system.close(fd)
 
@@ -477,7 +516,7 @@ class RealDisk:
         self.directory(path).sync()
 
     def room(self, path: str = "") -> tuple[int, int]:
-        with named(path):
+        with named(self.places.real(path)):
             found = self.system.statvfs(self._full(path) if path else self.root)
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
@@ -506,9 +545,9 @@ class RealDisk:
         try:
             return self.system.open(self._full(path), flags | os.O_CLOEXEC, 0o600 if path.startswith(PRIVATE) else 0o644)
         except OSError as failure:
-            if flags & os.O_CREAT and self.reserve.lends(path, failure):
+            if flags & os.O_CREAT and self.reserve.lends(self.places.real(path), failure):
                 return self.retaking(partial(self.open_handle, path, flags))
-            raise failed(path, failure) from failure
+            raise failed(self.places.real(path), failure) from failure
 
     def close_handle(self, fd: int, *, is_last: bool) -> None:
         """Close a handle.
@@ -561,17 +600,21 @@ class RealDisk:
         return frozenset(file.path.rpartition("/")[2] for file in files if file is not None and file.is_removed())
 
     def _full(self, path: str) -> str:
-        return path if path.startswith("/") else f"{self.root}/{path}"
+        return self._absolute(self.places.real(path))
+
+    def _absolute(self, real: str) -> str:
+        return real if real.startswith("/") else f"{self.root}/{real}"
 
     def _stat(self, path: str) -> os.stat_result:
-        with named(path):
+        with named(self.places.real(path)):
             return self.system.stat(self._full(path))
 
     def _rename(self, path: str, to: str) -> None:
         """Rename. If a file has the name `to` already, the file loses this name."""
         self._leaving(to)
-        with named(path):
-            self.system.replace(self._full(path), self._full(to))
+        with named(self.places.real(path)):
+            self.system.replace(self._full(path), self._absolute(self.places.target(path, to)))
+        self.places.rename(path, to)
         self._mark_removed([self._by_path.pop(to, None)])
 
 

@@ -14,14 +14,10 @@ import weakref
 from collections.abc import Iterable, Sequence
 from itertools import count
 
+from ottla.log.name_places import NamePlaces
 from ottla.net.disk.sync_workers import Pinned
 from ottla.net.disk.system_calls import System, failed
 from ottla.ports import SyncFailed
-
-
-def parent(path: str) -> str:
-    """Return the directory part of a path, without the last name."""
-    return path.rpartition("/")[0]
 
 
 def at_or_below(names: Iterable[str], path: str) -> list[str]:
@@ -71,10 +67,11 @@ class RealDirectory(Pinned):
 
 
 class Directories:
-    """The directories below `root` and in `log_dirs`, and which of their names are new."""
+    """The directories below `root` and in `log_dirs`, and which of their names are new. `places` has the names in `log_dirs`."""
 
-    def __init__(self, root: str, system: System, log_dirs: Sequence[str] = ()) -> None:
+    def __init__(self, root: str, system: System, places: NamePlaces, log_dirs: Sequence[str] = ()) -> None:
         self._root = root
+        self._places = places
         self._tops = frozenset(("", *log_dirs))
         self._system = system
         self._numbers = count()
@@ -110,6 +107,12 @@ class Directories:
             self._known.discard(path)
         self._forget(path)
 
+    def exchange(self, name: str, copy: str) -> None:
+        """Record that the directory `copy` has become `name`, which is a new name, and `copy` another directory."""
+        self.removed(name)
+        self.removed(copy)
+        self.made(name)
+
     def removed(self, path: str) -> None:
         """Record that `path` was removed, so that a new directory with this name, or a name below it, is another one."""
         with self._lock:
@@ -130,14 +133,15 @@ class Directories:
         try:
             while True:
                 flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-                held.append((path, self._system.open(path if path.startswith("/") else f"{self._root}/{path}", flags)))
-                above = parent(path)
+                real = self._places.real(path)
+                held.append((path, self._system.open(real if real.startswith("/") else f"{self._root}/{real}", flags)))
+                above = self._places.above(path)
                 if path in self._tops or (path not in self._new and above in self._known):
                     return held
                 path = above
         except OSError as failure:
             self.release(held)
-            raise failed(path, failure) from failure
+            raise failed(self._places.real(path), failure) from failure
 
     def release(self, held: Iterable[tuple[str, int]]) -> None:
         for _, fd in held:
@@ -148,14 +152,14 @@ class Directories:
         for path, fd in held:
             with self._lock:
                 if path in self._failed:
-                    raise SyncFailed(path, self._failed[path])
-                kept = [(name, number) for name, number in self._new.items() if parent(name) == path]
+                    raise SyncFailed(self._places.real(path), self._failed[path])
+                kept = [(name, number) for name, number in self._new.items() if self._places.above(name) == path]
             try:
                 self._system.fsync(fd)
             except OSError as failure:
                 with self._lock:
                     reason = self._failed.setdefault(path, failed(path, failure).reason)
-                raise SyncFailed(path, reason) from failure
+                raise SyncFailed(self._places.real(path), reason) from failure
             with self._lock:
                 self._known.add(path)
                 for name, number in kept:
