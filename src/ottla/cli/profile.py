@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.cli.command import connection
 from ottla.cli.command.exits import MISUSED, fail
@@ -12,10 +14,11 @@ from ottla.cli.command.parser import Example, Run, completes
 from ottla.errors import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ottla.cli.command.parser import Parser
     from ottla.cli.command.profiles import Profiles
+    from ottla.client.settings.security import SecureSettings
 
 CREATE = """Create a profile, or replace one. Its settings are those of -b, -X and --command-config. A value can name its source
 instead of a secret: '${env:NAME}' is an environment variable, '${command:WORDS}' the first line that a command prints. The file
@@ -25,6 +28,7 @@ LIST = "List the profiles, with their bootstrap servers; the one in use is marke
 SHOW = "Print the settings of a profile, without its secrets."
 DELETE = "Delete a profile."
 HIDDEN = "[hidden]"
+Found = TypeVar("Found")
 
 
 def build(parser: Parser) -> None:
@@ -89,10 +93,22 @@ def _create(profiles: Profiles, options: argparse.Namespace) -> int:
         texts[connection.SERVERS] = options.bootstrap_server
     if connection.SERVERS not in texts:
         return fail("a profile needs the address of its cluster: add -b HOST:PORT.", MISUSED)
+    for kind in kinds:
+        _check(kind, {name: text for name, text in texts.items() if "${" not in text})
+    verb = "replaced" if options.name in profiles.names() else "created"
     profiles.save(options.name, texts)
     if options.use:
         profiles.use(options.name)
-    return _report(options, f"Profile {options.name} is created" + (" and in use." if options.use else "."))
+    return _report(options, f"Profile {options.name} is {verb}" + (" and in use." if options.use else "."))
+
+
+def _check(kind: type[SecureSettings], texts: Mapping[str, str]) -> None:
+    """Check each value by itself, since others come from the options of a command. Raises `SettingError`."""
+    from ottla.client.settings.properties import values_of
+
+    checks = {each.name: each.metadata["check"] for each in fields(kind)}
+    for name, value in values_of(kind, texts).items():
+        checks[name](name, value)
 
 
 def _use(profiles: Profiles, options: argparse.Namespace) -> int:
@@ -103,14 +119,25 @@ def _use(profiles: Profiles, options: argparse.Namespace) -> int:
 
 
 def _list(profiles: Profiles, options: argparse.Namespace) -> int:
-    in_use = profiles.in_use()
+    errors: list[SettingError] = []
     names = profiles.names()
     if not names and not options.json:
         print("There are no profiles: `ottla profile create NAME -b HOST:PORT` creates one.")
         return 0
-    rows = [(name, _mark(name == in_use, options), profiles.texts(name).get(connection.SERVERS)) for name in names]
+    in_use = _tried(profiles.in_use, errors)
+    found = {name: _tried(partial(profiles.texts, name), errors) or {} for name in names}
+    rows = [(name, _mark(name == in_use, options), texts.get(connection.SERVERS)) for name, texts in found.items()]
     show(("name", "in use", "bootstrap servers"), rows, as_json=options.json)
-    return 0
+    return fail(str(errors[0])) if errors else 0
+
+
+def _tried(read: Callable[[], Found], errors: list[SettingError]) -> Found | None:
+    """Return what `read` returns. Return None if it raises an error, which is added to `errors`."""
+    try:
+        return read()
+    except SettingError as error:
+        errors.append(error)
+        return None
 
 
 def _mark(is_used: bool, options: argparse.Namespace) -> Cell:
@@ -120,14 +147,11 @@ def _mark(is_used: bool, options: argparse.Namespace) -> Cell:
 
 
 def _show(profiles: Profiles, options: argparse.Namespace) -> int:
-    rows = [(name, HIDDEN if _is_secret(name, text) else text) for name, text in profiles.texts(options.name).items()]
+    from ottla.cli.command.profiles import is_secret
+
+    rows = [(name, HIDDEN if is_secret(name, text) else text) for name, text in profiles.texts(options.name).items()]
     show(("setting", "value"), rows, as_json=options.json)
     return 0
-
-
-def _is_secret(name: str, text: str) -> bool:
-    """Return whether a value must not be printed. A reference to the environment or to a command is no secret itself."""
-    return not text.startswith("${") and any(word in name for word in ("password", "secret", "jaas", "keystore.key", "key.pem"))
 
 
 def _delete(profiles: Profiles, options: argparse.Namespace) -> int:

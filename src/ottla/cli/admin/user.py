@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ottla.cli.admin.cluster_or_directory import add_options, on_cluster_or_directory
+from ottla.cli.command import confirm
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines, show
 
@@ -61,10 +62,8 @@ def _password(name: str) -> str | None:
         return None
     if not _is_typed():
         return sys.stdin.readline().rstrip("\r\n") or None
-    from getpass import getpass
-
-    first = getpass(f"Password for {name}: ")
-    return first if first and getpass("Once more: ") == first else None
+    first = confirm.read_password(f"Password for {name}: ")
+    return first if first and confirm.read_password("Once more: ") == first else None
 
 
 def _is_typed() -> bool:

@@ -7,6 +7,7 @@ A setting is taken from the first source that has it: an option of its own or -X
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -87,9 +88,13 @@ def properties(pairs: Iterable[str], *kinds: type[SecureSettings]) -> dict[str, 
         name, equals, value = (part.strip() for part in pair.partition("="))
         if not equals:
             raise SettingError(f"{name!r} has no value: write -X NAME=VALUE.")
+        if not name:
+            raise SettingError(f"{pair!r} has no name: write -X NAME=VALUE.")
         for each, text in librdkafka.translated({name: value}).items():
             if each not in known:
-                raise SettingError(f"-X: clients of commands have no setting {name}; leave it out.")
+                near = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
+                advice = f"did you mean {near[0]}?" if near else "leave it out."
+                raise SettingError(f"-X: clients of commands have no setting {name}; {advice}")
             found[each] = text
     return found
 

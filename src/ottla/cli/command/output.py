@@ -82,9 +82,14 @@ def is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
+def can_redraw() -> bool:
+    """Return whether standard output is a terminal whose cursor can be moved."""
+    return is_terminal() and os.environ.get("TERM") != "dumb"
+
+
 def styled(text: str, style: str) -> str:
     """Return text in a style, if standard output is a terminal with colours."""
-    if not text or not is_terminal() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb":
+    if not text or not can_redraw() or os.environ.get("NO_COLOR"):
         return text
     return f"\x1b[{style}m{text}\x1b[0m"
 

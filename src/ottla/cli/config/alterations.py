@@ -49,7 +49,8 @@ def set_values(admin: Admin, options: argparse.Namespace) -> int:
         changes += [SettingChange(name, "set", value) for name, value in read_file(options.file).items()]
     names = [change.name for change in changes]
     if not names:
-        return fail("nothing to change: add NAME=VALUE or --file.", MISUSED)
+        reason = "nothing to change" if options.file is None else f"{options.file} has no settings"
+        return fail(f"{reason}: add NAME=VALUE or {'--file' if options.file is None else 'name another file'}.", MISUSED)
     if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
         return fail(f"{twice} is given twice: leave out one.", MISUSED)
     resource = resource_of(admin, options.resource)
@@ -103,6 +104,8 @@ def _unset_mistake(options: argparse.Namespace) -> str | None:
     """Return a sentence about wrong arguments of `config unset`, or None."""
     if bool(options.names) == options.all:
         return "name settings, or give --all."
+    if "" in options.names:
+        return "'' is no name of a setting: name one, or leave it out."
     if wrong := next((name for name in options.names if "=" in name), None):
         return f"{wrong!r} is no name of a setting: leave out = and what follows."
     if options.all and options.resource.kind == "loggers":

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import sys
 import textwrap
 import time
 import unicodedata
 from collections.abc import Callable, Sequence
 
-from ottla.cli.command.output import DIM, RED, is_terminal, print_lines, styled
+from ottla.cli.command.output import DIM, RED, can_redraw, print_lines, styled
 from ottla.errors import KafkaError
 
 _TOKEN = re.compile(r"\x1b\[[\d;]*m|.", re.DOTALL)
@@ -25,7 +26,7 @@ def repeat(lines: Callable[[], list[str]], every_s: float, *, as_json: bool) -> 
 
     On a terminal, an error is shown below the last lines, and the next period tries again. Elsewhere it is raised.
     """
-    if is_terminal() and not as_json:
+    if can_redraw() and not as_json:
         _redraw(lines, every_s)
     between: list[str] = []
     while True:
@@ -36,6 +37,7 @@ def repeat(lines: Callable[[], list[str]], every_s: float, *, as_json: bool) -> 
 
 def _redraw(lines: Callable[[], list[str]], every_s: float) -> None:
     screen, shown = Screen(), [""]
+    signal.signal(signal.SIGCONT, lambda *_: screen.leave())
     while True:
         try:
             shown = lines()
@@ -54,6 +56,10 @@ class Screen:
 
     def __init__(self) -> None:
         self._widths: list[int] = []
+
+    def leave(self) -> None:
+        """Draw the next frame below the last one: after Ctrl-Z and fg, the rows of the shell are between them."""
+        self._widths = []
 
     def frame(self, lines: Sequence[str], status: Sequence[str], columns: int, rows: int) -> str:
         """Return the text that draws the lines and the status below them, cut to the terminal's size."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.command.exits import silence
 from ottla.cli.command.output import as_lines, size
+from ottla.cli.command.progress_line import ProgressLine
 from ottla.cli.produce.line_failures import LineFailures
 from ottla.cli.record_format.input_records import InputRecord
 from ottla.errors import KafkaError, SettingError
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 MOST_WAITING = 200_000
 """The number of unacknowledged records at which `send` waits for the oldest."""
-REPORT_EVERY_S = 0.5
-ERASED = "\r\x1b[K"
 
 
 class Stopped(Exception):
@@ -45,8 +43,8 @@ class RecordSender:
         self._topic = topic
         self._is_verbose, self._as_json = is_verbose, as_json
         self._waiting: deque[tuple[int, Delivery, int]] = deque()  # the first line, its delivery, the number of lines
-        self._began = self._reported = time.monotonic()
-        self._shows_progress = shows_progress
+        self._began = time.monotonic()
+        self._progress_line = ProgressLine(is_wanted=shows_progress)
 
     def send(self, number: int, record: InputRecord) -> None:
         """Queue the record of line `number`. Raises `Stopped` if no record can be sent."""
@@ -91,19 +89,14 @@ class RecordSender:
         """Report the records that were delivered or have failed. Return whether others are in flight. Raises `Stopped`."""
         while self._waiting and self._waiting[0][1].done():
             self._settle()
-        self._show_progress()
+        self._progress_line.show_if_due(self._progress)
         return bool(self._waiting)
-
-    def _show_progress(self) -> None:
-        if self._shows_progress and time.monotonic() - self._reported > REPORT_EVERY_S:
-            self._reported = time.monotonic()
-            print(f"{ERASED}{self._progress()}", end="", file=sys.stderr, flush=True)
 
     def finish(self) -> None:
         """Wait until all records are delivered or have failed, and report them. Raises `Stopped`."""
         while self._waiting:
             self._settle()
-            self._show_progress()
+            self._progress_line.show_if_due(self._progress)
 
     def abandon(self) -> None:
         """Report the records that were still in flight when the producer was closed."""
@@ -115,8 +108,7 @@ class RecordSender:
 
     def end_progress(self) -> None:
         """Remove the line of progress."""
-        if self._shows_progress:
-            print(ERASED, end="", file=sys.stderr, flush=True)
+        self._progress_line.clear()
 
     @property
     def seconds(self) -> float:

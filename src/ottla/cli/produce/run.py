@@ -157,7 +157,7 @@ class ProduceRun:
             options.topic,
             is_verbose=options.verbose,
             as_json=options.json,
-            shows_progress=sys.stderr.isatty() and not source.is_terminal and not (options.verbose and sys.stdout.isatty()),
+            shows_progress=not source.is_terminal and not (options.verbose and sys.stdout.isatty()),
         )
 
     def execute(self) -> int:

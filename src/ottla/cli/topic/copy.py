@@ -8,7 +8,6 @@ the target, so that they go with it. Brokers before Kafka 0.11 have no transacti
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ottla.cli.command import connection
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines, show
+from ottla.cli.command.progress_line import ProgressLine
 from ottla.cli.command.signals import Interruption
 from ottla.cli.topic.offsets import PartitionOffsets, ranges
 from ottla.errors import KafkaError, SettingError
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 READING: dict[str, Any] = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
 """Consumer settings that -X can override: by default, records of aborted transactions are not copied."""
-REPORT_EVERY_S = 1.0
 SLICE_S = 1.0
 """The time for which records are copied before a transaction ends."""
 POLL_MS = 500
@@ -184,7 +183,7 @@ class TopicCopy:
         self._interruption, self._options = interruption, options
         self._ends = {where: part.end for where, part in plan.parts.items() if part.end > part.start}
         self._reached: dict[TopicPartition, int] = {}
-        self._began = self._reported = time.monotonic()
+        self._began = time.monotonic()
         self._records = self._bytes = 0
 
     def execute(self) -> int:
@@ -192,23 +191,24 @@ class TopicCopy:
         self._consumer.assign(self._ends)
         for where in self._ends:
             self._consumer.seek(where, self._plan.parts[where].start)
-        while self._ends and not self._interruption.stop.is_set():
-            with self._transaction():
-                self._copy_slice()
-        self._producer.flush()
+        with ProgressLine() as progress:
+            while self._ends and not self._interruption.stop.is_set():
+                with self._transaction():
+                    self._copy_slice(progress)
+            self._producer.flush()
         return self._report()
 
     def _transaction(self) -> AbstractContextManager[None]:
         return nullcontext() if self._plan.progress is None else self._producer.transaction()
 
-    def _copy_slice(self) -> None:
+    def _copy_slice(self, progress: ProgressLine) -> None:
         """Copy records for a while, and commit how far."""
         from ottla.client.types import ConsumerGroupMetadata
 
         end = time.monotonic() + SLICE_S
         while self._ends and time.monotonic() < end and not self._interruption.stop.is_set():
             self._copy_some()
-            self._show_progress()
+            progress.show_if_due(self._progress)
         if self._plan.progress is not None:
             offsets = positions(self._plan, self._options.target, self._reached)
             self._producer.send_offsets(offsets, ConsumerGroupMetadata(self._plan.progress))
@@ -236,17 +236,12 @@ class TopicCopy:
         if finished and self._ends:
             self._consumer.assign(self._ends)
 
-    def _show_progress(self) -> None:
-        if sys.stderr.isatty() and time.monotonic() - self._reported > REPORT_EVERY_S:
-            self._reported = time.monotonic()
-            passed = sum(offset - self._plan.parts[where].start for where, offset in self._reached.items())
-            part = f"{100 * passed // max(self._plan.offsets, 1)} %"
-            print(f"\r{self._records:,} records, {part}", end="", file=sys.stderr, flush=True)
+    def _progress(self) -> str:
+        passed = sum(offset - self._plan.parts[where].start for where, offset in self._reached.items())
+        return f"{self._records:,} records, {100 * passed // max(self._plan.offsets, 1)} %"
 
     def _report(self) -> int:
         seconds = time.monotonic() - self._began
-        if self._reported != self._began:
-            print(file=sys.stderr)
         if self._interruption.stop.is_set():
             advice = (
                 "the same command continues" if self._plan.progress is not None else f"delete {self._options.target} to begin anew"

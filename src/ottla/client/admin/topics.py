@@ -22,6 +22,14 @@ from ottla.wire.api.list_config_resources import ListConfigResourcesRequest, Lis
 BROKER_DEFAULT = -1
 ALL_RECORDS = -1
 TOPIC_RESOURCE, BROKER_RESOURCE, LOGGERS_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE = 2, 4, 8, 16, 32
+KIND_NAMES = {
+    TOPIC_RESOURCE: "Settings of topic",
+    BROKER_RESOURCE: "Settings of broker",
+    LOGGERS_RESOURCE: "Loggers of broker",
+    CLIENT_METRICS_RESOURCE: "Client metrics subscription",
+    GROUP_RESOURCE: "Settings of group",
+}
+"""The first words of errors about resources, by Kafka's numbers of their types."""
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 DYNAMIC_TOPIC_SOURCE, DEFAULT_SOURCE = 1, 5
 SOURCES = {
@@ -200,10 +208,17 @@ def _text(value: ConfigValue | None) -> str | None:
     return value if value is None or isinstance(value, str) else str(value).lower()
 
 
+def _subject(kind: int, name: str) -> str:
+    """Return the first words of an error about a resource's settings."""
+    if not name:
+        return "Settings of all brokers"
+    return f"{KIND_NAMES.get(kind, 'Settings of')} {name}"
+
+
 def check_altered(answer: IncrementalAlterConfigsResponse) -> None:
     """Raise an exception for the first resource whose settings were not changed."""
     for result in answer.responses:
-        raise_for(result.error_code, f"Settings of {result.resource_name or 'all brokers'}", result.error_message)
+        raise_for(result.error_code, _subject(result.resource_type, result.resource_name), result.error_message)
 
 
 def checked_offset(given: object) -> int:
@@ -261,7 +276,7 @@ def read_configs(answer: DescribeConfigsResponse) -> dict[str, ConfigEntry]:
     """Return the settings of the one requested resource, by name. Raises `BrokerError`."""
     entries: dict[str, ConfigEntry] = {}
     for result in answer.results:
-        raise_for(result.error_code, f"Settings of {result.resource_name or 'all brokers'}", result.error_message)
+        raise_for(result.error_code, _subject(result.resource_type, result.resource_name), result.error_message)
         for entry in result.configs:
             source = DEFAULT_SOURCE if entry.is_default else entry.config_source
             synonyms = tuple(ConfigSynonym(each.name, each.value, each.source) for each in entry.synonyms)
