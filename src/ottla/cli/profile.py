@@ -124,14 +124,14 @@ def _list(profiles: Profiles, options: argparse.Namespace) -> int:
     if not names and not options.json:
         print("There are no profiles: `ottla profile create NAME -b HOST:PORT` creates one.")
         return 0
-    in_use = _tried(profiles.in_use, errors)
-    found = {name: _tried(partial(profiles.texts, name), errors) or {} for name in names}
+    in_use = _attempt(profiles.in_use, errors)
+    found = {name: _attempt(partial(profiles.texts, name), errors) or {} for name in names}
     rows = [(name, _mark(name == in_use, options), texts.get(connection.SERVERS)) for name, texts in found.items()]
     show(("name", "in use", "bootstrap servers"), rows, as_json=options.json)
     return fail(str(errors[0])) if errors else 0
 
 
-def _tried(read: Callable[[], Found], errors: list[SettingError]) -> Found | None:
+def _attempt(read: Callable[[], Found], errors: list[SettingError]) -> Found | None:
     """Return what `read` returns. Return None if it raises an error, which is added to `errors`."""
     try:
         return read()

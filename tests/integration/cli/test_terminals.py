@@ -204,7 +204,7 @@ def test_what_destroys_asks_and_changes_nothing_unless_the_name_is_typed(
 ) -> None:
     with ottla.Admin(broker.address) as admin:
         admin.alter_configs(ottla.ConfigResource.topic("flights"), set={"retention.ms": "86400000"})
-    terminal = opened()
+    terminal = opened(120)
     for keys, code in (("C-c", 130), ("C-d", 1), ("Enter", 1), ("y Enter", 1), (f"{name}s Enter", 1)):
         terminal.run("clear")
         terminal.type(line)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import time
-from multiprocessing import get_context
+from multiprocessing import Process
 from pathlib import Path
 
 import pytest
@@ -247,8 +246,7 @@ def use_often(home: str, name: str) -> None:
 def test_two_that_choose_a_profile_at_once_leave_one_of_theirs(tmp_path: Path, folder: Path) -> None:
     for name in ("one", "two"):
         Profiles().save(name, {"bootstrap.servers": "a:1"})
-    spawning = get_context("fork" if sys.platform == "linux" else "spawn")
-    both = [spawning.Process(target=use_often, args=(str(tmp_path), name)) for name in ("one", "two")]
+    both = [Process(target=use_often, args=(str(tmp_path), name)) for name in ("one", "two")]
     for each in both:
         each.start()
     deadline = time.monotonic() + 60

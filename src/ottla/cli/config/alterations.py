@@ -86,7 +86,7 @@ def unset_values(admin: Admin, options: argparse.Namespace) -> int:
             if not options.json:
                 print(f"{options.resource} has no settings of its own.")
             return 0
-        effect = f"This removes {len(names)} settings of {options.resource}: {', '.join(names)}."
+        effect = f"This removes {len(names)} setting{'s' * (len(names) > 1)} of {options.resource}: {', '.join(names)}."
         if not options.dry_run and (unconfirmed := confirm.refused(options, effect, options.resource.name)) is not None:
             return unconfirmed
     elif (unknown := _unknown(options.resource, names, before)) is not None:

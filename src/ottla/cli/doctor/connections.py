@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.doctor.findings import FAIL, OK, WARN, HealthFinding
 from ottla.cli.doctor.release import release_like
 from ottla.client.errors import KafkaError, TimedOut
-from ottla.net.client.failures import no_connection
+from ottla.net.client.failures import PERHAPS_SASL, no_connection
 from ottla.net.client.link import Link
 from ottla.version import VERSION
 from ottla.wire import releases
@@ -53,9 +53,18 @@ class ServerCheck:
             yield secured
             if secured.status == FAIL:
                 return
-        yield await self._log_in()
-        if self.link is not None and not self._settings.api_version:
-            yield await self._read_versions(self.link)
+        logged_in = await self._log_in()
+        if self.link is None or self._settings.api_version:
+            yield logged_in
+            return
+        versions = await self._read_versions(self.link)
+        if versions.status == FAIL and not self._settings.uses_sasl:  # a listener with SASL answers one request without a login
+            self.link.close()
+            self.link = None
+            yield versions._replace(check="login", sentence=f"{versions.sentence}{PERHAPS_SASL}")
+            return
+        yield logged_in
+        yield versions
 
     async def _resolve(self) -> HealthFinding:
         try:

@@ -11,7 +11,7 @@ from ottla.client.errors import AuthenticationFailed, ConnectionFailed
 
 _OLD = "Brokers before Kafka 0.10 have no ApiVersions: set the release, as with api_version='0.9.0'."
 _TLS = "A listener with TLS needs security_protocol=SSL or SASL_SSL."
-PERHAPS_SASL = " A listener with SASL needs security_protocol=SASL_SSL."
+PERHAPS_SASL = " A listener with SASL needs security_protocol=SASL_PLAINTEXT or SASL_SSL."
 EXPIRED, NOT_YET, OTHER_HOST, OTHER_ADDRESS = 10, 9, 62, 64
 """The codes of X.509 verification errors in OpenSSL."""
 
