@@ -83,6 +83,10 @@ def numbers(out: str) -> list[int]:
         ("-o 5 --until 8", range(5, 8)),
         (f"--until @{T0 + 3000}", range(3)),
         ("--until -18", range(2)),
+        ("-o 5:8", range(5, 8)),
+        ("-o :end", range(20)),
+        (f"-o @{T0 + 3000}:5s", range(3, 8)),
+        (f"-o s@{T0 + 3000} -o e@{T0 + 5000}", range(3, 5)),
         ("--until end", range(20)),
         ("--until start", range(0)),
         ("-e -o 12 --until 3", range(0)),
@@ -99,6 +103,15 @@ def numbers(out: str) -> list[int]:
 def test_positions_ends_and_conditions_choose_records(ottla_: Ottla, line: str, expected: range) -> None:
     code, out, err = ottla_(f"consume numbers {line}")
     assert (code, numbers(out), err) == (0, list(expected), "")
+
+
+def test_sizes_instead_of_values_and_packed_numbers(ottla_: Ottla) -> None:
+    found = json.loads(ottla_("consume numbers -n 1 --meta-only")[1])
+    assert (found["value_size"], found["key"], "value" in found) == (8, "k0", False)
+    assert ottla_("consume numbers -n 1 --value-format 'unpack[ccB]' --key-format 'unpack[cs$]' -K :")[1] == 'k0:{"110\n'
+    assert "unpack has no letter 'z'" in ottla_("consume numbers --value-format 'unpack[z]'")[2]
+    assert "did you mean 'json'" in ottla_("consume numbers --value-format jsn")[2]
+    assert "both end the reading" in ottla_("consume numbers -o 5:8 --until 9")[2]
 
 
 def test_templates_delimiters_and_nulls(ottla_: Ottla) -> None:
@@ -203,7 +216,7 @@ def test_transactions_are_isolated_and_their_markers_printed(ottla_: Ottla, brok
         ("numbers -g g -o 5", 2, "With -g"),
         ("numbers -r -p 0", 2, "-r or -p"),
         ("numbers -r -g g '('", 2, ""),
-        ("numbers --value-format yaml", 2, "invalid choice"),
+        ("numbers --value-format yaml", 2, "'yaml' is no format: choose from auto"),
         ("numbers --value-format avro", 2, "need their schema"),
         ("numbers --schema /no/such.avsc", 2, "--schema: cannot read /no/such.avsc"),
         ("numbers --isolation none", 2, "invalid choice"),

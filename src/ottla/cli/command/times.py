@@ -38,6 +38,11 @@ def format_time(ms: int, *, utc: bool = False) -> str:
     return text.removesuffix("+00:00") + "Z" if utc else text
 
 
+def is_duration(text: str) -> bool:
+    """Return whether a text is a duration, such as 500ms, 30s or 2h."""
+    return _AGO.fullmatch(text) is not None
+
+
 def duration_ms(text: str) -> int:
     """Return a duration, such as 500ms, 30s or 2h, in ms. Raises `ValueError`."""
     found = _AGO.fullmatch(text)

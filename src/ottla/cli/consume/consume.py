@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from ottla.cli.command.connection import add_options
 from ottla.cli.command.parser import Example, completes
 from ottla.cli.consume import consumption
-from ottla.cli.consume.positions import position
+from ottla.cli.consume.positions import position, position_range
+from ottla.cli.record_format.forms import PackedText
+from ottla.cli.record_format.tokens import BadTemplate
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
@@ -45,8 +48,9 @@ def _add_places(parser: Parser) -> None:
     found = parser.add_argument_group("where to read")
     group = found.add_argument("-g", "--group", metavar="GROUP", help="read as a member of a group, and commit what was printed")
     completes(group, "groups")
-    help_text = "begin at start (the default), end, +10 or -10 records from them, an offset, or a time: @2h, @2026-11-23T10:00"
-    found.add_argument("-o", "--offset", metavar="POSITION", type=position, help=help_text)
+    help_text = """begin at start (the default), end, +10 or -10 records from them, an offset, or a time: @2h, @2026-11-23T10:00;
+FROM:UNTIL is both, such as @2h:end"""
+    found.add_argument("-o", "--offset", metavar="POSITION", type=position_range, action="append", help=help_text)
     found.add_argument("--until", metavar="POSITION", type=position, help="stop before a position in each partition, as of -o")
     found.add_argument("-e", "--exit", action="store_true", help="stop at the present end")
     found.add_argument("-n", "--number", metavar="N", type=_count, help="stop after this number of records in all")
@@ -67,9 +71,13 @@ def _add_forms(parser: Parser) -> None:
     found.add_argument("-D", "--delimiter", metavar="TEXT", help="print this after each record (default \\n)")
     found.add_argument("-K", "--key-delimiter", metavar="TEXT", help="print the key and this before each value")
     found.add_argument("-Z", "--null", metavar="TEXT", default="", help="print this for null keys and values (default: nothing)")
-    names = ", ".join(FORMATS)
-    found.add_argument("--value-format", choices=FORMATS, metavar="FORMAT", help=f"the format of values: {names}")
-    found.add_argument("--key-format", choices=FORMATS, metavar="FORMAT", help="the format of keys")
+    help_text = f"the format of values: {', '.join(FORMATS)}, or unpack[LETTERS] of kcat's -s, such as unpack[>I]"
+    values = found.add_argument("--value-format", metavar="FORMAT", type=_format, help=help_text)
+    keys = found.add_argument("--key-format", metavar="FORMAT", type=_format, help="the format of keys")
+    completes(values, "formats")
+    completes(keys, "formats")
+    help_text = "print JSON with the size of each value instead of the value"
+    found.add_argument("--meta-only", action="store_true", help=help_text)
     help_text = "a schema of Avro (.avsc), or descriptors of Protobuf (.desc, #MESSAGE)"
     found.add_argument("--schema", metavar="FILE", help=help_text)
     help_text = "the URL of a schema registry, or a directory of schemas, for values that begin with a schema's id"
@@ -84,6 +92,20 @@ def _add_conditions(parser: Parser) -> None:
     help_text = "also print markers of transactions, as values COMMIT and ABORT"
     found.add_argument("--print-control", action="store_true", help=help_text)
     found.add_argument("--group-by-key", action="store_true", help="print the last record of each key, at the end")
+
+
+def _format(text: str) -> str:
+    if text in FORMATS:
+        return text
+    if text.startswith("unpack[") and text.endswith("]"):
+        try:
+            PackedText(text[len("unpack[") : -1])
+        except BadTemplate as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+        return text
+    near = get_close_matches(text, FORMATS, n=1)
+    advice = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(FORMATS)}, unpack[LETTERS]"
+    raise argparse.ArgumentTypeError(f"{text!r} is no format: {advice}")
 
 
 def _count(text: str) -> int:

@@ -36,7 +36,9 @@ def run(options: argparse.Namespace) -> int:
 
     try:
         _check(options)
-        decoders = _decoders(options, Binary.BASE64 if options.json else Binary.HEX if is_terminal() else Binary.RAW)
+        decoders = _decoders(
+            options, Binary.BASE64 if options.json or options.meta_only else Binary.HEX if is_terminal() else Binary.RAW
+        )
         rendering, selections = _choose_rendering(options, decoders), _selections(options)
         settings = _settings(options)
         try:
@@ -66,6 +68,11 @@ def _check(options: argparse.Namespace) -> None:
     """Complete options that others imply. Raises `SettingError` for options that exclude one another."""
     from ottla.cli.consume.positions import END, FROM_END, START, RecordPosition
 
+    for found in options.offset or ():
+        if None not in (options.until, found.until):
+            raise SettingError("-o FROM:UNTIL and --until both end the reading: leave one of them out.")
+        options.until = options.until or found.until
+    options.offset = next((found.start for found in options.offset or () if found.start is not None), None)
     if options.exit and options.until is None:
         options.until = RecordPosition(END)
     if options.group_by_key:
@@ -91,8 +98,9 @@ def _check_exclusions(options: argparse.Namespace) -> None:
             )
     if options.partitions and options.regex:
         raise SettingError("-p chooses partitions of named topics: leave out -r or -p.")
-    if options.json and options.format is not None:
-        raise SettingError("--json and -f are two formats: leave one of them out.")
+    if options.format is not None and (options.json or options.meta_only):
+        other = "--json" if options.json else "--meta-only"
+        raise SettingError(f"{other} and -f are two formats: leave one of them out.")
 
 
 def _decoders(options: argparse.Namespace, binary: Binary) -> Decoders:
@@ -114,8 +122,8 @@ def _choose_rendering(options: argparse.Namespace, decoders: Decoders) -> Render
     from ottla.cli.record_format.output_template import Template
     from ottla.cli.record_format.tokens import BadTemplate, literal
 
-    if options.json:
-        return JsonRendering(*decoders)
+    if options.json or options.meta_only:
+        return JsonRendering(*decoders, is_meta_only=options.meta_only)
     key = "" if options.key_delimiter is None else f"%k{literal(options.key_delimiter)}"
     end = literal("\\n" if options.delimiter is None else options.delimiter)
     text = f"{key}%v{end}" if options.format is None else options.format + ("" if options.delimiter is None else end)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.cli.command.times import FORMS, parse_time
+from ottla.cli.command.times import FORMS, duration_ms, is_duration, parse_time
 
 if TYPE_CHECKING:
     from ottla.client.types import TopicPartition
@@ -23,10 +24,15 @@ class RecordPosition(NamedTuple):
     number: int = 0
 
 
+class PositionRange(NamedTuple):
+    """The positions at which the reading of each partition begins and ends. None is the default."""
+
+    start: RecordPosition | None
+    until: RecordPosition | None
+
+
 def position(text: str) -> RecordPosition:
-    """Return the position that the text of an option describes. Raises argparse's exception, so that argparse prints the
-    message.
-    """
+    """Return the position that the text of an option describes. Raises argparse's error."""
     if text in _WORDS:
         return RecordPosition(_WORDS[text])
     sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
@@ -38,6 +44,33 @@ def position(text: str) -> RecordPosition:
         except ValueError as error:
             raise argparse.ArgumentTypeError(f"{error}, after the @") from None
     raise argparse.ArgumentTypeError(f"{text!r} is not start, end, +10, -10, an offset, or @ and {FORMS}")
+
+
+def position_range(text: str) -> PositionRange:
+    """Return the range that -o describes: a position, or two with a colon between, as in rpk. Raises argparse's error."""
+    if text.startswith("e@"):
+        return PositionRange(None, position(text))
+    try:
+        return PositionRange(position(text), None)
+    except argparse.ArgumentTypeError as error:
+        reason = error
+    for at in (at for at, char in enumerate(text) if char == ":"):  # times have colons, too
+        with suppress(argparse.ArgumentTypeError):
+            return _range(text[:at], text[at + 1 :])
+    raise reason
+
+
+def _range(start: str, until: str) -> PositionRange:
+    """Return a range, of which the end of two times has no @. A duration as the end counts from a start that is none."""
+    is_of_times = start.startswith("@")
+    begin = position(start) if start not in ("", "@") else None
+    if not until:
+        return PositionRange(begin, None)
+    if not is_of_times or until in _WORDS or until.startswith("@"):
+        return PositionRange(begin, position(until))
+    if begin is not None and begin.kind == TIME and not is_duration(start[1:].removeprefix("-")) and is_duration(until):
+        return PositionRange(begin, RecordPosition(TIME, begin.number + duration_ms(until)))
+    return PositionRange(begin, position(f"@{until}"))
 
 
 def offsets_of(wanted: RecordPosition, consumer: Consumer, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

@@ -70,8 +70,8 @@ class JsonRendering:
     needs_batches = False
     end = b"\n"
 
-    def __init__(self, decode_key: Decoder | None, decode_value: Decoder | None) -> None:
-        self._decode_key, self._decode_value = decode_key, decode_value
+    def __init__(self, decode_key: Decoder | None, decode_value: Decoder | None, *, is_meta_only: bool = False) -> None:
+        self._decode_key, self._decode_value, self._is_meta_only = decode_key, decode_value, is_meta_only
 
     def lines(self, run: RecordRun, first: int) -> list[bytes]:
         return [self._line(record, run.batch) for record in run.records]
@@ -80,10 +80,13 @@ class JsonRendering:
         key, value = record.key, record.value
         if batch.is_control:
             return json_line(record, batch, key, value)
+        shown = key if key is None or self._decode_key is None else _decoded("key", record, self._decode_key, key)
+        if self._is_meta_only:
+            return json_line(record, batch, shown, None if value is None else len(value), name="value_size")
         return json_line(
             record,
             batch,
-            key if key is None or self._decode_key is None else _decoded("key", record, self._decode_key, key),
+            shown,
             value if value is None or self._decode_value is None else _decoded("value", record, self._decode_value, value),
         )
 

@@ -9,6 +9,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.cli.record_format.forms import PackedText
 from ottla.cli.record_format.json_records import plain
 from ottla.errors import SettingError
 from ottla.schemas.json_values import parse_json
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from ottla.cli.consume.schemas import SchemaSource
 
 AUTO = "auto"
-FORMATS = (AUTO, "text", "json", "hex", "base64", "avro", "protobuf", "msgpack")
 _MAPS_AND_ARRAYS = frozenset((*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF))
 """The first bytes of MessagePack's maps and arrays. Other values are too short to be recognised."""
 
@@ -42,6 +42,8 @@ def decoder(name: str, schemas: SchemaSource | None, binary: Binary) -> Decoder 
             raise SettingError(f"{name} values need their schema: name it with --schema FILE or --schema-registry URL.")
         schemas.require(name)
         return schemas.decode
+    if name.startswith("unpack["):
+        return partial(_unpack, PackedText(name[len("unpack[") : -1]))
     if name == "msgpack":
         library("msgpack", "msgpack")
     return {"text": _text, "json": _json, "hex": _hex, "base64": _base64, "msgpack": _msgpack}[name]
@@ -68,6 +70,10 @@ def _hex(data: bytes, topic: str) -> object:
 
 def _base64(data: bytes, topic: str) -> object:
     return base64.b64encode(data).decode()
+
+
+def _unpack(form: PackedText, data: bytes, topic: str) -> object:
+    return form.encode(data).decode(errors="replace")
 
 
 def _msgpack(data: bytes, topic: str) -> object:

@@ -40,16 +40,16 @@ FACTS = {
 KNOWN = {*VALUES, *TIMES, "key", "headers", "partition"}
 
 
-def json_line(record: ConsumerRecord, batch: BatchInfo, key: object, value: object) -> bytes:
-    """Return the object of a record, with its key and value as they are decoded."""
+def json_line(record: ConsumerRecord, batch: BatchInfo, key: object, value: object, *, name: str = "value") -> bytes:
+    """Return the object of a record, with its key and value as they are decoded. `name` is the name of the value."""
     # Most keys and values are texts: an object of strings that are encoded one by one takes a fifth of json.dumps of a dict.
-    headers = [{"key": name, "value": plain(data)} for name, data in record.headers]
+    headers = [{"key": header, "value": plain(data)} for header, data in record.headers]
     more = ""
     if batch.is_control:
         more = f', "control": true, "producer_id": {batch.producer_id}, "producer_epoch": {batch.producer_epoch}'
     text = (
         f'{{"topic": {_json(record.topic)}, "partition": {record.partition}, "offset": {record.offset}, '
-        f'"timestamp": {record.timestamp}, "key": {_json(plain(key))}, "value": {_json(plain(value))}, '
+        f'"timestamp": {record.timestamp}, "key": {_json(plain(key))}, "{name}": {_json(plain(value))}, '
         f'"headers": {_json(headers) if headers else "[]"}{more}}}'
     )
     return text.encode("utf-8", "surrogatepass")
