@@ -16,6 +16,7 @@ KERNELS = (
     "records.kernel_arrow",
     "records.kernel_compact",
     "records.kernel_legacy",
+    "records.kernel_lines",
     "records.kernel_record",
     "records.kernel_sound",
     "wire.codec.kernel",

@@ -141,6 +141,7 @@ def _write(
     first: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
     deltas: cython.const[cython.longlong][::1],
+    base_delta: cython.longlong,
     timestamps: cython.const[cython.longlong][::1],
     base_timestamp: cython.longlong,
     spans: cython.const[cython.int][::1],
@@ -160,7 +161,7 @@ def _write(
         if not 0 <= row < capacity or not row_inside(spans, capacity, row, len(key_data), len(value_data), len(header_data)):
             return -1, pos, 0
         age = wrapped(timestamps[row] - base_timestamp)
-        delta = deltas[row] if len(deltas) > 0 else index - first
+        delta = deltas[row] if len(deltas) > 0 else base_delta + index - first
         after = _write_one(out, pos, age, delta, row, spans, capacity, key_data, value_data, header_data)
         if after < 0:
             break
@@ -184,10 +185,11 @@ def write(
     key_data: cython.const[cython.uchar][::1],
     value_data: cython.const[cython.uchar][::1],
     header_data: cython.const[cython.uchar][::1],
+    base_delta: cython.longlong = 0,
 ):
     """Write records into `out` from `pos` while they fit; return (first index not written, position, greatest timestamp).
 
-    Index i is row `rows[i]`, or row i if `rows` is empty; offset deltas count from 0 if `deltas` is empty.
+    Index i is row `rows[i]`, or row i if `rows` is empty; offset deltas count from `base_delta` if `deltas` is empty.
     """
     capacity: cython.Py_ssize_t = len(timestamps)
     if not 0 <= first <= end <= (len(rows) if len(rows) > 0 else capacity) or not 0 <= pos <= len(out) <= 0x7FFFFFFF:
@@ -196,7 +198,7 @@ def write(
         raise ValueError("write: the columns differ in length")
     with cython.nogil:
         first, pos, base_timestamp = _write(
-            out, pos, rows, first, end, deltas, timestamps, base_timestamp, spans, key_data, value_data, header_data
+            out, pos, rows, first, end, deltas, base_delta, timestamps, base_timestamp, spans, key_data, value_data, header_data
         )
     if first < 0:
         raise ValueError("write: a row or a span is outside its data")

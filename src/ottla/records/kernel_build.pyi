@@ -21,6 +21,7 @@ def write(
     key_data: Buffer,
     value_data: Buffer,
     header_data: Buffer,
+    base_delta: int = 0,
 ) -> tuple[int, int, int]: ...
 def measure(items: list[Any]) -> int: ...
 def write_items(

@@ -17,9 +17,10 @@ from ottla.client.types import TopicPartition
 from ottla.net.client.background import BackgroundLoop
 from ottla.net.client.producer.batch_producer import BatchProducer
 from ottla.records import kernel
-from ottla.records.batches.arrow import Rows, batches_of, by_partition
+from ottla.records.batches.arrow import arrow_rows
 from ottla.records.batches.builder import MOST_OVERHEAD_BYTES
 from ottla.records.batches.header import HEADER_BYTES
+from ottla.records.batches.rows import Rows, batches_of, by_partition
 from ottla.spark.errors import OptionError
 from ottla.spark.options import WriteOptions
 
@@ -157,11 +158,11 @@ def _send(producer: TaskProducer, topic: str, batch: pa.RecordBatch, options: Wr
     headers = _column(batch, "headers") if options.include_headers else None
     if headers is not None:
         check_headers(headers)
-    rows = Rows(batch.column("value"), _column(batch, "key"), timestamps_of(batch, options, int(time.time() * 1000)), headers)
+    rows = arrow_rows(batch.column("value"), _column(batch, "key"), timestamps_of(batch, options, int(time.time() * 1000)), headers)
     if options.max_request_size is not None:
         check_sizes(rows, options.max_request_size, topic)
     chosen = choose_partitions(rows.partitions(count), _column(batch, "partition"), count, topic)
-    starts, order = by_partition(rows, chosen, count)
+    starts, order = by_partition(chosen, count)
     codec, batch_bytes = COMPRESSIONS[options.client.compression_type], options.client.batch_size
     for partition in range(count):
         for records in batches_of(rows, order, starts[partition], starts[partition + 1], codec=codec, batch_bytes=batch_bytes):

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.errors import BrokerError, Closed
-from ottla.client.producer.accumulator import BATCH_OVERHEAD_BYTES, Accumulator
+from ottla.client.producer.accumulator import BATCH_OVERHEAD_BYTES, Accumulator, PendingBatch
 from ottla.client.producer.partitioner import Partitioner
 from ottla.client.types import RecordMetadata, TopicPartition
 from ottla.records.batches.columns import build, murmur2, open_batches
+from ottla.records.batches.lines import split_lines
+from ottla.records.batches.rows import Rows, value_rows
 
 
 def accumulator(
@@ -190,30 +192,66 @@ def test_keyless_records_stay_until_the_batch_closes_and_then_move(count: int, d
         assert chosen.partition("t", None, count) != partition
 
 
-@given(st.lists(st.integers(0, 150), max_size=30), st.lists(st.integers(0, 30), max_size=3))
-def test_many_values_fill_the_batches_that_each_by_itself_would(lengths: list[int], cuts: list[int]) -> None:
-    values = [b"v" * length for length in lengths]
+Sent = dict[int, list[tuple[bytes | None, bytes | None]]]
+KEYS = st.none() | st.sampled_from([b"a", b"b", b"c", b"d"])
+
+
+def contents(batches: list[PendingBatch]) -> Sent:
+    found: Sent = {}
+    for batch in batches:
+        records = open_batches(batch.encode(codec=1)).records()
+        assert batch.record_count == len(records)
+        assert [batch.timestamp(index) for index in range(len(records))] == [record.timestamp for record in records]
+        found.setdefault(batch.where.partition, []).extend((record.key, record.value) for record in records)
+    return found
+
+
+def rows_of(records: list[tuple[bytes | None, bytes]], *, keyed: bool) -> Rows:
+    text = b"".join((b"%b:" % (b"-" if key is None else key) if keyed else b"") + value + b"\n" for key, value in records)
+    return split_lines(text, 7, b"\n", b":" if keyed else b"", b"-").rows
+
+
+@given(
+    st.lists(st.tuples(KEYS, st.integers(0, 150)), max_size=30),
+    st.lists(st.integers(0, 30), max_size=3),
+    st.booleans(),
+    st.none() | st.just(2),
+)
+def test_rows_go_where_each_record_by_itself_would(
+    records: list[tuple[bytes | None, int]], cuts: list[int], keyed: bool, partition: int | None
+) -> None:
+    lines = [(key if keyed else None, b"v" * length) for key, length in records]
     one, many = accumulator(batch_size=400), accumulator(batch_size=400)
     for each in (one, many):
-        each.append("t", 0, 1, b"k", b"first", [("h", None)], 1, at(100))
-    placed = [one.append("t", None, 1, None, value, None, 7, at(100)) for value in values]
-    ends = sorted({min(cut, len(values)) for cut in cuts} | {len(values)})
+        each.append("t", 0, 3, b"k", b"first", [("h", None)], 1, at(100))
+    for key, value in lines:
+        one.append("t", partition, 3, key, value, None, 7, at(100))
+    rows = rows_of(lines, keyed=keyed)
+    ends = sorted({min(cut, len(lines)) for cut in cuts} | {len(lines)})
     added = [
         part
         for start, end in zip([0, *ends], ends, strict=False)
-        for part in many.extend("t", None, 1, values[start:end], 7, at(100))
+        for part in many.extend("t", partition, 3, rows, start, end, at(100))
     ]
-    assert [index for _, index in placed] == [index for _, first, count in added for index in range(first, first + count)]
-    assert many.pending_bytes == one.pending_bytes
-    for left, right in zip(one.close(1000, never).batches, many.close(1000, never).batches, strict=True):
-        assert (left.keys, left.values, left.timestamps, left.headers, left.size) == (
-            right.keys, right.values, right.timestamps, right.headers, right.size,
-        )  # fmt: skip
+    many.append("t", 0, 3, b"k", b"last", None, 1, at(100))
+    one.append("t", 0, 3, b"k", b"last", None, 1, at(100))
+    assert sorted(row for part in added for row in part.rows) == list(range(len(lines)))
+    for part in added:
+        placed = open_batches(part.batch.encode(codec=0)).records() if part.batch.rows.end else []
+        own = placed[part.first_index : part.first_index + len(part.rows)]
+        assert [(record.key, record.value) for record in own] == [lines[row] for row in part.rows]
+    closed = many.close(1000, never).batches
+    assert all(batch.size <= 400 for batch in closed)
+    assert contents(closed) == contents(one.close(1000, never).batches)
+    for batch in closed:
+        many.finished(batch)
+    assert many.pending_bytes == 0
 
 
-def test_many_values_end_before_one_that_is_too_large() -> None:
+def test_rows_end_before_one_that_is_too_large() -> None:
     made = accumulator()
-    ((batch, first, count),) = made.extend("t", 0, 1, [b"a", b"b", b"x" * 10_000, b"c"], 7, at(100))
-    assert (batch.values, first, count) == ([b"a", b"b"], 0, 2)
-    assert made.extend("t", 0, 1, [b"x" * 10_000], 7, at(100)) == []
-    assert made.extend("t", 0, 1, [], 7, at(100)) == []
+    rows = value_rows([b"a", b"b", b"x" * 10_000, b"c"], 7)
+    ((batch, first, numbers),) = made.extend("t", 0, 1, rows, 0, 4, at(100))
+    assert (batch.record_count, first, numbers) == (2, 0, range(2))
+    assert made.extend("t", 0, 1, rows, 2, 4, at(100)) == []
+    assert made.extend("t", 0, 1, value_rows([], 7), 0, 0, at(100)) == []

@@ -14,7 +14,7 @@ from hypothesis import settings
 from ottla.kafka07.records import produced_messages as arrivals07
 from ottla.kafka07.records import renderer as rendered07
 from ottla.records import kernel
-from ottla.records.batches import arrow, builder, columns, verification
+from ottla.records.batches import arrow, builder, columns, lines, rows, verification
 from ottla.records.compilation_warning import warn_once
 from ottla.records.compression import decompression
 from ottla.records.message_sets import conversion, legacy
@@ -22,8 +22,17 @@ from ottla.records.message_sets import conversion, legacy
 settings.register_profile("records", deadline=None)  # a first call imports, and machines are shared
 settings.load_profile("records")
 
-KERNELS = ("kernel", "kernel_build", "kernel_arrow", "kernel_compact", "kernel_legacy", "kernel_record", "kernel_07")
-USERS = (arrivals07, arrow, builder, columns, conversion, legacy, decompression, rendered07, verification)
+KERNELS = (
+    "kernel",
+    "kernel_build",
+    "kernel_arrow",
+    "kernel_compact",
+    "kernel_legacy",
+    "kernel_lines",
+    "kernel_record",
+    "kernel_07",
+)
+USERS = (arrivals07, arrow, builder, columns, conversion, legacy, lines, decompression, rendered07, rows, verification)
 
 
 def uncompiled(name: str) -> ModuleType:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ottla.records.batches import arrow
 from ottla.records.batches.columns import open_batches
 from ottla.records.batches.header import check, read_header
+from ottla.records.batches.rows import batches_of, by_partition
 from tests.support.arrow import from_arrow
 from tests.unit.records.making import HEADERS as HEADER_LISTS
 from tests.unit.records.making import ITEMS, Rows, build_rows, simple
@@ -113,14 +114,14 @@ def test_offsets_and_timestamps_are_shared_not_copied() -> None:
 
 def test_rows_go_to_the_partition_of_their_key_in_their_order() -> None:
     keys = [b"a", None, b"b", b"a", b"c", None]
-    rows = arrow.Rows(pa.array([b"%d" % index for index in range(6)]), pa.array(keys, pa.binary()), 0)
+    rows = arrow.arrow_rows(pa.array([b"%d" % index for index in range(6)]), pa.array(keys, pa.binary()), 0)
     partitions = rows.partitions(4)
     assert [partition == -1 for partition in partitions] == [key is None for key in keys]
     placed = array("i", [max(partition, 0) for partition in partitions])
-    starts, order = arrow.by_partition(rows, placed, 4)
+    starts, order = by_partition(placed, 4)
     found = {}
     for partition in range(4):
-        for batch in arrow.batches_of(rows, order, starts[partition], starts[partition + 1]):
+        for batch in batches_of(rows, order, starts[partition], starts[partition + 1]):
             found[partition] = [record.value for record in open_batches(batch).records()]
     expected: dict[int, list[bytes]] = {}
     for index, partition in enumerate(placed):

@@ -6,17 +6,18 @@ Therefore every method takes the lock, and all changing state is private.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from ottla.client.arguments import short_repr
 from ottla.client.errors import BrokerError, KafkaError, SettingError
 from ottla.client.producer.partitioner import Partitioner
 from ottla.client.types import RecordMetadata, TopicPartition
+from ottla.records.batches.builder import NO_ROWS, build
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.rows import Order, RowBatch, Rows
 from ottla.wire.errors import MESSAGE_TOO_LARGE
 
 RECORD_OVERHEAD_BYTES: Final = 21
@@ -26,6 +27,8 @@ BATCH_OVERHEAD_BYTES: Final = 61
 Headers = Sequence[tuple[str, bytes | None]]
 BYTES = (bytes, bytearray, memoryview, type(None))
 """The accepted types of a key or a value."""
+
+Batch = TypeVar("Batch", bound="PendingBatch")
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -52,6 +55,18 @@ class PendingBatch:
     log_append_time_ms: int = -1
     _watchers: list[Callable[[], None]] = field(default_factory=list)
 
+    @property
+    def record_count(self) -> int:
+        return len(self.values)
+
+    def timestamp(self, index: int) -> int:
+        """Return the timestamp of record `index`, in ms."""
+        return self.timestamps[index]
+
+    def encode(self, codec: int) -> bytearray:
+        """Return the whole batch, compressed in `codec`."""
+        return build(self.keys, self.values, self.timestamps, self.headers, codec=codec)
+
     def watch(self, watcher: Callable[[], None]) -> None:
         """Call `watcher` once the batch is done, or at once if it is done already. Any thread may call this.
 
@@ -77,8 +92,27 @@ class PendingBatch:
                 self.on_error_raised(index)
             raise self.error.with_traceback(None)
         offset = self.base_offset + index if self.base_offset >= 0 else -1
-        timestamp = self.log_append_time_ms if self.log_append_time_ms >= 0 else self.timestamps[index]
+        timestamp = self.log_append_time_ms if self.log_append_time_ms >= 0 else self.timestamp(index)
         return RecordMetadata(*self.where, offset, timestamp)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class RowsBatch(PendingBatch):
+    """A batch of rows, which are encoded when they are added. `size` is exact."""
+
+    rows: RowBatch = field(default_factory=RowBatch)
+    _data: bytearray = field(default_factory=bytearray)
+
+    @property
+    def record_count(self) -> int:
+        return self.rows.record_count
+
+    def timestamp(self, index: int) -> int:
+        return open_batches(self._data).timestamps[index]
+
+    def encode(self, codec: int) -> bytearray:
+        self._data = self.rows.seal(codec=codec)
+        return self._data
 
 
 class RecordFields(NamedTuple):
@@ -124,6 +158,14 @@ def _checked_header(header: object) -> tuple[str, bytes | None]:
 def headers_size(headers: Headers) -> int:
     """Return an upper bound of the size of a record's headers, in bytes."""
     return sum(10 + 3 * len(name) + len(value or b"") for name, value in headers)
+
+
+class AddedRows(NamedTuple):
+    """The numbers of the rows that a batch got, in their order: the first is record `first_index` of the batch."""
+
+    batch: PendingBatch
+    first_index: int
+    rows: Sequence[int]
 
 
 class Closing(NamedTuple):
@@ -192,7 +234,7 @@ class Accumulator:
             if partition is None:
                 partition = self._partitioner.partition(topic, key, count)
             batch = self._open.get((topic, partition))
-            if batch is None or batch.size + size > self._batch_size:
+            if batch is None or batch.size + size > self._batch_size or type(batch) is not PendingBatch:
                 batch = self._next(topic, partition, size, now_ms())
             index = len(batch.values)
             batch.keys.append(key)
@@ -205,36 +247,53 @@ class Accumulator:
         return batch, index
 
     def extend(
-        self, topic: str, partition: int | None, count: int, values: Sequence[bytes], timestamp_ms: int, now_ms: Callable[[], int]
-    ) -> list[tuple[PendingBatch, int, int]]:
-        """Add values without keys and headers, each as one record.
+        self, topic: str, partition: int | None, count: int, rows: Rows, start: int, stop: int, now_ms: Callable[[], int]
+    ) -> list[AddedRows]:
+        """Add the rows from `start` to `stop`, without a Python object for each.
 
-        Return (batch, index of the first added record, number of added records) for each batch. The parameters are those of
-        `append`. A value that exceeds the maximum size of a record is not added, and no value after it. Raises exceptions of
-        `check`.
+        Return the rows that each batch got. `topic`, `partition` and `count` are those of `append`. A row that can exceed the
+        maximum size of a record is not added, and no row after it. Raises exceptions of `check`.
         """
-        ends = list(accumulate(RECORD_OVERHEAD_BYTES + len(value) for value in values))
-        added: list[tuple[PendingBatch, int, int]] = []
-        start = before = 0
+        stop = rows.first_above(self._max_record_bytes - BATCH_OVERHEAD_BYTES, start, stop)
+        added: list[AddedRows] = []
         with self._lock:
             if self._check is not None:
                 self._check()
-            while start < len(values) and ends[start] - before + BATCH_OVERHEAD_BYTES <= self._max_record_bytes:
+            if partition is None and rows.key_data is not None:
+                for chosen, order in self._partitioner.spread(topic, rows, start, stop, count).items():
+                    at = 0
+                    while at < len(order):
+                        at = self._extend(TopicPartition(topic, chosen), rows, order, at, len(order), now_ms, added)
+                return added
+            while start < stop:
                 chosen = self._partitioner.partition(topic, None, count) if partition is None else partition
-                batch = self._open.get((topic, chosen))
-                if batch is None or batch.size + ends[start] - before > self._batch_size:
-                    batch = self._next(topic, chosen, ends[start] - before, now_ms())
-                end = max(start + 1, bisect_right(ends, before + self._batch_size - batch.size, start))
-                added.append((batch, len(batch.values), end - start))
-                batch.keys.extend([None] * (end - start))
-                batch.values.extend(values[start:end])
-                batch.timestamps.extend([timestamp_ms] * (end - start))
-                if batch.headers is not None:
-                    batch.headers.extend([()] * (end - start))
-                batch.size += ends[end - 1] - before
-                self.pending_bytes += ends[end - 1] - before
-                start, before = end, ends[end - 1]
+                start = self._extend(TopicPartition(topic, chosen), rows, NO_ROWS, start, stop, now_ms, added)
         return added
+
+    def _extend(
+        self,
+        where: TopicPartition,
+        rows: Rows,
+        order: Order,
+        start: int,
+        stop: int,
+        now_ms: Callable[[], int],
+        added: list[AddedRows],
+    ) -> int:
+        """Add rows to one batch. Return the first index in `order` that was not added."""
+        batch = self._open.get(where)
+        if not isinstance(batch, RowsBatch) or batch.size >= self._batch_size - RECORD_OVERHEAD_BYTES:
+            batch = self._open_batch(RowsBatch, where, now_ms())
+        index, size = batch.record_count, batch.size
+        end = batch.rows.extend(rows, order, start, stop, self._batch_size)
+        if end == start:
+            batch = self._open_batch(RowsBatch, where, now_ms())
+            index, size = 0, batch.size
+            end = batch.rows.extend(rows, order, start, stop, self._batch_size)
+        batch.size = batch.rows.end
+        self.pending_bytes += batch.size - size
+        added.append(AddedRows(batch, index, order[start:end] if len(order) else range(start, end)))
+        return end
 
     def _add_headers(self, batch: PendingBatch, headers: Headers) -> None:
         if batch.headers is None:
@@ -246,12 +305,15 @@ class Accumulator:
             raise BrokerError(
                 MESSAGE_TOO_LARGE, "send()", f"A record of {size} bytes is over max_request_size={self._max_record_bytes}."
             )
-        full = self._open.pop((topic, partition), None)
+        return self._open_batch(PendingBatch, TopicPartition(topic, partition), now_ms)
+
+    def _open_batch(self, kind: type[Batch], where: TopicPartition, now_ms: int) -> Batch:
+        """Open a batch. The partition's open batch, if there is one, is full."""
+        full = self._open.pop(where, None)
         if full is not None:
             self._full.append(full)
-        where = TopicPartition(topic, partition)
-        batch = PendingBatch(where, now_ms + self._linger_ms, now_ms + self._delivery_timeout_ms)
-        self._open[topic, partition] = batch
+        batch = kind(where, now_ms + self._linger_ms, now_ms + self._delivery_timeout_ms)
+        self._open[where] = batch
         self._unfinished.add(batch)
         self.pending_bytes += batch.size
         return batch

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 
-from ottla.records.batches.columns import murmur2
+from ottla.records.batches.rows import Order, Rows, by_partition
+from ottla.records.kernel_arrow import murmur2
 
 UNKNOWN = -1
 
@@ -26,6 +28,17 @@ class Partitioner:
             return (murmur2(key) & 0x7FFFFFFF) % count
         partition = self._sticky.get(topic, UNKNOWN)
         return partition if 0 <= partition < count else self._another(topic, count)
+
+    def spread(self, topic: str, rows: Rows, start: int, stop: int, count: int) -> dict[int, Order]:
+        """Return the rows from `start` to `stop` of each partition, in their order. Rows without a key go to one partition."""
+        chosen = rows.partitions(count)[start:stop]
+        if UNKNOWN in chosen:
+            keyless = self.partition(topic, None, count)
+            chosen = array("i", (keyless if partition == UNKNOWN else partition for partition in chosen))
+        starts, order = by_partition(chosen, count)
+        if start:
+            order = array("i", (start + row for row in order))
+        return {partition: order[starts[partition] : starts[partition + 1]] for partition in range(count)}
 
     def _another(self, topic: str, count: int) -> int:
         before = self._before.get(topic, UNKNOWN)

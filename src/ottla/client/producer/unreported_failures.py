@@ -42,7 +42,7 @@ class Losses:
         with self._lock:
             tally = self._tally
             tally.error = tally.error or error
-            tally.topics[topic] = tally.topics.get(topic, 0) + len(batch.values)
+            tally.topics[topic] = tally.topics.get(topic, 0) + batch.record_count
 
         def tell(index: int) -> None:
             with self._lock:

@@ -5,12 +5,14 @@ On broker 0 the combined number is the index itself.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ottla.client.connection.metadata import Metadata
 from ottla.client.errors import KafkaError
 from ottla.client.producer.partitioner import Partitioner
+from ottla.records.batches.rows import Order, Rows
 
 BITS: Final = 16
 MOST_PARTITIONS: Final = 1 << BITS
@@ -28,6 +30,12 @@ class Partitioner07(Partitioner):
         found = self._metadata.partitions(topic)  # read once: the event loop may change the metadata between two reads
         index = super().partition(topic, None, len(found)) if key is None else abs(java_hash(key)) % len(found)
         return found[index].partition
+
+    def spread(self, topic: str, rows: Rows, start: int, stop: int, count: int) -> dict[int, Order]:
+        found: dict[int, array[int]] = {}
+        for row in range(start, stop):
+            found.setdefault(self.partition(topic, rows.key(row), count), array("i")).append(row)
+        return dict(found)
 
     def leave(self, topic: str, partition: int) -> None:
         numbers = [where.partition for where in self._metadata.partitions(topic)]

@@ -2,33 +2,19 @@
 
 The module uses Arrow's memory layout, and makes no Python object for a record. Reading copies keys, values and headers once,
 because Arrow requires them to be adjacent; offsets and timestamps in milliseconds are shared. Writing copies keys and values from
-Arrow's buffers directly into the batch.
+Arrow's buffers directly into the batch (`rows`).
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ottla.ports import Buffer
-from ottla.records import kernel, kernel_arrow, kernel_build
-from ottla.records.batches.builder import MOST_OVERHEAD_BYTES, NO_DELTAS, seal
-from ottla.records.batches.header import (
-    HEADER_BYTES,
-    MAGIC,
-    NO_PARTITION_LEADER_EPOCH,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    TRANSACTIONAL_BIT,
-    BatchHeader,
-)
-from ottla.records.compilation_warning import warn_once
-from ottla.records.compression import codecs
-from ottla.records.kernel_common import SPAN_COLUMNS
+from ottla.records import kernel, kernel_arrow
+from ottla.records.batches.rows import Rows
 
 if TYPE_CHECKING:
     from ottla.records.batches.columns import Columns
@@ -37,7 +23,6 @@ COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType")
 """The default columns of `to_arrow`. It can also make `topic`, `partition` and `headers`."""
 
 HEADERS: Final = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
-BATCH_BYTES: Final = 1 << 20
 NOTHING: Final = memoryview(b"")
 NO_ROOM: Final = memoryview(bytearray())
 MOST_BYTES: Final = 0x7FFFFFFF
@@ -139,115 +124,28 @@ def headers_array(columns: Columns, kind: pa.DataType = HEADERS) -> pa.Array:
 # --- from Arrow to record batches --------------------------------------------------------------------------------------------
 
 
-class Rows:
-    """Columns of Arrow values, keys, timestamps and headers, prepared for writing as records in any order and in any batches.
+def arrow_rows(value: pa.Array, key: pa.Array | None, timestamps: pa.Array | int, headers: pa.Array | None = None) -> Rows:
+    """Return Arrow's values, keys, timestamps and headers as rows to write. Keys and values are not copied.
 
     `value`, `key`: binary or string arrays (large ones and views are converted); `key` None: null keys. `timestamps`: one int, or
     an array of milliseconds (int64) or of Arrow timestamps. `headers`: list<struct<string, binary>>.
     """
-
-    def __init__(self, value: pa.Array, key: pa.Array | None, timestamps: pa.Array | int, headers: pa.Array | None = None) -> None:
-        self.row_count = len(value)
-        if any(isinstance(column, pa.Array) and len(column) != len(value) for column in (key, timestamps, headers)):
-            raise ValueError("Keys, timestamps and headers must have as many rows as the values.")
-        self.spans = memoryview(bytearray(4 * SPAN_COLUMNS * self.row_count or 4)).cast("i")
-        self.value_data = self._fill(value, kernel.VALUE_AT)
-        self.key_data = NOTHING if key is None else self._fill(key, kernel.KEY_AT)
-        if key is None:
-            self.column(kernel.KEY_SIZE)[:] = memoryview(array("i", [-1]) * self.row_count)
-        self.header_data: Buffer = b"" if headers is None else _encode_headers(headers, self)
-        self.timestamps = _milliseconds(timestamps, self.row_count)
-
-    def column(self, column: int) -> memoryview[int]:
-        """Return column number `column` of the spans (`kernel.KEY_AT` …), by row."""
-        return self.spans[column * self.row_count : (column + 1) * self.row_count]
-
-    def _fill(self, values: pa.Array, column: int) -> memoryview:
-        """Write the position and the size of each item to two columns of spans. Return the buffer of the items' bytes."""
-        return _spans_of(values, self.column(column), self.column(column + 1))
-
-    def partitions(self, partition_count: int) -> array[int]:
-        """Return the partition of every row by murmur2 of its key, as Kafka's clients choose it; -1 for a null key."""
-        out = array("i", bytes(4 * self.row_count))
-        at, sizes = self.column(kernel.KEY_AT), self.column(kernel.KEY_SIZE)
-        kernel_arrow.murmur2_partitions(self.key_data, at, sizes, partition_count, out)
-        return out
-
-    def write(self, rows: array[int] | memoryview[int], start: int, stop: int, batch_bytes: int) -> tuple[bytearray, int, int]:
-        """Write rows from `start` on into a new buffer that begins with room for a batch header.
-
-        Return (buffer, first row not written, greatest timestamp in ms).
-        """
-        out = bytearray(HEADER_BYTES + min(batch_bytes, self._room(rows, start, stop)))
-        base = self.timestamps[rows[start] if len(rows) else start]
-        next_row, end, newest = self._write(out, rows, start, stop, base)
-        if next_row == start:
-            out = bytearray(HEADER_BYTES + self._room(rows, start, start + 1))
-            next_row, end, newest = self._write(out, rows, start, start + 1, base)
-        del out[end:]
-        return out, next_row, newest
-
-    def _write(self, out: bytearray, rows: Any, start: int, stop: int, base: int) -> tuple[int, int, int]:
-        data = self.key_data, self.value_data, self.header_data
-        return kernel_build.write(out, HEADER_BYTES, rows, start, stop, NO_DELTAS, self.timestamps, base, self.spans, *data)
-
-    def _room(self, rows: Any, start: int, stop: int) -> int:
-        """Return an upper bound of the records' size in bytes.
-
-        For many records it can be much too large. Batches are then shorter, which does no harm.
-        """
-        overhead = (stop - start) * MOST_OVERHEAD_BYTES
-        if stop - start > 1:
-            return overhead + len(self.key_data) + len(self.value_data) + len(self.header_data)
-        row = rows[start] if len(rows) else start
-        sizes = (self.column(column)[row] for column in (kernel.KEY_SIZE, kernel.VALUE_SIZE, kernel.HEADERS_SIZE))
-        return overhead + sum(max(size, 0) for size in sizes)
+    if any(isinstance(column, pa.Array) and len(column) != len(value) for column in (key, timestamps, headers)):
+        raise ValueError("Keys, timestamps and headers must have as many rows as the values.")
+    rows = Rows(len(value), _milliseconds(timestamps))
+    rows.value_data = _fill(rows, kernel.VALUE_AT, value)
+    if key is None:
+        rows.fill(kernel.KEY_SIZE, -1)
+    else:
+        rows.key_data = _fill(rows, kernel.KEY_AT, key)
+    if headers is not None:
+        rows.header_data = _encode_headers(headers, rows)
+    return rows
 
 
-def by_partition(rows: Rows, partitions: array[int] | memoryview[int], partition_count: int) -> tuple[array[int], array[int]]:
-    """Return (starts, order) for `batches_of`: partition p has the rows `order[starts[p]:starts[p + 1]]`, in their order."""
-    starts, order = array("i", bytes(4 * (partition_count + 1))), array("i", bytes(4 * rows.row_count))
-    kernel_arrow.group_rows(partitions, starts, order)
-    return starts, order
-
-
-def batches_of(
-    rows: Rows,
-    order: array[int] | memoryview[int],
-    start: int,
-    stop: int,
-    *,
-    codec: int = codecs.NONE,
-    level: int | None = None,
-    batch_bytes: int = BATCH_BYTES,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = NO_PRODUCER_EPOCH,
-    base_sequence: int = NO_SEQUENCE,
-    transactional: bool = False,
-) -> Iterator[bytearray]:
-    """Yield record batches of the rows `order[start:stop]`, or of rows `start` to `stop` if `order` is empty."""
-    warn_once()
-    while start < stop:
-        out, next_row, newest = rows.write(order, start, stop, batch_bytes)
-        header = BatchHeader(
-            base_offset=0,
-            batch_length=0,
-            leader_epoch=NO_PARTITION_LEADER_EPOCH,
-            magic=MAGIC,
-            crc=0,
-            attributes=codec | (TRANSACTIONAL_BIT if transactional else 0),
-            last_offset_delta=next_row - start - 1,
-            base_timestamp=rows.timestamps[order[start] if len(order) else start],
-            max_timestamp=newest,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            record_count=next_row - start,
-        )
-        yield seal(header, out, level)
-        if base_sequence != NO_SEQUENCE:
-            base_sequence = (base_sequence + next_row - start) & 0x7FFFFFFF
-        start = next_row
+def _fill(rows: Rows, column: int, values: pa.Array) -> memoryview:
+    """Write the position and the size of each item to two columns of spans. Return the buffer of the items' bytes."""
+    return _spans_of(values, rows.column(column), rows.column(column + 1))
 
 
 def _spans_of(values: pa.Array, at: memoryview[int], sizes: memoryview[int]) -> memoryview:
@@ -263,18 +161,18 @@ def _spans_of(values: pa.Array, at: memoryview[int], sizes: memoryview[int]) -> 
     return NOTHING if data is None else memoryview(data).cast("B")
 
 
-def _milliseconds(timestamps: pa.Array | int, count: int) -> memoryview[int]:
+def _milliseconds(timestamps: pa.Array | int) -> memoryview[int] | int:
     if isinstance(timestamps, int):
-        return memoryview(array("q", [timestamps]) * count)
+        return timestamps
     plain = timestamps
     if pa.types.is_timestamp(plain.type):
         plain = plain.cast(pa.timestamp("ms", tz=plain.type.tz), safe=False)
     if plain.null_count:
         raise ValueError("A timestamp is null: fill it first, for example with the current time.")
     plain = plain.cast(pa.int64())
-    if not count:
+    if not len(plain):
         return NOTHING.cast("q")
-    return memoryview(plain.buffers()[1]).cast("B").cast("q")[plain.offset : plain.offset + count]
+    return memoryview(plain.buffers()[1]).cast("B").cast("q")[plain.offset : plain.offset + len(plain)]
 
 
 def _encode_headers(headers: pa.Array, rows: Rows) -> bytes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from ottla.client.arguments import short_repr
 from ottla.client.errors import TimedOut
@@ -74,3 +75,13 @@ class Delivery:
         if not self._batch.done:
             yield from arrival(self._batch)
         return self._batch.outcome(self.index)
+
+
+class SentRows(NamedTuple):
+    """The numbers of the rows that one batch got, and the `Delivery` of the first of them.
+
+    The others have the same outcome, and the offsets that follow.
+    """
+
+    delivery: Delivery
+    rows: Sequence[int]

@@ -25,10 +25,10 @@ from ottla.client.types import TopicPartition
 from ottla.net.client.cluster import now_ms
 from ottla.net.client.of_release import links_to, partitioner_of
 from ottla.net.client.producer.batch_sender import BatchSender
-from ottla.net.client.producer.delivery import Delivery, arrival
+from ottla.net.client.producer.delivery import Delivery, SentRows, arrival
 from ottla.net.client.producer.transaction_driver import TransactionDriver
 from ottla.net.client.tasks import Tasks
-from ottla.records.batches.columns import build
+from ottla.records.batches.rows import Rows, value_rows
 
 STALE_PAUSE_MS = 1_000
 """The interval, in ms, at which the age of metadata is checked."""
@@ -126,18 +126,23 @@ class ProduceDriver:
         batch, index = self.accumulator.append(topic, partition, count, key, value, headers, stamp, now_ms)
         return Delivery(batch, index)
 
-    def extend(self, topic: str, values: Sequence[bytes], partition: int | None) -> list[tuple[Delivery, int]] | None:
-        """Add values to batches, on any thread: as `append`, for the first values up to one that is too large."""
-        if not {bytes}.issuperset(map(type, values)):
-            raise TypeError("Values are a list of bytes: send null and other types by send().")
+    def extend(self, topic: str, rows: Rows, start: int, stop: int, partition: int | None) -> list[SentRows] | None:
+        """Add rows to batches, on any thread: as `append`, for the first rows up to one that is too large."""
         metadata = self._cluster.metadata
         count = metadata.partition_count(topic) if isinstance(topic, str) else 0
         if not count:
             return None
         if partition is not None:
             partition = self._check_partition(topic, partition)
-        added = self.accumulator.extend(topic, partition, count, values, time.time_ns() // 1_000_000, now_ms)
-        return [(Delivery(batch, index), number) for batch, index, number in added]
+        added = self.accumulator.extend(topic, partition, count, rows, start, stop, now_ms)
+        return [SentRows(Delivery(batch, index), numbers) for batch, index, numbers in added]
+
+    @staticmethod
+    def rows_of(values: Sequence[bytes]) -> Rows:
+        """Return values as rows of the present time. Raises `TypeError` unless all are bytes."""
+        if not {bytes}.issuperset(map(type, values)):
+            raise TypeError("Values are a list of bytes: send null and other types by send().")
+        return value_rows(values, time.time_ns() // 1_000_000)
 
     def _check_partition(self, topic: str, partition: int) -> int:
         """Return the number of a partition. Raises `SettingError` if the topic does not have it."""
@@ -206,9 +211,9 @@ class ProduceDriver:
             self._transactions.add_wanted()
 
     def _pass_on(self, batch: PendingBatch) -> None:
-        data = build(batch.keys, batch.values, batch.timestamps, batch.headers, codec=self._codec)
+        data = batch.encode(self._codec)
         self._sender.machine.add(
-            Outgoing(batch.where, data, len(batch.values), batch.deadline_ms, lambda sent: self._done(batch, sent))
+            Outgoing(batch.where, data, batch.record_count, batch.deadline_ms, lambda sent: self._done(batch, sent))
         )
 
     def _done(self, batch: PendingBatch, sent: Outgoing) -> None:
@@ -277,7 +282,7 @@ class ProduceDriver:
             left: dict[str, int] = {}
             for batch in waiting:
                 if not batch.done:
-                    left[batch.where.topic] = left.get(batch.where.topic, 0) + len(batch.values)
+                    left[batch.where.topic] = left.get(batch.where.topic, 0) + batch.record_count
             raise TimedOut(f"Not acknowledged within timeout_ms={timeout_ms}: {counted(left)}.") from None
         self._tasks.check()
 

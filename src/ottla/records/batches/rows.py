@@ -1,0 +1,235 @@
+"""Records to write, as columns of positions and sizes, and the batches of magic 2 that are made of them.
+
+No Python object is made for a record. Arrow's columns (`arrow`), lines of text (`lines`) and lists of values become such rows.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any, Final, TypeAlias
+
+from ottla.ports import Buffer
+from ottla.records import kernel, kernel_arrow, kernel_build
+from ottla.records.batches.builder import MOST_OVERHEAD_BYTES, NO_DELTAS, seal
+from ottla.records.batches.header import (
+    HEADER_BYTES,
+    MAGIC,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+)
+from ottla.records.compilation_warning import warn_once
+from ottla.records.compression import codecs
+from ottla.records.kernel_common import SPAN_COLUMNS
+
+BATCH_BYTES: Final = 1 << 20
+NOTHING: Final = memoryview(b"")
+MOST_BYTES: Final = 0x7FFFFFFF
+Order: TypeAlias = "array[int] | memoryview[int]"
+
+
+class Rows:
+    """Keys, values, timestamps and headers, prepared for writing as records in any order and in any batches.
+
+    `spans` has the six columns of `kernel` (`KEY_AT` …), with a size of -1 for null: they refer to `key_data`, `value_data` and
+    `header_data`. At first, all values are empty, and without `key_data`, no row has a key. An int as `timestamps` is the time of
+    all records, in ms since 1970.
+    """
+
+    def __init__(self, row_count: int, timestamps: memoryview[int] | int) -> None:
+        self.row_count = row_count
+        self.spans = memoryview(bytearray(4 * SPAN_COLUMNS * row_count or 4)).cast("i")
+        self.key_data: Buffer | None = None
+        self.value_data: Buffer = NOTHING
+        self.header_data: Buffer = NOTHING
+        self.timestamps = memoryview(array("q", [timestamps]) * row_count) if isinstance(timestamps, int) else timestamps
+
+    def fill(self, column: int, number: int) -> None:
+        """Write a number to column number `column` of the spans, for all rows."""
+        self.column(column)[:] = memoryview(array("i", [number]) * self.row_count)
+
+    def column(self, column: int) -> memoryview[int]:
+        """Return column number `column` of the spans (`kernel.KEY_AT` …), by row."""
+        return self.spans[column * self.row_count : (column + 1) * self.row_count]
+
+    @property
+    def data(self) -> tuple[Buffer, Buffer, Buffer]:
+        """Return the buffers of keys, values and headers."""
+        return NOTHING if self.key_data is None else self.key_data, self.value_data, self.header_data
+
+    def key(self, row: int) -> bytes | None:
+        """Return the key of one row."""
+        return self._item(self.data[0], kernel.KEY_AT, row)
+
+    def value(self, row: int) -> bytes | None:
+        """Return the value of one row."""
+        return self._item(self.value_data, kernel.VALUE_AT, row)
+
+    def _item(self, data: Buffer, column: int, row: int) -> bytes | None:
+        at, size = self.column(column)[row], self.column(column + 1)[row]
+        return None if size < 0 else bytes(data[at : at + size])
+
+    def partitions(self, partition_count: int) -> array[int]:
+        """Return the partition of every row by murmur2 of its key, as Kafka's clients choose it; -1 for a null key."""
+        out = array("i", bytes(4 * self.row_count))
+        at, sizes = self.column(kernel.KEY_AT), self.column(kernel.KEY_SIZE)
+        kernel_arrow.murmur2_partitions(self.data[0], at, sizes, partition_count, out)
+        return out
+
+    def largest_bytes(self, row: int) -> int:
+        """Return an upper bound of the size of one row as a record."""
+        sizes = (self.column(column)[row] for column in (kernel.KEY_SIZE, kernel.VALUE_SIZE, kernel.HEADERS_SIZE))
+        return MOST_OVERHEAD_BYTES + sum(max(size, 0) for size in sizes)
+
+    def usual_bytes(self, count: int) -> int:
+        """Return the size of `count` rows as records, if they are of average size."""
+        data_bytes = sum(map(len, self.data))
+        return count * (MOST_OVERHEAD_BYTES + data_bytes // max(self.row_count, 1))
+
+    def data_bytes(self, start: int, stop: int) -> int:
+        """Return the size of the keys and values from row `start` to `stop`."""
+        columns = (self.column(column)[start:stop] for column in (kernel.KEY_SIZE, kernel.VALUE_SIZE))
+        return sum(kernel_arrow.total_bytes(sizes)[0] for sizes in columns)
+
+    def first_above(self, most_bytes: int, start: int, stop: int) -> int:
+        """Return the first row from `start` to `stop` that can be larger than `most_bytes` as a record, or `stop`."""
+        shared = {id(data): len(data) for data in self.data}
+        if sum(shared.values()) + MOST_OVERHEAD_BYTES <= most_bytes:
+            return stop  # even a row of all bytes is not
+        columns = (self.column(column)[start:stop] for column in (kernel.KEY_SIZE, kernel.VALUE_SIZE, kernel.HEADERS_SIZE))
+        if sum(max(sizes, default=0) for sizes in columns) + MOST_OVERHEAD_BYTES <= most_bytes:
+            return stop
+        return next((row for row in range(start, stop) if self.largest_bytes(row) > most_bytes), stop)
+
+
+class RowBatch:
+    """One batch that is being filled with rows: each is encoded as soon as it is added."""
+
+    __slots__ = ("_base_timestamp", "_newest", "_out", "end", "record_count")
+
+    def __init__(self) -> None:
+        self._out = bytearray(HEADER_BYTES)
+        self.end = HEADER_BYTES
+        """The size in bytes, header included and uncompressed."""
+        self.record_count = 0
+
+    def extend(self, rows: Rows, order: Order, start: int, stop: int, most_bytes: int) -> int:
+        """Add the rows `order[start:stop]`, or `start` to `stop` if `order` is empty, while the batch is not above `most_bytes`.
+
+        A first row is added in any case. Return the first index that was not added.
+        """
+        if not self.record_count and start < stop:
+            self._base_timestamp = self._newest = rows.timestamps[order[start] if len(order) else start]
+        at = start
+        while at < stop:
+            alone = len(self._out) > most_bytes  # room for one record that is larger than a batch, and for no other
+            more, self.end, newest = kernel_build.write(
+                self._out,
+                self.end,
+                order,
+                at,
+                at + 1 if alone else stop,
+                NO_DELTAS,
+                rows.timestamps,
+                self._base_timestamp,
+                rows.spans,
+                *rows.data,
+                self.record_count,
+            )
+            self.record_count += more - at
+            self._newest = max(self._newest, newest)
+            at = more
+            if at == stop or alone or not self._grow(rows, order, at, stop, most_bytes):
+                break
+        return at
+
+    def _grow(self, rows: Rows, order: Order, at: int, stop: int, most_bytes: int) -> bool:
+        """Make room for rows from `at` on. Return False if the batch is full."""
+        size = len(self._out)
+        if size < most_bytes:
+            wanted = min(most_bytes, max(2 * size, self.end + rows.usual_bytes(stop - at)))
+        elif not self.record_count:
+            wanted = size + rows.largest_bytes(order[at] if len(order) else at)
+        else:
+            return False
+        self._out += bytes(wanted - size)
+        return True
+
+    def seal(
+        self,
+        *,
+        codec: int = codecs.NONE,
+        level: int | None = None,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
+        transactional: bool = False,
+    ) -> bytearray:
+        """Return the whole batch, which has at least one record. No row can be added afterwards."""
+        warn_once()
+        del self._out[self.end :]
+        header = BatchHeader(
+            base_offset=0,
+            batch_length=0,
+            leader_epoch=NO_PARTITION_LEADER_EPOCH,
+            magic=MAGIC,
+            crc=0,
+            attributes=codec | (TRANSACTIONAL_BIT if transactional else 0),
+            last_offset_delta=self.record_count - 1,
+            base_timestamp=self._base_timestamp,
+            max_timestamp=self._newest,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            record_count=self.record_count,
+        )
+        return seal(header, self._out, level)
+
+
+def by_partition(partitions: Order, partition_count: int) -> tuple[array[int], array[int]]:
+    """Return (starts, order) for `batches_of`: partition p has the rows `order[starts[p]:starts[p + 1]]`, in their order."""
+    starts, order = array("i", bytes(4 * (partition_count + 1))), array("i", bytes(4 * len(partitions)))
+    kernel_arrow.group_rows(partitions, starts, order)
+    return starts, order
+
+
+def batches_of(
+    rows: Rows,
+    order: Order,
+    start: int,
+    stop: int,
+    *,
+    batch_bytes: int = BATCH_BYTES,
+    base_sequence: int = NO_SEQUENCE,
+    **fields: Any,
+) -> Iterator[bytearray]:
+    """Yield record batches of the rows `order[start:stop]`, or of rows `start` to `stop` if `order` is empty.
+
+    The other arguments are those of `RowBatch.seal`.
+    """
+    while start < stop:
+        batch = RowBatch()
+        start = batch.extend(rows, order, start, stop, HEADER_BYTES + batch_bytes)
+        yield batch.seal(base_sequence=base_sequence, **fields)
+        if base_sequence != NO_SEQUENCE:
+            base_sequence = (base_sequence + batch.record_count) & 0x7FFFFFFF
+
+
+def value_rows(values: Sequence[bytes], timestamp_ms: int) -> Rows:
+    """Return rows of values alone. Raises `ValueError` if they take more than 2 GB together."""
+    rows = Rows(len(values), timestamp_ms)
+    data = b"".join(values)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"{len(data)} bytes of values are too many at once: send fewer.")
+    sizes = array("i", map(len, values))
+    rows.fill(kernel.KEY_SIZE, -1)
+    if sizes:
+        rows.column(kernel.VALUE_SIZE)[:] = memoryview(sizes)
+        rows.column(kernel.VALUE_AT)[:] = memoryview(array("i", accumulate(sizes[:-1], initial=0)))
+    rows.value_data = data
+    return rows
