@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ottla.records.batches.arrow import arrow_rows
-from ottla.records.batches.rows import batches_of
 from ottla.records.batches.builder import NO_ROWS
+from ottla.records.batches.rows import batches_of
 
 
 def from_arrow(value: Any, key: Any = None, timestamps: Any = 0, headers: Any = None, **options: Any) -> Iterator[bytearray]:

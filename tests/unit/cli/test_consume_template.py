@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from ottla.cli.record_format.output_template import BatchInfo, Template
 from ottla.cli.record_format.tokens import BadTemplate, literal
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import open_batches
 from ottla.records.batches.record import ConsumerRecord
+from tests.unit.records.making import TIMES
 
 RECORD = ConsumerRecord(343, 1_700_000_000_123, 0, b"key", b"value", (("H1", b"V1"), ("h2", None)), ("topic-é", 2))
 NULLS = ConsumerRecord(0, -1, 1, None, None, (), ("t", 0))
@@ -171,3 +174,25 @@ def test_texts_are_json_strings(text: str) -> None:
         json.loads(printed("%v{json}", RECORD._replace(value=text.encode(errors="replace"))))
         == text.encode(errors="replace").decode()
     )
+
+
+PLAIN_PIECES = st.sampled_from(["%v", "%s", "%k", "%t", "%p", "%o", "%d", "%T", "%V", "%S", "%K", "%%", r"\n", "|", " "])
+RECORDS = st.lists(st.tuples(st.none() | st.binary(max_size=9), st.none() | st.binary(max_size=9), TIMES), min_size=1, max_size=9)
+
+
+@given(pieces=st.lists(PLAIN_PIECES, min_size=1, max_size=6), records=RECORDS, null=st.binary(max_size=3))
+def test_usual_templates_print_columns_as_they_print_records(
+    pieces: list[str], records: list[tuple[bytes | None, bytes | None, int]], null: bytes
+) -> None:
+    template = Template("".join(pieces), null)
+    keys, values, times = (list(column) for column in zip(*records, strict=True))
+    columns = open_batches(build(keys, values, times))
+    lines = template.line_format("topic-é", 2)
+    assert lines is not None
+    expected = b"".join(line + template.end for line in template.lines(columns.records(("topic-é", 2))))
+    assert b"".join(bytes(block.data) for block in lines.blocks(columns)) == expected
+
+
+@pytest.mark.parametrize("text", ["%v{hex}", "%h", "%i %v", "%o{big64}", "%e", "%d{strftime[%F]}", "%t{length}", "%H"])
+def test_templates_of_other_tokens_need_records(text: str) -> None:
+    assert Template(text).line_format("t", 0) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -13,12 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.cli.produce.line_failures import MOST_ENTRIES, LineFailures
+from ottla.cli.produce.row_splitter import RowSplitter
 from ottla.cli.record_format.forms import BadInput
-from ottla.cli.record_format.input_records import InputRecord, LineSplitter, Splitter, completed, keyed_line
+from ottla.cli.record_format.input_records import Headers, InputRecord, LineSplitter, Splitter, completed, keyed_line
 from ottla.cli.record_format.input_steps import TemplateSplitter
 from ottla.cli.record_format.input_template import input_template
 from ottla.cli.record_format.json_records import json_record
 from ottla.cli.record_format.tokens import BadTemplate, unescape
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.rows import batches_of
 
 Piece = TypeVar("Piece")
 
@@ -307,3 +311,63 @@ def test_undelivered_lines_are_joined_and_bounded() -> None:
         lost.add(number, "too large.")
     assert len(list(lost.rows())) == MOST_ENTRIES
     assert list(lost.sentences("line"))[-1] == f"and {lost.count - 4 - (MOST_ENTRIES - 2)} more lines"
+
+
+def rows_and_others(
+    splitter: RowSplitter, chunks: Iterable[bytes], interpret: Callable[[bytes], InputRecord]
+) -> list[InputRecord | None]:
+    """The records of all lines in their order, with None for a line that is no record."""
+    found: list[InputRecord | None] = []
+
+    def add(lines: list[bytes]) -> None:
+        for line in lines:
+            try:
+                found.append(interpret(line))
+            except BadInput:
+                found.append(None)
+
+    for chunk in chunks:
+        rows, count, _ = splitter.split(chunk)
+        for batch in batches_of(rows, array("i"), 0, count):
+            found.extend(InputRecord(each.value, each.key, each.headers) for each in open_batches(batch).records())
+        add(splitter.others())
+    add(splitter.finish())
+    return found
+
+
+@given(
+    lines=st.lists(st.text("ab:-", max_size=8).map(str.encode), max_size=12),
+    end=st.sampled_from([b"", b"x", b"a:b"]),
+    delimiter=st.sampled_from([b"\n", b"\0", b"\r\n", b"--", b"b"]),
+    separator=st.sampled_from([b"", b":", b"::", b"-"]),
+    null=st.sampled_from([None, b"", b"-", b"a"]),
+    key=st.sampled_from([None, b"", b"a", b"key"]),
+    headers=st.sampled_from([(), (("h", b"1"), ("i", None))]),
+    cuts=CUTS,
+)
+def test_rows_are_the_records_of_lines_that_are_read_one_by_one(
+    lines: list[bytes],
+    end: bytes,
+    delimiter: bytes,
+    separator: bytes,
+    null: bytes | None,
+    key: bytes | None,
+    headers: Headers,
+    cuts: list[int],
+) -> None:
+    data = delimiter.join(lines) + end
+    key = None if separator else key
+    complete = completed(key=key, headers=headers, partition=None, null=null, encode=None)
+    divide = keyed_line(separator) if separator else InputRecord
+
+    def interpret(line: bytes) -> InputRecord:
+        return complete(divide(line))
+
+    one_by_one: list[InputRecord | None] = []
+    for line in all_of(LineSplitter(delimiter), [data]):
+        try:
+            one_by_one.append(interpret(line))
+        except BadInput:
+            one_by_one.append(None)
+    splitter = RowSplitter(delimiter, separator, null, InputRecord(None, key, headers))
+    assert rows_and_others(splitter, chunks_of(data, cuts), interpret) == one_by_one

@@ -237,7 +237,7 @@ def test_rows_go_where_each_record_by_itself_would(
     one.append("t", 0, 3, b"k", b"last", None, 1, at(100))
     assert sorted(row for part in added for row in part.rows) == list(range(len(lines)))
     for part in added:
-        placed = open_batches(part.batch.encode(codec=0)).records() if part.batch.rows.end else []
+        placed = open_batches(part.batch.encode(codec=0)).records()
         own = placed[part.first_index : part.first_index + len(part.rows)]
         assert [(record.key, record.value) for record in own] == [lines[row] for row in part.rows]
     closed = many.close(1000, never).batches

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.records.batches.columns import open_batches
+from ottla.records.batches.columns import Record, open_batches
 from ottla.records.batches.lines import LineFormat, split_lines
 from ottla.records.batches.rows import RowBatch, batches_of
 from ottla.records.kernel_lines import KEY, KEY_BYTES, OFFSET, TIME, VALUE, VALUE_BYTES
@@ -67,18 +67,18 @@ def test_a_batch_that_is_filled_in_parts_is_the_same_as_one_filled_at_once(lines
         assert parts.seal(codec=2) == whole.seal(codec=2)
 
 
-def shown(number: int | bytes, record: object, null: bytes) -> bytes:
-    if isinstance(number, bytes):
-        return number
-    key, value = record.key, record.value  # type: ignore[attr-defined]  # a record
+def shown(field: int | bytes, record: Record, null: bytes) -> bytes:
+    if isinstance(field, bytes):
+        return field
+    key, value = record.key, record.value
     return {
         KEY: null if key is None else key,
         VALUE: null if value is None else value,
-        OFFSET: b"%d" % record.offset,  # type: ignore[attr-defined]
-        TIME: b"%d" % record.timestamp,  # type: ignore[attr-defined]
+        OFFSET: b"%d" % record.offset,
+        TIME: b"%d" % record.timestamp,
         KEY_BYTES: b"%d" % (-1 if key is None else len(key)),
         VALUE_BYTES: b"%d" % (-1 if value is None else len(value)),
-    }[number]
+    }[field]
 
 
 @given(
@@ -101,7 +101,7 @@ def test_records_become_the_lines_of_plain_formatting(
     made._out = bytearray(16)  # so that blocks end within the records, and grow
     for block in made.blocks(columns):
         ends = list(block.ends)
-        assert ends[-1] == len(block.data)
+        assert (ends[-1], len(ends)) == (len(block.data), block.line_count)
         found += [bytes(block.data[at:end]) for at, end in zip([0, *ends], ends, strict=False)]
     assert found == [b"".join(shown(field, record, null) for field in fields) for record in columns.records()]
 

@@ -12,10 +12,18 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import BinaryIO, cast
 
+from ottla.records.batches.lines import LineBlock
+
 PIPE_BYTES = 4096
 """The number of bytes that a pipe takes without blocking once it is ready: PIPE_BUF of Linux."""
 WAIT_MS = 100
 """The time, in ms, after which a wait for a slow reader checks whether the command was stopped."""
+
+
+def joined(lines: Sequence[bytes], end: bytes) -> LineBlock:
+    """Return lines with `end` after each."""
+    data = memoryview(end.join((*lines, b"")) if lines else b"")
+    return LineBlock(data, len(lines), accumulate(len(line) + len(end) for line in lines))
 
 
 class RecordOutput:
@@ -37,23 +45,19 @@ class RecordOutput:
                 return descriptor
         return None
 
-    def write(self, lines: Sequence[bytes], end: bytes) -> tuple[int, OSError | None]:
-        """Write lines, and `end` after each. Return (number of completely written lines, error that ended the writing or None).
+    def write(self, lines: LineBlock) -> tuple[int, OSError | None]:
+        """Write lines. Return (number of completely written lines, error that ended the writing or None).
 
         The number is lower than the number of lines after an error, or if `stop` is set meanwhile.
         """
-        if not lines:
-            return 0, None
-        data = memoryview(end.join((*lines, b"")))
+        data, count, ends = lines
         written, error = 0, None
         try:
             while written < len(data) and not self._stop.is_set():
                 written += self._some(data[written:])
         except OSError as caught:
             error = caught
-        if written == len(data):
-            return len(lines), error
-        return sum(after <= written for after in accumulate(len(line) + len(end) for line in lines)), error
+        return count if written == len(data) else sum(after <= written for after in ends), error
 
     def _some(self, data: memoryview) -> int:
         """Write some bytes, and return their number. Return 0 if a slow reader accepts none for `WAIT_MS`."""

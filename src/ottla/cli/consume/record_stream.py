@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.command.signals import Interruption
 from ottla.cli.consume.positions import RecordPosition, offsets_of
-from ottla.cli.consume.record_output import RecordOutput
+from ottla.cli.consume.record_output import RecordOutput, joined
 from ottla.cli.consume.renderers import RecordRun, Rendering, runs_of
 from ottla.errors import KafkaError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.client.types import TopicPartition
     from ottla.net.client.consumer.consumer import Consumer
     from ottla.records.batches.columns import Columns
+    from ottla.records.batches.lines import LineFormat
     from ottla.records.batches.record import ConsumerRecord
 
 IDLE_MS = 200
@@ -136,12 +137,38 @@ class RecordStream:
             self._consumer.end_offsets([where])
 
     def _print(self, found: FetchedColumns) -> None:
+        lines = self._line_format(found.where)
         for columns in self._ends.cut(found):
+            if lines is not None:
+                self._print_columns(found.where, columns, lines)
+                if self._is_over:
+                    return
+                continue
             for run in runs_of(found, columns, by_batch=self._by_batch):
                 self._print_run(found.where, run)
                 if self._is_over:
                     return
         self._ends.note(found)
+
+    def _line_format(self, where: TopicPartition) -> LineFormat | None:
+        """Return the format of lines that need no object for a record, or None."""
+        is_plain = not (self._selections or self._by_batch or self._last is not None)
+        return self._rendering.line_format(where) if is_plain else None
+
+    def _print_columns(self, where: TopicPartition, columns: Columns, lines: LineFormat) -> None:
+        if self._limit is not None:
+            columns = columns.slice(0, self._limit - self._printed)
+        printed = 0
+        for block in lines.blocks(columns):
+            count, self._error = self._output.write(block)
+            printed += count
+            if count < block.line_count:
+                break
+        self._printed += printed
+        if printed < len(columns):
+            self._stop_at(where, columns.offsets[printed])
+        elif self._printed == self._limit and printed:
+            self._stop_at(where, columns.offsets[-1] + 1)
 
     def _print_run(self, where: TopicPartition, run: RecordRun) -> None:
         records = run.records
@@ -155,7 +182,7 @@ class RecordStream:
             self._error = undecodable
             self._is_over = undecodable is not None
             return
-        count, error = self._output.write(lines, self._rendering.end)
+        count, error = self._output.write(joined(lines, self._rendering.end))
         self._error = error or undecodable
         self._printed += count
         if count < len(records):
@@ -192,7 +219,7 @@ class RecordStream:
 
     def _end(self) -> int:
         if self._last is not None and self._error is None and not self._interruption.stop.is_set():
-            _, self._error = self._output.write(list(self._last.values()), self._rendering.end)
+            _, self._error = self._output.write(joined(list(self._last.values()), self._rendering.end))
         if self._group is not None and self._consumer.assignment():
             self._consumer.commit()
         if self._error is not None:

@@ -10,8 +10,10 @@ from ottla.cli.consume.values import Decoder, as_bytes
 from ottla.cli.record_format.json_records import json_line
 from ottla.cli.record_format.output_template import BatchInfo, Template
 from ottla.client.consumer.fetched_columns import FetchedColumns
+from ottla.client.types import TopicPartition
 from ottla.errors import KafkaError
 from ottla.records.batches.columns import Columns
+from ottla.records.batches.lines import LineFormat
 from ottla.records.batches.record import ConsumerRecord
 from ottla.records.compression.codecs import NAMES
 from ottla.schemas.libraries import UnfitValue
@@ -35,6 +37,9 @@ class Rendering(Protocol):
     needs_batches: bool
     end: bytes
 
+    def line_format(self, where: TopicPartition) -> LineFormat | None:
+        """Return the same as a format for columns of a partition; None if records must be objects to be printed."""
+
     def lines(self, run: RecordRun, first: int) -> list[bytes]:
         """Return the printed line of each record, without the `end`. Raises `KafkaError`.
 
@@ -48,6 +53,14 @@ class TemplateRendering:
     def __init__(self, template: Template, decode_key: Decoder | None, decode_value: Decoder | None) -> None:
         self.needs_batches, self.end = template.needs_batches, template.end
         self._template, self._decode_key, self._decode_value = template, decode_key, decode_value
+        self._formats: dict[TopicPartition, LineFormat | None] = {}
+
+    def line_format(self, where: TopicPartition) -> LineFormat | None:
+        if self._decode_key or self._decode_value:
+            return None
+        if where not in self._formats:
+            self._formats[where] = self._template.line_format(*where)
+        return self._formats[where]
 
     def lines(self, run: RecordRun, first: int) -> list[bytes]:
         records = run.records
@@ -72,6 +85,9 @@ class JsonRendering:
 
     def __init__(self, decode_key: Decoder | None, decode_value: Decoder | None, *, is_meta_only: bool = False) -> None:
         self._decode_key, self._decode_value, self._is_meta_only = decode_key, decode_value, is_meta_only
+
+    def line_format(self, where: TopicPartition) -> None:
+        return None
 
     def lines(self, run: RecordRun, first: int) -> list[bytes]:
         return [self._line(record, run.batch) for record in run.records]

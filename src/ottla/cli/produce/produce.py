@@ -109,6 +109,10 @@ def _header(text: str) -> tuple[str, bytes | None]:
     name, equals, value = text.partition("=")
     if not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not like source=desk")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(f"the name of the header {text!r} is not UTF-8") from None
     return name, value.encode("utf-8", "surrogateescape") if equals else None
 
 

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from ottla.client.types import RecordMetadata
     from ottla.net.client.producer.delivery import Delivery
     from ottla.net.client.producer.producer import Producer
+    from ottla.records.batches.rows import Rows
 
 MOST_WAITING = 200_000
 """The number of unacknowledged records at which `send` waits for the oldest."""
+ONE = range(1)
 
 
 class Stopped(Exception):
@@ -42,7 +44,8 @@ class RecordSender:
         self._producer = producer
         self._topic = topic
         self._is_verbose, self._as_json = is_verbose, as_json
-        self._waiting: deque[tuple[int, Delivery, int]] = deque()  # the first line, its delivery, the number of lines
+        self._waiting: deque[tuple[int, Delivery, Sequence[int]]] = deque()
+        """The number of a line, and for each batch the delivery of its first line, and the numbers of its lines after that one."""
         self._began = time.monotonic()
         self._progress_line = ProgressLine(is_wanted=shows_progress)
 
@@ -62,27 +65,31 @@ class RecordSender:
             return
         self.bytes += len(record.value or b"") + len(record.key or b"")
         self._queued += 1
-        self._waiting.append((number, delivery, 1))
+        self._waiting.append((number, delivery, ONE))
         if len(self._waiting) > MOST_WAITING:
             self._settle()
 
-    def send_values(self, number: int, values: Sequence[bytes], partition: int | None) -> None:
-        """Queue values, which come from line `number` and the lines after it. Many times as fast as `send`. Raises `Stopped`."""
+    def send_rows(self, number: int, rows: Rows, stop: int, common: InputRecord) -> None:
+        """Queue the rows up to `stop`, which come from line `number` and the lines after it. Raises `Stopped`.
+
+        `common` has the fields that all rows share: the partition and headers, which the rows have, too.
+        """
         at = 0
-        while at < len(values):
+        while at < stop:
             try:
-                deliveries = self._producer.send_values(self._topic, values[at:] if at else values, partition=partition)
+                sent = self._producer.send_rows(self._topic, rows, at, stop, partition=common.partition)
             except KafkaError as error:
                 self._note(number + at, error)
                 at += 1
                 continue
-            for delivery, count in deliveries:
-                self._waiting.append((number + at, delivery, count))
-                self.bytes += sum(map(len, values[at : at + count]))
-                self._queued += count
-                at += count
-            if at < len(values):  # a value that is too large
-                self.send(number + at, InputRecord(values[at], partition=partition))
+            before = at
+            for delivery, numbers in sent:
+                self._waiting.append((number, delivery, numbers))
+                at += len(numbers)
+            self.bytes += rows.data_bytes(before, at)
+            self._queued += at - before
+            if at < stop:  # a row that is too large
+                self.send(number + at, common._replace(key=rows.key(at), value=rows.value(at)))
                 at += 1
 
     def collect(self) -> bool:
@@ -116,16 +123,18 @@ class RecordSender:
 
     def _settle(self) -> None:
         """Wait until the oldest queued records are delivered or have failed, and report them."""
-        number, delivery, count = self._waiting.popleft()
+        number, delivery, rows = self._waiting.popleft()
         try:
             written = delivery.result()
         except KafkaError as error:
-            self._note(number, error, count)
+            for row in rows:
+                self.failures.add(number + row, str(error))
+            self._check(error)
             return
-        self.delivered += count
+        self.delivered += len(rows)
         if self._is_verbose:
-            for index in range(count):
-                self._print(number + index, written._replace(offset=written.offset + index if written.offset >= 0 else -1))
+            for index, row in enumerate(rows):
+                self._print(number + row, written._replace(offset=written.offset + index if written.offset >= 0 else -1))
 
     def _print(self, number: int, written: RecordMetadata) -> None:
         """Print the partition and offset of a record. If standard output fails, continue without these lines."""
@@ -139,9 +148,12 @@ class RecordSender:
             self.output_error, self._is_verbose = error, False
             silence()
 
-    def _note(self, number: int, error: KafkaError, count: int = 1) -> None:
-        """Record that `count` records were not delivered. Raises `Stopped` if the error also concerns all other records."""
-        self.failures.add(number, str(error), count)
+    def _note(self, number: int, error: KafkaError) -> None:
+        """Record that a record was not delivered. Raises `Stopped` if the error also concerns all other records."""
+        self.failures.add(number, str(error))
+        self._check(error)
+
+    def _check(self, error: KafkaError) -> None:
         if not _is_of_one_record(error):
             raise Stopped(error) from error
 

@@ -15,6 +15,7 @@ from ottla.cli.command.output import as_lines, size
 from ottla.cli.command.signals import Interruption
 from ottla.cli.produce.line_failures import plural
 from ottla.cli.produce.record_sender import RecordSender, Stopped
+from ottla.cli.produce.row_splitter import RowSplitter
 from ottla.cli.produce.source import InputSource
 from ottla.cli.record_format.forms import BadInput
 from ottla.cli.record_format.input_records import InputRecord, LineSplitter, Splitter, completed, keyed_line
@@ -26,8 +27,16 @@ if TYPE_CHECKING:
     from ottla.net.client.admin.admin import Admin
     from ottla.net.client.producer.producer import Producer
 
-DEFAULTS: dict[str, Any] = {"request_timeout_ms": 15_000, "delivery_timeout_ms": 30_000, "max_block_ms": 30_000}
-"""Producer settings that -X can override: a person waits half a minute for a broker that does not answer."""
+DEFAULTS: dict[str, Any] = {
+    "request_timeout_ms": 15_000,
+    "delivery_timeout_ms": 30_000,
+    "max_block_ms": 30_000,
+    "batch_size": 1_000_000,
+}
+"""Producer settings that -X can override: a person waits half a minute for a broker that does not answer, and reads no latencies.
+
+Brokers refuse batches above max.message.bytes, by default 1 048 588.
+"""
 TRANSACTION_TIMEOUT_MS = 900_000
 """The most that brokers allow by default: the input of a transaction can take as long."""
 PROMPT = "Type a record a line; Ctrl-D at the beginning of a line ends.\n"
@@ -145,10 +154,9 @@ class ProduceRun:
         self._options = options
         self._source, self._interruption = source, interruption
         self._producer = producer
-        is_divided = options.format is not None or options.key_separator is not None or options.json_lines
-        is_completed = encode is not None or options.header or options.key is not None or options.null is not None
-        self._has_values_alone = not is_divided and not is_completed and options.rate is None
-        self._complete = _completion(options, encode) if is_completed or options.partition is not None else None
+        self._headers = tuple(options.header)
+        self._rows = _row_splitter(options) if encode is None else None
+        self._complete = _completion(options, encode)
         self._is_transactional = is_transactional
         self._number = self._sent = 0
         self._unit = "record" if options.format is not None else "line"
@@ -208,21 +216,30 @@ class ProduceRun:
         splitter, interpret = _form(self._options)
         try:
             for data in self._source.chunks(self._sender.collect):
-                pieces = splitter.split(data) if data else splitter.finish()
-                if self._send_values(list(pieces)) if self._has_values_alone else self._send(pieces, interpret):
+                if self._rows is not None:
+                    is_over = self._send_rows(self._rows, data, interpret)
+                else:
+                    is_over = self._send(splitter.split(data) if data else splitter.finish(), interpret)
+                if is_over:
                     return
                 self._sender.collect()
         except BadInput as error:
             self._sender.failures.add(self._number + 1, f"{error} What follows was not read.")
 
-    def _send_values(self, lines: list[bytes]) -> bool:
-        """Send lines of which each is a value. Return whether the run must end. Raises `Stopped`."""
-        count = self._options.count
-        if count is not None:
-            lines = lines[: count - self._number]
-        first, self._number = self._number + 1, self._number + len(lines)
-        self._sender.send_values(first, lines, self._options.partition)
-        return count is not None and self._number == count
+    def _send_rows(self, splitter: RowSplitter, data: bytes, interpret: Interpret) -> bool:
+        """Send the lines of a chunk together, but for those that are no records. Return whether the run must end.
+
+        Raises `BadInput`, and `Stopped`.
+        """
+        if not data:
+            return self._send(splitter.finish(), interpret)
+        rows, stop, _ = splitter.split(data)
+        if self._options.count is not None:
+            stop = min(stop, self._options.count - self._sent)
+        self._sender.send_rows(self._number + 1, rows, stop, InputRecord(None, None, self._headers, self._options.partition))
+        self._number += stop
+        self._sent += stop
+        return self._sent == self._options.count or self._send(splitter.others(), interpret)
 
     def _send(self, pieces: Iterable[Any], interpret: Interpret) -> bool:
         """Send the records of some pieces. Return whether the run must end. Raises `BadInput`, and `Stopped`."""
@@ -234,8 +251,7 @@ class ProduceRun:
                 record = interpret(piece)
                 if record is None:
                     continue
-                if self._complete is not None:
-                    record = self._complete(record)
+                record = self._complete(record)
             except BadInput as error:
                 self._sender.failures.add(self._number, str(error))
                 continue
@@ -285,15 +301,34 @@ class ProduceRun:
 
 def _completion(options: argparse.Namespace, encode: Callable[[bytes], bytes] | None) -> Callable[[InputRecord], InputRecord]:
     """Return the function that completes records by the options."""
-    key = None if options.key is None else options.key.encode("utf-8", "surrogateescape")
+    key = _common_key(options)
     return completed(key=key, headers=tuple(options.header), partition=options.partition, null=options.null, encode=encode)
+
+
+def _row_splitter(options: argparse.Namespace) -> RowSplitter | None:
+    """Return the splitter of the input into rows, or None if its records must be read, sent or reported one by one."""
+    is_keyed = options.key_separator is not None
+    if options.format is not None or options.json_lines or options.delimiter == b"" or options.rate:
+        return None
+    if is_keyed and (options.key is not None or (options.verbose and options.partition is None)):
+        return None  # a null key gets the one of all records, or offsets of several partitions are printed in the input's order
+    common = InputRecord(None, _common_key(options), tuple(options.header))
+    return RowSplitter(_delimiter(options), options.key_separator or b"", options.null, common)
+
+
+def _common_key(options: argparse.Namespace) -> bytes | None:
+    return None if options.key is None else options.key.encode("utf-8", "surrogateescape")
+
+
+def _delimiter(options: argparse.Namespace) -> bytes:
+    return b"\n" if options.delimiter is None else options.delimiter
 
 
 def _form(options: argparse.Namespace) -> tuple[Splitter[Any], Interpret]:
     """Return the splitter that divides the input into pieces, and the function that makes a record of each piece."""
     if options.format is not None:
         return TemplateSplitter(options.format), lambda record: record
-    splitter = LineSplitter(b"\n" if options.delimiter is None else options.delimiter)
+    splitter = LineSplitter(_delimiter(options))
     if options.json_lines:
         return splitter, json_record
     if options.key_separator is not None:

@@ -12,7 +12,7 @@ from typing import Self
 from ottla.cli.command.signals import Interruption
 from ottla.errors import SettingError
 
-CHUNK_BYTES = 1024 * 1024
+CHUNK_BYTES = 512 * 1024
 IDLE_MS = 20
 """The interval at which unacknowledged records are looked up while no input arrives, in ms."""
 STDIN = "-"

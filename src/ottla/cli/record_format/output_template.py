@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from ottla.cli.record_format.forms import PLAIN, number_form, text_form, time_layout, time_printer
 from ottla.cli.record_format.tokens import OF_HEADERS, TOKENS, BadTemplate, TemplateToken, TokenKind, pieces_of
+from ottla.records.batches.lines import LineFormat
 from ottla.records.batches.record import ConsumerRecord, Headers
+from ottla.records.kernel_lines import KEY, KEY_BYTES, OFFSET, TIME, VALUE, VALUE_BYTES
 
 
 class BatchInfo(NamedTuple):
@@ -34,6 +36,11 @@ ATTRIBUTES = {
 OF_BATCHES = frozenset("exya[|]")
 """The tokens that need the batch of a record."""
 
+OF_COLUMNS = {
+    "v": VALUE, "s": VALUE, "k": KEY, "o": OFFSET, "d": TIME, "T": TIME, "V": VALUE_BYTES, "S": VALUE_BYTES, "K": KEY_BYTES,
+}  # fmt: skip
+"""The tokens that are printed straight from columns, if they have no form."""
+
 
 class Template:
     """A compiled template. `needs_batches` says whether it prints fields of batches; `null` is printed for null keys and values."""
@@ -43,7 +50,7 @@ class Template:
         self.needs_batches = self._numbered = False
         self._null, self._utc = null, utc
         self._names: dict[str, object] = {"n": null}
-        pieces = pieces_of(text)
+        self._pieces = pieces = pieces_of(text)
         last = pieces[-1] if pieces else b""
         self.end = last if isinstance(last, bytes) else b""
         """The literal at the end, which is printed after each line: many lines are joined faster than they are formatted."""
@@ -66,6 +73,21 @@ class Template:
     def lines(self, records: Iterable[ConsumerRecord], batch: BatchInfo = NO_BATCH, first: int = 1) -> list[bytes]:
         """Return the printed line of each record, without the `end`. `first` is the number of the first record in the output."""
         return self._lines(records, batch, first)
+
+    def line_format(self, topic: str, partition: int) -> LineFormat | None:
+        """Return the same for columns of a partition, without objects; None if it has tokens that need them."""
+        of_partition = {"t": topic.encode(), "p": b"%d" % partition}
+        fields: list[int | bytes] = []
+        for piece in self._pieces:
+            if isinstance(piece, bytes):
+                fields.append(piece)
+            elif piece.form is None and piece.letter in of_partition:
+                fields.append(of_partition[piece.letter])
+            elif piece.form is None and piece.letter in OF_COLUMNS:
+                fields.append(OF_COLUMNS[piece.letter])
+            else:
+                return None
+        return LineFormat(fields, self._null)
 
     def _expression(self, piece: TemplateToken) -> tuple[bytes, str]:
         """Return the code of %-formatting for a token, `%b` or `%d`, and its Python expression."""

@@ -108,7 +108,8 @@ class RowsBatch(PendingBatch):
         return self.rows.record_count
 
     def timestamp(self, index: int) -> int:
-        return open_batches(self._data).timestamps[index]
+        only = self.rows.only_timestamp
+        return open_batches(self._data).timestamps[index] if only is None else only
 
     def encode(self, codec: int) -> bytearray:
         self._data = self.rows.seal(codec=codec)
@@ -163,7 +164,7 @@ def headers_size(headers: Headers) -> int:
 class AddedRows(NamedTuple):
     """The numbers of the rows that a batch got, in their order: the first is record `first_index` of the batch."""
 
-    batch: PendingBatch
+    batch: RowsBatch
     first_index: int
     rows: Sequence[int]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ottla.records import kernel_lines
@@ -35,11 +35,12 @@ def split_lines(data: bytes, timestamp_ms: int, delimiter: bytes, separator: byt
     return SplitLines(rows, count, end)
 
 
-class Block(NamedTuple):
-    """Lines one after another, and the position after each. The next block can use the same memory."""
+class LineBlock(NamedTuple):
+    """Lines one after another, their number, and the position after each."""
 
     data: memoryview
-    ends: Sequence[int]
+    line_count: int
+    ends: Iterable[int]
 
 
 class LineFormat:
@@ -57,8 +58,8 @@ class LineFormat:
         self._out = bytearray(BLOCK_BYTES)
         self._ends = memoryview(array("q", bytes(8 * BLOCK_LINES)))
 
-    def blocks(self, columns: Columns) -> Iterator[Block]:
-        """Yield the lines of all records of the columns. Each block must be used before the next."""
+    def blocks(self, columns: Columns) -> Iterator[LineBlock]:
+        """Yield the lines of all records of the columns. The next block uses the same memory."""
         for run in columns.pieces():
             row = run.first
             while row < run.end:
@@ -69,5 +70,5 @@ class LineFormat:
                 if after == row:
                     self._out = bytearray(2 * len(self._out))
                     continue
-                yield Block(memoryview(self._out)[:size], self._ends[: after - row])
+                yield LineBlock(memoryview(self._out)[:size], after - row, self._ends[: after - row])
                 row = after

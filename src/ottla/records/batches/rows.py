@@ -47,6 +47,7 @@ class Rows:
         self.key_data: Buffer | None = None
         self.value_data: Buffer = NOTHING
         self.header_data: Buffer = NOTHING
+        self.only_timestamp = timestamps if isinstance(timestamps, int) else None
         self.timestamps = memoryview(array("q", [timestamps]) * row_count) if isinstance(timestamps, int) else timestamps
 
     def fill(self, column: int, number: int) -> None:
@@ -110,13 +111,15 @@ class Rows:
 class RowBatch:
     """One batch that is being filled with rows: each is encoded as soon as it is added."""
 
-    __slots__ = ("_base_timestamp", "_newest", "_out", "end", "record_count")
+    __slots__ = ("_base_timestamp", "_newest", "_out", "end", "only_timestamp", "record_count")
 
     def __init__(self) -> None:
         self._out = bytearray(HEADER_BYTES)
         self.end = HEADER_BYTES
         """The size in bytes, header included and uncompressed."""
         self.record_count = 0
+        self.only_timestamp: int | None = None
+        """The time of all records, if they have the same."""
 
     def extend(self, rows: Rows, order: Order, start: int, stop: int, most_bytes: int) -> int:
         """Add the rows `order[start:stop]`, or `start` to `stop` if `order` is empty, while the batch is not above `most_bytes`.
@@ -125,6 +128,9 @@ class RowBatch:
         """
         if not self.record_count and start < stop:
             self._base_timestamp = self._newest = rows.timestamps[order[start] if len(order) else start]
+            self.only_timestamp = rows.only_timestamp
+        if self.only_timestamp != rows.only_timestamp:
+            self.only_timestamp = None
         at = start
         while at < stop:
             alone = len(self._out) > most_bytes  # room for one record that is larger than a batch, and for no other
