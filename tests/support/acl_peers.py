@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,17 +12,21 @@ from typing import Any
 
 from bench.apache_kafka import ApacheKafka, free_port
 from ottla.broker.serving.request import Close
+from ottla.broker.settings import SecurityProtocol
 from ottla.broker.settings.broker_access import BY_RULES
 from ottla.testing import BrokerProcess
 from ottla.wire.api.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.api.sasl_handshake import SaslHandshakeRequest
 from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.support.acl_cases import ADMIN, CLOSED, USERS, Ask
+from tests.support.jars import SOURCES, compile_java
 from tests.support.machine import Machine
 from tests.support.peers import QUICK
 from tests.support.secured import plain_users
 from tests.support.watched import served
 
+RECEIVER = "TelemetryReceiver"
+"""The class without which Apache Kafka does not serve the APIs of client metrics."""
 PASSWORDS = {name: name for name in (ADMIN, *USERS)}
 RULES_DECIDE = {"authorizer.class.name": BY_RULES[0], "super.users": f"User:{ADMIN};User:ANONYMOUS"}
 
@@ -30,9 +34,9 @@ RULES_DECIDE = {"authorizer.class.name": BY_RULES[0], "super.users": f"User:{ADM
 class MachineOfUsers:
     """A machine that is asked by one user after the other, each as the one that a listener has found him to be."""
 
-    def __init__(self, **settings: object) -> None:
+    def __init__(self, *, security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT, **settings: object) -> None:
         self.machine = Machine(**{name.replace(".", "_"): value for name, value in RULES_DECIDE.items()}, **settings)
-        self._peer = self.machine.peer
+        self._peer = replace(self.machine.peer, security_protocol=security_protocol)
 
     def ask(self, user: str, key: int, version: int, body: Any) -> Any:
         self.machine.peer = replace(self._peer, principal=f"User:{user}")
@@ -85,11 +89,12 @@ def _read(connection: socket.socket, size: int) -> bytes:
 
 
 @contextmanager
-def ottla_of_users(home: Path) -> Iterator[Ask]:
-    """A broker of Ottla's in a process of its own, with a listener for SASL/PLAIN."""
+def ottla_of_users(home: Path, more: Mapping[str, object] | None = None) -> Iterator[Ask]:
+    """A broker of Ottla's in a process of its own, with a listener for SASL/PLAIN and `more` settings."""
     port = free_port()
     settings: dict[str, object] = {
         **QUICK,
+        **(more or {}),
         **RULES_DECIDE,
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.login.plain.sasl.jaas.config": plain_users(PASSWORDS),
@@ -104,10 +109,18 @@ def ottla_of_users(home: Path) -> Iterator[Ask]:
 
 
 @contextmanager
-def kafka_of_users(home: Path) -> Iterator[Ask]:
-    """A real Apache Kafka with its StandardAuthorizer and a listener for SASL/PLAIN. Raises `Unavailable`."""
+def kafka_of_users(home: Path, more: Mapping[str, object] | None = None) -> Iterator[Ask]:
+    """A real Apache Kafka with its StandardAuthorizer and a listener for SASL/PLAIN, which serves the APIs of client metrics.
+
+    `more` are further settings. Raises `Unavailable`.
+    """
     kafka, port = ApacheKafka(home), free_port()
+    classes = home / "classes"
+    classes.mkdir(parents=True)
+    kafka.class_path = compile_java([SOURCES / f"{RECEIVER}.java"], kafka.class_path, classes)
     kafka.settings = {
+        **(more or {}),
+        "metric.reporters": RECEIVER,
         **RULES_DECIDE,
         "listeners": (
             f"PLAINTEXT://{kafka.address},SASL_PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{kafka.controller_port}"

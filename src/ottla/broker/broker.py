@@ -5,7 +5,7 @@ Contains no sockets, files or event loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -165,7 +165,14 @@ class BrokerMachine:
 
     def _log_directories(self, further: Sequence[str]) -> LogDirectories:
         first = (self.settings.log_dirs or self.settings.log_dir)[0]
-        return LogDirectories(self.disk, further, first, lambda: self.settings_in_force.value.cordoned_log_dirs)
+        found = LogDirectories(self.disk, further, first, lambda: self.settings_in_force.value.cordoned_log_dirs)
+        found.check_cordons(self.settings.cordoned_log_dirs)
+        self.settings_in_force.checks.append(lambda settings: found.check_cordons(settings.cordoned_log_dirs))
+        return found
+
+    def _cordoned_brokers(self) -> Collection[int]:
+        """Return the brokers with all log directories cordoned. Brokers over ZooKeeper do not know it of each other."""
+        return (self.node_id,) if self.is_alone and self.log_directories.are_cordoned else ()
 
     def _partitions(self, first_dialect: FirstDialect | None) -> Partitions:
         shared = (self.disk, self.clock, self.scheduler, self.changes, self._changed)
@@ -188,7 +195,9 @@ class BrokerMachine:
         self.quotas = ClientQuotas(image, settings, self.scheduler.now)
         self._quota_changes = QuotaChanges(image, commits, self.quotas.load)
         waits, holds = self.metadata_waits, self.partitions.holds
-        self.topics = Topics(image, commits, settings, random_bytes, self.purgatory, waits, holds, is_alone=self.is_alone)
+        self.topics = Topics(
+            image, commits, settings, random_bytes, self.purgatory, waits, holds, self._cordoned_brokers, is_alone=self.is_alone
+        )
         self.credentials = Credentials(image, commits, random_bytes)
         self.tokens = DelegationTokens(image, commits, settings, random_bytes, self._is_controller)
 

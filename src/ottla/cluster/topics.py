@@ -7,7 +7,7 @@ Callers parse requests and fill in defaults. Numbers can still be invalid.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
@@ -64,8 +64,12 @@ def create(
     new_id: Callable[[], bytes],
     config_error: ConfigError,
     room: int = MOST_PARTITIONS,
+    cordoned: Collection[int] = (),
 ) -> list[Decision]:
-    """Return a decision for each topic, in order. A name that occurs twice is refused. `room` is the most partitions in total."""
+    """Return a decision for each topic, in order. A name that occurs twice is refused. `room` is the most partitions in total.
+
+    `cordoned` brokers get only the replicas that are assigned to them by hand.
+    """
     twice = {name for name, times in Counter(topic.name for topic in wanted).items() if times > 1}
     claimed: dict[str, str] = {}
     decisions: list[Decision] = []
@@ -73,7 +77,7 @@ def create(
         if topic.name in twice:
             decisions.append(Decision(topic.name, INVALID_REQUEST, TWICE.format(topic.name)))
             continue
-        decision = _create_one(image, topic, claimed, room, new_id, config_error)
+        decision = _create_one(image, topic, claimed, room, new_id, config_error, cordoned)
         if not decision.error_code:
             claimed[collision_key(topic.name)] = topic.name
             room -= len(decision.replicas)
@@ -88,13 +92,14 @@ def _create_one(
     room: int,
     new_id: Callable[[], bytes],
     config_error: ConfigError,
+    cordoned: Collection[int],
 ) -> Decision:
     error_code, message = _name_fault(image, topic.name, claimed)
     if not error_code and (sentence := config_error(topic.configs)) is not None:
         error_code, message = INVALID_CONFIG, sentence
     if error_code:
         return Decision(topic.name, error_code, message)
-    placed = _placed(image, topic, room)
+    placed = _placed(image, topic, room, cordoned)
     if isinstance(placed, Decision):
         return placed
     topic_id = new_id()
@@ -123,30 +128,31 @@ def _name_fault(image: ClusterImage, name: str, claimed: Mapping[str, str]) -> F
     return NONE, None
 
 
-def _placed(image: ClusterImage, topic: TopicSpec, room: int) -> Replicas | Decision:
+def _placed(image: ClusterImage, topic: TopicSpec, room: int, cordoned: Collection[int]) -> Replicas | Decision:
     """Return the replicas of each partition of a new topic, or the refusal of the topic.
 
     The topic may have at most `room` partitions, which is checked first.
     """
     if len(topic.assignments) > MOST_PARTITIONS:
         return Decision(topic.name, POLICY_VIOLATION, _TOO_MANY)
-    brokers = sorted(image.brokers)
+    racks = _racks(image, cordoned)
     if topic.assignments:
         placed: Replicas = tuple(nodes for _, nodes in sorted(topic.assignments))
-        error_code, message = _by_hand(topic, placed, brokers)
+        error_code, message = _by_hand(topic, placed, sorted(image.brokers))
     else:
         placed = ()
-        error_code, message = _by_number(topic, len(brokers))
+        error_code, message = _by_number(topic, len(racks))
     count = len(placed) or topic.partitions
     if not error_code and count > room:
         error_code, message = POLICY_VIOLATION, _TOO_MANY
     if error_code:
         return Decision(topic.name, error_code, message)
-    return placed or spread_over_racks(_racks(image), topic.partitions, topic.replication_factor, len(image.topics))
+    return placed or spread_over_racks(racks, topic.partitions, topic.replication_factor, len(image.topics))
 
 
-def _racks(image: ClusterImage) -> dict[int, str | None]:
-    return {node: broker.rack for node, broker in image.brokers.items()}
+def _racks(image: ClusterImage, cordoned: Collection[int]) -> dict[int, str | None]:
+    """Return the rack of each broker on which replicas are placed."""
+    return {node: broker.rack for node, broker in image.brokers.items() if node not in cordoned}
 
 
 def _by_hand(topic: TopicSpec, placed: Replicas, brokers: Sequence[int]) -> Fault:
@@ -200,9 +206,17 @@ def stored(name: str, entry: Entry | None) -> StoredTopic | None:
 
 
 def add_partitions(
-    image: ClusterImage, name: str, found: TopicImage | StoredTopic | None, count: int, assignments: Sequence[Sequence[int]] | None
+    image: ClusterImage,
+    name: str,
+    found: TopicImage | StoredTopic | None,
+    count: int,
+    assignments: Sequence[Sequence[int]] | None,
+    cordoned: Collection[int] = (),
 ) -> Decision:
-    """Increase a topic to `count` partitions; refuse this during a reassignment. `assignments` are the new partitions' replicas."""
+    """Increase a topic to `count` partitions; refuse this during a reassignment. `assignments` are the new partitions' replicas.
+
+    `cordoned` brokers get only the replicas that are assigned to them by hand.
+    """
     topic = found.topic if isinstance(found, StoredTopic) else found
     if topic is None:
         return Decision(
@@ -210,13 +224,14 @@ def add_partitions(
         )
     if isinstance(found, StoredTopic) and found.is_being_reassigned:
         return Decision(name, REASSIGNMENT_IN_PROGRESS, _MOVING.format(name))
-    brokers = sorted(image.brokers)
+    racks = _racks(image, cordoned)
+    brokers = sorted(racks if assignments is None else image.brokers)
     error_code, message = _growth_fault(topic, count, assignments, brokers)
     if error_code:
         return Decision(name, error_code, message)
     old = len(topic.partitions)
     size = len(topic.partitions[0].replicas)
-    placed = spread_over_racks(_racks(image), count - old, size, old) if assignments is None else tuple(map(tuple, assignments))
+    placed = spread_over_racks(racks, count - old, size, old) if assignments is None else tuple(map(tuple, assignments))
     replicas = {partition.index: partition.replicas for partition in topic.partitions} | dict(enumerate(placed, old))
     changes = (Change(layout.topic_path(name), layout.topic_json(topic.topic_id, replicas)),)
     return Decision(name, NONE, None, changes, topic.topic_id, placed)
@@ -310,6 +325,9 @@ def factor_error(replication_factor: int, brokers: int) -> tuple[int, str | None
     """Return (error code, message) for an impossible replication factor; (NONE, None) for a possible one."""
     if replication_factor < 1:
         return INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."
+    if not brokers:
+        sentence = f"Unable to replicate the partition {replication_factor} time(s): All brokers are currently fenced, or have all"
+        return INVALID_REPLICATION_FACTOR, f"{sentence} their log directories cordoned. Change cordoned.log.dirs."
     if replication_factor > brokers:
         return (
             INVALID_REPLICATION_FACTOR,

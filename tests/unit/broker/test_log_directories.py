@@ -6,16 +6,17 @@ import random
 
 import pytest
 
+from ottla.errors import SettingError
 from ottla.log.names import set_aside_name
 from ottla.ports import StorageFailed
 from ottla.sim.disk import SimDisk
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
-from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE
+from ottla.wire.errors import INVALID_REPLICATION_FACTOR, INVALID_REQUEST, KAFKA_STORAGE_ERROR, NONE
 from tests.support.machine import Machine
+from tests.support.messages import request
 from tests.support.producing import create, delete, fetch, produce, values
 
-LOG_DIRS, ALTER_CONFIGS = 35, 44
+CREATE, LOG_DIRS, GROW, ALTER_CONFIGS = 19, 35, 37, 44
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 
 
@@ -179,15 +180,47 @@ def test_cordoned_directories_get_no_new_partitions_while_there_are_others(machi
     assert held(machine.described())["d2"] == [("t", 0), ("t", 1), ("t", 2)]
     assert [one.is_cordoned for one in machine.described()] == [True, False, True]
     assert [one.is_cordoned for one in machine.described(version=4)] == [False, False, False]
-    cordon = IncrementalAlterConfigsRequest.AlterableConfig(name="cordoned.log.dirs", config_operation=0, value="d2")
-    broker = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=4, resource_name="1", configs=[cordon])
-    (answer,) = machine.ask(ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest(resources=[broker])).responses
-    assert answer.error_code == NONE
+    assert cordon(machine, "d2") == NONE
     create(machine, "u", 2)
     assert held(machine.described(topics=["u"])) == {"/data": [("u", 0)], "d2": [], "d3": [("u", 1)]}
-    every = SpreadMachine(log_dirs="/data,d2,d3", cordoned_log_dirs="*")
-    create(every, "t", 3)
-    assert sorted(map(len, held(every.described()).values())) == [1, 1, 1]
+
+
+def cordon(machine: Machine, entries: str) -> int:
+    """Set cordoned.log.dirs of the broker, and return the error code."""
+    configs = [{"name": "cordoned.log.dirs", "config_operation": 0, "value": entries}]
+    asked = request(ALTER_CONFIGS, 1, resources=[{"resource_type": 4, "resource_name": "1", "configs": configs}])
+    code: int = machine.ask(ALTER_CONFIGS, 1, asked).responses[0].error_code
+    return code
+
+
+@pytest.mark.parametrize("entries", ["/nowhere", "*,/data", "/data,/nowhere", "/data/", "d2,*"])
+def test_a_cordon_names_directories_that_there_are(machine: SpreadMachine, entries: str) -> None:
+    assert cordon(machine, "d2") == NONE
+    assert cordon(machine, entries) == INVALID_REQUEST
+    assert [one.is_cordoned for one in machine.described()] == [False, True, False]
+    with pytest.raises(SettingError, match=r"cordoned\.log\.dirs"):
+        SpreadMachine(log_dirs="/data,d2,d3", cordoned_log_dirs=entries)
+
+
+@pytest.mark.parametrize("entries", ["*", "d2,/data,d3"])
+def test_with_all_directories_cordoned_new_replicas_are_those_assigned_by_hand(machine: SpreadMachine, entries: str) -> None:
+    create(machine, "t", 1)
+    assert cordon(machine, entries) == NONE
+    by_hand = [{"partition_index": 0, "broker_ids": [1]}]
+    for wanted, code in (
+        ({"num_partitions": 1, "replication_factor": 1}, INVALID_REPLICATION_FACTOR),
+        ({"num_partitions": 1, "replication_factor": 2}, INVALID_REPLICATION_FACTOR),
+        ({"num_partitions": -1, "replication_factor": -1, "assignments": by_hand}, NONE),
+    ):
+        (topic,) = machine.ask(CREATE, 7, request(CREATE, 7, topics=[{"name": "u", **wanted}])).topics
+        assert topic.error_code == code, topic.error_message
+        assert not code or "cordoned" in topic.error_message
+    for count, assignments, code in ((2, None, INVALID_REPLICATION_FACTOR), (2, [{"broker_ids": [1]}], NONE)):
+        grown = {"name": "t", "count": count, "assignments": assignments}
+        (result,) = machine.ask(GROW, 3, request(GROW, 3, topics=[grown], timeout_ms=1000)).results
+        assert result.error_code == code, result.error_message
+    assert cordon(machine, "d2") == NONE
+    create(machine, "v", 1)
 
 
 def test_a_directory_that_does_not_answer_is_shown_as_failed(machine: SpreadMachine) -> None:

@@ -59,7 +59,7 @@ def named_broker(identity: BrokerIdentity, name: str, what: str = "Broker id", o
     """
     if not name:
         return None
-    if not re.fullmatch("-?[0-9]{1,10}", name):
+    if not re.fullmatch(r"[+-]?\d{1,10}", name):
         raise ConfigRefused(INVALID_REQUEST, f"{what} must be an integer, but it is: {name}")
     if int(name) != identity.node_id:
         sentence = (
@@ -71,11 +71,14 @@ def named_broker(identity: BrokerIdentity, name: str, what: str = "Broker id", o
 
 @serves(ListConfigResourcesRequest, Need(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER), most=MOST_TYPES)
 def list_config_resources(request: Request[ListConfigResourcesRequest], identity: BrokerIdentity, cluster: ClusterImage) -> Reply:
-    """List the resources of the requested types, or of all types if none is requested. A group is listed if it ever had configs."""
+    """List the resources of the requested types, or of all types if none is requested. A group is listed if it has configs."""
     wanted = (CLIENT_METRICS,) if request.version == 0 else tuple(dict.fromkeys(request.body.resource_types)) or KINDS
     if not set(wanted) <= set(KINDS):
         return ListConfigResourcesResponse(error_code=UNSUPPORTED_VERSION)
-    names: dict[int, Iterable[str]] = {TOPIC: cluster.topics, GROUP: cluster.group_configs}
+    names: dict[int, Iterable[str]] = {
+        TOPIC: cluster.topics,
+        GROUP: [name for name, texts in cluster.group_configs.items() if texts],
+    }
     names[CLIENT_METRICS] = cluster.client_metrics
     names |= dict.fromkeys((BROKER, BROKER_LOGGER), (str(identity.node_id),))
     resources = [ConfigResource(resource_name=name, resource_type=kind) for kind in wanted for name in names.get(kind, ())]

@@ -36,6 +36,8 @@ NO_TIME: Final = -1
 """The timestamps in a response without a token."""
 REQUESTERS_FROM: Final = 3
 """The first version with the requester of a token, who may differ from its owner."""
+NO_TYPE: Final = ":"
+"""The beginning of an owner whose principal type is missing."""
 MOST_RENEWERS: Final = 10_000
 MOST_OWNERS: Final = 10_000
 LOOKED_AT_ONCE: Final = 2000
@@ -56,7 +58,7 @@ class TokenContext(NamedTuple):
 def create_delegation_token(request: Request[CreateDelegationTokenRequest], context: TokenContext) -> Steps[Reply]:
     """Create a token for the client, or for another owner if the client may act for it."""
     body, requester = request.body, request.peer.principal
-    owner = f"{body.owner_principal_type}:{body.owner_principal_name}" if body.owner_principal_name else requester
+    owner = f"{body.owner_principal_type or ''}:{body.owner_principal_name}" if body.owner_principal_name else requester
     if sum(len(each.principal_name) for each in body.renewers) > MOST_BYTES:
         answer = _about(requester, requester, request.version)
         answer.error_code = INVALID_REQUEST
@@ -136,6 +138,8 @@ def _changed(
 def _create_fault(context: TokenContext, peer: Peer, owner: str, renewers: list[str]) -> int:
     if not _may_ask(peer):
         return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    if owner.startswith(NO_TYPE):
+        return INVALID_PRINCIPAL_TYPE
     if owner != peer.principal and not context.rights.may(peer, Operation.CREATE_TOKENS, Resource.USER, owner):
         return DELEGATION_TOKEN_AUTHORIZATION_FAILED
     return NONE if all(renewer.startswith(USER) for renewer in renewers) else INVALID_PRINCIPAL_TYPE

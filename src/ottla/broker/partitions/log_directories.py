@@ -12,11 +12,13 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
+from ottla.errors import SettingError
 from ottla.log.name_places import joined
 from ottla.ports import Disk, Steps, StorageFailed
 
 log = logging.getLogger("ottla.broker")
 
+CORDONED = "cordoned.log.dirs"
 EVERY = "*"
 """The entry of `cordoned.log.dirs` that stands for all directories."""
 
@@ -77,6 +79,22 @@ class LogDirectories:
         """
         cordoned = self._cordoned()
         return EVERY in cordoned or self.name_of(path) in cordoned
+
+    @property
+    def are_cordoned(self) -> bool:
+        """Return whether all log directories are cordoned, so that this broker gets no new replicas but those assigned by hand."""
+        return all(map(self.is_cordoned, self.paths))
+
+    def check_cordons(self, entries: Collection[str]) -> None:
+        """Check the entries of `cordoned.log.dirs`. Raise `SettingError`."""
+        if EVERY in entries:
+            if len(entries) > 1:
+                raise SettingError(f"When {CORDONED} is set to {EVERY}, it must not contain other values: remove them.")
+            return
+        names = [self.name_of(path) for path in self.paths]
+        if missing := [entry for entry in entries if entry not in names]:
+            sentence = f"All entries in {CORDONED} must be present in log.dirs or log.dir. Missing entries : {', '.join(missing)}"
+            raise SettingError(f"{sentence}; use some of {', '.join(names)}.")
 
     def place_of(self, name: str) -> str:
         """Return the path of the log directory that contains a partition; the first log directory if none contains it."""

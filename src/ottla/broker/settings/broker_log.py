@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.settings.kinds import BOOLEAN, INT, LARGEST_LONG, LIST, LONG, at_least
+from ottla.broker.settings.kinds import BOOLEAN, INT, LARGEST_LONG, LIST, LONG, Check, at_least
 from ottla.broker.settings.setting import Reach, Setting, SettingsOf, default_of, unset
 from ottla.broker.settings.topic import DAY_MS, TopicSettings
 from ottla.log.producer_state.producer_limit import MOST_BY_DEFAULT
@@ -21,7 +21,7 @@ class LogSettings(SettingsOf):
     cordoned_log_dirs = Setting(
         LIST,
         (),
-        "Entries of log.dirs that get no new partitions while there is another one; * means all.",
+        "Entries of log.dirs that get no new partitions; * means all, and then topics cannot be created.",
         dynamic=True,
         reach=Reach.ONE,
     )
@@ -71,14 +71,18 @@ class LogSettings(SettingsOf):
         INT, "Default of retention.ms, in minutes, where ms is not set.", falls_back=("log.retention.hours",)
     )
     log_retention_ms = unset(
-        LONG, "Default of retention.ms.", dynamic=True, falls_back=("log.retention.minutes", "log.retention.hours")
+        LONG,
+        "Default of retention.ms.",
+        check=Check(lambda value: value != 0, "Value must be unlimited (-1) or, equal or greater than 1", "-1, 1 or more"),
+        dynamic=True,
+        falls_back=("log.retention.minutes", "log.retention.hours"),
     )
     log_roll_hours = Setting(INT, 168, "Default of segment.ms, in hours, where log.roll.ms is not set.", check=at_least(1))
     log_roll_jitter_hours = Setting(
         INT, 0, "Default of segment.jitter.ms, in hours, where log.roll.jitter.ms is not set.", check=at_least(0)
     )
     log_roll_jitter_ms = unset(LONG, "Default of segment.jitter.ms.", dynamic=True, falls_back=("log.roll.jitter.hours",))
-    log_roll_ms = unset(LONG, "Default of segment.ms.", dynamic=True, falls_back=("log.roll.hours",))
+    log_roll_ms = unset(LONG, "Default of segment.ms.", check=at_least(1), dynamic=True, falls_back=("log.roll.hours",))
     log_segment_bytes = default_of(TopicSettings.segment_bytes)
     log_segment_delete_delay_ms = default_of(TopicSettings.file_delete_delay_ms)
     message_max_bytes = default_of(TopicSettings.max_message_bytes)

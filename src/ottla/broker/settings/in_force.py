@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import TypeVar
 
+from ottla.broker.settings.runtime_limits import check_runtime_limits
 from ottla.broker.settings.values import BrokerSettings
 
 P = TypeVar("P")
@@ -33,6 +34,7 @@ class SettingsInForce:
     def check(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> None:
         """Raise `SettingError` if these dynamic settings are invalid as a whole."""
         wanted = self.value.changed(of_all_brokers, of_this_broker)
+        check_runtime_limits(self.value, wanted)
         for check in self.checks:
             check(wanted)
 

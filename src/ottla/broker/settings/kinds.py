@@ -76,7 +76,8 @@ def show_double(value: float) -> str:
 
 
 def _list(text: str) -> tuple[str, ...]:
-    return tuple(item.strip() for item in text.split(",")) if text.strip() else ()
+    """Split at commas. An item that occurs again is left out, as in Kafka since 4.2 (KIP-1161)."""
+    return tuple(dict.fromkeys(item.strip() for item in text.split(","))) if text.strip() else ()
 
 
 def _text(text: str) -> str:

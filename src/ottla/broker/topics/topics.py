@@ -6,7 +6,7 @@ neither logs nor wire formats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -75,10 +75,14 @@ class Topics:
         purgatory: Purgatory,
         metadata_waits: MetadataWaits,
         holds: Callable[[str], bool],
+        cordoned: Callable[[], Collection[int]],
         *,
         is_alone: bool,
     ) -> None:
-        """Create the operations. `holds` returns whether this broker has replicas of a topic. `is_alone`: it is a single broker."""
+        """Create the operations. `holds` returns whether this broker has replicas of a topic. `is_alone`: it is a single broker.
+
+        `cordoned` returns the brokers that get no new replicas.
+        """
         self._image = image
         self._commits = commits
         self._settings = settings
@@ -86,6 +90,7 @@ class Topics:
         self._purgatory = purgatory
         self._metadata_waits = metadata_waits
         self._holds = holds
+        self._cordoned = cordoned
         self._is_alone = is_alone
 
     def create(
@@ -107,7 +112,7 @@ class Topics:
 
     def _create(self, wanted: Sequence[TopicSpec], room: int, *, validate_only: bool = False) -> Steps[list[Decision]]:
         def decide() -> list[Decision]:
-            return cluster_topics.create(self._image, wanted, self._new_id, topic_config_error, room)
+            return cluster_topics.create(self._image, wanted, self._new_id, topic_config_error, room, self._cordoned())
 
         if validate_only:
             return decide()
@@ -150,7 +155,7 @@ class Topics:
             except ValueError as error:
                 sentence = f"The registry's entry {path} cannot be parsed ({error}): repair it with ZooKeeper's own tools."
                 return [Decision(name, UNKNOWN_SERVER_ERROR, sentence)]
-            decision = cluster_topics.add_partitions(self._image, name, topic, count, assignments)
+            decision = cluster_topics.add_partitions(self._image, name, topic, count, assignments, self._cordoned())
             return [replace(decision, changes=()) if validate_only else decision]
 
         (decision,) = yield from self._commits.commit_read((path, deletion), decide)

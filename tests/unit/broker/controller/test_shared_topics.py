@@ -58,7 +58,7 @@ class Room:
         settings: Any = SettingsInForce(BrokerSettings.parse({"inter.broker.protocol.version": protocol_version}))
         self.news = MetadataWaits(purgatory, scheduler)
         rooms = (self.image, self.commits, settings, self.world.random.randbytes, purgatory, self.news)
-        self.topics = Topics(*rooms, holds=lambda name: False, is_alone=False)
+        self.topics = Topics(*rooms, holds=lambda name: False, cordoned=tuple, is_alone=False)
         self.world.run(100)
 
     def _announce(self, changes: Any) -> list[Change]:
