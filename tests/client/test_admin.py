@@ -252,3 +252,24 @@ def test_a_delegation_token_needs_a_login_and_principals(admin: ottla.Admin) -> 
         admin.create_delegation_token(renewers=["User:bob"])
     with pytest.raises(ottla.SettingError, match="'bob' is not a principal"):
         admin.describe_delegation_tokens("bob")
+
+
+def test_levels_of_loggers_change_and_return(admin: ottla.Admin, broker: Peer) -> None:
+    loggers = ottla.ConfigResource.loggers(1)
+    before = admin.describe_configs(loggers)["root"]
+    assert before.source_name == "dynamic broker logger"
+    admin.alter_configs(loggers, set={"root": "FATAL"})
+    assert admin.describe_configs(loggers)["root"].value == "FATAL"
+    with pytest.raises(ottla.BrokerError, match="INVALID_CONFIG"):
+        admin.alter_configs(loggers, set={"root": "NOISY"})
+    admin.alter_configs(loggers, set={"root": str(before.value)})
+    assert admin.describe_configs(loggers)["root"].value == before.value
+
+
+def test_the_quorum_has_a_leader(admin: ottla.Admin) -> None:
+    quorum = admin.describe_quorum()
+    assert quorum.leader_id in [each.node_id for each in quorum.voters]
+    assert quorum.leader_epoch >= 0
+    assert quorum.high_watermark > 0
+    with pytest.raises(ottla.BrokerError, match="BROKER_ID_NOT_REGISTERED"):
+        admin.unregister_broker(77)

@@ -58,6 +58,9 @@ RELEASES: Mapping[str, Release] = {
     "2.8": Release("2.8.2", "2.13"),
 }
 """The releases that tests start, by the name under which Ottla emulates them."""
+LAST_WITH_ZOOKEEPER = "3.9"
+STARTABLE: Mapping[str, Release] = {**RELEASES, LAST_WITH_ZOOKEEPER: Release("3.9.1", "2.13")}
+"""The same, and one that tests of commands alone start."""
 
 
 class OldKafka:
@@ -66,7 +69,7 @@ class OldKafka:
     def __init__(self, release: str, home: Path, settings: Mapping[str, object] | None = None) -> None:
         self.release, self.home, self.settings = release, home, dict(settings or {})
         self.java = java()
-        self.class_path = fetch_jars(f"apache-kafka-old/kafka-{RELEASES[release].version}", RELEASES[release].jars())
+        self.class_path = fetch_jars(f"apache-kafka-old/kafka-{STARTABLE[release].version}", STARTABLE[release].jars())
         self.port, self.zookeeper_port = free_port(), free_port()
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -159,10 +162,10 @@ def _knows_itself(port: int) -> bool:
 
 
 @contextlib.contextmanager
-def started(release: str, home: Path) -> Iterator[OldKafka]:
+def started(release: str, home: Path, settings: Mapping[str, object] | None = None) -> Iterator[OldKafka]:
     """A broker of `release` while the block runs. Skips the test where it cannot be had."""
     try:
-        broker = OldKafka(release, home / "kafka").start()
+        broker = OldKafka(release, home / "kafka", settings).start()
     except Unavailable as missing:
         pytest.skip(f"no Apache Kafka {release}: {missing}")
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shlex
 from collections.abc import Callable, Iterator
@@ -10,18 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import ottla
-from ottla.cli.main import main, parser_for
-
-EXAMPLE_ID = "5N1wHwNoRjmKRsTyE0y5nA"
-"""The id of a token in helps."""
-
-
-class Typist(io.StringIO):
-    """A terminal at which an answer was typed."""
-
-    def isatty(self) -> bool:
-        return True
-
+from ottla.cli.main import main
 
 Ottla = Callable[[str], tuple[int, str, str]]
 
@@ -102,23 +90,6 @@ def test_a_token_is_created_listed_renewed_and_ended(ottla_: Ottla) -> None:
     assert "expires at" in ottla_(f"token expire {token['id']} --in 5m --yes")[1]
     assert "expired at" in ottla_(f"token expire {token['id']} --yes")[1]
     assert ottla_("token list")[1] == "There are no delegation tokens that this user may describe.\n"
-
-
-def test_the_examples_of_tokens_work(ottla_: Ottla, monkeypatch: pytest.MonkeyPatch) -> None:
-    commands = parser_for(["token"]).commands
-    assert commands is not None
-    token = commands.parsers["token"].commands
-    assert token is not None
-    for name, command in token.parsers.items():
-        for example in command.examples:
-            (made,) = rows(ottla_("token create --json")[1])
-            monkeypatch.setattr("sys.stdin", Typist(f"{made['id']}\n"))
-            line = example.line.replace(EXAMPLE_ID, str(made["id"]))
-            code, out, _ = ottla_(line)
-            assert (code, bool(out)) == (0, True), line
-        assert len(command.examples) == 3, name
-    for row in rows(ottla_("token list --json")[1]):
-        assert ottla_(f"token expire {row['id']} --yes")[0] == 0
 
 
 @pytest.mark.parametrize(

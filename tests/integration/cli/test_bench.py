@@ -125,7 +125,7 @@ def test_ctrl_c_reports_and_deletes_what_was_created(ottla_: Ottla, broker: ottl
 def test_older_releases(release: str, capsys: pytest.CaptureFixture[str]) -> None:
     with ottla.Broker(release=release) as broker:
         with ottla.Admin(broker.address) as admin:
-            admin.create_topic("t")
+            admin.create_topic("t", 1, 1)
         for line in ("bench produce t -n 100", "bench consume t"):
             assert main([*line.split(), "-b", broker.address, "--json"]) == 0
             assert row(capsys.readouterr().out)["records"] == 100

@@ -16,8 +16,6 @@ from typing import Any, ClassVar
 import pytest
 
 import ottla
-from ottla.cli.command import catalogue
-from ottla.cli.command.parser import Parser
 from ottla.cli.main import main
 
 Ottla = Callable[[str], tuple[int, str, str]]
@@ -369,16 +367,3 @@ def test_values_are_decoded_by_a_schema_registry(ottla_: Ottla, broker: ottla.Br
         server.server_close()
     code, _, err = ottla_(f"{line} -n 1")
     assert (code, "does not answer" in err, err.count("\n")) == (1, True, 1)
-
-
-def test_every_example_of_the_help_runs(ottla_: Ottla, broker: ottla.Broker) -> None:
-    with ottla.Producer(broker.address) as producer:
-        for number in range(100):
-            producer.send("flights", b'{"delay": %d}' % number, key=b"k")
-    parser = Parser(prog="ottla consume")
-    catalogue.build("consume", parser)
-    assert len(parser.examples) >= 3
-    for example in parser.examples:
-        ends = {"-e", "-n"} & set(shlex.split(example.line))
-        code, out, err = ottla_(example.line if ends else f"{example.line} -n 5")
-        assert (code, out != "", err) == (0, True, ""), example.line

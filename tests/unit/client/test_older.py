@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.connection.older_brokers import fitted
-from ottla.client.connection.versions import SPOKEN, versions_of
+from ottla.client.connection.versions import CREATE_PARTITIONS, SPOKEN, not_shared, versions_of
 from ottla.client.errors import NotSupported
 from ottla.client.older_records import as_batches, message_set
 from ottla.records.batches.columns import build, open_batches
 from ottla.wire import encode
+from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.leave_group import LeaveGroupRequest
 from ottla.wire.api.metadata import MetadataRequest
@@ -73,3 +74,18 @@ def test_requests_for_all_topics_and_of_one_member_are_said_as_old_versions_say_
     assert fitted(4, find) is find
     with pytest.raises(NotSupported, match=r"needs Kafka 3\.0"):
         fitted(3, FindCoordinatorRequest(coordinator_keys=["g", "h"]))
+
+
+def test_defaults_that_older_brokers_lack_are_refused_and_not_sent() -> None:
+    topic = CreateTopicsRequest.CreatableTopic
+    explicit = CreateTopicsRequest(topics=[topic(name="t", num_partitions=1, replication_factor=1)])
+    assert fitted(3, explicit) is explicit
+    for partitions, replicas in ((-1, 1), (1, -1), (-1, -1)):
+        request = CreateTopicsRequest(topics=[topic(name="t", num_partitions=partitions, replication_factor=replicas)])
+        assert fitted(4, request) is request
+        with pytest.raises(NotSupported, match=r"Kafka 2\.4 or newer"):
+            fitted(3, request)
+
+
+def test_a_request_that_is_not_shared_names_the_first_release_that_serves_it() -> None:
+    assert str(not_shared(CREATE_PARTITIONS)).endswith("which this client needs: use Kafka 1.0 or newer.")

@@ -44,7 +44,7 @@ def _add_get(own: Commands) -> None:
         description=GET,
         examples=(
             Example("config get topic/flights", "The settings that differ from the defaults."),
-            Example("config get broker/1 log.retention.ms --synonyms", "One setting, with the values that it falls back to."),
+            Example("config get topic/flights cleanup.policy --synonyms", "One setting, with the values that it falls back to."),
             Example("config get --diff topic/flights topic/planes", "The settings in which two topics differ."),
         ),
     )

@@ -15,6 +15,7 @@ from ottla.cli.doctor.connections import reach
 from ottla.cli.doctor.findings import FAIL, OK, WARN, HealthFinding
 from ottla.client.admin.topics import NewTopic
 from ottla.client.connection.metadata import Metadata, metadata_request
+from ottla.client.connection.older_brokers import DEFAULTS_FROM_CREATE_TOPICS
 from ottla.client.connection.versions import CREATE_TOPICS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, LIST_GROUPS
 from ottla.client.errors import KafkaError
 
@@ -80,7 +81,8 @@ class ClusterState:
         if DESCRIBE_CONFIGS in self._highest and found.nodes:
             yield await _right("describe settings of brokers", admin.describe_broker_configs(min(found.nodes)))
         if self._highest.get(CREATE_TOPICS, 0) >= CHECKS_ONLY:
-            topic = NewTopic(f"ottla-doctor-{secrets.token_hex(4)}")
+            counts = () if self._highest[CREATE_TOPICS] >= DEFAULTS_FROM_CREATE_TOPICS else (1, 1)
+            topic = NewTopic(f"ottla-doctor-{secrets.token_hex(4)}", *counts)
             yield await _right("create topics", admin.create_topics([topic], validate_only=True))
         if LIST_GROUPS in self._highest:
             yield await _right("list groups", admin.list_groups())

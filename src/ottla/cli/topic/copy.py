@@ -158,7 +158,11 @@ def _prepare(source: Admin, target: Admin, plan: CopyPlan, options: argparse.Nam
         except NotSupported:  # before Kafka 0.11, ZooKeeper alone has the settings of topics
             configs = {}
         own = {entry.name: entry.value or "" for entry in configs.values() if entry.source == DYNAMIC_TOPIC_SOURCE}
-        target.create_topic(options.target, plan.partition_count, BROKER_DEFAULT, own)
+        try:
+            target.create_topic(options.target, plan.partition_count, BROKER_DEFAULT, own)
+        except NotSupported:  # before Kafka 2.4, brokers have no default for the number of replicas
+            partitions = source.describe_topics(options.source)[options.source].partitions.values()
+            target.create_topic(options.target, plan.partition_count, max(len(each.replicas) for each in partitions), own)
     if plan.progress is not None:
         target.alter_group_offsets(plan.progress, positions(plan, options.target, {}))
 

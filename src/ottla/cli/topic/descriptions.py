@@ -112,7 +112,7 @@ def describe(admin: Admin, options: argparse.Namespace) -> int:
     for number, topic in enumerate(topics.values()):
         partitions = [topic.partitions[index] for index in sorted(topic.partitions)]
         placed = [(each, found.get(TopicPartition(topic.name, each.partition))) for each in partitions]
-        configs = {} if options.partitions and not options.configs else admin.describe_topic_configs(topic.name)
+        configs = _configs(admin, topic.name, options)
         if options.json:
             _describe_as_json(topic, placed, configs, options)
         else:
@@ -120,6 +120,20 @@ def describe(admin: Admin, options: argparse.Namespace) -> int:
                 print()
             _describe_as_text(topic, placed, configs, options)
     return int(any(each.leader < 0 or _out_of_sync(each) for topic in topics.values() for each in topic.partitions.values()))
+
+
+def _configs(admin: Admin, topic: str, options: argparse.Namespace) -> Mapping[str, ConfigEntry]:
+    """Return the settings of a topic, if they are wanted; none from brokers before Kafka 0.11, unless -c asks for them."""
+    from ottla.client.errors import NotSupported
+
+    if options.partitions and not options.configs:
+        return {}
+    try:
+        return admin.describe_topic_configs(topic)
+    except NotSupported:
+        if options.configs:
+            raise
+        return {}
 
 
 Placed = tuple["PartitionInfo", "PartitionOffsets | None"]

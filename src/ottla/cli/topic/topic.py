@@ -46,7 +46,7 @@ def _add_list(own: Commands) -> None:
         description=LIST,
         examples=(
             Example("topic list", "All topics but internal ones."),
-            Example("topic list 'flights-.*' --rate 5", "Some of them, with the records a second during 5 seconds."),
+            Example("topic list 'flights-.*' --rate 2", "Some of them, with the records a second during 2 seconds."),
             Example("topic list --names", "Names only, a line each."),
         ),
     )

@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Final
 
 from ottla.client.admin.features import UPGRADE
-from ottla.client.admin.topics import CLIENT_METRICS_RESOURCE
+from ottla.client.admin.topics import BROKER_DEFAULT, CLIENT_METRICS_RESOURCE
 from ottla.client.errors import NotSupported
+from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.describe_configs import DescribeConfigsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.leave_group import LeaveGroupRequest
@@ -46,6 +47,8 @@ DOCUMENTATION_FROM_DESCRIBE_CONFIGS: Final = 3
 """The version of DescribeConfigs from which brokers describe settings in words on request (KIP-569)."""
 KINDS_FROM_LIST_CONFIG_RESOURCES: Final = 1
 """The version of ListConfigResources from which brokers list other resources than client metrics (KIP-1142)."""
+DEFAULTS_FROM_CREATE_TOPICS: Final = 4
+"""The version of CreateTopics from which brokers have defaults for the numbers of partitions and of replicas (KIP-464)."""
 
 
 def fitted(version: int, body: Message) -> Message:
@@ -77,6 +80,8 @@ def _fitted_administration(version: int, body: Message) -> Message:
     """Return a request of an admin client with the fields that `version` has."""
     if isinstance(body, UpdateFeaturesRequest) and version < UPGRADE_TYPES_FROM_UPDATE_FEATURES:
         return _update_features(body)
+    if isinstance(body, CreateTopicsRequest) and version < DEFAULTS_FROM_CREATE_TOPICS:
+        return _without_defaults(body)
     if isinstance(body, DescribeConfigsRequest) and version < DOCUMENTATION_FROM_DESCRIBE_CONFIGS:
         with_synonyms = body.include_synonyms and version >= SYNONYMS_FROM_DESCRIBE_CONFIGS
         return replace(body, include_synonyms=with_synonyms, include_documentation=False)
@@ -93,6 +98,12 @@ def _find_coordinator(body: FindCoordinatorRequest) -> FindCoordinatorRequest:
             "Finding several coordinators at once needs Kafka 3.0 or newer: find one at a time, or use a newer broker."
         )
     return replace(body, key=body.coordinator_keys[0], coordinator_keys=[])
+
+
+def _without_defaults(body: CreateTopicsRequest) -> CreateTopicsRequest:
+    if any(BROKER_DEFAULT in (topic.num_partitions, topic.replication_factor) for topic in body.topics):
+        raise NotSupported("The defaults of brokers need Kafka 2.4 or newer: give the numbers of partitions and of replicas.")
+    return body
 
 
 def _update_features(body: UpdateFeaturesRequest) -> UpdateFeaturesRequest:

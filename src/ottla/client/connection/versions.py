@@ -117,8 +117,14 @@ def not_shared(api_key: int) -> NotSupported:
     lowest, highest = SPOKEN[api_key]
     return NotSupported(
         f"The broker serves no version of {API[api_key].name} between {lowest} and {highest}, which this client needs: "
-        + _INSTEAD.get(api_key, "use a newer broker.")
+        + (_INSTEAD.get(api_key) or f"use {_first_release(api_key)}.")
     )
+
+
+def _first_release(api_key: int) -> str:
+    """Return the first release of Kafka that serves a version of a request that this client can encode."""
+    found = (name for name in releases.NAMES if api_key in versions_of(name))
+    return next((f"Kafka {name} or newer" for name in found), "a newer broker")
 
 
 _INSTEAD = {

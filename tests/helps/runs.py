@@ -1,0 +1,36 @@
+"""The run of one example on one cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ottla import NotSupported
+from tests.helps.clusters import HelpCluster
+from tests.helps.scenario import SCENARIOS, Scenario
+from tests.helps.world import HelpWorld, Refused
+
+
+def run_example(line: str, cluster: HelpCluster, home: Path) -> None:
+    """Run the scenario of an example. Skip it with its reason where it cannot have its effect."""
+    scenario = SCENARIOS.get(line)
+    assert scenario is not None, f"`ottla {line}` has no scenario: add one to tests/helps/scenarios that checks its effect"
+    if scenario.only_ottla and not cluster.is_ottla:
+        pytest.skip(scenario.only_ottla)
+    if scenario.only_current and not cluster.secured:
+        pytest.skip(scenario.only_current)
+    with HelpWorld(cluster, line, home) as world:
+        if cluster.release >= scenario.since:
+            scenario.check(world)
+            return
+        world.is_too_old = True
+        with pytest.raises(Refused):
+            _check_refused(scenario, world)
+
+
+def _check_refused(scenario: Scenario, world: HelpWorld) -> None:
+    try:
+        scenario.check(world)
+    except NotSupported:  # the preparation needs a newer broker, too
+        world.run()
