@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from ottla.cli.command import catalogue, exits
 from ottla.cli.command.exits import MISUSED, fail, unwritten
 from ottla.cli.command.parser import COMPLETE, Parser
+from ottla.errors import KafkaError, SettingError
 from ottla.version import VERSION
 
 SILENT = logging.NullHandler()
@@ -41,6 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = options.run(options)
         if sys.stdout is not None:
             sys.stdout.flush()
+    except SettingError as error:
+        return fail(str(error), MISUSED)
+    except KafkaError as error:
+        return fail(str(error))
     except OSError as error:
         unable = unwritten(error)
         if unable is None:

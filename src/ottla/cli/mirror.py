@@ -46,7 +46,6 @@ def build(parser: Parser) -> None:
 def _run(options: argparse.Namespace) -> int:
     from ottla.client.settings.clients import AdminSettings
     from ottla.client.settings.properties import values_of
-    from ottla.errors import KafkaError, SettingError
     from ottla.kafka07.pipelines.mirror import GROUP, Mirror07
     from ottla.pipelines.errors import PipelineError
 
@@ -68,9 +67,7 @@ def _run(options: argparse.Namespace) -> int:
         )
         with Interruption() as interruption:
             wanted.run(shown.tell, interruption.stop)
-    except SettingError as error:
-        return fail(str(error), MISUSED)
-    except (PipelineError, KafkaError) as error:
+    except PipelineError as error:
         return fail(str(error))
     shown.end()
     return 0

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ottla.cli.command.arguments import count, decimal
 from ottla.cli.command.connection import SERVERS, add_options, client_texts, read_config, settings
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines, table
@@ -74,7 +75,7 @@ def _add_replay(own: Commands) -> None:
     )
     command.add_argument("--until", type=_time, metavar="TIME", help="only records before this time")
     command.add_argument("--by-key", action="store_true", help="choose partitions by keys (default: the original partitions)")
-    command.add_argument("--rows-per-part", type=_count, default=1_000_000, metavar="N", help="rows of one batch (default 1000000)")
+    command.add_argument("--rows-per-part", type=count, default=1_000_000, metavar="N", help="rows of one batch (default 1000000)")
     _add_state(command)
     _add_common(command, "sink")
     command.set_defaults(run=lambda options: _running(options, _replay))
@@ -121,7 +122,7 @@ def _add_tables(own: Commands) -> None:
 def _add_streaming(command: argparse.ArgumentParser, every_s: float) -> None:
     command.add_argument("--once", action="store_true", help="stop at the current end")
     help_text = f"the interval of batches (default {every_s:g})"
-    command.add_argument("--every", type=_seconds, default=every_s, metavar="SECONDS", help=help_text)
+    command.add_argument("--every", type=decimal(0, MOST_SECONDS, "seconds"), default=every_s, metavar="SECONDS", help=help_text)
 
 
 def _add_state(command: argparse.ArgumentParser) -> None:
@@ -140,22 +141,6 @@ def _names(text: str) -> list[str]:
     found = [name.strip() for name in text.split(",") if name.strip()]
     if not found:
         raise argparse.ArgumentTypeError("name topics, separated by commas")
-    return found
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0, such as 1000000")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found <= MOST_SECONDS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to {MOST_SECONDS}, such as 60")
     return found
 
 
@@ -274,7 +259,6 @@ def _tables(options: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from ottla.client.settings.clients import ConsumerSettings
-    from ottla.errors import KafkaError
 
     try:
         from ottla.pipelines.tables import ValuesOfTables, tables
@@ -285,7 +269,7 @@ def _tables(options: argparse.Namespace) -> int:
     try:
         client = settings(options, ConsumerSettings)
         found = tables(client.pop("bootstrap_servers"), options.topics, client, values=values)
-    except (KafkaError, OptionError) as error:
+    except OptionError as error:
         return fail(str(error))
     headers = ("TOPIC", "PARTITIONS", "OFFSETS", "COLUMNS OF ITS VALUES")
     rows = [(each.name, each.partitions, each.offsets, each.columns) for each in found]

@@ -76,10 +76,7 @@ def _reported(run: Callable[[Profiles, argparse.Namespace], int]) -> Run:
     def reported(options: argparse.Namespace) -> int:
         from ottla.cli.command.profiles import Profiles
 
-        try:
-            return run(Profiles(), options)
-        except SettingError as error:
-            return fail(str(error), MISUSED)
+        return run(Profiles(), options)
 
     return reported
 

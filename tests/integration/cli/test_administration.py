@@ -102,7 +102,7 @@ def test_a_token_is_created_listed_renewed_and_ended(ottla_: Ottla) -> None:
         ("logdirs extra", 2, "unknown arguments: extra"),
         ("cluster quorum 1", 2, "unknown arguments: 1"),
         ("cluster unregister", 2, "required: ID"),
-        ("cluster unregister x", 2, "'x' is no broker id"),
+        ("cluster unregister x", 2, "'x' is not a whole number"),
         ("cluster unregister 1 --yes", 1, "Broker 1 is live: stop it first."),
         ("cluster unregister 7", 2, "Add --yes, since there is no terminal"),
         ("cluster unregister 7 --yes", 1, "BROKER_ID_NOT_REGISTERED"),

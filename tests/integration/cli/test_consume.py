@@ -200,7 +200,7 @@ def test_transactions_are_isolated_and_their_markers_printed(ottla_: Ottla, brok
         ("numbers -o -x", 2, ""),
         ("numbers --until", 2, "--until"),
         ("numbers -n -1", 2, ""),
-        ("numbers -n many", 2, "'many' is not a number"),
+        ("numbers -n many", 2, "'many' is not a whole number"),
         ("numbers -p x", 2, "'x' is not a partition"),
         ("numbers -f '%z'", 2, "there is no %z"),
         ("numbers -D '\\q'", 2, "template of -D or -K"),

@@ -400,7 +400,7 @@ def test_a_broker_that_dies_ends_a_watch_in_a_pipe_with_one_sentence_and_is_show
         ("describe", 2, "required: GROUP"),
         ("describe none", 1, "There is no group none: `ottla group list` lists the groups."),
         ("describe a none never", 1, "There are no groups none, never"),
-        ("describe a --watch 0", 2, "'0' is not a number of seconds from 0.1 to 3600"),
+        ("describe a --watch 0", 2, "'0' is not a number of seconds from 0.1 to 3,600"),
         ("lag none", 1, "There is no group none"),
         ("lag a --watch soon", 2, "'soon' is not a number of seconds"),
         ("seek a", 2, "one of the arguments --to --from-group is required"),

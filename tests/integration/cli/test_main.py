@@ -76,8 +76,8 @@ def test_a_password_is_missed_where_standard_input_is_closed(
     [
         ("pipeline replay d --since 2026-13-45", "'2026-13-45' is not a time"),
         ("pipeline replay d --until yesterday", "'yesterday' is not a time"),
-        ("pipeline replay d --rows-per-part 0", "'0' is not a number above 0"),
-        ("pipeline replay d --rows-per-part=-5", "'-5' is not a number above 0"),
+        ("pipeline replay d --rows-per-part 0", "'0' is not a whole number above 0"),
+        ("pipeline replay d --rows-per-part=-5", "'-5' is not a whole number above 0"),
         ("pipeline archive t d --every nan", "'nan' is not a number of seconds"),
         ("pipeline archive t d --every=-1", "'-1' is not a number of seconds"),
         ("pipeline tables --value-format csv --delimiter ;; t", "';;' is not one ASCII character"),

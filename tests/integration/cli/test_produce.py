@@ -287,9 +287,9 @@ def test_values_are_encoded_by_a_schema(ottla_: Ottla, broker: ottla.Broker, tmp
 
 MISTAKES = [
     ("produce", "the following arguments are required: TOPIC", 2),
-    ("produce t -p x", "'x' is not a number of a partition", 2),
+    ("produce t -p x", "'x' is not a whole number from 0", 2),
     ("produce t -p 7", "has no partition 7", 2),
-    ("produce t -n 0", "'0' is not a number above 0", 2),
+    ("produce t -n 0", "'0' is not a whole number above 0", 2),
     ("produce t --rate -1", "'-1' is not a number of records a second", 2),
     ("produce t -H =x", "'=x' is not like source=desk", 2),
     (r"produce t -D '\q'", "is no escape", 2),

@@ -208,7 +208,7 @@ def test_a_copy_within_a_cluster_that_has_no_transactions(ottla_: Ottla) -> None
     ("line", "code", "sentence"),
     [
         ("topic create", 2, "required: NAME"),
-        ("topic create t -p 0", 2, "'0' is not a number above 0"),
+        ("topic create t -p 0", 2, "'0' is not a whole number above 0"),
         ("topic create t -c x", 2, "'x' is not like retention.ms=86400000"),
         ("topic create t -c nope=1", 1, "nope"),
         ("topic create t -r 3", 1, "INVALID_REPLICATION_FACTOR"),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from ottla.cli.command import connection
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.parser import Run
-from ottla.errors import KafkaError, SettingError
 
 if TYPE_CHECKING:
     from ottla.net.client.admin.admin import Admin
@@ -52,7 +51,5 @@ def _changing(options: argparse.Namespace, ask: Callable[[Asked], int]) -> int:
             return ask(broker)
     except DirectoryInUse:
         return fail(f"The broker of {options.data_dir} is running: use --bootstrap-server instead, or stop it first.")
-    except SettingError as error:
-        return fail(str(error), MISUSED)
-    except (DataDirectoryError, KafkaError) as error:
+    except DataDirectoryError as error:
         return fail(str(error))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ottla.cli.command import confirm
+from ottla.cli.command.arguments import whole
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.exits import fail
 from ottla.cli.command.output import Cell, show
@@ -50,16 +51,10 @@ def add_to(own: Commands) -> None:
             Example("cluster unregister 3 --yes --json", "The same, for programs."),
         ),
     )
-    unregister.add_argument("broker", metavar="ID", type=_node_id, help="the id of a stopped broker")
+    unregister.add_argument("broker", metavar="ID", type=whole(0), help="the id of a stopped broker")
     confirm.add_option(unregister)
     for each in (quorum, unregister):
         add_options(each)
-
-
-def _node_id(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no broker id: write a number, such as 3")
-    return int(text)
 
 
 def _quorum(admin: Admin, options: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.cli.command import confirm
+from ottla.cli.command.arguments import argument
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.output import Cell, as_lines, show
 from ottla.cli.command.parser import Example
@@ -48,7 +49,7 @@ def build(parser: Parser) -> None:
             Example("token renew 5N1wHwNoRjmKRsTyE0y5nA --json", "Print the new expiry in ms."),
         ),
     )
-    renew.add_argument("--by", metavar="TIME", type=_duration, help="the time until it expires, such as 12h or 7d")
+    renew.add_argument("--by", metavar="TIME", type=argument(duration_ms), help="the time until it expires, such as 12h or 7d")
     expire = own.add(
         "expire",
         "end a token",
@@ -60,7 +61,9 @@ def build(parser: Parser) -> None:
             Example("token expire 5N1wHwNoRjmKRsTyE0y5nA --yes --json", "The same at once, for programs."),
         ),
     )
-    expire.add_argument("--in", dest="period", metavar="TIME", type=_duration, help="the time until it ends (default: none)")
+    expire.add_argument(
+        "--in", dest="period", metavar="TIME", type=argument(duration_ms), help="the time until it ends (default: none)"
+    )
     confirm.add_option(expire)
     for each in (renew, expire):
         each.add_argument("token", metavar="ID", help="the id of a token: see `ottla token list`")
@@ -83,7 +86,7 @@ def _add_create(own: Commands) -> None:
     help_text = "a user that may renew the token; can be repeated"
     command.add_argument("--renewer", metavar="PRINCIPAL", action="append", default=[], type=_principal, help=help_text)
     help_text = "how long the token can live, however often it is renewed, such as 7d (default: the broker's maximum)"
-    command.add_argument("--max-lifetime", metavar="TIME", type=_duration, help=help_text)
+    command.add_argument("--max-lifetime", metavar="TIME", type=argument(duration_ms), help=help_text)
     _add_common(command)
 
 
@@ -107,13 +110,6 @@ def _add_list(own: Commands) -> None:
 def _add_common(command: Parser) -> None:
     command.add_argument("--utc", action="store_true", help="print times in UTC (default: local, with the zone)")
     add_options(command)
-
-
-def _duration(text: str) -> int:
-    try:
-        return duration_ms(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _principal(text: str) -> str:

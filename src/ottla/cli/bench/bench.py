@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 from ottla.cli.bench import consume_load, produce_load
+from ottla.cli.command.arguments import decimal, whole
 from ottla.cli.command.connection import add_options
 from ottla.cli.command.parser import Commands, Example, completes
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
 
+amount = whole(1, 2**31 - 1)
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PRODUCE = """Write records of random letters to a topic, and print their rate and the percentiles of their latency: the time from
 sending a record until the broker acknowledges it. A line a second goes to standard error. The records stay in the topic, unless
@@ -40,18 +41,23 @@ def _add_produce(commands: Commands) -> None:
     summary = "write records, with the percentiles of their latency"
     parser = commands.add("produce", summary, produce_load.produce, description=PRODUCE, examples=PRODUCE_EXAMPLES)
     completes(parser.add_argument("topic", metavar="TOPIC", help="the topic to write"), "topics")
+    parser.add_argument("-n", "--count", metavar="N", type=amount, default=100_000, help="the number of records (default: 100000)")
+    parser.add_argument("--size", metavar="BYTES", type=amount, default=100, help="the size of each record (default: 100)")
     parser.add_argument(
-        "-n", "--count", metavar="N", type=_above_0, default=100_000, help="the number of records (default: 100000)"
+        "--rate",
+        metavar="N",
+        type=decimal(0.001, 1e9, "records a second"),
+        help="send N records a second (default: as fast as possible)",
     )
-    parser.add_argument("--size", metavar="BYTES", type=_above_0, default=100, help="the size of each record (default: 100)")
-    parser.add_argument("--rate", metavar="N", type=_rate, help="send N records a second (default: as fast as possible)")
     help_text = "the replicas that must have a record: all (in sync, the default), 1 (the leader), 0 (none)"
     parser.add_argument("--acks", choices=("all", "-1", "1", "0"), metavar="ACKS", help=help_text)
     parser.add_argument("-z", "--compression", choices=CODECS, metavar="CODEC", help=f"one of {', '.join(CODECS)}")
-    parser.add_argument("--linger-ms", metavar="MS", type=_whole, help="the time for which a batch waits for more records")
-    parser.add_argument("--batch-size", metavar="BYTES", type=_above_0, help="the size at which a batch is sent at once")
+    parser.add_argument(
+        "--linger-ms", metavar="MS", type=whole(0, 2**31 - 1), help="the time for which a batch waits for more records"
+    )
+    parser.add_argument("--batch-size", metavar="BYTES", type=amount, help="the size at which a batch is sent at once")
     parser.add_argument("--create", action="store_true", help="create the topic if it does not exist, and delete it at the end")
-    parser.add_argument("--partitions", metavar="N", type=_above_0, help="the partitions of a topic that --create creates")
+    parser.add_argument("--partitions", metavar="N", type=amount, help="the partitions of a topic that --create creates")
     add_options(parser)
 
 
@@ -59,29 +65,7 @@ def _add_consume(commands: Commands) -> None:
     summary = "read records, with their rate and the time of fetches"
     parser = commands.add("consume", summary, consume_load.consume, description=CONSUME, examples=CONSUME_EXAMPLES)
     completes(parser.add_argument("topic", metavar="TOPIC", help="the topic to read"), "topics")
-    parser.add_argument("-n", "--count", metavar="N", type=_above_0, help="read N records (default: those that are there now)")
+    parser.add_argument("-n", "--count", metavar="N", type=amount, help="read N records (default: those that are there now)")
     help_text = "end after this time without a record (default: 10)"
-    parser.add_argument("--timeout", metavar="SECONDS", type=_rate, default=10.0, help=help_text)
+    parser.add_argument("--timeout", metavar="SECONDS", type=decimal(0.001, 1e9, "seconds"), default=10.0, help=help_text)
     add_options(parser)
-
-
-def _above_0(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) < 2**31:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {2**31 - 1}")
-    return int(text)
-
-
-def _whole(text: str) -> int:
-    if not text.isdecimal() or int(text) >= 2**31:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of ms")
-    return int(text)
-
-
-def _rate(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not 0 < found < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return found

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from ottla.cli.bench.latencies import LatencyHistogram, LoadReport
 from ottla.cli.bench.progress import LoadProgress
 from ottla.cli.command import connection
-from ottla.cli.command.exits import MISUSED, fail
+from ottla.cli.command.exits import fail
 from ottla.cli.command.signals import Interruption
-from ottla.errors import KafkaError, SettingError
 
 if TYPE_CHECKING:
     from ottla.client.consumer.fetched_columns import FetchedColumns
@@ -30,17 +29,12 @@ def consume(options: argparse.Namespace) -> int:
     from ottla.net.client.consumer.consumer import Consumer
 
     decided = {"group_id": None, "enable_auto_commit": False, "auto_offset_reset": "earliest", "allow_auto_create_topics": False}
-    try:
-        given = connection.settings(options, ConsumerSettings, AdminSettings, ConsumerSettings)
-        with Admin(**connection.settings(options, AdminSettings, AdminSettings, ConsumerSettings)) as admin:
-            if options.topic not in admin.list_topics(internal=True):
-                return fail(f"There is no topic {options.topic}: `ottla bench produce {options.topic}` fills one that exists.")
-        with Interruption() as interruption, Consumer(**{**given, **decided}) as consumer:
-            return ConsumeLoad(consumer, options, interruption).run()
-    except SettingError as error:
-        return fail(str(error), MISUSED)
-    except KafkaError as error:
-        return fail(str(error))
+    given = connection.settings(options, ConsumerSettings, AdminSettings, ConsumerSettings)
+    with Admin(**connection.settings(options, AdminSettings, AdminSettings, ConsumerSettings)) as admin:
+        if options.topic not in admin.list_topics(internal=True):
+            return fail(f"There is no topic {options.topic}: `ottla bench produce {options.topic}` fills one that exists.")
+    with Interruption() as interruption, Consumer(**{**given, **decided}) as consumer:
+        return ConsumeLoad(consumer, options, interruption).run()
 
 
 class ConsumeLoad:

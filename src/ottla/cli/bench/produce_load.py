@@ -15,7 +15,7 @@ from ottla.cli.bench.progress import LoadProgress
 from ottla.cli.command import connection
 from ottla.cli.command.exits import COULD_NOT, MISUSED, fail
 from ottla.cli.command.signals import Interruption
-from ottla.errors import KafkaError, SettingError
+from ottla.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.net.client.admin.admin import Admin
@@ -42,23 +42,18 @@ def produce(options: argparse.Namespace) -> int:
 
     if options.partitions and not options.create:
         return fail("--partitions is of a topic to create: add --create, or leave it out.", MISUSED)
-    try:
-        given = connection.settings(options, ProducerSettings, AdminSettings, ProducerSettings)
-        settings = {**DEFAULTS, **given, **_own(options)}
-        buffer_bytes = parse(ProducerSettings, settings).buffer_memory
-        with Admin(**connection.settings(options, AdminSettings, AdminSettings, ProducerSettings)) as admin:
-            if not admin.supports_api(INIT_PRODUCER_ID):
-                settings.setdefault("enable_idempotence", False)
-            is_missing = options.topic not in admin.list_topics(internal=True)
-            if is_missing and not options.create:
-                advice = f"create it with `ottla topic create {options.topic}`, or add --create for this run alone."
-                return fail(f"There is no topic {options.topic}: {advice}")
-            with Interruption() as interruption, _created(admin, options, is_missing=is_missing):
-                return _run(options, settings, buffer_bytes, interruption)
-    except SettingError as error:
-        return fail(str(error), MISUSED)
-    except KafkaError as error:
-        return fail(str(error))
+    given = connection.settings(options, ProducerSettings, AdminSettings, ProducerSettings)
+    settings = {**DEFAULTS, **given, **_own(options)}
+    buffer_bytes = parse(ProducerSettings, settings).buffer_memory
+    with Admin(**connection.settings(options, AdminSettings, AdminSettings, ProducerSettings)) as admin:
+        if not admin.supports_api(INIT_PRODUCER_ID):
+            settings.setdefault("enable_idempotence", False)
+        is_missing = options.topic not in admin.list_topics(internal=True)
+        if is_missing and not options.create:
+            advice = f"create it with `ottla topic create {options.topic}`, or add --create for this run alone."
+            return fail(f"There is no topic {options.topic}: {advice}")
+        with Interruption() as interruption, _created(admin, options, is_missing=is_missing):
+            return _run(options, settings, buffer_bytes, interruption)
 
 
 def _own(options: argparse.Namespace) -> dict[str, Any]:

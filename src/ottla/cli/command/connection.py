@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.command import librdkafka
-from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.parser import Run, completes
-from ottla.errors import KafkaError, SettingError
+from ottla.errors import SettingError
 
 if TYPE_CHECKING:
     from ottla.client.settings.security import SecureSettings
@@ -150,12 +149,7 @@ def on_cluster(ask: Callable[[Admin, argparse.Namespace], int]) -> Run:
         from ottla.client.settings.clients import AdminSettings
         from ottla.net.client.admin.admin import Admin
 
-        try:
-            with Admin(**settings(options, AdminSettings)) as admin:
-                return ask(admin, options)
-        except SettingError as error:
-            return fail(str(error), MISUSED)
-        except KafkaError as error:
-            return fail(str(error))
+        with Admin(**settings(options, AdminSettings)) as admin:
+            return ask(admin, options)
 
     return run

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.cli.command import confirm
+from ottla.cli.command.arguments import argument
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.parser import Example, completes
 from ottla.cli.config import alterations, values
@@ -90,7 +89,7 @@ def _add_set(own: Commands) -> None:
     )
     _add_resource(command)
     command.add_argument(
-        "changes", metavar="NAME=VALUE", nargs="*", type=_argument(parse_change), help="a setting; NAME+= and NAME-= change lists"
+        "changes", metavar="NAME=VALUE", nargs="*", type=argument(parse_change), help="a setting; NAME+= and NAME-= change lists"
     )
     command.add_argument("--file", metavar="FILE", help="set the settings of this properties file, too, such as passwords")
     command.add_argument("--dry-run", action="store_true", help="only check whether the broker would do it")
@@ -118,16 +117,4 @@ def _add_unset(own: Commands) -> None:
 
 
 def _add_resource(command: Parser) -> None:
-    command.add_argument("resource", metavar="RESOURCE", type=_argument(parse_resource), help=FORMS)
-
-
-def _argument(parse: Callable[[str], Parsed]) -> Callable[[str], Parsed]:
-    """Return `parse` as a type of arguments, whose sentences argparse prints."""
-
-    def argument(text: str) -> Parsed:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return argument
+    command.add_argument("resource", metavar="RESOURCE", type=argument(parse_resource), help=FORMS)

@@ -6,6 +6,7 @@ import argparse
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from ottla.cli.command.arguments import whole
 from ottla.cli.command.connection import add_options
 from ottla.cli.command.parser import Example, completes
 from ottla.cli.consume import consumption
@@ -53,7 +54,7 @@ FROM:UNTIL is both, such as @2h:end"""
     found.add_argument("-o", "--offset", metavar="POSITION", type=position_range, action="append", help=help_text)
     found.add_argument("--until", metavar="POSITION", type=position, help="stop before a position in each partition, as of -o")
     found.add_argument("-e", "--exit", action="store_true", help="stop at the present end")
-    found.add_argument("-n", "--number", metavar="N", type=_count, help="stop after this number of records in all")
+    found.add_argument("-n", "--number", metavar="N", type=whole(0), help="stop after this number of records in all")
     found.add_argument("-F", "--follow", action="store_true", help="begin with the last 10 records of each partition")
     help_text = "only these partitions, such as 0,3; can be repeated"
     partitions = found.add_argument(
@@ -106,12 +107,6 @@ def _format(text: str) -> str:
     near = get_close_matches(text, FORMATS, n=1)
     advice = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(FORMATS)}, unpack[LETTERS]"
     raise argparse.ArgumentTypeError(f"{text!r} is no format: {advice}")
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of records")
-    return int(text)
 
 
 def _partitions(text: str) -> list[int]:

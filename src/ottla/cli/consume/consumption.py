@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.cli.command import connection
-from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import is_terminal
 from ottla.errors import KafkaError, SettingError
 
@@ -34,24 +33,19 @@ def run(options: argparse.Namespace) -> int:
     from ottla.cli.consume.values import Binary
     from ottla.client.errors import NotSupported
 
+    _check(options)
+    decoders = _decoders(
+        options, Binary.BASE64 if options.json or options.meta_only else Binary.HEX if is_terminal() else Binary.RAW
+    )
+    rendering, selections = _choose_rendering(options, decoders), _selections(options)
+    settings = _settings(options)
     try:
-        _check(options)
-        decoders = _decoders(
-            options, Binary.BASE64 if options.json or options.meta_only else Binary.HEX if is_terminal() else Binary.RAW
-        )
-        rendering, selections = _choose_rendering(options, decoders), _selections(options)
-        settings = _settings(options)
-        try:
-            return _print(options, settings, selections, rendering)
-        except NotSupported:
-            if options.isolation is not None:
-                raise
-            # Brokers before 0.11 have no transactions, and no field for the isolation of readers. Nothing was printed yet.
-            return _print(options, {**settings, "isolation_level": "read_uncommitted"}, selections, rendering)
-    except SettingError as error:
-        return fail(str(error), MISUSED)
-    except KafkaError as error:
-        return fail(str(error))
+        return _print(options, settings, selections, rendering)
+    except NotSupported:
+        if options.isolation is not None:
+            raise
+        # Brokers before 0.11 have no transactions, and no field for the isolation of readers. Nothing was printed yet.
+        return _print(options, {**settings, "isolation_level": "read_uncommitted"}, selections, rendering)
 
 
 def _print(options: argparse.Namespace, settings: dict[str, Any], selections: list[Selection], rendering: Rendering) -> int:

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.cli.command import connection
 from ottla.cli.command.connection import add_options
-from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.parser import Example
-from ottla.errors import SettingError
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
@@ -40,11 +38,8 @@ def _run(options: argparse.Namespace) -> int:
     from ottla.client.settings.clients import AdminSettings
     from ottla.client.settings.properties import values_of
 
-    try:
-        given = {**DEFAULTS, **values_of(AdminSettings, connection.client_texts(options, AdminSettings))}
-        return asyncio.run(_print_findings(given, as_json=options.json))
-    except SettingError as error:
-        return fail(str(error), MISUSED)
+    given = {**DEFAULTS, **values_of(AdminSettings, connection.client_texts(options, AdminSettings))}
+    return asyncio.run(_print_findings(given, as_json=options.json))
 
 
 async def _print_findings(given: dict[str, Any], *, as_json: bool) -> int:

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ottla.cli.command import confirm
+from ottla.cli.command.arguments import decimal
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.parser import Example, completes
 from ottla.cli.command.positions import target_argument, topic_argument
@@ -245,7 +246,7 @@ def _add_topics(command: Parser, *, required: bool = False) -> None:
 
 def _add_watch(command: Parser) -> None:
     help_text = "print again each time (default 2 s) until Ctrl-C; on a terminal in place"
-    command.add_argument("--watch", metavar="SECONDS", type=_seconds, nargs="?", const=2.0, help=help_text)
+    command.add_argument("--watch", metavar="SECONDS", type=decimal(0.1, 3600, "seconds"), nargs="?", const=2.0, help=help_text)
 
 
 def _state(text: str) -> str:
@@ -254,13 +255,3 @@ def _state(text: str) -> str:
         if text.lower() == state.lower():
             return state
     raise argparse.ArgumentTypeError(f"{text!r} is not a state of groups: choose from {', '.join(descriptions.STATES)}")
-
-
-def _seconds(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not 0.1 <= found <= 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0.1 to 3600")
-    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from ottla.cli.command.arguments import argument, count, decimal, whole
 from ottla.cli.command.connection import add_options
 from ottla.cli.command.parser import Example, completes
 from ottla.cli.record_format.input_steps import InputStep
@@ -48,15 +49,15 @@ def _run(options: argparse.Namespace) -> int:
 def _add_input(parser: Parser) -> None:
     group = parser.add_argument_group("input")
     help_text = r"the end of a record: \n by default, \0 as of find -print0; '' makes the whole input one record"
-    group.add_argument("-D", "--delimiter", metavar="TEXT", type=_separator, help=help_text)
+    group.add_argument("-D", "--delimiter", metavar="TEXT", type=argument(unescape), help=help_text)
     form = group.add_mutually_exclusive_group()
     help_text = r"the text between key and value, such as : or \t"
     form.add_argument("-K", "--key-separator", metavar="TEXT", type=_key_separator, help=help_text)
     form.add_argument("-f", "--format", metavar="TEMPLATE", type=_template, help=r"a template of rpk or kcat, such as '%%k %%v\n'")
     form.add_argument("--json-lines", action="store_true", help="each line is an object with key, value, headers, …")
     group.add_argument("-Z", "--tombstones", dest="null", action="store_const", const=b"", help="an empty key or value is null")
-    group.add_argument("--null", metavar="TEXT", type=_separator, help="a key or value that is this text is null")
-    group.add_argument("-n", "--count", metavar="N", type=_count, help="end after N records")
+    group.add_argument("--null", metavar="TEXT", type=argument(unescape), help="a key or value that is this text is null")
+    group.add_argument("-n", "--count", metavar="N", type=count, help="end after N records")
     group.add_argument("--repeat", action="store_true", help="begin again at the end of FILE, until -n or Ctrl-C")
 
 
@@ -66,7 +67,7 @@ def _add_records(parser: Parser) -> None:
     help_text = "a header of each record; can be repeated"
     group.add_argument("-H", "--header", action="append", default=[], metavar="NAME=VALUE", type=_header, help=help_text)
     help_text = "the partition of each record whose input has none (default: by the key, or spread)"
-    completes(group.add_argument("-p", "--partition", metavar="N", type=_number, help=help_text), "partitions")
+    completes(group.add_argument("-p", "--partition", metavar="N", type=whole(0), help=help_text), "partitions")
     help_text = "encode values, which are JSON: FILE.avsc (Avro), FILE.json (JSON Schema) or FILE.desc#Message (Protobuf)"
     group.add_argument("--schema", metavar="FILE", help=help_text)
     help_text = "encode values by the newest schema of TOPIC-value in this registry, with its id"
@@ -80,22 +81,15 @@ def _add_sending(parser: Parser) -> None:
     group.add_argument("--acks", choices=("all", "-1", "1", "0"), metavar="ACKS", help=help_text)
     group.add_argument("--transactional", action="store_true", help="write all records in one transaction, or none")
     group.add_argument("--transactional-id", metavar="ID", help="the same, with an id, which ends older producers of this id")
-    group.add_argument("--rate", metavar="N", type=_rate, help="send at most N records a second")
+    group.add_argument("--rate", metavar="N", type=decimal(0.001, 1e9, "records a second"), help="send at most N records a second")
     group.add_argument("--create", action="store_true", help="create the topic, with the broker's defaults, if it does not exist")
     group.add_argument("-v", "--verbose", action="store_true", help="print where each record went: topic-partition@offset")
-
-
-def _separator(text: str) -> bytes:
-    try:
-        return unescape(text)
-    except BadTemplate as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _key_separator(text: str) -> bytes:
     if not text:
         raise argparse.ArgumentTypeError("the separator is empty: give a text that stands between key and value")
-    return _separator(text)
+    return argument(unescape)(text)
 
 
 def _template(text: str) -> list[InputStep]:
@@ -114,25 +108,3 @@ def _header(text: str) -> tuple[str, bytes | None]:
     except UnicodeEncodeError:
         raise argparse.ArgumentTypeError(f"the name of the header {text!r} is not UTF-8") from None
     return name, value.encode("utf-8", "surrogateescape") if equals else None
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return int(text)
-
-
-def _number(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of a partition, such as 0")
-    return int(text)
-
-
-def _rate(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not 0 < found < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of records a second, above 0")
-    return found

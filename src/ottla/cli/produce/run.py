@@ -53,10 +53,6 @@ def produce(options: argparse.Namespace) -> int:
             if options.repeat and not source.can_repeat:
                 return fail(f"--repeat: {source.name} is empty or has no beginning to return to; name a file.", MISUSED)
             return _on_cluster(options, source, interruption)
-    except SettingError as error:
-        return fail(str(error), MISUSED)
-    except KafkaError as error:
-        return fail(str(error))
     except OSError as error:
         if error.filename is None:
             raise

@@ -21,7 +21,6 @@ def build(command: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from ottla.broker.membership.membership import NotAMember
-    from ottla.broker.settings import SettingError
     from ottla.cli.command.exits import MISUSED, fail
     from ottla.cli.serve import given
     from ottla.net.offline.lost_directories import accept
@@ -34,8 +33,6 @@ def run(options: argparse.Namespace) -> int:
         )
     try:
         loss = accept(options.address, options.node_id, given(None, options.set))
-    except SettingError as error:
-        return fail(str(error), MISUSED)
     except NotAMember as error:
         return fail(str(error))
     except RegistryDamaged as damage:

@@ -22,8 +22,7 @@ def build(command: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from ottla.broker.membership.membership import NotAMember
-    from ottla.broker.settings import SettingError
-    from ottla.cli.command.exits import MISUSED, fail
+    from ottla.cli.command.exits import fail
     from ottla.cli.serve import given
     from ottla.cluster.registry_copy import NotCarried
     from ottla.net.offline.registry_copy import copy, is_shared
@@ -33,8 +32,6 @@ def run(options: argparse.Namespace) -> int:
     source, target = options.source, options.target
     try:
         count = copy(source, target, given(None, options.set))
-    except SettingError as error:
-        return fail(str(error), MISUSED)
     except (DataDirectoryError, NotAMember, NotCarried) as error:
         return fail(str(error))
     except RegistryDamaged as damage:

@@ -17,14 +17,11 @@ PUT_BACK = "restore a backup of the registry's directory"
 def check(options: argparse.Namespace, say: Say) -> int:
     """Report entries that are damaged, unknown or missing; return the exit code."""
     from ottla.broker.membership.membership import NotAMember
-    from ottla.broker.settings import SettingError
-    from ottla.cli.command.exits import MISUSED, fail
+    from ottla.cli.command.exits import fail
     from ottla.ports import RegistryDamaged, StorageFailed
 
     try:
         found, faults, remedy = _read(options)
-    except SettingError as error:
-        return fail(str(error), MISUSED)
     except NotAMember as error:
         return fail(str(error))
     except RegistryDamaged as damage:

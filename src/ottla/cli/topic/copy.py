@@ -19,7 +19,7 @@ from ottla.cli.command.output import as_lines, show
 from ottla.cli.command.progress_line import ProgressLine
 from ottla.cli.command.signals import Interruption
 from ottla.cli.topic.offsets import PartitionOffsets, ranges
-from ottla.errors import KafkaError, SettingError
+from ottla.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.client.types import TopicPartition
@@ -64,23 +64,18 @@ def run(options: argparse.Namespace) -> int:
     into = argparse.Namespace(**vars(options))
     if options.to is not None:
         into = argparse.Namespace(profile=options.to, bootstrap_server=None, command_config=None, command_property=[])
-    try:
-        with ExitStack() as stack:
-            source = stack.enter_context(Admin(**connection.settings(options, AdminSettings, *others)))
-            target = stack.enter_context(Admin(**connection.settings(into, AdminSettings, *others)))
-            plan = _plan(source, target, options)
-            if options.dry_run:
-                rows = [(where.partition, part.start, part.end, part.end - part.start) for where, part in plan.parts.items()]
-                show(("partition", "from", "to", "would copy"), rows, as_json=options.json)
-                return 0
-            _prepare(source, target, plan, options)
-            consumer, producer = _clients(stack, source, plan, options, into)
-            with Interruption() as interruption:
-                return TopicCopy(plan, consumer, producer, interruption, options).execute()
-    except SettingError as error:
-        return fail(str(error), MISUSED)
-    except KafkaError as error:
-        return fail(str(error))
+    with ExitStack() as stack:
+        source = stack.enter_context(Admin(**connection.settings(options, AdminSettings, *others)))
+        target = stack.enter_context(Admin(**connection.settings(into, AdminSettings, *others)))
+        plan = _plan(source, target, options)
+        if options.dry_run:
+            rows = [(where.partition, part.start, part.end, part.end - part.start) for where, part in plan.parts.items()]
+            show(("partition", "from", "to", "would copy"), rows, as_json=options.json)
+            return 0
+        _prepare(source, target, plan, options)
+        consumer, producer = _clients(stack, source, plan, options, into)
+        with Interruption() as interruption:
+            return TopicCopy(plan, consumer, producer, interruption, options).execute()
 
 
 def _clients(

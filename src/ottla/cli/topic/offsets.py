@@ -10,7 +10,7 @@ from ottla.cli.command import confirm
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import Cell, show
 from ottla.cli.command.positions import END, SHIFT, START, TIME, SeekTarget, target_argument
-from ottla.cli.command.times import FORMS, format_time, parse_time
+from ottla.cli.command.times import FORMS, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,22 +18,12 @@ if TYPE_CHECKING:
     from ottla.client.types import OffsetAndTimestamp, TopicPartition
     from ottla.net.client.admin.admin import Admin
 
-__all__ = ["FORMS", "PartitionOffsets", "offsets", "position_argument", "ranges", "time_argument", "trim"]
-
 
 class PartitionOffsets(NamedTuple):
     """The first offset of a partition, and the offset that the next record will have."""
 
     start: int
     end: int
-
-
-def time_argument(text: str) -> int:
-    """Return the time that the text of an option describes. Raises argparse's exception, so that argparse prints the message."""
-    try:
-        return parse_time(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def position_argument(text: str) -> SeekTarget:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 from ottla.cli.command import confirm
+from ottla.cli.command.arguments import argument, count, decimal, name_value
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.parser import Example, completes
+from ottla.cli.command.times import FORMS, parse_time
 from ottla.cli.topic import changes, copy, descriptions, offsets
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _add_list(own: Commands) -> None:
     command.add_argument("--internal", action="store_true", help="internal topics, too")
     command.add_argument("--names", action="store_true", help="print names only: one request, however many topics there are")
     help_text = "measure the records written during this time (default 1 s)"
-    command.add_argument("--rate", metavar="SECONDS", type=_seconds, nargs="?", const=1.0, help=help_text)
+    command.add_argument("--rate", metavar="SECONDS", type=decimal(0.001, 3600, "seconds"), nargs="?", const=1.0, help=help_text)
     add_options(command)
 
 
@@ -71,8 +72,8 @@ def _add_create(own: Commands) -> None:
         ),
     )
     _add_names(command)
-    command.add_argument("-p", "--partitions", type=_count, metavar="N", help="partitions of each topic")
-    command.add_argument("-r", "--replication-factor", type=_count, metavar="N", help="replicas of each partition")
+    command.add_argument("-p", "--partitions", type=count, metavar="N", help="partitions of each topic")
+    command.add_argument("-r", "--replication-factor", type=count, metavar="N", help="replicas of each partition")
     _add_configs(command)
     command.add_argument("--if-not-exists", action="store_true", help="succeed if a topic exists already")
     command.add_argument("--dry-run", action="store_true", help="only check whether the broker would create them")
@@ -113,7 +114,7 @@ def _add_alter(own: Commands) -> None:
     _add_configs(command)
     help_text = "restore the default of a setting; can be repeated"
     command.add_argument("--delete-config", action="append", default=[], metavar="NAME", help=help_text)
-    command.add_argument("-p", "--partitions", type=_count, metavar="N", help="the new number of partitions, more than now")
+    command.add_argument("-p", "--partitions", type=count, metavar="N", help="the new number of partitions, more than now")
     command.add_argument("--dry-run", action="store_true", help="only check whether the broker would do it")
     add_options(command)
 
@@ -150,7 +151,7 @@ def _add_offsets(own: Commands) -> None:
         ),
     )
     _add_name(command)
-    command.add_argument("--at", metavar="TIME", type=offsets.time_argument, help=f"find offsets by time: {offsets.FORMS}")
+    command.add_argument("--at", metavar="TIME", type=argument(parse_time), help=f"find offsets by time: {FORMS}")
     command.add_argument("--utc", action="store_true", help="print times in UTC (default: local, with the zone)")
     add_options(command)
 
@@ -168,7 +169,7 @@ def _add_trim(own: Commands) -> None:
         ),
     )
     _add_name(command)
-    help_text = f"an offset, end, or {offsets.FORMS}"
+    help_text = f"an offset, end, or {FORMS}"
     command.add_argument("--before", metavar="OFFSET|TIME", required=True, type=offsets.position_argument, help=help_text)
     command.add_argument("--partition", type=int, metavar="N", help="only this partition (default: all)")
     command.add_argument("--dry-run", action="store_true", help="only print the records that would be deleted")
@@ -209,27 +210,12 @@ def _add_names(command: Parser, at_least: str = "+") -> None:
 
 def _add_configs(command: Parser) -> None:
     help_text = "a setting of the topic; can be repeated"
-    command.add_argument("-c", "--config", action="append", default=[], metavar="NAME=VALUE", type=_config, help=help_text)
-
-
-def _config(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not like retention.ms=86400000")
-    return name.strip(), value.strip()
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not 0 < found <= 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, above 0 and up to 3600")
-    return found
+    command.add_argument(
+        "-c",
+        "--config",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        type=name_value("retention.ms=86400000"),
+        help=help_text,
+    )
