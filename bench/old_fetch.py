@@ -49,9 +49,9 @@ def text(size: int, chance: random.Random) -> bytes:
 
 def records_of(reply: Cursor, version: int) -> bytes:
     """The records of the one partition in a fetch response."""
-    reply.take("ii")
+    reply.next_records("ii")
     reply.string()
-    reply.take("iihq" if version < 4 else "iihqqi")
+    reply.next_records("iihq" if version < 4 else "iihqqi")
     return reply.blob()
 
 

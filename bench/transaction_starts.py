@@ -32,8 +32,8 @@ def states(number: int, wall_ms: int) -> list[Transaction]:
     passed = [known]
     for _ in range(TRANSACTIONS):
         begun = known.with_partitions(PLACES, 2, wall_ms)
-        ended = begun.prepared(committed=True, transaction_version=2, next_producer_id=NO_PRODUCER_ID, now_ms=wall_ms)
-        known = ended.completed(wall_ms)
+        ended = begun.prepare(committed=True, transaction_version=2, next_producer_id=NO_PRODUCER_ID, now_ms=wall_ms)
+        known = ended.complete(wall_ms)
         passed += [begun, ended, known]
     return passed
 

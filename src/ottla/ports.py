@@ -426,7 +426,7 @@ class SharedRegistry(Protocol):
         Raises `DuplicateEntry`, `NoEntry` and `VersionConflict`. Raises `RegistryAway` if their outcome is unknown.
         """
 
-    def lives_until_ms(self) -> int:
+    def session_end_ms(self) -> int:
         """Return the monotonic time, in ms, before which the registry cannot end this session; 0 while there is no session."""
 
     def on_session(self, told: Callable[[SessionEvent], None]) -> None:

@@ -66,10 +66,10 @@ def _split(line: str) -> tuple[str, str]:
     rest = line[position:].lstrip(BLANKS)
     if rest[:1] in ("=", ":"):
         rest = rest[1:].lstrip(BLANKS)
-    return _unescaped(line[:position]), _unescaped(rest).rstrip(BLANKS)
+    return _unescape(line[:position]), _unescape(rest).rstrip(BLANKS)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
     pieces: list[str] = []

@@ -185,6 +185,6 @@ def test_an_ephemeral_entry_goes_when_its_session_is_closed(users: Users) -> Non
 
 def test_the_time_until_which_a_session_lives_is_known_while_there_is_one(user: SharedUser) -> None:
     assert user.events == [SessionEvent.BEGUN]
-    user.run(lambda: user.registry.lives_until_ms() > 0)
+    user.run(lambda: user.registry.session_end_ms() > 0)
     user.registry.close()
-    user.run(lambda: user.registry.lives_until_ms() == 0)
+    user.run(lambda: user.registry.session_end_ms() == 0)

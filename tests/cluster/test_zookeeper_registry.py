@@ -188,7 +188,7 @@ def test_a_session_that_ended_is_followed_by_another_one(users: Callable[..., Re
 
 
 def test_the_time_until_which_a_session_lives_grows_while_it_is_kept_up(user: RegistryUser) -> None:
-    user.run(lambda: user.registry.lives_until_ms() > 0)
-    first = user.registry.lives_until_ms()
-    user.run(lambda: user.registry.lives_until_ms() > first)
-    assert user.registry.lives_until_ms() <= monotonic_ns() // 1_000_000 + user.registry.timeout_ms
+    user.run(lambda: user.registry.session_end_ms() > 0)
+    first = user.registry.session_end_ms()
+    user.run(lambda: user.registry.session_end_ms() > first)
+    assert user.registry.session_end_ms() <= monotonic_ns() // 1_000_000 + user.registry.timeout_ms

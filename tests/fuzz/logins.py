@@ -22,7 +22,7 @@ from ottla.broker.security.certificates import read_certificate
 from ottla.broker.serving.request import Close, Peer
 from ottla.cluster.scram import credential_in
 from ottla.errors import SettingError
-from ottla.net.security.key_stores import key_and_chain, trusted
+from ottla.net.security.key_stores import key_and_chain, read_trusted
 from ottla.sasl import jaas, oauthbearer
 from ottla.sasl.bearer import BearerRules, expiry_ms, judge_unsecured
 from ottla.sasl.mechanism import Authenticated, Challenge, Computed, SaslFailed, ServerMechanism
@@ -111,7 +111,7 @@ def check_front(data: bytes) -> None:
 @cache
 def _accounts(algorithm: Algorithm) -> Account:
     password = random.SystemRandom().randbytes(16).hex()
-    return Account("alice", credential_of(algorithm, algorithm.salted(password, SALT, ROUNDS), SALT, ROUNDS))
+    return Account("alice", credential_of(algorithm, algorithm.salt_password(password, SALT, ROUNDS), SALT, ROUNDS))
 
 
 def _mechanisms(rng: random.Random) -> Material:
@@ -143,7 +143,7 @@ def _scram_tokens(algorithm: Algorithm) -> list[bytes]:
     """Exchanges that are right but for the password."""
     first, nonce = "n=alice,r=abc", "abcof the server"
     told = f"r={nonce},s={b64encode(SALT).decode()},i={ROUNDS}"
-    key = algorithm.hmac(algorithm.salted("guess", SALT, ROUNDS), b"Client Key")
+    key = algorithm.hmac(algorithm.salt_password("guess", SALT, ROUNDS), b"Client Key")
     without = f"c=biws,r={nonce}"
     proof = xor(key, algorithm.hmac(algorithm.hash(key), f"{first},{told},{without}".encode()))
     final = f"{without},p={b64encode(proof).decode()}".encode()
@@ -229,7 +229,7 @@ def _store(data: bytes) -> None:
     ):
         with suppress(SettingError):
             key_and_chain(given)
-            trusted(given)
+            read_trusted(given)
 
 
 def _judged(text: str) -> object:

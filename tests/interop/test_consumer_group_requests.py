@@ -84,7 +84,7 @@ class LiveStage:
         time.sleep(ms / 1000)
 
     def _change(self, name: str, changed: TopicsChanged) -> None:
-        topic = changed.topics.named(name)
+        topic = changed.topics.topic(name)
         if topic is None:
             return
         count = topic.shape.partitions

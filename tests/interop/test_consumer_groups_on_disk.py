@@ -15,7 +15,7 @@ from ottla.coord.consumer.records import EpochStored
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.records import decode_record, encode_record
-from ottla.coord.runtime.machine import Asked
+from ottla.coord.runtime.machine import Input
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.records.batches.columns import open_batches
@@ -65,7 +65,7 @@ class Performed:
 
     def known(self) -> KnownTopics:
         """The topics under their real ids."""
-        named = (self.topics.named(name) for name in self.topics.names)
+        named = (self.topics.topic(name) for name in self.topics.names)
         return KnownTopics(topic._replace(topic_id=self.ids[topic.topic_id]) for topic in named if topic is not None)
 
 
@@ -116,7 +116,7 @@ def test_what_apache_kafka_stored_of_its_groups_is_replayed(tmp_path: Path) -> N
         machine.apply(record)
     assert {"EpochStored", "MemberStored", "TargetStored", "TargetEpochStored", "CurrentStored", "PatternStored"} <= kinds.keys()
     names = [group.group_id for group in performed.described]
-    asked = Asked(ConsumerGroupDescribeRequest(group_ids=names), 1)
+    asked = Input(ConsumerGroupDescribeRequest(group_ids=names), 1)
     reply = machine.decide(asked, Now(0, 0)).replies[0].message
     assert isinstance(reply, ConsumerGroupDescribeResponse)
     assert plain(reply.groups) == plain(performed.described)
@@ -129,7 +129,7 @@ def test_what_apache_kafka_stored_of_its_groups_is_replayed(tmp_path: Path) -> N
 def goes_on(machine: GroupMachine, member_id: str, epoch: int, instance_id: str | None) -> None:
     """A member that lives on sees no new epoch: the topics have the hash that Apache Kafka gave them."""
     body = ConsumerGroupHeartbeatRequest(group_id="x", member_id=member_id, member_epoch=epoch, instance_id=instance_id)
-    outcome = machine.decide(Asked(body, 1, "live", "/127.0.0.1", 1), Now(1, 1))
+    outcome = machine.decide(Input(body, 1, "live", "/127.0.0.1", 1), Now(1, 1))
     reply = outcome.replies[0].message
     assert isinstance(reply, ConsumerGroupHeartbeatResponse)
     assert reply.error_code == 0

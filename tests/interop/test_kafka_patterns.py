@@ -72,7 +72,7 @@ def test_patterns_mean_what_kafkas_engine_makes_of_them() -> None:
 
 def ours(pattern: str) -> str:
     try:
-        found = matcher(pattern).matching(NAMES)
+        found = matcher(pattern).match(NAMES)
     except IllegalPattern:
         return "illegal"
     return "matches " + " ".join(name for name in NAMES if name in found)

@@ -31,7 +31,7 @@ def advertised(broker: Addressed) -> dict[int, tuple[int, int]]:
     with Raw(broker.address) as raw:
         reply = raw.ask(API_VERSIONS, 0)
         assert reply.number("h") == 0
-        found = [reply.take("hhh") for _ in range(reply.number("i"))]
+        found = [reply.next_records("hhh") for _ in range(reply.number("i"))]
     assert len({key for key, _, _ in found}) == len(found)
     return {key: (lowest, highest) for key, lowest, highest in found}
 
@@ -59,7 +59,7 @@ def advertised_by_a_listener_of(release: str) -> dict[int, tuple[int, int]]:
 
 def known(release: str) -> dict[int, range]:
     """What a release serves; it announces Produce from version 0 on, for librdkafka's sake."""
-    versions = releases.served(release)
+    versions = releases.served_versions(release)
     return versions | {PRODUCE: range(versions[PRODUCE].stop)}
 
 
@@ -67,5 +67,5 @@ def test_the_highest_versions_are_those_of_kafka_and_all_begin_at_0(broker: Peer
     """Kafka 4 announces less than it could read; clients of 0.10 to 2.0, which ask, find no Fetch there that they know."""
     if peer_name != "ottla":
         pytest.skip("this Apache Kafka is of another release")
-    newest = releases.served(releases.NAMES[-1])
+    newest = releases.served_versions(releases.NAMES[-1])
     assert advertised(broker) == {key: (0, newest[key].stop - 1) for key in advertised(broker)}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ottla.coord.runtime.machine import Asked
+from ottla.coord.runtime.machine import Input
 from ottla.coord.transactions.inputs import TransactionSettings, WriteMarkers
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.records import decode_record, encode_record
@@ -111,7 +111,7 @@ def test_what_apache_kafka_stored_of_its_transactions_is_replayed_and_stored_ali
         assert record is not None
         assert encode_record(record, int.from_bytes((value or b"")[:2], "big")) == (key, value)
     machine = machine_of(performed.records)
-    reply = machine.decide(Asked(DescribeTransactionsRequest(transactional_ids=KNOWN), 1), Now(0, 0)).replies[0].message
+    reply = machine.decide(Input(DescribeTransactionsRequest(transactional_ids=KNOWN), 1), Now(0, 0)).replies[0].message
     assert isinstance(reply, DescribeTransactionsResponse)
     assert reply.transaction_states == performed.described
     assert len(performed.records) > 3 * len(KNOWN)

@@ -153,11 +153,11 @@ class Play:
         names = frozenset((name,))
         if words[0] == "is":
             self.stage.tell(TopicsDeleted(names))
-            self.topics = self.topics.changed((), names)
+            self.topics = self.topics.with_changes((), names)
             self.stage.tell(TopicsChanged(self.topics, names, False))
         else:
-            new = self.topics.named(name) is None
-            self.topics = self.topics.changed([consumer_words.topic(name, int(words[1]))])
+            new = self.topics.topic(name) is None
+            self.topics = self.topics.with_changes([consumer_words.topic(name, int(words[1]))])
             self.stage.tell(TopicsChanged(self.topics, names, new))
 
     def _speak(self, line: Line) -> None:

@@ -20,7 +20,7 @@ from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.outcome import GroupOutcome, TopicsChanged
 from ottla.coord.records import GroupStored, Stored, decode_record, encode_record
-from ottla.coord.runtime.machine import Asked, Due, Reply
+from ottla.coord.runtime.machine import Due, Input, Reply
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire.errors import GROUP_MAX_SIZE_REACHED, MEMBER_ID_REQUIRED, NONE, REBALANCE_IN_PROGRESS
@@ -61,14 +61,14 @@ class Stage:
         """Put one request in; the answer is the token under which its reply is heard."""
         self._tokens += 1
         self.waiting[self._tokens] = body
-        self._decide(Asked(body, version, client_id, "/127.0.0.1", self._tokens))
+        self._decide(Input(body, version, client_id, "/127.0.0.1", self._tokens))
         return self._tokens
 
     def tell(self, body: Any) -> None:
         """Put in something that nobody sent."""
         if isinstance(body, TopicsChanged):
             self.topics = body.topics
-        self._decide(Asked(body))
+        self._decide(Input(body))
 
     def wait(self, ms: int) -> None:
         """Let time pass; deadlines come in their order."""
@@ -101,7 +101,7 @@ class Stage:
         self._ids += 1
         return str(self._ids)
 
-    def _decide(self, asked: Asked[Any]) -> None:
+    def _decide(self, asked: Input[Any]) -> None:
         before = fingerprint(self.machine)
         outcome = self.machine.decide(asked, self.now)
         assert fingerprint(self.machine) == before, "deciding changed the state"

@@ -27,7 +27,7 @@ from ottla.cluster.replicas.follower import Cut, EpochEnd
 from ottla.cluster.replicas.leader import LeaderState
 from ottla.cluster.replicas.partition_state import Assigned, IsrChange
 from ottla.ports import Change, CommitSteps, Now, Steps
-from ottla.sim.links import LinkWeather
+from ottla.sim.links import LinkFaults
 from ottla.wire.errors import NONE
 from tests.sim import clusters
 from tests.sim.lives import cluster_life
@@ -49,21 +49,21 @@ class PlantedWorld(NamedTuple):
     copying: float = 0.0
     groups: float = 0.0
     faults: FaultsPlan = FaultsPlan()
-    links: LinkWeather | None = None
+    links: LinkFaults | None = None
     flushed: bool = False
     compares: bool = True
 
 
 PLAIN, COPYING, GROUPS = PlantedWorld(), PlantedWorld(copying=1.0), PlantedWorld(groups=1.0)
-LATE = PlantedWorld(links=LinkWeather(longest_ms=2_900, delay=0.3))
+LATE = PlantedWorld(links=LinkFaults(longest_ms=2_900, delay=0.3))
 CRUMBS = PlantedWorld(faults=FaultsPlan(crumbs=True))
-CRUMBS_LATE = PlantedWorld(faults=FaultsPlan(crumbs=True), links=LinkWeather(longest_ms=1_500, delay=0.2))
+CRUMBS_LATE = PlantedWorld(faults=FaultsPlan(crumbs=True), links=LinkFaults(longest_ms=1_500, delay=0.2))
 FLUSHED = PlantedWorld(flushed=True)
 DEPOSED = PlantedWorld(faults=FaultsPlan(deposes=True))
 DEPOSED_LATE = DEPOSED._replace(links=LATE.links)
 DEPOSED_COPYING_LATE, DEPOSED_GROUPS = CRUMBS_LATE._replace(copying=1.0, faults=DEPOSED.faults), DEPOSED._replace(groups=1.0)
 OLD_AND_LATE = PlantedWorld(
-    faults=FaultsPlan(deposes=True, versions=("2.2", "2.2")), links=LinkWeather(longest_ms=6_000, delay=0.1, lose=0.05)
+    faults=FaultsPlan(deposes=True, versions=("2.2", "2.2")), links=LinkFaults(longest_ms=6_000, delay=0.1, lose=0.05)
 )
 WIPED = PlantedWorld(faults=FaultsPlan(wipes=True), compares=False)
 WIPED_WHEN_ALL_DIED = PlantedWorld(faults=FaultsPlan(wipes=True, storms=True))
@@ -72,7 +72,7 @@ LOOKED_AT = {"in sync have all", "the newest decides", "epochs grow", "leads as 
 """What is looked at as it happens. All else has to be found by what comes of it alone."""
 
 SETTLED = TransactionMarkers._record_result
-LED = LeaderAndIsr.led
+LED = LeaderAndIsr.with_leader
 FOLLOWER_FETCHED = Replica.follower_fetched
 SHRINK = LeaderState.shrink
 LEAD = LeaderState.lead
@@ -94,7 +94,7 @@ def cut_nothing(leaders: EpochEnd, own: EpochEnd, log_end_offset: int, high_wate
     return Cut(log_end_offset, is_final=True)
 
 
-def lead_in_the_same_epoch(state: LeaderAndIsr, leader: int, isr: tuple[int, ...]) -> LeaderAndIsr:
+def lead_in_same_epoch(state: LeaderAndIsr, leader: int, isr: tuple[int, ...]) -> LeaderAndIsr:
     return LED(state, leader, isr)._replace(leader_epoch=state.leader_epoch)
 
 
@@ -102,7 +102,7 @@ def let_anybody_lead(
     context: ControllerContext, partition: TopicPartition, *, is_unclean: bool, tells_recovery: bool
 ) -> LeaderAndIsr | None:
     online = context.online(partition)
-    return context.leaders[partition].led(online[-1], online) if online else None
+    return context.leaders[partition].with_leader(online[-1], online) if online else None
 
 
 def take_the_first_block(blocks: ProducerIdBlocks, node_id: int) -> Generator[None, Any, range]:
@@ -191,12 +191,12 @@ MISTAKES = {
     "flushes nothing where all may lose power at once": (FLUSHED, Mistake("acknowledged stays", cluster_life, "FLUSHED", {})),
     "never wakes up": (PLAIN, Mistake("heals", BrokerMembership, "_wake_up", lambda membership, now: None, 5)),
     "does not truncate": (PLAIN, Mistake("heals", fetch_responses, "cut", cut_nothing, 1)),
-    "gives no new leader a new epoch": (PLAIN, Mistake("one leader per epoch", LeaderAndIsr, "led", lead_in_the_same_epoch)),
+    "gives no new leader a new epoch": (PLAIN, Mistake("one leader per epoch", LeaderAndIsr, "with_leader", lead_in_same_epoch)),
     "lets any replica lead": (CRUMBS_LATE, Mistake("in sync have all", elections, "offline_leader", let_anybody_lead, 1)),
     "coordinates on after a move": (
         DEPOSED_GROUPS, Mistake("commits stay", Coordinators, "on_resignation", lambda coordinators, index: None, 7),
     ),
-    "gives all brokers the same producer ids": (PLAIN, Mistake("ids once", ProducerIdBlocks, "taken", take_the_first_block)),
+    "gives all brokers the same producer ids": (PLAIN, Mistake("ids once", ProducerIdBlocks, "allocate", take_the_first_block)),
     "knows no transactions after a move": (
         COPYING, Mistake("nothing hangs", Coordinators, "_loaded_slowly", load_nothing, 3),
     ),
@@ -249,7 +249,7 @@ def test_a_planted_mistake_is_found(name: str, monkeypatch: pytest.MonkeyPatch) 
     if not world.compares:
         monkeypatch.setattr(BrokerChanges, "restarted_brokers", see_nobody_begin_anew)
     if links is not None:
-        monkeypatch.setattr(cluster_life, "LinkWeather", lambda **chosen: replace(links))
+        monkeypatch.setattr(cluster_life, "LinkFaults", lambda **chosen: replace(links))
     if mistake.name not in LOOKED_AT:
         monkeypatch.setattr(ClusterAgreement, "_check_in_sync", lambda agreement, place, state: None)
         monkeypatch.setattr(ClusterAgreement, "_check_decision", lambda agreement, place, before, state: None)

@@ -43,7 +43,7 @@ def _not_released(self: Group07, going, own):  # type: ignore[no-untyped-def]  #
     yield from ()
 
 
-def _registered_anew_at_each_try(self: Group07):  # type: ignore[no-untyped-def]  # as `Group07._registered`
+def _registered_anew_at_each_try(self: Group07):  # type: ignore[no-untyped-def]  # as `Group07._register`
     """Leaves behind what it has registered where it never heard of it."""
     if self._id is None:
         own = self._new_id()
@@ -52,12 +52,12 @@ def _registered_anew_at_each_try(self: Group07):  # type: ignore[no-untyped-def]
     return self._id
 
 
-def _taken_one_by_one(self: Group07, coming, own):  # type: ignore[no-untyped-def]  # as `Group07._take`
+def _taken_one_by_one(self: Group07, coming, own):  # type: ignore[no-untyped-def]  # as `Group07._claim`
     """Makes each entry by itself, and leaves those just made where one is another's."""
     for where in sorted(coming):
         try:
             change = Change(self._owner(where), self._mark(own), NEW, ephemeral=True)
-            yield from self._written([change], own)
+            yield from self._commit_as_member([change], own)
         except DuplicateEntry:
             return set()
     self._check(own)

@@ -69,11 +69,11 @@ MISTAKES: dict[str, tuple[str, int, Planted]] = {
     "keeps the size of what it compacted": ("stays online", 205, [(truncation, "note_copied", lambda *_: None)]),
     "leaves what the disk refused to remove": ("stays online", 20, [(Log, "finish_cut", give_up_a_refused_cut)]),
     "keeps producers of what was cut": ("knows producers", 3, [(Log, "cut", keep_producers)]),
-    "begins anew beside the old log": ("stays online", 3, [(truncation, "take_place", make_another_file_first)]),
+    "begins anew beside the old log": ("stays online", 3, [(truncation, "replace_only_segment", make_another_file_first)]),
     "takes for compacted what was written since": (
         "is clean",
         11,
-        [(Checkpoints, "lower", lower_recovery_point_alone), (Checkpoints, "says_more", says_more_of_recovery_alone)],
+        [(Checkpoints, "lower", lower_recovery_point_alone), (Checkpoints, "is_beyond", says_more_of_recovery_alone)],
     ),
     "keeps the age of what was cut": ("ages", 7, [(Segment, "forget_end", keep_ages)]),
 }

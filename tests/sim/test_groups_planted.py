@@ -20,7 +20,7 @@ from tests.sim import groups
 from tests.support.planted import found
 
 MOST_SEEDS = 150
-GIVE = AssignmentDraft.give
+GIVE = AssignmentDraft.assign
 FILE = Offsets._file
 COMMIT_ERROR = ConsumerGroup.commit_error
 
@@ -41,14 +41,14 @@ def obey_who_is_out(group: ConsumerGroup, body: Any, version: int) -> int:
 
 
 MISTAKES: dict[str, tuple[str, str, object, str, Callable[..., Any]]] = {
-    "gives what others have": ("consumer", "one owner", ConsumerGroup, "taken", lambda group, topic_id: ()),
+    "gives what others have": ("consumer", "one owner", ConsumerGroup, "taken_partitions", lambda group, topic_id: ()),
     "takes silence for giving back": ("consumer", "one owner", reconcile, "_still_owns", lambda revoking, owned: bool(owned)),
     "obeys everybody": ("consumer", "commits grow", ConsumerGroup, "commit_error", lambda group, body, version: NONE),
     "obeys who is out": ("consumer", "the fenced are deaf", ConsumerGroup, "commit_error", obey_who_is_out),
     "answers before the sync": ("consumer", "commits stay", Partition, "when_synced", lambda partition, end, call: call(NONE)),
     "loses some commits": ("classic", "commits stay", Offsets, "_file", file_most),
     "ends no session": ("classic", "soon settled", rebalance, "session_timed_out", lambda draft, member_id: None),
-    "leaves partitions out": ("consumer", "soon settled", AssignmentDraft, "give", leave_one_out),
+    "leaves partitions out": ("consumer", "soon settled", AssignmentDraft, "assign", leave_one_out),
     "forgets sessions at a restart": ("consumer", "soon settled", ConsumerGroups, "recall", lambda consumers, now: []),
 }
 

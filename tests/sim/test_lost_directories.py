@@ -149,8 +149,8 @@ def test_an_accepted_loss_lets_a_broker_in_and_leaves_what_it_lost_to_others(clu
 def test_a_leader_that_began_anew_before_a_controller_took_office_leads_in_a_new_epoch_or_not_at_all(cluster: Cluster) -> None:
     cluster.kill(1)
     cluster.hosts[1].session.expire()
-    cluster.hosts[2].stand_still(1_500)
-    cluster.hosts[3].stand_still(1_500)
+    cluster.hosts[2].pause(1_500)
+    cluster.hosts[3].pause(1_500)
     cluster.hosts[1].start()
     cluster.world.run(4_000)
     assert cluster.registered == ["1", "2", "3"]

@@ -65,13 +65,13 @@ class Roles:
         events: list[Callable[[], None]] = [
             *ways.values(),
             replica.stop,
-            partial(replica.go_offline, "a sync failed"),
+            partial(replica.fail_offline, "a sync failed"),
             partial(self._while_leading, replica, led[1]),
         ]
         for role, take in ways.items():
             for happen in events:
                 replica.stop()
-                replica.opened(replica.log)
+                replica.use_log(replica.log)
                 take()
                 assert role_of(replica) == role
                 happen()

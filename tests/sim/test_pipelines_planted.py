@@ -21,7 +21,7 @@ from tests.sim.seeds import Violation
 MOST_SEEDS = 400
 
 CARRY_OUT = SimPipelineProcess._carry_out
-TAKEN = writer._taken
+TAKEN = writer._reserve_id
 
 
 def forget_to_keep_it(process: SimPipelineProcess, work: Any, step: Any, told: Any) -> None:
@@ -104,18 +104,18 @@ MISTAKES = {
     "commits before the decision is kept": PlantedMistake(
         "nothing twice", SimPipelineProcess, "_carry_out", commit_before_it_is_kept
     ),
-    "does not finish what was decided": PlantedMistake("nothing lost", committer, "_finished", end_nothing_of_before),
+    "does not finish what was decided": PlantedMistake("nothing lost", committer, "_finish", end_nothing_of_before),
     "takes any transaction for open": PlantedMistake("is torn", committer, "fate_of", any_is_open, 1600),
     "writes a decided batch again": PlantedMistake("nothing twice", BatchDecision, "covers", covers_nothing),
     "takes a void batch for written": PlantedMistake("nothing lost", BatchDecision, "covers", covers_too_much, 70),
-    "uses an id again in the same batch": PlantedMistake("done in time", writer, "_taken", use_ids_again_at_once, 7600),
+    "uses an id again in the same batch": PlantedMistake("done in time", writer, "_reserve_id", use_ids_again_at_once, 7600),
     "uses an epoch again": PlantedMistake("nothing twice", SimPipelineProcess, "_carry_out", keep_the_epoch, 230),
-    "clears nothing away": PlantedMistake("nothing hangs", committer, "_cleared", clear_nothing, 5),
+    "clears nothing away": PlantedMistake("nothing hangs", committer, "_abort_others", clear_nothing, 5),
     "does not look whether a batch is decided": PlantedMistake("nobody waits for a timeout", writer, "_is_decided", look_nowhere),
     "forgets at a start which markers are due": PlantedMistake("nothing hangs", TransactionMachine, "recall", recall_nothing, 181),
     "prepares nothing": PlantedMistake("nothing prepared is torn", SimPipelineProcess, "_prepare", keep_the_timeouts, 18_400),
     "aborts what was decided": PlantedMistake(
-        "stops only after a timeout", pipeline_life, "aborting", abort_what_was_decided, 1600
+        "stops only after a timeout", pipeline_life, "abort_batch", abort_what_was_decided, 1600
     ),
 }
 

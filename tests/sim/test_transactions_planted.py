@@ -41,7 +41,7 @@ LEADER_OF = TransactionMarkers._leader_of
 MARKER = markers.marker
 WHEN_DURABLE = PartitionLog.when_durable
 MEMBERSHIP = machine._membership_error
-PREPARED = Transaction.prepared
+PREPARED = Transaction.prepare
 ADMIT = TransactionGuard.admit
 OFFSETS_APPLY = Offsets.apply
 INIT = TransactionMachine._init_producer
@@ -101,7 +101,7 @@ def keep_nothing(own: TransactionMachine, asked: Any, now: Any) -> Outcome[Any]:
 
 
 def take_for_synced(partition: Partition, failure: Any) -> None:
-    partition.synced(partition.log.log_end_offset, Now(0, 0))
+    partition.record_sync(partition.log.log_end_offset, Now(0, 0))
 
 
 def wait_for_what_is_gone(markers: TransactionMarkers, place: Any) -> int:
@@ -151,7 +151,7 @@ MISTAKES = {
         "whole or not at all", PartitionLog, "when_durable", carry_orders_out_at_once, 101
     ),
     "adds partitions for any epoch": Mistake("fenced for good", machine, "_membership_error", any_epoch, 4),
-    "gives all transactions one epoch": Mistake("soon done", Transaction, "prepared", one_epoch_for_all, 4),
+    "gives all transactions one epoch": Mistake("soon done", Transaction, "prepare", one_epoch_for_all, 4),
     "times nothing out": Mistake("ended in time", TransactionMachine, "_time_out", time_nothing_out),
     "counts offsets before the marker": Mistake("only what is committed", Offsets, "apply", count_pending),
     "takes late batches": Mistake("nothing hangs", TransactionGuard, "admit", admit_older),
@@ -159,7 +159,7 @@ MISTAKES = {
     "names no aborted transactions": Mistake("only what is committed", Log, "aborted_transactions", lambda *args: []),
     "looks at the newest open transaction": Mistake("only what is committed", Producers, "first_unstable_offset", newest_open),
     "answers before the sync": Mistake("nothing hangs", Partition, "when_synced", tell_at_once, 1),
-    "fences nobody": Mistake("nothing comes late", Transaction, "fenced", lambda known, version: known, 4),
+    "fences nobody": Mistake("nothing comes late", Transaction, "fence", lambda known, version: known, 4),
     "obeys members of the past": Mistake(
         "stable for good", ConsumerGroup, "transactional_commit_error", lambda group, body: NONE, 6
     ),

@@ -67,7 +67,7 @@ class NearRegistry:
         if self.is_away:
             raise RegistryAway(paths[0], "nobody answers")
 
-    def lives_until_ms(self) -> int:
+    def session_end_ms(self) -> int:
         return 1 << 60
 
     def on_session(self, told: Callable[[SessionEvent], None]) -> None: ...
@@ -122,7 +122,7 @@ class ClusterMachine(Machine):
         )
         broker.start(clean=clean, was_killed=self._ran_on)
         self.broker = broker
-        self.manager.entered(100, self.clock.now())
+        self.manager.begin_registration(100, self.clock.now())
         return broker
 
     @property

@@ -90,11 +90,11 @@ class Candidate:
 
     def next_ms(self) -> int | None:
         """As of `Timed`."""
-        return None if self.process.stands_still else self.scheduler.next_ms()
+        return None if self.process.is_paused else self.scheduler.next_ms()
 
     def run_due(self, now: Now) -> None:
         """As of `Timed`."""
-        if not self.process.stands_still:
+        if not self.process.is_paused:
             self.scheduler.run_due(now)
 
     def _serve(self, message: Message, version: int, peer: Peer, now: Now, answered: Answered) -> None:
@@ -159,7 +159,7 @@ class Ear:
         if not self._candidate.is_deaf:
             answered(memoryview(b"".join(self._candidate.answer(frame)))[4:])
 
-    def gone(self) -> None:
+    def close(self) -> None:
         """Nothing to do."""
 
 
@@ -181,7 +181,7 @@ class ControlledCluster:
     def join(self, node_id: int) -> Candidate:
         """A new broker, or a new life of one."""
         candidate = self.nodes[node_id] = Candidate(self, node_id)
-        self.world.run(SETTLED_MS, lambda: candidate.registry.lives_until_ms() > 0)
+        self.world.run(SETTLED_MS, lambda: candidate.registry.session_end_ms() > 0)
         candidate.register()
         return candidate
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ottla.coord.runtime.machine import NOTHING, Asked, Due, KeyAndValue, Outcome, Reply, Timer
+from ottla.coord.runtime.machine import NOTHING, Due, Input, KeyAndValue, Outcome, Reply, Timer
 from ottla.coord.runtime.record_reader import UnreadableRecord
 from ottla.ports import Now, Pauses
 
@@ -63,7 +63,7 @@ class Counters:
         self.values: dict[str, int] = {}
         self.waiting: dict[int, WaitFor] = {}
 
-    def decide(self, asked: Asked[object], now: Now) -> Outcome[CounterSet | WaiterCame]:
+    def decide(self, asked: Input[object], now: Now) -> Outcome[CounterSet | WaiterCame]:
         body = asked.body
         if isinstance(body, Add):
             value = self.values.get(body.name, 0) + body.by

@@ -323,7 +323,7 @@ class Fort:
 def _credential(name: str, number: int) -> dict[str, Any]:
     algorithm = SHA_256 if number == 1 else ALGORITHMS["SCRAM-SHA-512"]
     salt = f"salt of {name}".encode()
-    salted = algorithm.salted(PASSWORDS[name], salt, 4096)
+    salted = algorithm.salt_password(PASSWORDS[name], salt, 4096)
     return {"name": name, "mechanism": number, "iterations": 4096, "salt": salt, "salted_password": salted}
 
 

@@ -122,13 +122,13 @@ class Cursor:
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
-    def take(self, layout: str) -> tuple[int, ...]:
+    def next_records(self, layout: str) -> tuple[int, ...]:
         values = struct.unpack_from(">" + layout, self.data, self.at)
         self.at += struct.calcsize(">" + layout)
         return values
 
     def number(self, layout: str) -> int:
-        return self.take(layout)[0]
+        return self.next_records(layout)[0]
 
     def string(self) -> str | None:
         size = self.number("h")
@@ -198,7 +198,7 @@ class Raw:
 
     def create_topic(self, topic: str, partitions: int = 1, configs: dict[str, str] | None = None) -> int:
         reply = self.ask(CREATE_TOPICS, 2, create_topics_v2(topic, partitions, configs))
-        assert reply.take("ii")[1] == 1
+        assert reply.next_records("ii")[1] == 1
         reply.string()
         return reply.number("h")
 
@@ -209,9 +209,9 @@ class Raw:
     def fetch(self, topic: str, offset: int, *, partition: int = 0, max_bytes: int = 1 << 20) -> tuple[int, int, bytes]:
         """(error code, high watermark, records)"""
         reply = self.ask(FETCH, 4, fetch_v4(topic, partition, offset, max_bytes=max_bytes))
-        reply.take("ii")
+        reply.next_records("ii")
         reply.string()
-        _, _, code, high_watermark, _ = reply.take("iihqq")
+        _, _, code, high_watermark, _ = reply.next_records("iihqq")
         assert reply.number("i") <= 0, "no aborted transactions"
         return code, high_watermark, reply.blob()
 
@@ -219,7 +219,7 @@ class Raw:
         reply = self.ask(LIST_OFFSETS, 1, list_offsets_v1(topic, partition, -1))
         reply.number("i")
         reply.string()
-        _, _, code, _, offset = reply.take("iihqq")
+        _, _, code, _, offset = reply.next_records("iihqq")
         assert code == 0, f"ListOffsets answered {code}"
         return offset
 
@@ -236,5 +236,5 @@ class Raw:
 def produce_outcome(reply: Cursor) -> tuple[int, int]:
     reply.number("i")
     reply.string()
-    _, _, code, base_offset = reply.take("iihq")
+    _, _, code, base_offset = reply.next_records("iihq")
     return code, base_offset

@@ -174,7 +174,7 @@ def held_ottla() -> Iterator[HeldTransactions]:
     transactions.ready()
     away = machine.broker.partitions.get(AWAY, 0)
     assert away is not None
-    away.go_offline("held back")
+    away.fail_offline("held back")
     yield transactions
 
 

@@ -30,7 +30,7 @@ def main(directory: str, timeout_ms: str, path: str, *how: str) -> None:
     user.commit(Change(path, b"", NEW, ephemeral=True))
     print("made", flush=True)
     if how:
-        user.host._session.ask(RegistryJob(partial(stand_still, user.host._store._database)), print)
+        user.host._session.submit(RegistryJob(partial(stand_still, user.host._store._database)), print)
     begun = len(user.events)
     user.run(lambda: len(user.events) > begun)
     print(" ".join(event.value for event in user.events), flush=True)

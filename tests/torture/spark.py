@@ -33,8 +33,8 @@ ROOT = Path(__file__).parents[2]
 SOURCE, TARGET, PARTITIONS = "input", "output", 2
 MARK = "OTTLA_TORTURE"
 STEPS = (
-    "BeginId", "OpenWith", "LookUp", "WriteOn", "TakeBack",
-    "TakeLead", "DescribeIds", "PrepareHanded", "Decide", "EndHanded", "ListOpen",
+    "BeginId", "OpenWith", "ReadDecision", "WriteOn", "ContinueId",
+    "FenceCommitters", "DescribeIds", "PrepareHanded", "Decide", "EndHanded", "ListOpen",
 )  # fmt: skip
 POINTS = [f"{when} {step}" for step in STEPS for when in ("before", "after")]
 SETTINGS: dict[str, object] = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 2_000}

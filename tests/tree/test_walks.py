@@ -129,7 +129,7 @@ def test_the_walk_of_a_produce_stays_short(broker: ottla.Broker) -> None:
 def test_the_walk_of_a_join_stays_short(broker: ottla.Broker) -> None:
     with broker, Raw(broker.address) as client:
         eventually(lambda: client.ask(FIND_COORDINATOR, 0, string("g")).number("h") == 0)
-        eventually(lambda: client.ask(JOIN_GROUP, 3, join_v3("warm")).take("ih") == (0, 0))
+        eventually(lambda: client.ask(JOIN_GROUP, 3, join_v3("warm")).next_records("ih") == (0, 0))
         walk = shortest(broker, lambda number: client.ask(JOIN_GROUP, 3, join_v3(f"g-{number}")))
     assert set(drawn("JoinGroup")) <= set(walk.functions), "CONTRIBUTING.md draws another way"
     assert len(walk.files) <= JOIN.files, str(walk)
@@ -140,8 +140,12 @@ def test_the_walk_of_the_end_of_a_transaction_stays_short(broker: ottla.Broker) 
     """Up to the completed state: the reply leaves before the marker is written."""
     with broker, Raw(broker.address) as client:
         client.create_topic("t")
-        eventually(lambda: client.ask(FIND_COORDINATOR, 1, string("id") + struct.pack(">b", TRANSACTION)).take("ih") == (0, 0))
-        _, error_code, producer_id, epoch = client.ask(INIT_PRODUCER_ID, 0, string("id") + struct.pack(">i", 60_000)).take("ihqh")
+        eventually(
+            lambda: client.ask(FIND_COORDINATOR, 1, string("id") + struct.pack(">b", TRANSACTION)).next_records("ih") == (0, 0)
+        )
+        _, error_code, producer_id, epoch = client.ask(INIT_PRODUCER_ID, 0, string("id") + struct.pack(">i", 60_000)).next_records(
+            "ihqh"
+        )
         assert error_code == 0
         who = string("id") + struct.pack(">qh", producer_id, epoch)
 
@@ -154,7 +158,7 @@ def test_the_walk_of_the_end_of_a_transaction_stays_short(broker: ottla.Broker) 
             return str(shard.machine.by_id["id"].status.label)
 
         def end(_: int) -> None:
-            assert client.ask(END, 0, who + b"\1").take("ih") == (0, 0)
+            assert client.ask(END, 0, who + b"\1").next_records("ih") == (0, 0)
             eventually(lambda: state() == "CompleteCommit")
 
         assert broker._running is not None

@@ -45,10 +45,10 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.acls import AclAuthorizer
 from ottla.broker.security.credentials import Credentials
 from ottla.broker.security.logins import Logins
-from ottla.broker.security.mechanisms import offered
+from ottla.broker.security.mechanisms import offer
 from ottla.broker.security.offers import Means
 from ottla.broker.security.proofs import NoProofs, Proofs
-from ottla.broker.security.rights import Answering, AskingEachTime, Authorizer, Everybody, Rights, TrustingItself
+from ottla.broker.security.rights import AllowAll, Answering, Authorizer, Rights, TrustingItself, UncachedAuthorizer
 from ottla.broker.security.tokens import DelegationTokens
 from ottla.broker.serving.addresses import Addresses, CurrentLeaders
 from ottla.broker.serving.all_topics import AllTopics
@@ -71,7 +71,7 @@ from ottla.broker.topics.features import Features
 from ottla.broker.topics.producer_ids import ProducerIdBlocks, ProducerIds
 from ottla.broker.topics.registration import RegistryCheck
 from ottla.broker.topics.topics import Topics, new_topic_id
-from ottla.cluster.announcements import announced
+from ottla.cluster.announcements import notifications_of
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.metadata import ClusterPorts, SourceFactory
 from ottla.coord.consumer.assign import Assignor
@@ -138,7 +138,7 @@ class BrokerMachine:
         self.fetch_sessions = FetchSessions(random_bytes, self.purgatory.wake, self.image.name_of)
         self._describer = PartitionDescriber(self._identity, self.partitions, self.image)
         self.all_topics = AllTopics(self.image, self.partitions, self._describer)
-        self._router = self._routed(routes)
+        self._router = self._make_router(routes)
         self.routers = self._routers(first_dialect)
         self.forget = self.purgatory.forget
 
@@ -175,7 +175,7 @@ class BrokerMachine:
         return (self.node_id,) if self.is_alone and self.log_directories.are_cordoned else ()
 
     def _partitions(self, first_dialect: FirstDialect | None) -> Partitions:
-        shared = (self.disk, self.clock, self.scheduler, self.changes, self._changed)
+        shared = (self.disk, self.clock, self.scheduler, self.changes, self._on_partition_change)
         partitions = Partitions(*shared, self.replication.kind, self.image.has_partition, self.log_directories)
         partitions.sidecars = None if first_dialect is None else first_dialect.sidecars
         partitions.producers.most = lambda: self.settings_in_force.value.ottla_max_producer_ids_per_broker
@@ -188,7 +188,7 @@ class BrokerMachine:
         """Create the objects that change topics, configs, quotas and ACLs when a client requests it."""
         image, settings, random_bytes = self.image, self.settings_in_force, self.random_bytes
         self._known_entries: set[str] = set()
-        announce = alone if self.is_alone else announced
+        announce = alone if self.is_alone else notifications_of
         self.commits = commits = Commits(self.shared, image, self.changes, announce, self._known_entries)
         self.features = Features(image, commits)
         self.configs = DynamicConfigs(image, commits, settings, self.node_id, self.partitions.configure)
@@ -260,21 +260,21 @@ class BrokerMachine:
 
     def _logins(self, proofs: Proofs) -> Logins:
         means = Means(self.random_bytes, self.credentials, self.tokens, proofs)
-        return Logins(self.settings_in_force, partial(offered, means), self.purgatory, self.checks)
+        return Logins(self.settings_in_force, partial(offer, means), self.purgatory, self.checks)
 
     def _rights(self, authorizer: Authorizer | None) -> Rights:
         settings = self.settings
         if authorizer is None and not settings.authorizer_class_name:
-            return Rights(Everybody())
+            return Rights(AllowAll())
         answering: Answering
         if authorizer is not None:
-            answering = AskingEachTime(authorizer)
+            answering = UncachedAuthorizer(authorizer)
         else:
             allow_if_none = settings.allow_everyone_if_no_acl_found
             answering = AclAuthorizer(self.image.acls, settings.super_users, allow_if_none=allow_if_none)
         return Rights(TrustingItself(answering), has_rules=authorizer is None)
 
-    def _routed(self, routes: Sequence[Route]) -> Router:
+    def _make_router(self, routes: Sequence[Route]) -> Router:
         guard = None if self.rights.is_open else Guard(self.rights, self.image.name_of)
         self._addresses = Addresses(self._identity, self.settings_in_force, self.image)
         leaders = CurrentLeaders(self.partitions, self.image, self._addresses)
@@ -414,7 +414,7 @@ class BrokerMachine:
         if self.embedded is None:
             yield
             return
-        with self.scheduler.hurried(), self.embedded.blocking():
+        with self.scheduler.hurry(), self.embedded.commit_at_once():
             yield
             while (next_ms := self.scheduler.next_ms()) is not None and next_ms <= self.clock.now().mono_ms:
                 self.run_timers(self.clock.now())
@@ -425,15 +425,15 @@ class BrokerMachine:
         `prepared` is called once: with an error message if a setting or an ACL is invalid, else with an empty string.
         """
 
-        def failed(failure: Exception) -> None:
+        def on_failure(failure: Exception) -> None:
             prepared(f"The registry of the cluster cannot be read ({failure}): start this broker again when it is available.")
 
         self.membership.prepare()
         if not self.is_alone and self.source is self.notifications:
             self.membership.entered.append(self.notifications.load_again)
-        self.scheduler.begin("settings of the cluster", self._prepared(), prepared, failed)
+        self.scheduler.begin("settings of the cluster", self._prepare_steps(), prepared, on_failure)
 
-    def _prepared(self) -> Steps[str]:
+    def _prepare_steps(self) -> Steps[str]:
         fault = yield from self.source.load()
         if not fault:
             yield from self.credentials.hide_unknown_users()
@@ -475,18 +475,18 @@ class BrokerMachine:
     def _throttle(self) -> None:
         """Measure and enforce client quotas in the router's responses, if any quotas exist."""
         is_exempt = RequestsOfBrokers(self.rights).have
-        encode = self._router.encoded
+        encode = self._router.encode
         self._router.encode_by(Throttling(self.quotas, encode, is_exempt).answer if self.quotas.is_on else encode)
 
     def _is_controller(self) -> bool:
         return self.controller.is_active
 
-    def _changed(self, partition: Partition) -> None:
+    def _on_partition_change(self, partition: Partition) -> None:
         if partition.offline is not None:
-            self.all_topics.turned()
+            self.all_topics.invalidate()
             self.moves.on_resignation(partition)
         self.purgatory.wake(partition.key)
-        self.fetch_sessions.changed(partition.key)
+        self.fetch_sessions.mark_changed(partition.key)
 
     def _schedule_housekeeping(self, now: Now) -> None:
         """Schedule retention and checkpoints at the intervals in the settings."""

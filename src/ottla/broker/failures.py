@@ -55,9 +55,9 @@ class Changes:
     def report(self, error: Exception, what: str, frame: Buffer) -> None:
         """Log an unexpected exception that fails only one request or a part of it, with the request's first bytes, and count it."""
         self.mistakes += 1
-        log.error(MISTAKEN, what, shown(frame), exc_info=error, extra={"cause": "mistake"})
+        log.error(MISTAKEN, what, first_bytes(frame), exc_info=error, extra={"cause": "mistake"})
 
-    def attempted(self, work: Callable[[], Result]) -> Result | Mistake:
+    def attempt(self, work: Callable[[], Result]) -> Result | Mistake:
         """Return the result of `work`; return a `Mistake` if it raises an unexpected exception and has changed nothing."""
         made, self.made = self.made, False
         try:
@@ -71,7 +71,9 @@ class Changes:
         finally:
             self.made = self.made or made
 
-    def spared(self, steps: Generator[Paused, Resumed | None, Result]) -> Generator[Paused, Resumed | None, Result | Mistake]:
+    def attempt_steps(
+        self, steps: Generator[Paused, Resumed | None, Result]
+    ) -> Generator[Paused, Resumed | None, Result | Mistake]:
         """Return the result of `steps`, or a `Mistake` if a step raises an unexpected exception before it changes anything.
 
         The state is consistent at each pause, so the changes of earlier steps remain.
@@ -98,6 +100,6 @@ class Changes:
             steps.close()
 
 
-def shown(frame: Buffer) -> str:
+def first_bytes(frame: Buffer) -> str:
     """Return the first bytes of a request in hexadecimal, for the log."""
     return bytes(frame[:SHOWN_BYTES]).hex()

@@ -18,7 +18,7 @@ from ottla.records.compression.limits import PAUSE_BYTES
 T = TypeVar("T")
 
 TURN_PIECES: Final = 8
-"""Pieces of a batch that one `Turn` processes before another batch continues."""
+"""Pieces of a batch that one `LongCheck` processes before another batch continues."""
 
 LARGE_BYTES: Final = 8 << 20
 """Memory of a batch, in bytes, above which the batch is large. Small batches do not wait for large batches."""
@@ -76,7 +76,7 @@ class Memory:
             self._waiting.remove(claim)
         self._grant()
 
-    def holding(self, size: int, steps: Steps[T]) -> Steps[T]:
+    def hold_during(self, size: int, steps: Steps[T]) -> Steps[T]:
         """Claim `size` bytes, run `steps`, release the bytes, and return the result of `steps`."""
         claim = self.claim(size)
         try:
@@ -95,7 +95,7 @@ class Memory:
                 self._soon(claim)
 
 
-class Turn(Generic[T]):
+class LongCheck(Generic[T]):
     """A long check of records that runs in several calls, each for up to `most_pieces` pieces of the records.
 
     A call can run on another thread than the call before, but two calls must not overlap.
@@ -153,31 +153,31 @@ class LongChecks:
 
         After each piece, `steps` yield the memory in bytes that the next piece needs. They must not access shared state.
         """
-        turn = Turn(steps, 1 if self._workers is None else TURN_PIECES)
+        turn = LongCheck(steps, 1 if self._workers is None else TURN_PIECES)
         try:
             while not turn.is_over and not turn.room_bytes:
-                yield from self._go_on(turn)
+                yield from self._run_steps(turn)
             if not turn.is_over:
                 memory = self.memory_of_large if turn.is_large else self.memory
-                yield from memory.holding(turn.room_bytes, self._finish(turn))
+                yield from memory.hold_during(turn.room_bytes, self._finish(turn))
         finally:
             turn.is_dropped = True
         if turn.failure is not None:
             raise turn.failure
         return turn.result
 
-    def holding(self, size: int, steps: Steps[T]) -> Steps[T]:
+    def hold_during(self, size: int, steps: Steps[T]) -> Steps[T]:
         """Claim `size` bytes of the memory for long checks, run `steps`, release the bytes, and return the result of `steps`."""
-        return (self.memory_of_large if size > LARGE_BYTES else self.memory).holding(size, steps)
+        return (self.memory_of_large if size > LARGE_BYTES else self.memory).hold_during(size, steps)
 
     def _soon(self, claim: Claim) -> None:
         self._scheduler.at(claim, self.now().mono_ms, lambda _: claim.notify())
 
-    def _finish(self, turn: Turn[T]) -> Steps[None]:
+    def _finish(self, turn: LongCheck[T]) -> Steps[None]:
         while not turn.is_over:
-            yield from self._go_on(turn)
+            yield from self._run_steps(turn)
 
-    def _go_on(self, turn: Turn[T]) -> Steps[None]:
+    def _run_steps(self, turn: LongCheck[T]) -> Steps[None]:
         if self._workers is not None:
             yield partial(self._workers.run, turn, is_large=turn.is_large)
             return

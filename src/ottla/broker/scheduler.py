@@ -67,7 +67,7 @@ class Countdown:
         self.left = 0
         self._done: Done | None = None
 
-    def counted(self, steps: Steps[None]) -> Steps[None]:
+    def count(self, steps: Steps[None]) -> Steps[None]:
         """Count `steps` in `left`, run them, and count them as ended."""
         self.left += 1
         try:
@@ -191,7 +191,7 @@ class Scheduler:
             return False
         job: Job[T] = Job(name, steps, done, failed, is_urgent=urgent)
         self._jobs[name] = job
-        self._go_on(job)
+        self._continue(job)
         return True
 
     def drop(self, name: Hashable) -> None:
@@ -215,7 +215,7 @@ class Scheduler:
         return 0 if self._is_hurried else max(1, took_ms)
 
     @contextmanager
-    def hurried(self) -> Iterator[None]:
+    def hurry(self) -> Iterator[None]:
         """Run jobs without pauses between their slices inside this context manager, so that the caller can run all due work."""
         was_hurried, self._is_hurried = self._is_hurried, True
         try:
@@ -223,25 +223,25 @@ class Scheduler:
         finally:
             self._is_hurried = was_hurried
 
-    def _go_on(self, job: Job[object]) -> None:
+    def _continue(self, job: Job[object]) -> None:
         if job.is_urgent:
             alone = deque((job,))
             self._slice(alone, URGENT_SLICE_MS)
             if alone:
                 self.busy.append(job)
-                self._take_turns_later()
+                self._schedule_urgent()
             return
         began_ms = self._clock.now().mono_ms
         if self._slice(deque((job,)), SLICE_MS):
             now_ms = self._clock.now().mono_ms
-            self.at(job, now_ms + self._rest_ms(now_ms - began_ms), lambda now: self._go_on(job))
+            self.at(job, now_ms + self._rest_ms(now_ms - began_ms), lambda now: self._continue(job))
 
-    def _take_turns_later(self) -> None:
-        self.at("urgent jobs", self._clock.now().mono_ms + self._rest_ms(0), self._take_turns)
+    def _schedule_urgent(self) -> None:
+        self.at("urgent jobs", self._clock.now().mono_ms + self._rest_ms(0), self._run_urgent)
 
-    def _take_turns(self, now: Now) -> None:
+    def _run_urgent(self, now: Now) -> None:
         if self._slice(self.busy, URGENT_SLICE_MS):
-            self._take_turns_later()
+            self._schedule_urgent()
 
     def _slice(self, turns: deque[Job[object]], slice_ms: int) -> bool:
         """Run the jobs in `turns` round-robin for at most `slice_ms`. Return whether any of them can continue."""
@@ -290,9 +290,9 @@ class Scheduler:
         job.result = result
         if job.is_urgent:  # many jobs may resume at once, so each job waits for its turn
             self.busy.append(job)
-            self.at("urgent jobs", self._clock.now().mono_ms, self._take_turns)
+            self.at("urgent jobs", self._clock.now().mono_ms, self._run_urgent)
         else:
-            self._go_on(job)
+            self._continue(job)
 
 
 class InTurn:
@@ -331,7 +331,7 @@ class Waits:
         while not is_so() and self._scheduler.now().mono_ms < until_ms:
             yield partial(self._wait, key, until_ms)
 
-    def changed(self, key: Hashable = None) -> None:
+    def notify(self, key: Hashable = None) -> None:
         """Resume the jobs that wait under `key`, so that they check their conditions again."""
         waiting = self._waiting.pop(key, {})
         for done in waiting:

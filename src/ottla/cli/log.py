@@ -84,7 +84,7 @@ def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, k
         if found and options.repair:
             for sentence in check.repair_partition(disk, path, RealClock().now(), known, format07):
                 say({"kind": "repaired", "path": path, "sentence": sentence}, f"repaired: {sentence}")
-            known = check.known(disk, path)._replace(was_killed=killed, topic_id=topic_id)
+            known = check.load_known(disk, path)._replace(was_killed=killed, topic_id=topic_id)
             found = _faults(check.check_partition(disk, path, known, format07))
         faults += found
     if not options.json:

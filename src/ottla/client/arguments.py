@@ -105,16 +105,16 @@ def by_place(name: str, given: object, value: Callable[[Any], Name]) -> dict[Top
 
     Raises `TypeError`, `SettingError`.
     """
-    return {check_partition(where): value(each) for where, each in mapping(name, given).items()}
+    return {check_partition(where): value(each) for where, each in check_mapping(name, given).items()}
 
 
-def listed(partitions: Sequence[TopicPartition], most: int = 10) -> str:
+def list_partitions(partitions: Sequence[TopicPartition], most: int = 10) -> str:
     """Return partitions as text for people: the first `most` of them, and the number of the others."""
     text = ", ".join(f"{where.topic}-{where.partition}" for where in sorted(partitions)[:most])
     return text if len(partitions) <= most else f"{text} and {len(partitions) - most} more"
 
 
-def mapping(name: str, given: object) -> Mapping[Any, Any]:
+def check_mapping(name: str, given: object) -> Mapping[Any, Any]:
     """Return `given` if it is a mapping, otherwise raise `TypeError` with the argument's `name`."""
     if not isinstance(given, Mapping):
         raise TypeError(f"{name} is a dict, not {short_repr(given)}.")
@@ -150,7 +150,7 @@ def names(name: str, given: Iterable[object]) -> list[str]:
     return [text(name, each) for each in given]
 
 
-def committed(given: object) -> OffsetAndMetadata:
+def offset_to_commit(given: object) -> OffsetAndMetadata:
     """Return `given`, an integer or an `OffsetAndMetadata`, as an offset to commit. Raises `TypeError`, `SettingError`."""
     if isinstance(given, OffsetAndMetadata):
         whole("An offset", given.offset)

@@ -29,7 +29,7 @@ CONFIG_KINDS: Final = frozenset(("topics", "brokers", "users", "clients", "ips",
 _KINDS: Final = {display_name(resource): resource for resource in Resource}
 
 
-def announced(changes: Sequence[Change]) -> list[Change]:
+def notifications_of(changes: Sequence[Change]) -> list[Change]:
     """Return notifications of these changes, to commit with them. All brokers then read the changed entries again.
 
     If the same changes create or delete a topic, its settings get no notification, because brokers read them with the topic.

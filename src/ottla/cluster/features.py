@@ -58,12 +58,12 @@ def levels_in(value: bytes) -> dict[str, int]:
     return {str(name): layout.whole(levels["max_version_level"], highest=2**15 - 1) for name, levels in stored["features"].items()}
 
 
-def served(features: Iterable[tuple[str, int, int]]) -> dict[str, Feature]:
+def supported_features(features: Iterable[tuple[str, int, int]]) -> dict[str, Feature]:
     """Return the features that a broker supports, by name. Each argument is (name, lowest level, highest level)."""
     return {name: Feature(name, lowest, highest) for name, lowest, highest in features}
 
 
-def unserved(levels: Mapping[str, int], offered: Mapping[str, Feature]) -> dict[str, int]:
+def unsupported_levels(levels: Mapping[str, int], offered: Mapping[str, Feature]) -> dict[str, int]:
     """Return the finalized levels that a broker with the features `offered` does not support, by feature name (KIP-584)."""
     return {
         name: level

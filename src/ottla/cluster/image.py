@@ -108,7 +108,7 @@ class ClusterImage:
         name = self._names.get(topic_id)
         return None if name is None else self.topics.get(name)
 
-    def colliding(self, name: str) -> str | None:
+    def find_collision(self, name: str) -> str | None:
         """Return another topic whose name differs from `name` only in '.' and '_'; None if there is no such topic."""
         found = self._alike.get(collision_key(name))
         return None if found == name else found

@@ -106,11 +106,11 @@ def consumer_offset_path(group_id: str, topic: str, index: int) -> str | None:
 
 
 def group_config_path(group_id: str) -> str:
-    return f"{GROUP_CONFIGS}/{_written(group_id)}"
+    return f"{GROUP_CONFIGS}/{_escape(group_id)}"
 
 
 def client_metrics_config_path(subscription: str) -> str:
-    return f"{CLIENT_METRICS_CONFIGS}/{_written(subscription)}"
+    return f"{CLIENT_METRICS_CONFIGS}/{_escape(subscription)}"
 
 
 def user_config_path(user: str) -> str:
@@ -131,11 +131,11 @@ def ip_config_path(ip: str) -> str:
 
 
 def _entry(name: str) -> str:
-    return _written(name) if name else DEFAULT_ENTRY
+    return _escape(name) if name else DEFAULT_ENTRY
 
 
 def acl_path(pattern: int, kind: str, name: str) -> str:
-    return f"{ACLS[pattern]}/{kind}/{_written(name, _ESCAPED_IN_ACLS)}"
+    return f"{ACLS[pattern]}/{kind}/{_escape(name, _ESCAPED_IN_ACLS)}"
 
 
 def is_too_long(*names: str) -> bool:
@@ -143,7 +143,7 @@ def is_too_long(*names: str) -> bool:
     return any(len(name) > LONGEST_NAME_BYTES or len(name.encode()) > LONGEST_NAME_BYTES for name in names)
 
 
-def _written(name: str, escaped: re.Pattern[bytes] = _ESCAPED) -> str:
+def _escape(name: str, escaped: re.Pattern[bytes] = _ESCAPED) -> str:
     """Return a text escaped as the name of an entry: bytes that match `escaped`, and a leading dot, become %XX."""
     written = escaped.sub(_hexadecimal, name.encode()).decode()
     return "%2E" + written[1:] if written.startswith(".") else written
@@ -282,9 +282,9 @@ def delegation_token_json(people: tuple[str, str, Sequence[str]], times_ms: tupl
     return json_bytes(
         {
             "version": DELEGATION_TOKEN_VERSION,
-            "owner": _written(owner),
-            "tokenRequester": _written(requester),
-            "renewers": [_written(renewer) for renewer in renewers],
+            "owner": _escape(owner),
+            "tokenRequester": _escape(requester),
+            "renewers": [_escape(renewer) for renewer in renewers],
             "issueTimestamp": times_ms[0],
             "maxTimestamp": times_ms[1],
             "expiryTimestamp": times_ms[2],

@@ -186,7 +186,7 @@ class MetadataSink(Protocol):
     def learn(self, settings: Iterable[Setting]) -> None:
         """Apply settings at once, so that no older value replaces a newer one. They take effect when events are next applied."""
 
-    def take(self, *events: MetadataEvent) -> Steps[Errors]:
+    def apply_events(self, *events: MetadataEvent) -> Steps[Errors]:
         """Apply events in order, and return an error code for each partition of `RolesAssigned` and `ReplicasStopped`.
 
         The steps must run to their end before the next ones begin.

@@ -78,7 +78,7 @@ def entity_of(named: list[tuple[str, str | None]]) -> QuotaEntity:
     return QuotaEntity(found.get(USER), found.get(CLIENT_ID), found.get(IP))
 
 
-def altered(
+def alter(
     entity: QuotaEntity, present: Mapping[QuotaEntity, Mapping[str, float]], ops: list[tuple[str, float | None]]
 ) -> dict[str, float]:
     """Return an entity's quotas after `ops`: (quota, value) sets a quota, (quota, None) removes it. Raises `RefusedQuota`."""
@@ -129,7 +129,7 @@ def decide(
     return Decision(str(entity), changes=(Change(_path(entity), None if goes else layout.config_json(texts)),))
 
 
-def refused(name: str, why: RefusedQuota) -> Decision:
+def refuse(name: str, why: RefusedQuota) -> Decision:
     """Return a decision that refuses a request, with the exception's text as its message."""
     return Decision(name, INVALID_REQUEST, str(why))
 

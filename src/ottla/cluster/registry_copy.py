@@ -52,8 +52,8 @@ def check_at_rest(members: Iterable[str], where: str) -> None:
     at_work = sorted(members, key=lambda name: (len(name), name))
     if at_work:
         raise NotCarried(
-            f"{_named('broker', at_work)} of the cluster in {where} is still registered: stop all its brokers first; one that was "
-            "killed is gone when its session has ended, after zookeeper.session.timeout.ms."
+            f"{_summarize('broker', at_work)} of the cluster in {where} is still registered: stop all its brokers first; one that "
+            "was killed is gone when its session has ended, after zookeeper.session.timeout.ms."
         )
 
 
@@ -62,7 +62,7 @@ def check_free(topics: Iterable[str], carried: Sequence[Carried], where: str) ->
     known = {each.path for each in carried}
     others = sorted(name for name in topics if layout.topic_path(name) not in known)
     if others:
-        raise NotCarried(f"{where} has {_named('topic', others)} already, of another cluster: name an unused path.")
+        raise NotCarried(f"{where} has {_summarize('topic', others)} already, of another cluster: name an unused path.")
 
 
 def for_cluster(carried: Iterable[Carried]) -> Iterator[Change]:
@@ -96,14 +96,16 @@ def for_one(carried: Iterable[Carried], entries: Entries, node_id: int) -> list[
     without = {layout.PRODUCER_ID_BLOCK, layout.BROKER_SEQUENCE, MOVES, PREFERENCES}
     changes = [Change(path, value) for path, value, _ in carried if value or path not in without]
     led = [(topic, one) for topic in image.topics.values() for one in topic.partitions if one.isr or one.leader == node_id]
-    return changes + [_led(image.controller_epoch, topic, one, node_id) for topic, one in led if not _is_led(one, node_id)]
+    return changes + [
+        _leader_change(image.controller_epoch, topic, one, node_id) for topic, one in led if not _is_led(one, node_id)
+    ]
 
 
 def _check_finished(image: ClusterImage, entries: Entries) -> None:
     leaving = entries.children(DELETIONS)
     if leaving:
         raise NotCarried(
-            f"{_named('topic', leaving)} is still being deleted: restart the brokers of the cluster until it is deleted."
+            f"{_summarize('topic', leaving)} is still being deleted: restart the brokers of the cluster until it is deleted."
         )
     move = entries.get(MOVES)
     moving = []
@@ -113,7 +115,7 @@ def _check_finished(image: ClusterImage, entries: Entries) -> None:
         if any(stored.get("adding_replicas", {}).values()) or any(stored.get("removing_replicas", {}).values()):
             moving.append(name)
     if moving or (move is not None and move.value):
-        what = _named("topic", moving) if moving else "what stands in " + MOVES
+        what = _summarize("topic", moving) if moving else "what stands in " + MOVES
         raise NotCarried(f"{what} is still being reassigned: restart the brokers until `ottla cluster reassign` shows no moves.")
 
 
@@ -123,7 +125,7 @@ def _check_replicas(image: ClusterImage, node_id: int) -> None:
     ]
     if elsewhere:
         raise NotCarried(
-            f"{_named('partition', elsewhere)} has replicas on brokers other than {node_id}: start the cluster, and move "
+            f"{_summarize('partition', elsewhere)} has replicas on brokers other than {node_id}: start the cluster, and move "
             f"them there first, with `ottla cluster reassign --brokers {node_id} --replication-factor 1`."
         )
 
@@ -132,14 +134,14 @@ def _is_led(one: PartitionImage, node_id: int) -> bool:
     return one.leader == node_id and one.isr == (node_id,)
 
 
-def _led(controller_epoch: int, topic: TopicImage, one: PartitionImage, node_id: int) -> Change:
+def _leader_change(controller_epoch: int, topic: TopicImage, one: PartitionImage, node_id: int) -> Change:
     """Return the change that makes `node_id` the leader and the only in-sync replica of a partition, in a new leader epoch."""
     return Change(
         layout.state_path(topic.name, one.index), layout.state_json(controller_epoch, node_id, one.leader_epoch + 1, [node_id])
     )
 
 
-def _named(what: str, names: Sequence[str]) -> str:
+def _summarize(what: str, names: Sequence[str]) -> str:
     """Return text for a message: `what`, the first name, and the number of the other names."""
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"{what.capitalize()} {names[0]}{more}"

@@ -74,12 +74,12 @@ def create(
     POLICY_VIOLATION if it and the `present` tokens exceed the memory limits.
     """
     if not all(principal.startswith(USER) for principal in wanted.renewers):
-        return _refused(wanted.token_id, INVALID_PRINCIPAL_TYPE)
+        return _refuse(wanted.token_id, INVALID_PRINCIPAL_TYPE)
     if layout.is_too_long(wanted.owner, wanted.requester, *wanted.renewers) or wanted.size_bytes > MOST_BYTES:
-        return _refused(wanted.token_id, INVALID_REQUEST)
+        return _refuse(wanted.token_id, INVALID_REQUEST)
     of_one = sum(token.size_bytes for token in present if token.requester == wanted.requester)
     if of_one + wanted.size_bytes > MOST_BYTES_OF_ONE or sum(token.size_bytes for token in present) > MOST_BYTES_OF_ALL:
-        return _refused(wanted.token_id, POLICY_VIOLATION)
+        return _refuse(wanted.token_id, POLICY_VIOLATION)
     most = lifetimes.max_ms if max_lifetime_ms <= 0 else min(max_lifetime_ms, lifetimes.max_ms)
     max_ms = _later(wanted.issue_ms, most)
     token = replace(wanted, max_ms=max_ms, expiry_ms=min(max_ms, _later(wanted.issue_ms, lifetimes.renewal_ms)))
@@ -93,7 +93,7 @@ def renew(token: DelegationToken | None, principal: str, period_ms: int, lifetim
     """
     refusal = _refusal(token, principal, now_ms)
     if refusal is not None or token is None:
-        return refusal or _refused("", DELEGATION_TOKEN_NOT_FOUND)
+        return refusal or _refuse("", DELEGATION_TOKEN_NOT_FOUND)
     most = lifetimes.renewal_ms if period_ms <= 0 else min(period_ms, lifetimes.renewal_ms)
     return _until(token, min(token.max_ms, _later(now_ms, most)))
 
@@ -104,7 +104,7 @@ def expire(token: DelegationToken | None, principal: str, period_ms: int, now_ms
         return Decision(token.token_id, changes=(Change(layout.delegation_token_path(token.token_id), None),))
     refusal = _refusal(token, principal, now_ms, owner_first=True)
     if refusal is not None or token is None:
-        return refusal or _refused("", DELEGATION_TOKEN_NOT_FOUND)
+        return refusal or _refuse("", DELEGATION_TOKEN_NOT_FOUND)
     return _until(token, min(token.max_ms, _later(now_ms, period_ms)))
 
 
@@ -138,18 +138,18 @@ def read(token_id: str, value: bytes) -> DelegationToken:
 def _refusal(token: DelegationToken | None, principal: str, now_ms: int, *, owner_first: bool = False) -> Decision | None:
     """Return the refusal of a change, or None. Expiry is reported before a wrong owner, unless `owner_first`."""
     if token is None:
-        return _refused("", DELEGATION_TOKEN_NOT_FOUND)
+        return _refuse("", DELEGATION_TOKEN_NOT_FOUND)
     faults = [
         (token.is_expired(now_ms), DELEGATION_TOKEN_EXPIRED),
         (not token.is_of((principal,)), DELEGATION_TOKEN_OWNER_MISMATCH),
     ]
     for is_so, error_code in reversed(faults) if owner_first else faults:
         if is_so:
-            return _refused(token.token_id, error_code)
+            return _refuse(token.token_id, error_code)
     return None
 
 
-def _refused(token_id: str, error_code: int) -> Decision:
+def _refuse(token_id: str, error_code: int) -> Decision:
     return Decision(token_id, error_code, ERRORS[error_code].sentence)
 
 

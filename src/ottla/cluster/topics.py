@@ -99,7 +99,7 @@ def _create_one(
         error_code, message = INVALID_CONFIG, sentence
     if error_code:
         return Decision(topic.name, error_code, message)
-    placed = _placed(image, topic, room, cordoned)
+    placed = _place(image, topic, room, cordoned)
     if isinstance(placed, Decision):
         return placed
     topic_id = new_id()
@@ -119,7 +119,7 @@ def _name_fault(image: ClusterImage, name: str, claimed: Mapping[str, str]) -> F
         return INVALID_TOPIC_EXCEPTION, sentence
     if name in image.topics:
         return TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists: delete it first, or choose another name."
-    other = image.colliding(name) or claimed.get(collision_key(name))
+    other = image.find_collision(name) or claimed.get(collision_key(name))
     if other is not None:
         return (
             INVALID_TOPIC_EXCEPTION,
@@ -128,7 +128,7 @@ def _name_fault(image: ClusterImage, name: str, claimed: Mapping[str, str]) -> F
     return NONE, None
 
 
-def _placed(image: ClusterImage, topic: TopicSpec, room: int, cordoned: Collection[int]) -> Replicas | Decision:
+def _place(image: ClusterImage, topic: TopicSpec, room: int, cordoned: Collection[int]) -> Replicas | Decision:
     """Return the replicas of each partition of a new topic, or the refusal of the topic.
 
     The topic may have at most `room` partitions, which is checked first.
@@ -189,7 +189,7 @@ class StoredTopic:
     is_being_reassigned: bool
 
 
-def stored(name: str, entry: Entry | None) -> StoredTopic | None:
+def parse_stored(name: str, entry: Entry | None) -> StoredTopic | None:
     """Parse the entry of a topic, which contains no leaders; None if there is no entry. Raises `ValueError`."""
     if entry is None:
         return None
@@ -291,7 +291,7 @@ def spread_over_racks(racks: Mapping[int, str | None], partitions: int, replicat
     """
     if None in racks.values():
         return spread(sorted(racks), partitions, replication_factor, first)
-    brokers = _alternating(racks)
+    brokers = _alternate_racks(racks)
     if replication_factor == 1:
         return spread(brokers, partitions, replication_factor, first)
     count, several = len(brokers), len(set(racks.values()))
@@ -312,7 +312,7 @@ def spread_over_racks(racks: Mapping[int, str | None], partitions: int, replicat
     return tuple(placed)
 
 
-def _alternating(racks: Mapping[int, str | None]) -> list[int]:
+def _alternate_racks(racks: Mapping[int, str | None]) -> list[int]:
     """Return the brokers in an order in which adjacent brokers are in different racks, if possible."""
     rows: dict[str | None, list[int]] = {}
     for node in sorted(racks):

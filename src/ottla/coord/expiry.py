@@ -46,7 +46,7 @@ class Looked(NamedTuple):
     following: ExpiryKey | None
 
 
-def look(groups: Mapping[str, Group], offsets: Offsets, rules: ExpiryRules, key: ExpiryKey) -> Looked:
+def search(groups: Mapping[str, Group], offsets: Offsets, rules: ExpiryRules, key: ExpiryKey) -> Looked:
     """Run one step of the search for expired offsets, starting at `key`, and return their tombstones.
 
     An empty group is deleted with its last offset.
@@ -58,7 +58,7 @@ def look(groups: Mapping[str, Group], offsets: Offsets, rules: ExpiryRules, key:
         group = groups.get(names[at])
         if group is not None:
             part = _Part(group, offsets, rules)
-            kept = part.look(key.kept if at == key.at else 0, MOST_LOOKED_AT - looked_at)
+            kept = part.search(key.kept if at == key.at else 0, MOST_LOOKED_AT - looked_at)
             records += part.records
             looked_at += part.looked_at
             if kept is not None:
@@ -79,7 +79,7 @@ class _Part:
         self._offsets = offsets
         self._rules = rules
 
-    def look(self, skip: int, most: int) -> int | None:
+    def search(self, skip: int, most: int) -> int | None:
         """Check the group's topics after the first `skip`, until the work exceeds `most`.
 
         Return the number of topics that the next slice must skip; None if the group is complete. Topics that lose all their offsets
@@ -91,7 +91,7 @@ class _Part:
             for topic, partitions in islice(topics.items(), skip, None):
                 if self.looked_at >= most:
                     return skip
-                gone = self._expired(topic, partitions, since_ms)
+                gone = self._find_expired(topic, partitions, since_ms)
                 self.records += gone
                 self.looked_at += len(partitions) + TOMBSTONE * len(gone)
                 if len(gone) == MOST_FORGOTTEN:  # the topic can have more expired offsets
@@ -100,7 +100,7 @@ class _Part:
         self._forget_group(topics)
         return None
 
-    def _expired(self, topic: str, partitions: dict[int, Committed], since_ms: int) -> list[OffsetForgotten]:
+    def _find_expired(self, topic: str, partitions: dict[int, Committed], since_ms: int) -> list[OffsetForgotten]:
         group = self._group
         if group.members and group.is_subscribed(topic):
             return []
@@ -124,7 +124,7 @@ def forget_topics(offsets: Offsets, key: TopicsKey, topics: KnownTopics) -> tupl
 
     New topics of the same names keep their offsets, which have other topic ids.
     """
-    present = {name: topic.topic_id for name in key.names if (topic := topics.named(name)) is not None}
+    present = {name: topic.topic_id for name in key.names if (topic := topics.topic(name)) is not None}
     records: list[OffsetForgotten] = []
     for at in range(key.at, len(key.groups)):
         if at - key.at + TOMBSTONE * len(records) >= MOST_LOOKED_AT:

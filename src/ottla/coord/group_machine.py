@@ -39,8 +39,8 @@ from ottla.coord.records import (
     TransactionEnded,
     encode_record,
 )
-from ottla.coord.refusal import refused
-from ottla.coord.runtime.machine import NOBODY, Asked, Due, KeyAndValue, Outcome, Reply, Timer, WrittenBy, dissolved
+from ottla.coord.refusal import refuse
+from ottla.coord.runtime.machine import NOBODY, Due, Input, KeyAndValue, Outcome, Reply, Timer, WrittenBy, drain
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now, Pauses
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -117,20 +117,20 @@ class GroupMachine:
         """Release the memory of all groups and offsets in steps, with pauses."""
         yield from self.offsets.dissolve()
         for groups in self.context.tables:
-            yield from dissolved(groups)
+            yield from drain(groups)
 
     def is_independent(self, body: object) -> bool:
         """Return True for an OffsetCommit to an existing group, because no other commit depends on its outcome."""
         return type(body) is OffsetCommitRequest and self.context.find(body.group_id) is not None
 
-    def decide(self, asked: Asked[object], now: Now) -> GroupOutcome:
+    def decide(self, asked: Input[object], now: Now) -> GroupOutcome:
         """Decide one input. Nothing changes until the outcome's records are applied."""
         if self._deleting and _group_of(asked.body) in self._deleting:
-            return Outcome(replies=(Reply(asked.token, refused(asked.body, COORDINATOR_LOAD_IN_PROGRESS)),))
+            return Outcome(replies=(Reply(asked.token, refuse(asked.body, COORDINATOR_LOAD_IN_PROGRESS)),))
         decision = _DECISIONS.get(type(asked.body))
         return self._decide_by_kind(asked.body, asked, now) if decision is None else decision(self, asked, now)  # type: ignore[arg-type]  # of the body's type
 
-    def _decide_by_kind(self, target: object, asked: Asked[Any], now: Now) -> GroupOutcome:
+    def _decide_by_kind(self, target: object, asked: Input[Any], now: Now) -> GroupOutcome:
         """Pass a request or timer to its group's kind if the group `serves` it, else to the kind of groups that the API is for."""
         what, group_id = type(target), getattr(target, "group_id", None)
         kind = self._homes[what]
@@ -184,7 +184,7 @@ class GroupMachine:
         outcomes: list[GroupOutcome] = [Outcome(timers=(Timer(ExpiryKey(), deadline_ms),))]
         for kind in self.kinds:
             outcomes += kind.recall(now)
-        return _joined(outcomes)
+        return _join(outcomes)
 
     def weight_of(self, group_id: str) -> int:
         """Return the memory of a group's members, in bytes."""
@@ -194,23 +194,23 @@ class GroupMachine:
     def _kind(self, wanted: type[K]) -> K:
         return next(kind for kind in self.kinds if isinstance(kind, wanted))
 
-    def _due(self, asked: Asked[Due], now: Now) -> GroupOutcome:
+    def _due(self, asked: Input[Due], now: Now) -> GroupOutcome:
         key = asked.body.key
         if isinstance(key, ExpiryKey):
             return self._expire(key, now)
         if isinstance(key, TopicsKey):
             return self._forget_topics(key, now)
         if isinstance(key, DeletionKey):
-            return self._deleted(key, now)
+            return self._delete_step(key, now)
         return self._decide_by_kind(key, asked, now)
 
     def _expire(self, key: ExpiryKey, now: Now) -> GroupOutcome:
         rules = expiry.ExpiryRules(now.wall_ms, self.context.settings.offsets_retention_ms)
-        records, following = expiry.look(ChainMap(*self.context.tables), self.offsets, rules, key)
+        records, following = expiry.search(ChainMap(*self.context.tables), self.offsets, rules, key)
         delay_ms = expiry.PAUSE_MS if following else self.context.settings.offsets_retention_check_interval_ms
         return Outcome(tuple(records), timers=(Timer(following or ExpiryKey(), now.mono_ms + delay_ms),))
 
-    def _commit(self, asked: Asked[OffsetCommitRequest], now: Now) -> GroupOutcome:
+    def _commit(self, asked: Input[OffsetCommitRequest], now: Now) -> GroupOutcome:
         body = asked.body
         group = self.context.find(body.group_id) or MISSING
         error_code = group.commit_error(body, asked.version)
@@ -223,7 +223,7 @@ class GroupMachine:
             timers = (Timer(SessionKey(body.group_id, body.member_id), now.mono_ms + timeout_ms),)
         return Outcome(tuple(records), (Reply(asked.token, response),), timers)
 
-    def _commit_in_transaction(self, asked: Asked[TxnOffsetCommitRequest], now: Now) -> GroupOutcome:
+    def _commit_in_transaction(self, asked: Input[TxnOffsetCommitRequest], now: Now) -> GroupOutcome:
         body = asked.body
         error_code = (self.context.find(body.group_id) or MISSING).transactional_commit_error(body)
         if error_code:
@@ -232,16 +232,16 @@ class GroupMachine:
         producer = WrittenBy(body.producer_id, body.producer_epoch)
         return Outcome(tuple(records), (Reply(asked.token, response),), producer=producer)
 
-    def _end_transaction(self, asked: Asked[TransactionEnded], now: Now) -> GroupOutcome:
+    def _end_transaction(self, asked: Input[TransactionEnded], now: Now) -> GroupOutcome:
         return Outcome((asked.body,))
 
-    def _fetch(self, asked: Asked[OffsetFetchRequest.OffsetFetchRequestGroup], now: Now) -> GroupOutcome:
-        return self._fetched(asked.body, asked.token, require_stable=False)
+    def _fetch(self, asked: Input[OffsetFetchRequest.OffsetFetchRequestGroup], now: Now) -> GroupOutcome:
+        return self._fetch_offsets(asked.body, asked.token, require_stable=False)
 
-    def _fetch_stable(self, asked: Asked[offsets.StableFetch], now: Now) -> GroupOutcome:
-        return self._fetched(asked.body.wanted, asked.token, require_stable=True)
+    def _fetch_stable(self, asked: Input[offsets.StableFetch], now: Now) -> GroupOutcome:
+        return self._fetch_offsets(asked.body.wanted, asked.token, require_stable=True)
 
-    def _fetched(self, wanted: offsets.FetchGroup, token: int, *, require_stable: bool) -> GroupOutcome:
+    def _fetch_offsets(self, wanted: offsets.FetchGroup, token: int, *, require_stable: bool) -> GroupOutcome:
         error_code = (self.context.find(wanted.group_id) or MISSING).fetch_error(wanted)
         if error_code:
             return Outcome(replies=(Reply(token, offsets.FetchedGroup(group_id=wanted.group_id, error_code=error_code)),))
@@ -249,7 +249,7 @@ class GroupMachine:
             replies=(Reply(token, offsets.fetch(self.offsets, wanted, self.context.topics, require_stable=require_stable)),)
         )
 
-    def _delete_offsets(self, asked: Asked[OffsetDeleteRequest], now: Now) -> GroupOutcome:
+    def _delete_offsets(self, asked: Input[OffsetDeleteRequest], now: Now) -> GroupOutcome:
         body = asked.body
         group = self.context.find(body.group_id)
         error_code = (group or MISSING).offset_delete_error() if body.group_id else INVALID_GROUP_ID
@@ -259,10 +259,10 @@ class GroupMachine:
         records, response = offsets.delete(self.offsets, body, subscribed)
         return Outcome(tuple(records), (Reply(asked.token, response),))
 
-    def _topics_deleted(self, asked: Asked[TopicsDeleted], now: Now) -> GroupOutcome:
+    def _topics_deleted(self, asked: Input[TopicsDeleted], now: Now) -> GroupOutcome:
         return self._forget_topics(TopicsKey(asked.body.names, self.offsets.group_ids(), 0, asked.token), now)
 
-    def _topics_changed(self, asked: Asked[TopicsChanged], now: Now) -> GroupOutcome:
+    def _topics_changed(self, asked: Input[TopicsChanged], now: Now) -> GroupOutcome:
         return Outcome((TopicsSeen(asked.body.topics, asked.body.names, asked.body.new),))
 
     def _forget_topics(self, key: TopicsKey, now: Now) -> GroupOutcome:
@@ -272,7 +272,7 @@ class GroupMachine:
         replies = () if key.token == NOBODY else (Reply(key.token, TopicsForgotten(key.names)),)
         return Outcome(tuple(records), replies)
 
-    def _list(self, asked: Asked[ListGroupsRequest], now: Now) -> GroupOutcome:
+    def _list(self, asked: Input[ListGroupsRequest], now: Now) -> GroupOutcome:
         states = {state.lower() for state in asked.body.states_filter}
         types = {kind.lower() for kind in asked.body.types_filter}
         groups = [
@@ -289,10 +289,10 @@ class GroupMachine:
         ]
         return Outcome(replies=(Reply(asked.token, ListGroupsResponse(groups=groups)),))
 
-    def _delete(self, asked: Asked[DeleteGroupsRequest], now: Now) -> GroupOutcome:
-        return self._deleted(DeletionKey(asked.token, tuple(dict.fromkeys(asked.body.groups_names))), now)
+    def _delete(self, asked: Input[DeleteGroupsRequest], now: Now) -> GroupOutcome:
+        return self._delete_step(DeletionKey(asked.token, tuple(dict.fromkeys(asked.body.groups_names))), now)
 
-    def _deleted(self, key: DeletionKey, now: Now) -> GroupOutcome:
+    def _delete_step(self, key: DeletionKey, now: Now) -> GroupOutcome:
         """Delete groups for one step, with at most `MOST_FORGOTTEN` tombstones. A group that is partly deleted refuses requests."""
         records: list[GroupRecord] = []
         results = list(key.results)
@@ -324,7 +324,7 @@ class GroupMachine:
         return NONE if group.is_empty else NON_EMPTY_GROUP
 
 
-def _joined(outcomes: list[GroupOutcome]) -> GroupOutcome:
+def _join(outcomes: list[GroupOutcome]) -> GroupOutcome:
     return Outcome(
         tuple(record for outcome in outcomes for record in outcome.records),
         tuple(reply for outcome in outcomes for reply in outcome.replies),
@@ -339,7 +339,7 @@ def _group_of(body: object) -> str | None:
     return getattr(body, "group_id", None)
 
 
-_DECISIONS: dict[type, Callable[[GroupMachine, Asked[Never], Now], GroupOutcome]] = {
+_DECISIONS: dict[type, Callable[[GroupMachine, Input[Never], Now], GroupOutcome]] = {
     OffsetCommitRequest: GroupMachine._commit,
     TxnOffsetCommitRequest: GroupMachine._commit_in_transaction,
     TransactionEnded: GroupMachine._end_transaction,

@@ -98,7 +98,7 @@ class OffsetReader(RecordReader[Replayed]):
                     place = places.get(prefix) or self._place(prefix)
                 if its_tags != tags:
                     tags = its_tags
-                    topic_id = topic_ids.get(tags) or self._tagged(tags)
+                    topic_id = topic_ids.get(tags) or self._topic_id_in(tags)
                 if its_ms != timestamp_ms:
                     timestamp_ms = its_ms
                 if place is not None and topic_id is not None and version == its_version and length == its_length:
@@ -145,7 +145,7 @@ class OffsetReader(RecordReader[Replayed]):
         place = self._places[prefix] = group_id, self._topics.setdefault(topic, topic)
         return place
 
-    def _tagged(self, tags: bytes) -> bytes | None:
+    def _topic_id_in(self, tags: bytes) -> bytes | None:
         """Return the topic id in the tagged fields of a stored offset; None if the topic id is not the only tagged field."""
         head, topic_id = tags[: len(_TOPIC_ID_TAG)], tags[len(_TOPIC_ID_TAG) :]
         return self._topic_ids.setdefault(tags, topic_id) if head == _TOPIC_ID_TAG else None

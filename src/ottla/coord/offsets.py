@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.records import NO_TIMESTAMP, NO_TOPIC_ID, OffsetCommitted, OffsetForgotten, OffsetPending, TransactionEnded
-from ottla.coord.runtime.machine import dissolved
+from ottla.coord.runtime.machine import drain
 from ottla.ports import Pauses
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -182,7 +182,7 @@ class Offsets:
 
     def dissolve(self) -> Pauses[None]:
         """Release the memory of all offsets in steps, with pauses."""
-        return dissolved(self._groups)
+        return drain(self._groups)
 
     def group_ids(self) -> tuple[str, ...]:
         """Return the ids of all groups that have committed offsets."""
@@ -246,7 +246,7 @@ def commit(body: OffsetCommitRequest, wall_ms: int, metadata_max_bytes: int) -> 
                 error_code = OFFSET_METADATA_TOO_LARGE
             else:
                 records.append(_record(body.group_id, topic, wanted, metadata, wall_ms, expire_ms))
-            parts.append(_committed(wanted.partition_index, error_code))
+            parts.append(_partition_response(wanted.partition_index, error_code))
         response.topics.append(_committed_topic(topic, parts))
     return records, response
 
@@ -276,13 +276,13 @@ def commit_refused(body: OffsetCommitRequest, error_code: int) -> OffsetCommitRe
     """Return a response with the error in every partition, because the response has no top-level error code."""
     return OffsetCommitResponse(
         topics=[
-            _committed_topic(topic, [_committed(wanted.partition_index, error_code) for wanted in topic.partitions])
+            _committed_topic(topic, [_partition_response(wanted.partition_index, error_code) for wanted in topic.partitions])
             for topic in body.topics
         ]
     )
 
 
-def _committed(index: int, error_code: int) -> OffsetCommitResponse.OffsetCommitResponsePartition:
+def _partition_response(index: int, error_code: int) -> OffsetCommitResponse.OffsetCommitResponsePartition:
     return OffsetCommitResponse.OffsetCommitResponsePartition(partition_index=index, error_code=error_code)
 
 
@@ -383,7 +383,7 @@ def _all_topics(held: ByTopic, present: KnownTopics) -> list[FetchedTopic]:
 
 def _id_of(name: str, asked: bytes, present: KnownTopics) -> bytes:
     """Return the id `asked` in the request; if it is zero, the id of the topic with this name."""
-    topic = present.named(name) if asked == NO_TOPIC_ID else None
+    topic = present.topic(name) if asked == NO_TOPIC_ID else None
     return asked if topic is None else topic.topic_id
 
 
@@ -400,11 +400,11 @@ def _unstable(index: int) -> FetchedPartition:
 
 
 def _fetched_topic(name: str, asked: bytes, topic_id: bytes, indexes: Iterable[int], held: ByPartition) -> FetchedTopic:
-    partitions = [_fetched(index, held.get(index), topic_id) for index in indexes]
+    partitions = [_partition_of(index, held.get(index), topic_id) for index in indexes]
     return FetchedTopic(name=name, topic_id=asked, partitions=partitions)
 
 
-def _fetched(index: int, committed: Committed | None, topic_id: bytes) -> FetchedPartition:
+def _partition_of(index: int, committed: Committed | None, topic_id: bytes) -> FetchedPartition:
     if committed is None or _is_of_another_topic(committed, topic_id):
         return FetchedPartition(partition_index=index, committed_offset=NO_OFFSET, metadata="")
     return FetchedPartition(

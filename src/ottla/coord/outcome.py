@@ -11,7 +11,7 @@ from ottla.coord.consumer.events import ConsumerEvent, TopicsSeen
 from ottla.coord.consumer.records import TargetStored
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.records import OffsetPending, Stored, TransactionEnded
-from ottla.coord.runtime.machine import NOBODY, Asked, Outcome, Shown, everything
+from ottla.coord.runtime.machine import NOBODY, Input, Outcome, Shown, every_topic
 from ottla.ports import Pauses
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.errors import NONE
@@ -134,7 +134,7 @@ class PatternsKey:
     at: int = field(default=0, compare=False)
     matched: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     found: tuple[tuple[str, frozenset[str]], ...] = field(default=(), compare=False, repr=False)
-    shown: Shown = field(default=everything, compare=False, repr=False)
+    shown: Shown = field(default=every_topic, compare=False, repr=False)
 
 
 class ChangedTarget(NamedTuple):
@@ -150,7 +150,7 @@ class AwaitedTarget(NamedTuple):
     `changed`: the heartbeat changed the subscription.
     """
 
-    asked: Asked[ConsumerGroupHeartbeatRequest]
+    asked: Input[ConsumerGroupHeartbeatRequest]
     member_id: str
     assigned: Mapping[Uuid, Mapping[int, int]]
     changed: bool

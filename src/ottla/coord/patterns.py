@@ -66,7 +66,7 @@ class Matcher:
         self._matches = compiled.fullmatch
         self._characters_at_once = max(1, SLICE_WORK // compiled.programsize)
 
-    def matching(self, names: Iterable[str]) -> frozenset[str]:
+    def match(self, names: Iterable[str]) -> frozenset[str]:
         """Return the names that match."""
         matches = self._matches
         return frozenset(name for name in names if matches(name) is not None)
@@ -81,7 +81,7 @@ class Matcher:
         while end < last and characters < self._characters_at_once:
             characters += len(names[end])
             end += 1
-        return self.matching(names[at:end]), end
+        return self.match(names[at:end]), end
 
 
 @lru_cache(64)
@@ -92,7 +92,7 @@ def matcher(pattern: str) -> Matcher:
         raise IllegalPattern(excess)
     engine = _engine()
     try:
-        return Matcher(pattern, _compiled(engine, pattern))
+        return Matcher(pattern, _compile(engine, pattern))
     except (engine.error, UnicodeEncodeError) as error:
         raise IllegalPattern(f"It cannot be compiled: {_reason(error)}.") from error
 
@@ -107,7 +107,7 @@ def _engine() -> PatternEngine:
     return engine
 
 
-def _compiled(engine: PatternEngine, pattern: str) -> CompiledPattern:
+def _compile(engine: PatternEngine, pattern: str) -> CompiledPattern:
     options = engine.Options()
     options.max_mem = MEMORY_BYTES
     options.log_errors = False

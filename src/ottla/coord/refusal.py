@@ -19,7 +19,7 @@ from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
 FetchGroup = OffsetFetchRequest.OffsetFetchRequestGroup
 
 
-def refused(body: object, error_code: int) -> object:
+def refuse(body: object, error_code: int) -> object:
     """Return the reply to a request, or to part of one, with `error_code` in every error field."""
     return _REFUSED[type(body)](body, error_code)  # type: ignore[arg-type]  # the table's keys are the bodies' types
 

@@ -198,12 +198,12 @@ def seen_response(of: type[Response], frame: Buffer) -> Seen07:
 
 def encode_request(request: Request) -> bytes:
     """Return a frame without its size. Raises `Unencodable` for a value that does not fit."""
-    return _written(request, [_TYPE.pack(REQUESTS.index(type(request)))])
+    return _join(request, [_TYPE.pack(REQUESTS.index(type(request)))])
 
 
 def encode_response(response: Response) -> bytes:
     """Return a frame without its size. Raises `Unencodable` for a value that does not fit."""
-    return _written(response, [])
+    return _join(response, [])
 
 
 def title(cls: type[Any]) -> str:
@@ -268,13 +268,13 @@ class _Reader:
         if kind == "str":
             return self.text(path)
         size = self.number(path, _SIZE) if kind == "Messages" else self.end - self.pos
-        return self.take(path, size)
+        return self.read(path, size)
 
     def number(self, path: str, kind: Struct) -> int:
-        number: int = kind.unpack(self.take(path, kind.size))[0]
+        number: int = kind.unpack(self.read(path, kind.size))[0]
         return number
 
-    def take(self, path: str, size: int) -> memoryview:
+    def read(self, path: str, size: int) -> memoryview:
         if size < 0 or size > self.end - self.pos:
             raise self.fault(path, self.pos, f"{size} bytes cannot be in the {self.end - self.pos} that are left")
         self.pos += size
@@ -284,7 +284,7 @@ class _Reader:
         size = self.number(path, _LENGTH)
         start = self.pos
         try:
-            return str(self.take(path, size), "utf-8")
+            return str(self.read(path, size), "utf-8")
         except UnicodeDecodeError as error:
             raise self.fault(path, start + error.start, "is not UTF-8") from None
 
@@ -328,7 +328,7 @@ class _Reader:
 # ---------------------------------------------------------------------- writing
 
 
-def _written(message: Request | Response, parts: list[bytes | memoryview]) -> bytes:
+def _join(message: Request | Response, parts: list[bytes | memoryview]) -> bytes:
     _write(message, parts, title(type(message)))
     return b"".join(parts)
 

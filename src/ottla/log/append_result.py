@@ -24,7 +24,7 @@ class Appended(NamedTuple):
     duplicate: bool
 
 
-def refused(why: int | ProducerBatch) -> Appended:
+def refusal(why: int | ProducerBatch) -> Appended:
     """Return the outcome for a batch that is not written.
 
     `why` is an error code, or the already written batch that this one repeats.

@@ -33,7 +33,7 @@ Offsets = dict[tuple[str, int], int]
 
 def format_checkpoint(lines: Sequence[str]) -> bytes:
     """Return the content of a checkpoint with these lines: version, number of lines, the lines, and the seal."""
-    return _sealed("".join(f"{line}\n" for line in (VERSION, len(lines), *lines)).encode(), len(lines))
+    return _add_seal("".join(f"{line}\n" for line in (VERSION, len(lines), *lines)).encode(), len(lines))
 
 
 def formatted_slowly(offsets: Mapping[tuple[str, int], int]) -> Pauses[bytes]:
@@ -44,10 +44,10 @@ def formatted_slowly(offsets: Mapping[tuple[str, int], int]) -> Pauses[bytes]:
         part = entries[start : start + FEW_ENTRIES]
         data += "".join([f"{topic} {partition} {offset}\n" for (topic, partition), offset in part]).encode()
         yield None
-    return _sealed(bytes(data), len(entries))
+    return _add_seal(bytes(data), len(entries))
 
 
-def _sealed(data: bytes, entries: int) -> bytes:
+def _add_seal(data: bytes, entries: int) -> bytes:
     """Add the seal to the last line. A file without entries gets none: its last line is the number of lines."""
     return data[:-1] + _seal(data) + b"\n" if entries else data
 

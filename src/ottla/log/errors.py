@@ -22,7 +22,7 @@ class Unfinished(TryAgain):
         self.cost = cost
 
 
-def finished(look: Callable[[], T]) -> T:
+def finish(look: Callable[[], T]) -> T:
     """Call `look` until it no longer raises `Unfinished`, and return its result. This can block the thread for long."""
     while True:
         try:

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from functools import partial
 
 from ottla.log import follower_batches
-from ottla.log.append_result import NO_TIMESTAMP, Appended, refused
+from ottla.log.append_result import NO_TIMESTAMP, Appended, refusal
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.errors import Damaged, Unfinished
 from ottla.log.maintenance import RUNG_BYTES, LogUpkeep
 from ottla.log.names import DELETING, set_aside_name
 from ottla.log.producer_state.producers import Producers
-from ottla.log.producer_state.snapshots import exhausted, producers_at, thinned
+from ottla.log.producer_state.snapshots import producers_at, run_to_end, thin
 from ottla.log.recovery.recovery import NO_TOPIC_ID, Opened, Opening
 from ottla.log.recovery.segment_bounds import check_joints
 from ottla.log.recovery.truncation import PendingCut, PlannedCut
@@ -67,7 +67,7 @@ class Log(LogUpkeep):
         self._disk = disk
         self._snapshots = opened.snapshots
         self._snapshot_at = 0
-        self._rungs = thinned(opened.snapshots, opened.segments[-2:][0].base_offset, opened.log_end_offset)
+        self._rungs = thin(opened.snapshots, opened.segments[-2:][0].base_offset, opened.log_end_offset)
         self._next_rung = self._active.size + RUNG_BYTES
         self._reader = LogReader(path, opened.segments, opened.epochs)
         self._unsynced = {}
@@ -170,7 +170,7 @@ class Log(LogUpkeep):
         segment = self._active
         if segment.must_roll(position, next_offset - 1, newest, config, now.wall_ms):
             if position > config.segment_bytes:
-                return refused(RECORD_LIST_TOO_LARGE)
+                return refusal(RECORD_LIST_TOO_LARGE)
             self.roll()
             segment = self._active
         if leader_epoch > self.epochs.latest:
@@ -274,11 +274,11 @@ class Log(LogUpkeep):
         First make a recovery point at or below `offset` durable, because a start after a crash would treat a shorter log as
         damaged. Epochs that begin at `offset` or later are removed, even if they have no batches.
         """
-        plan = exhausted(self.planned_cut(offset))
+        plan = run_to_end(self.plan_cut(offset))
         if plan is not None:
             self.cut(plan)
 
-    def planned_cut(self, offset: int) -> Pauses[PlannedCut | None]:
+    def plan_cut(self, offset: int) -> Pauses[PlannedCut | None]:
         """Plan `truncate_to(offset)`, with pauses. Return None if no batch has to be dropped. Raises `StorageFailed`.
 
         The planning only reads the files. If it returns None, it removes leader epochs without batches that begin at `offset` or
@@ -323,17 +323,17 @@ class Log(LogUpkeep):
         assert self.is_current(plan), "a plan from before another cut says nothing of what the log holds now"
         first = self.segments.index(plan.segment) + 1
         gone = list(self._leave(self.segments[first:])) if first < len(self.segments) else []
-        self._aborted.replaced(gone)
+        self._aborted.mark_removed(gone)
         segment = plan.segment
         if segment is not self._active:
             self._active, self.unnamed = segment, None  # its name was synced before the next segment was begun
         self._unsynced.pop(segment, None)  # no longer sealed
-        self._aborted.changed(segment)
+        self._aborted.mark_changed(segment)
         segment.forget_end(plan.position)
-        plan.producers.take_place_of(self.producers)
+        plan.producers.replace_in_count(self.producers)
         self.producers = plan.producers
         self._was_cut(plan.end_offset)
-        end, interval, truncated = plan.end_offset, self.config.index_interval_bytes, self.sidecars.truncated
+        end, interval, truncated = plan.end_offset, self.config.index_interval_bytes, self.sidecars.on_truncation
         self._cut = PendingCut(gone, segment, end, end, interval, self._write_epochs, truncated)
         self.finish_cut()
 
@@ -362,22 +362,22 @@ class Log(LogUpkeep):
         self.finish_cut()
         self.finish_swap()
         old = list(self._leave(self.segments[:]))
-        self._aborted.replaced(old)
+        self._aborted.mark_removed(old)
         last, fresh = old[0], None
         if last.base_offset == offset:
             last.forget_end(0)
-            self._aborted.changed(last)
+            self._aborted.mark_changed(last)
         else:
             fresh = Segment(self._disk, self.path, offset, 0, new=True)
         self._active = self.unnamed = fresh or last
         self.segments.append(self._active)
         none = Producers()
-        none.take_place_of(self.producers)
+        none.replace_in_count(self.producers)
         self.producers = none
         self.epochs.entries.clear()
         self.log_start_offset = self.synced_offset = offset
         self._was_cut(offset)
-        give_up = partial(self.sidecars.give_up, offset)
+        give_up = partial(self.sidecars.invalidate, offset)
         interval = self.config.index_interval_bytes
         self._cut = PendingCut(old[1:], last, offset, NONE_AT_ALL, interval, self._write_epochs, give_up, fresh)
         self.finish_cut()
@@ -395,7 +395,7 @@ class Log(LogUpkeep):
         self.finish_cut()
         self.finish_swap()
         files = self._active.save_indexes(final=True)
-        if self._active.give_back():
+        if self._active.release_reserved():
             files.append(self._active.file)
         for file in [*self.dirty_files(), *files]:
             file.sync()
@@ -429,9 +429,9 @@ class Log(LogUpkeep):
         if headers[0].is_control:
             marker = read_marker(view)
             error_code = self.producers.check_marker(headers[0], marker.coordinator_epoch) if marker else NONE
-            return (refused(error_code) if error_code else None), marker
+            return (refusal(error_code) if error_code else None), marker
         known = self.producers.check(headers) if origin_client else self.producers.check_epoch(headers[0])
-        return (refused(known) if known else None), None
+        return (refusal(known) if known else None), None
 
     def _note_producers(self, headers: Sequence[BatchHeader], base_offset: int, now: Now, marker: Marker | None) -> None:
         if marker is not None:
@@ -456,7 +456,7 @@ class Log(LogUpkeep):
     def _end_transaction(self, header: BatchHeader, base_offset: int, marker: Marker, now: Now) -> None:
         aborted = self.producers.end_transaction(header, base_offset, marker, now.wall_ms)
         if aborted is not None:
-            self._aborted.changed(self._active)
+            self._aborted.mark_changed(self._active)
             try:
                 self._active.transactions.add(aborted)
             except StorageFailed as failure:

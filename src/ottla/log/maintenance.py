@@ -108,7 +108,7 @@ class LogUpkeep(ReadableLog):
             note_gaps(self._disk, self.path, [(end, offset)])
             end = offset
         files = sealed.flush_indexes(final=True)
-        if sealed.give_back():
+        if sealed.release_reserved():
             files.append(sealed.file)
         self._save_producers(end)
         if self.config.compacts and len(self.segments) == 1:
@@ -186,7 +186,7 @@ class LogUpkeep(ReadableLog):
         """Replace the segments `old` by the compacted segment `new`, which is complete and synced.
 
         `cuts` is the log's number of cuts at the beginning of the compaction. Return False, with nothing changed, if the log was
-        cut since, or old segments are gone. While `is_swapping`, the caller syncs the `directory` and calls `go_on_swapping`.
+        cut since, or old segments are gone. While `is_swapping`, the caller syncs the `directory` and calls `run_swap_step`.
         Raises `StorageFailed` with nothing changed.
         """
         self.finish_cut()
@@ -196,11 +196,11 @@ class LogUpkeep(ReadableLog):
         first = next((number for number, segment in enumerate(self.segments) if segment is old[0]), -1)
         if first < 0 or self.segments[first : first + len(old)] != list(old) or old[-1] is self._active:
             return False
-        self.sidecars.compacted(self._reader.end_offset(old[-1], self.log_end_offset))
+        self.sidecars.on_compaction(self._reader.end_offset(old[-1], self.log_end_offset))
         swap.decide(self._disk, new)
         new.may_have_gaps = True
         self._leave(old)
-        self._aborted.replaced(old)
+        self._aborted.mark_removed(old)
         self.segments[first:first] = [new]
         self.size_bytes += new.size - sum(segment.size for segment in old)
         self._reader.places.clear()
@@ -220,7 +220,7 @@ class LogUpkeep(ReadableLog):
         """
         return self._swap_step
 
-    def go_on_swapping(self, step: int | None = None) -> None:
+    def run_swap_step(self, step: int | None = None) -> None:
         """Do the next step of renaming compacted files, after a sync of the directory. Raises `StorageFailed`.
 
         Do nothing if `step` is given and is not the number of the next step.
@@ -230,7 +230,7 @@ class LogUpkeep(ReadableLog):
             return
         self._swap_step += 1
         try:
-            if going_on.go_on(self._disk):
+            if going_on.step(self._disk):
                 self._swap = None
         finally:
             self._removed += going_on.removed
@@ -240,7 +240,7 @@ class LogUpkeep(ReadableLog):
         """Do all remaining steps of renaming compacted files, and sync the directory before each. Raises `StorageFailed`."""
         while self._swap is not None:
             self._disk.sync_dir(self.path)
-            self.go_on_swapping()
+            self.run_swap_step()
 
     @property
     def directory(self) -> Syncable:
@@ -264,7 +264,7 @@ class LogUpkeep(ReadableLog):
             self.finish_cut()
             self.finish_swap()
             before = len(self._removed)
-            expired = self._expired(now, limit)
+            expired = self._count_expired(now, limit)
             self._remove_oldest(expired if most is None else min(expired, most), now)
         except Unfinished:
             raise
@@ -359,9 +359,9 @@ class LogUpkeep(ReadableLog):
         self._disk.write_file(f"{self.path}/{LEADER_EPOCHS}", self.epochs.encode(), sync=sync)
         self._epochs_saved = False
 
-    def _expired(self, now: Now, until_offset: int) -> int:
+    def _count_expired(self, now: Now, until_offset: int) -> int:
         start, end = self.log_start_offset, self.log_end_offset
-        look = partial(retention.expired, self.segments, self.config, now, self._disk, start, until_offset, end)
+        look = partial(retention.count_expired, self.segments, self.config, now, self._disk, start, until_offset, end)
         return self._reader.in_parts(look)
 
     def _remove_oldest(self, count: int, now: Now) -> None:

@@ -97,7 +97,7 @@ class ReadableLog:
         """
         return self._looked_up(lambda: timestamps.largest(self.segments, self.log_start_offset, so_far))
 
-    def look_further(self, so_far: Further) -> Answer:
+    def continue_search(self, so_far: Further) -> Answer:
         """Continue the search `so_far`, which paused, and return its result. Raises `Damaged` and `Unfinished`."""
         if so_far.is_largest:
             return self.max_timestamp_offset(so_far)
@@ -128,11 +128,11 @@ class ReadableLog:
         Raises `Damaged` and `Unfinished`.
         """
 
-        def look() -> Answer:
+        def search() -> Answer:
             try:
                 return look_up()
             except Damaged as damaged:
-                self._reader.look_into(damaged, self.log_end_offset)
+                self._reader.diagnose(damaged, self.log_end_offset)
                 return look_up()
 
-        return self._reader.in_parts(look)
+        return self._reader.in_parts(search)

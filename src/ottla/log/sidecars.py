@@ -24,18 +24,18 @@ class Sidecars(Protocol):
         """Record a sync of the files that the last call of `dirty_files` returned, together with the log's files."""
         ...
 
-    def compacted(self, until_offset: int) -> None:
+    def on_compaction(self, until_offset: int) -> None:
         """Prepare for a compaction: the log next replaces batches before `until_offset`. Raises `StorageFailed`."""
         ...
 
-    def truncated(self) -> None:
+    def on_truncation(self) -> None:
         """Adjust the sidecars to the log's new end after a truncation.
 
         Raises `StorageFailed`, and the log then repeats the call later.
         """
         ...
 
-    def give_up(self, offset: int) -> None:
+    def invalidate(self, offset: int) -> None:
         """Invalidate the contents of all sidecars, because the log was emptied and begins again at `offset`.
 
         Raises `StorageFailed`.
@@ -110,13 +110,13 @@ class NoSidecars:
     def mark_synced(self) -> None:
         pass
 
-    def compacted(self, until_offset: int) -> None:
+    def on_compaction(self, until_offset: int) -> None:
         pass
 
-    def truncated(self) -> None:
+    def on_truncation(self) -> None:
         pass
 
-    def give_up(self, offset: int) -> None:
+    def invalidate(self, offset: int) -> None:
         pass
 
     def drop_before(self, offset: int) -> None:

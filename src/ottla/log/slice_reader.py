@@ -192,14 +192,14 @@ class LogReader:
         for segment in self.segments:
             for gone in segment.unproven.damage if segment.unproven is not None else ():
                 if gone.position == gone.resume and gone.end_offset > log_start_offset:
-                    raise self._damaged(segment, gone.position)
+                    raise self._damage_at(segment, gone.position)
 
     def offset_at(self, segment: Segment, position: int, log_end_offset: int) -> int:
         """Return the offset that follows the batch which ends at a position. Raises `Damaged`, and `Unfinished`."""
         try:
             return segment.offset_at(position)
         except Damaged as damaged:
-            raise self._unfinished(partial(self._look_into, segment, damaged, log_end_offset)) from damaged
+            raise self._pause(partial(self._diagnose, segment, damaged, log_end_offset)) from damaged
 
     def cut(self, end_offset: int) -> None:
         """Remove cached positions, and the known missing ranges of offsets beyond `end_offset`, after a truncation of the log."""
@@ -221,7 +221,7 @@ class LogReader:
         except Unfinished as unfinished:
             unfinished.go_on()
         if segment.unproven is not None and (position := unproven.damage_from(start)) < min(end, unproven.size):
-            raise self._damaged(segment, position)
+            raise self._damage_at(segment, position)
         return segment.unproven is None or unproven.is_sound(start, end)
 
     def behind_damage(self, offset: int, log_end_offset: int) -> int:
@@ -240,7 +240,7 @@ class LogReader:
         """
         end = segment.records_end
         if end < segment.size and not self.is_proven(segment, end, segment.size, log_end_offset):
-            raise self._unfinished(lambda: None)
+            raise self._pause(lambda: None)
         return end
 
     def is_sound_at_end(self, segment: Segment, log_end_offset: int) -> bool:
@@ -249,14 +249,14 @@ class LogReader:
             pass
         return segment.unproven is None or segment.unproven.is_sound(segment.size - 1, segment.size)
 
-    def look_into(self, damaged: Damaged, log_end_offset: int) -> None:
+    def diagnose(self, damaged: Damaged, log_end_offset: int) -> None:
         """Find out whether an index or a batch has caused `damaged`. Rebuild a wrong index, or record the damaged batch.
 
         Raises `damaged` if neither is wrong, and `Unfinished` if more must be read.
         """
         for segment in self.segments:
             if segment.size and damaged.file == file_name(segment.base_offset, LOG):
-                self._look_into(segment, damaged, log_end_offset)
+                self._diagnose(segment, damaged, log_end_offset)
 
     def _proven(
         self,
@@ -278,7 +278,7 @@ class LogReader:
             if unproven is None or start >= segment.size:
                 return segment, start, ENDLESS, NO_OFFSET
             if unproven.damage and (damage := unproven.damage_at(offset)) is not None:
-                raise self._damaged(segment, damage.position)
+                raise self._damage_at(segment, damage.position)
             end, following = unproven.sound_until(start)
             if end < min(start + max(1, max_bytes), segment.size):
                 is_paused = not may_check
@@ -290,7 +290,7 @@ class LogReader:
             if end > start:
                 return segment, start, end, following
             place = self.locate(offset, until_offset, log_end_offset)
-        raise scan.damaged(segment.file, start)
+        raise scan.damaged_at(segment.file, start)
 
     def _has_unproven_gap(self, segment: Segment, unproven: Unproven, offset: int, start: int, log_end_offset: int) -> bool:
         """Check the batch before `start`. Return whether it is damaged, so that the search for `offset` possibly skipped batches.
@@ -303,7 +303,7 @@ class LogReader:
             return False
         before = len(unproven.damage)
         if self._check(segment, start - 1, start, log_end_offset) != CHECKED:
-            raise self._unfinished(lambda: None)
+            raise self._pause(lambda: None)
         return len(unproven.damage) > before
 
     def locate_in(self, segment: Segment, offset: int, log_end_offset: int) -> int:
@@ -315,16 +315,16 @@ class LogReader:
             unproven = segment.unproven
             damage = unproven.damage_at(offset) if unproven is not None else None
             if damage is not None:
-                raise self._damaged(segment, damage.position)
+                raise self._damage_at(segment, damage.position)
             try:
                 position = segment.locate(offset)
             except Damaged as damaged:
-                raise self._unfinished(partial(self._look_into, segment, damaged, log_end_offset)) from damaged
+                raise self._pause(partial(self._diagnose, segment, damaged, log_end_offset)) from damaged
             if unproven is None or not self._has_unproven_gap(segment, unproven, offset, position, log_end_offset):
                 return position
-        raise scan.damaged(segment.file, 0)
+        raise scan.damaged_at(segment.file, 0)
 
-    def _look_into(self, segment: Segment, damaged: Damaged, log_end_offset: int) -> None:
+    def _diagnose(self, segment: Segment, damaged: Damaged, log_end_offset: int) -> None:
         """Find out whether the index or a batch of `segment` is wrong. Rebuild a wrong index, or record the damaged batch.
 
         Raises `damaged` if neither is wrong, and `Unfinished` if more must be read.
@@ -337,13 +337,13 @@ class LogReader:
             unproven.distrust(damaged.position)
         outcome = self._check(segment, damaged.position, damaged.position + 1, log_end_offset)
         if outcome == PAUSED:
-            raise self._unfinished(partial(self._look_into, segment, damaged, log_end_offset))
+            raise self._pause(partial(self._diagnose, segment, damaged, log_end_offset))
         if len(unproven.damage) == before and outcome != REBUILT:
             if not isinstance(damaged, Astray):
                 raise damaged
             segment.reindex()
 
-    def _unfinished(self, go_on: Callable[[], None]) -> Unfinished:
+    def _pause(self, go_on: Callable[[], None]) -> Unfinished:
         return Unfinished(self._path, go_on)
 
     def _check(self, segment: Segment, position: int, end: int, log_end_offset: int) -> int:
@@ -402,7 +402,7 @@ class LogReader:
         place = found or Place(size, bounds.until_offset)
         damage = DamagedRange(walked.next_offset, place.next_offset, walked.position, place.position, walked.bad)
         unproven.add_damage(damage)
-        log.error("%s", self._damaged(segment, damage.position))
+        log.error("%s", self._damage_at(segment, damage.position))
 
     def _find_by_index(self, segment: Segment, walked: Walked, bounds: Bounds) -> Place | None:
         """Search for a valid batch farther on, by the entries of the index. Raises `Unfinished` while the index is rebuilt."""
@@ -415,7 +415,7 @@ class LogReader:
                 return Place(entry[1], int.from_bytes(segment.file.read(entry[1], 8), "big"))
         return None
 
-    def _damaged(self, segment: Segment, position: int) -> Damaged:
+    def _damage_at(self, segment: Segment, position: int) -> Damaged:
         """Return the error for the damaged range that begins at `position`."""
         assert segment.unproven is not None, "it is damaged"
         found = next(each for each in segment.unproven.damage if each.position == position)
@@ -444,7 +444,7 @@ class LogReader:
             end, next_offset = segment.boundary(start, limit)
         except Astray:
             segment.reindex()
-            raise self._unfinished(lambda: None) from None
+            raise self._pause(lambda: None) from None
         if end == start and min_one_batch:
             return start + segment.batch_size(start), NO_OFFSET
         return end, next_offset

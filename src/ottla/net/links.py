@@ -121,9 +121,9 @@ class PeerLink:
         if link.closed:
             self._end(request, None)
         elif request.answered is not None:
-            link.pass_on(request.frame).add_done_callback(partial(self._heard, request))
+            link.pass_on(request.frame).add_done_callback(partial(self._on_answer, request))
 
-    def _heard(self, request: Pending, answer: asyncio.Future[Any]) -> None:
+    def _on_answer(self, request: Pending, answer: asyncio.Future[Any]) -> None:
         lost = answer.cancelled() or answer.exception() is not None
         self._end(request, None if lost else memoryview(answer.result()))
 

@@ -21,15 +21,15 @@ from ottla.once.steps import (
     Decide,
     DescribeIds,
     EndHanded,
+    FenceCommitters,
     FenceWriter,
     ListOpen,
-    LookUp,
     NoteFinished,
     PrepareHanded,
     ReadBrokerClock,
+    ReadDecision,
     SeenId,
     Steps,
-    TakeLead,
 )
 
 MOST_MARGIN_MS: Final = 60_000
@@ -66,7 +66,7 @@ class Overtaken(KafkaError):
     """Another run continues the batches that this run has to finish. Only one of them may run."""
 
 
-def committing(
+def commit_batch(
     work: Work, handed: Sequence[Handed], clock: Clock, *, found_decided: bool, has_decided: bool = False
 ) -> Steps[CommitOutcome]:
     """Commit a batch, whose open transactions are `handed`, and return how it was written.
@@ -79,30 +79,30 @@ def committing(
     """
     if not handed and not found_decided:
         return CommitOutcome.EMPTY
-    decided: BatchDecision | None = yield TakeLead()
+    decided: BatchDecision | None = yield FenceCommitters()
     if has_decided and decided is not None and decided.run_id != work.run_id:
         raise _overtaken(work)
     if decided is not None and decided.batch_id > work.batch_id:
         raise _set_back(work, decided)
     if decided is not None and decided.covers(work.batch_id):
-        yield from _dropped(_undecided(handed, decided))
-        yield from _finished(work, decided, clock)
+        yield from _abort_stray(_find_undecided(handed, decided))
+        yield from _finish(work, decided, clock)
         # Older transactions that are not in the decision belong to a dead run, or to an attempt that lost a race.
-        yield from _cleared(work, decided.transactions, decided.decided_ms)
+        yield from _abort_others(work, decided.transactions, decided.decided_ms)
         return CommitOutcome.WRITTEN_BEFORE
     if found_decided:
         raise NotCommitted(f"Batch {work.batch_id} of {work.name} was decided and voided meanwhile: it must be written again.")
     seen = yield from _all_open(work, handed)
-    prepared = yield from _prepared(work, handed)
+    prepared = yield from _prepare(work, handed)
     now_ms = yield from _in_time(work, prepared, seen, clock)
     decision = BatchDecision(work.run_id, work.batch_id, BatchVerdict.WRITTEN, prepared, now_ms)
     yield Decide(decision)
     if all((yield EndHanded(prepared, committed=True))):
         yield NoteFinished(decision._replace(is_finished=True))
     else:
-        yield from _finished(work, decision, clock)
+        yield from _finish(work, decision, clock)
     # At every batch, because a task of a dead run may open its transaction after this run's first batch.
-    yield from _cleared(work, prepared, _begun_ms(seen, now_ms))
+    yield from _abort_others(work, prepared, _begun_ms(seen, now_ms))
     return CommitOutcome.WRITTEN
 
 
@@ -115,30 +115,30 @@ def committing_unrecorded(work: Work, handed: Sequence[Handed], clock: Clock) ->
         return CommitOutcome.EMPTY
     seen = yield from _all_open(work, handed)
     now_ms = yield from _in_time(work, handed, seen, clock)
-    yield from _committed(work, tuple(handed))
-    yield from _cleared(work, handed, _begun_ms(seen, now_ms), others=False)
+    yield from _commit(work, tuple(handed))
+    yield from _abort_others(work, handed, _begun_ms(seen, now_ms), others=False)
     return CommitOutcome.WRITTEN
 
 
-def aborting(work: Work, handed: Sequence[Handed], clock: Clock, *, recorded: bool) -> Steps[None]:
+def abort_batch(work: Work, handed: Sequence[Handed], clock: Clock, *, recorded: bool) -> Steps[None]:
     """Abort the transactions `handed` of a failed batch, or commit them if the batch was decided after all.
 
     `recorded` means that decisions are stored. Raises `Torn`.
     """
-    decided: BatchDecision | None = (yield TakeLead()) if recorded and handed else None
+    decided: BatchDecision | None = (yield FenceCommitters()) if recorded and handed else None
     if decided is not None and decided.batch_id == work.batch_id and decided.covers(work.batch_id):
-        yield from _dropped(_undecided(handed, decided))
-        yield from _finished(work, decided, clock)
+        yield from _abort_stray(_find_undecided(handed, decided))
+        yield from _finish(work, decided, clock)
     else:
-        yield from _dropped(tuple(handed))
+        yield from _abort_stray(tuple(handed))
 
 
-def giving_up(work: Work) -> Steps[None]:
+def abort_all(work: Work) -> Steps[None]:
     """Abort all open transactions of a job that cannot be restarted, including the ones of tasks that were killed."""
-    yield from _cleared(work, (), 0, others=False)
+    yield from _abort_others(work, (), 0, others=False)
 
 
-def _undecided(handed: Sequence[Handed], decided: BatchDecision) -> tuple[Handed, ...]:
+def _find_undecided(handed: Sequence[Handed], decided: BatchDecision) -> tuple[Handed, ...]:
     """Return the transactions whose transactional ids are not in the decision. Each attempt at a batch has its own transactional
     ids.
     """
@@ -146,7 +146,7 @@ def _undecided(handed: Sequence[Handed], decided: BatchDecision) -> tuple[Handed
     return tuple(each for each in handed if each.transactional_id not in parts)
 
 
-def _dropped(transactions: tuple[Handed, ...]) -> Steps[None]:
+def _abort_stray(transactions: tuple[Handed, ...]) -> Steps[None]:
     """Abort transactions that belong to no decided batch.
 
     A coordinator refuses an abort if the transaction has ended, or if a failed committer has prepared it. Then fence its
@@ -168,7 +168,7 @@ def _all_open(work: Work, handed: Sequence[Handed]) -> Steps[list[SeenId]]:
     return [found for found in seen if found is not None]
 
 
-def _prepared(work: Work, handed: Sequence[Handed]) -> Steps[tuple[Handed, ...]]:
+def _prepare(work: Work, handed: Sequence[Handed]) -> Steps[tuple[Handed, ...]]:
     """Remove the timeouts of these transactions if brokers allow that (KIP-939). Raises `NotCommitted` unless all are open.
 
     From now on brokers refuse their writers. A transaction that keeps its timeout can still end by it before the decision.
@@ -224,7 +224,7 @@ def _check_margins(work: Work, handed: Sequence[Handed], seen: Sequence[SeenId],
             )
 
 
-def _finished(work: Work, decision: BatchDecision, clock: Clock) -> Steps[None]:
+def _finish(work: Work, decision: BatchDecision, clock: Clock) -> Steps[None]:
     """Commit the open transactions of a decision, possibly of another committer.
 
     Do nothing if the decision is recorded as finished. Coordinators forget transactional ids after some time. Raises `Torn`,
@@ -249,7 +249,7 @@ def _finished(work: Work, decision: BatchDecision, clock: Clock) -> Steps[None]:
         yield EndHanded(still_open, committed=False)
         fates = yield from _fates(transactions)
     if set(fates) != {Fate.ABORTED}:
-        raise _torn(work, transactions, fates)
+        raise _explain(work, transactions, fates)
     yield Decide(decision._replace(verdict=BatchVerdict.VOID, transactions=(), decided_ms=clock()))
     raise NotCommitted(
         f"Batch {work.batch_id} of {work.name} was decided, but not committed before the timeout of its transactions: "
@@ -262,13 +262,13 @@ def _open(transactions: Sequence[Handed], fates: Sequence[Fate]) -> tuple[Handed
     return tuple(each for each, fate in zip(transactions, fates, strict=True) if fate is Fate.OPEN)
 
 
-def _committed(work: Work, transactions: tuple[Handed, ...]) -> Steps[None]:
+def _commit(work: Work, transactions: tuple[Handed, ...]) -> Steps[None]:
     """Commit transactions. Raises `Torn` if one of them can no longer be committed."""
     if transactions and not all((yield EndHanded(transactions, committed=True))):
         # If an end was refused, another process may have ended the transaction.
         fates = yield from _fates(transactions)
         if set(fates) != {Fate.COMMITTED}:
-            raise _torn(work, transactions, fates)
+            raise _explain(work, transactions, fates)
 
 
 def _fates(transactions: Sequence[Handed]) -> Steps[list[Fate]]:
@@ -276,7 +276,7 @@ def _fates(transactions: Sequence[Handed]) -> Steps[list[Fate]]:
     return [fate_of(each, found) for each, found in zip(transactions, seen, strict=True)]
 
 
-def _torn(work: Work, transactions: Sequence[Handed], fates: Sequence[Fate]) -> Torn | Overtaken:
+def _explain(work: Work, transactions: Sequence[Handed], fates: Sequence[Fate]) -> Torn | Overtaken:
     if Fate.MOVED_ON in fates:
         return _overtaken(work)
     lacking = [(each, fate) for each, fate in zip(transactions, fates, strict=True) if fate is not Fate.COMMITTED]
@@ -306,7 +306,7 @@ def _set_back(work: Work, decided: BatchDecision) -> SetBack:
     )
 
 
-def _cleared(work: Work, handed: Sequence[Handed], started_ms: int, *, others: bool = True) -> Steps[None]:
+def _abort_others(work: Work, handed: Sequence[Handed], started_ms: int, *, others: bool = True) -> Steps[None]:
     """Abort open transactions of this run that are not in `handed`.
 
     With `others`, also abort transactions of dead runs that began before `started_ms`.
@@ -324,7 +324,7 @@ def _cleared(work: Work, handed: Sequence[Handed], started_ms: int, *, others: b
     seen: list[SeenId | None] = yield DescribeIds(tuple(of_others))
     for name, found in zip(of_others, seen, strict=True):
         if found is not None and found.state == "Ongoing" and found.started_ms is not None and found.started_ms < started_ms:
-            decided: BatchDecision | None = yield LookUp()
+            decided: BatchDecision | None = yield ReadDecision()
             if decided is not None and decided.batch_id > work.batch_id:
                 return  # another run has continued: the open transactions may belong to it
             # End only this transaction, and no later one of the id, about which a concurrent run may decide.

@@ -104,7 +104,7 @@ def decode(key: bytes, value: bytes) -> BatchDecision:
                 f"The decision about {key.decode(errors='replace')} was written by a newer Ottla (version {found['version']}): "
                 "run this query or job with that one."
             )
-        transactions = tuple(_handed(each) for each in found["transactions"])
+        transactions = tuple(_parse_handed(each) for each in found["transactions"])
         verdict = BatchVerdict(found["verdict"])
         is_finished = found.get("finished") is True
         return BatchDecision(found["runId"], int(found["batchId"]), verdict, transactions, int(found["decidedMs"]), is_finished)
@@ -115,7 +115,7 @@ def decode(key: bytes, value: bytes) -> BatchDecision:
         ) from error
 
 
-def _handed(found: dict[str, Any]) -> Handed:
+def _parse_handed(found: dict[str, Any]) -> Handed:
     partitions = tuple(TopicPartition(topic, index) for topic, index in found["partitions"])
     prepared = found.get("prepared")
     return Handed(

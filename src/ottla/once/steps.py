@@ -36,11 +36,11 @@ class Identified(NamedTuple):
     producer_epoch: int
 
 
-class LookUp(NamedTuple):
+class ReadDecision(NamedTuple):
     """Read the last decision. The result is a `BatchDecision` or None."""
 
 
-class TakeLead(NamedTuple):
+class FenceCommitters(NamedTuple):
     """Fence all other committers, then read the last decision. The result is a `BatchDecision` or None."""
 
 
@@ -107,7 +107,7 @@ class BeginId(NamedTuple):
     transactional_id: str
 
 
-class TakeBack(NamedTuple):
+class ContinueId(NamedTuple):
     """Continue a transactional id with the producer id and epoch in `identity`, after another process has ended its last
     transaction.
     """
@@ -132,7 +132,7 @@ class WriteOn(NamedTuple):
     transactional_id: str
 
 
-class GiveUp(NamedTuple):
+class AbortOwn(NamedTuple):
     """Abort the open transaction of the task that runs these steps."""
 
     transactional_id: str

@@ -14,15 +14,15 @@ from ottla.once.decisions import BatchDecision, Handed
 from ottla.once.names import Work, transactional_id_of
 from ottla.once.steps import (
     ENDLESS_MS,
+    AbortOwn,
     BeginId,
+    ContinueId,
     DescribeIds,
-    GiveUp,
     Identified,
-    LookUp,
     OpenWith,
+    ReadDecision,
     SeenId,
     Steps,
-    TakeBack,
     WriteOn,
 )
 
@@ -57,7 +57,7 @@ class OwnIds:
         return transactional_id_of(work, self._process, self._count)
 
 
-def writing(work: Work, ids: OwnIds, *, recorded: bool = True, looks_first: bool = True) -> Steps[TaskResult]:
+def write_batch(work: Work, ids: OwnIds, *, recorded: bool = True, looks_first: bool = True) -> Steps[TaskResult]:
     """Write a task's rows in a transaction, and return the task's report.
 
     `recorded` means that decisions are stored. With `looks_first`, read the last decision before writing, because an earlier run
@@ -65,12 +65,12 @@ def writing(work: Work, ids: OwnIds, *, recorded: bool = True, looks_first: bool
     """
     if recorded and looks_first and (yield from _is_decided(work)):
         return TaskResult(None, found_decided=True)
-    own: str = yield from _taken(work, ids)
+    own: str = yield from _reserve_id(work, ids)
     if not (yield OpenWith(own)):
         ids.free.append(own)
         return TaskResult(None)
     if recorded and (yield from _is_decided(work)):
-        yield GiveUp(own)  # where an abort keeps the epoch, a committer could not distinguish its next transaction from this one
+        yield AbortOwn(own)  # where an abort keeps the epoch, a committer could not distinguish its next transaction from this one
         return TaskResult(None, found_decided=True)
     handed: Handed = yield WriteOn(own)
     ids.handed[own] = work.batch_id, handed
@@ -78,11 +78,11 @@ def writing(work: Work, ids: OwnIds, *, recorded: bool = True, looks_first: bool
 
 
 def _is_decided(work: Work) -> Steps[bool]:
-    decided: BatchDecision | None = yield LookUp()
+    decided: BatchDecision | None = yield ReadDecision()
     return decided is not None and decided.covers(work.batch_id)
 
 
-def _taken(work: Work, ids: OwnIds) -> Steps[str]:
+def _reserve_id(work: Work, ids: OwnIds) -> Steps[str]:
     """Return a transactional id to use: a free one, one whose last transaction is committed, or a new one.
 
     An id is used again only for a later batch. Until then, a restarted committer can see from the id that its batch was committed.
@@ -96,7 +96,7 @@ def _taken(work: Work, ids: OwnIds) -> Steps[str]:
             _, handed = ids.handed.pop(name)
             keeps_epoch = (each.producer_id, each.producer_epoch) == (handed.producer_id, handed.producer_epoch)
             if not keeps_epoch:
-                yield TakeBack(name, Identified(each.producer_id, each.producer_epoch))
+                yield ContinueId(name, Identified(each.producer_id, each.producer_epoch))
             if keeps_epoch or each.timeout_ms == ENDLESS_MS:
                 # If a commit keeps the epoch, a committer could not distinguish the next transaction from the last one.
                 # A prepared transaction has lost its timeout, so the id must get one again.

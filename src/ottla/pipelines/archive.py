@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.pipelines.errors import PipelineError
-from ottla.pipelines.query_runner import Tell, follow, locked
+from ottla.pipelines.query_runner import Tell, follow, lock
 from ottla.pipelines.state import PipelineState
 
 if TYPE_CHECKING:
@@ -124,13 +124,13 @@ class ArchivePipeline:
         if self.form not in MISSING and not state.directory.exists():
             check_empty(self.directory)
         state.open()
-        with locked(spark, state):
+        with lock(spark, state):
             if self.form not in MISSING:
                 remove_unfinished(self.directory, self.topics, self.by)
-            follow(_started(spark, self, state), "archive", tell, stop)
+            follow(_start(spark, self, state), "archive", tell, stop)
 
 
-def _started(spark: SparkSession, wanted: ArchivePipeline, state: PipelineState) -> StreamingQuery:
+def _start(spark: SparkSession, wanted: ArchivePipeline, state: PipelineState) -> StreamingQuery:
     reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", wanted.servers)
     reader = reader.options(**{"startingOffsets": "earliest", "kafka.isolation.level": "read_committed", **wanted.options})
     rows = reader.options(subscribe=",".join(wanted.topics), includeHeaders="true").load()
@@ -150,7 +150,7 @@ def _with_times(rows: DataFrame, by: str) -> DataFrame:
 
 def check_empty(directory: Path) -> None:
     """Raise `PipelineError` unless the directory of a new archive is empty."""
-    found = next((path.name for path in sorted(_listed(directory)) if not path.name.startswith(".")), None)
+    found = next((path.name for path in sorted(_list_logged(directory)) if not path.name.startswith(".")), None)
     if found is not None:
         raise PipelineError(
             f"{directory} is not an archive of Ottla and is not empty ({found}): archive to a new directory, or to an empty one."
@@ -166,7 +166,7 @@ def remove_unfinished(directory: Path, topics: Iterable[str], by: str) -> int:
     places = [directory / f"topic={topic}" for topic in topics]
     for column in BY[by][1:]:
         places = [below for place in places for below in place.glob(f"{column}=*")]
-    written = [path for place in places for path in _listed(place) if _WRITTEN.fullmatch(path.name)]
+    written = [path for place in places for path in _list_logged(place) if _WRITTEN.fullmatch(path.name)]
     if not written:
         return 0
     noted = noted_names(directory / NOTED)
@@ -178,13 +178,13 @@ def remove_unfinished(directory: Path, topics: Iterable[str], by: str) -> int:
 
 def noted_names(log: Path) -> set[str]:
     """Return the names of all files in the file sink's log. They are in its newest compact file, and in the files after it."""
-    found = [(int(match[1]), bool(match[2]), path) for path in _listed(log) if (match := _VERSIONED.fullmatch(path.name))]
+    found = [(int(match[1]), bool(match[2]), path) for path in _list_logged(log) if (match := _VERSIONED.fullmatch(path.name))]
     compact = max((number for number, is_compact, _ in found if is_compact), default=-1)
     wanted = [path for number, is_compact, path in found if number > compact or (is_compact and number == compact)]
     return {name for path in wanted for name in _names_in(path)}
 
 
-def _listed(log: Path) -> Iterable[Path]:
+def _list_logged(log: Path) -> Iterable[Path]:
     return log.iterdir() if log.is_dir() else ()
 
 

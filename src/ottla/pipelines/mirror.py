@@ -25,14 +25,14 @@ from ottla.errors import KafkaError
 from ottla.net.client.admin.admin import Admin
 from ottla.net.client.consumer.range_reader import RangeReader
 from ottla.pipelines.errors import PipelineError
-from ottla.pipelines.query_runner import Tell, follow, locked
+from ottla.pipelines.query_runner import Tell, follow, lock
 from ottla.pipelines.state import PipelineState, default_directory
 from ottla.pipelines.syncs import OffsetSync, OffsetSyncs
 from ottla.pipelines.topics import make_missing
 from ottla.records.batches.columns import open_batches
 from ottla.records.batches.header import batches
 from ottla.spark.brokers import Brokers
-from ottla.spark.kafka_options import secured
+from ottla.spark.kafka_options import security_settings
 from ottla.spark.read_plan import PartitionOffsets
 from ottla.spark.streams.stream_position import Position, from_json
 
@@ -111,7 +111,7 @@ class MirrorPipeline:
     def clients(self) -> Iterator[dict[str, Any]]:
         """Yield the client settings for the source, then the ones for the target."""
         for servers, options in ((self.source, self.options), (self.target, self.target_options)):
-            yield {"bootstrap_servers": servers, **secured(options)}
+            yield {"bootstrap_servers": servers, **security_settings(options)}
 
     @property
     def state(self) -> PipelineState:
@@ -126,18 +126,18 @@ class MirrorPipeline:
         state = self.state
         state.open()
         from_there, to_there = self.clients()
-        with locked(spark, state), Admin(**from_there) as source, Admin(**to_there) as target:
+        with lock(spark, state), Admin(**from_there) as source, Admin(**to_there) as target:
             if not self.prefix and source.describe_cluster().cluster_id == target.describe_cluster().cluster_id:
                 raise PipelineError(
                     "Source and target are the same cluster: give --prefix, or topics would be written into themselves."
                 )
             copying = Copying(self, state, source, target)
             groups = GroupsAlong(self, copying, source, target)
-            follow(_started(spark, self, copying, state), "mirror", tell, stop, between=groups.translate_now_and_then)
+            follow(_start(spark, self, copying, state), "mirror", tell, stop, between=groups.translate_now_and_then)
             groups.translate()
 
 
-def _started(spark: SparkSession, wanted: MirrorPipeline, copying: Copying, state: PipelineState) -> StreamingQuery:
+def _start(spark: SparkSession, wanted: MirrorPipeline, copying: Copying, state: PipelineState) -> StreamingQuery:
     reader = spark.readStream.format("ottla").options(
         **{"startingOffsets": "earliest", "kafka.isolation.level": "read_committed", **wanted.options}
     )
@@ -294,10 +294,10 @@ class GroupsAlong:
             return sync.target
         known = self._translated.get((group, where))
         if known is None or known[0] != offset:
-            known = self._translated[group, where] = offset, self._counted(where, offset, sync, last)
+            known = self._translated[group, where] = offset, self._count_from(where, offset, sync, last)
         return known[1]
 
-    def _counted(self, where: TopicPartition, offset: int, sync: OffsetSync, last: OffsetSync) -> int:
+    def _count_from(self, where: TopicPartition, offset: int, sync: OffsetSync, last: OffsetSync) -> int:
         source, target = self._clients
         there = self._copying.there(where)
         try:

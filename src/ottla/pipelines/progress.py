@@ -47,7 +47,7 @@ class Steps:
         self._told = -1
         self._total_rows = 0
 
-    def take(self, progress: Mapping[str, Any]) -> PipelineStep | None:
+    def convert(self, progress: Mapping[str, Any]) -> PipelineStep | None:
         """Return the step for one progress report. Return None if its micro-batch was reported before, or has no rows."""
         batch, rows = int(progress["batchId"]), int(progress.get("numInputRows") or 0)
         if batch <= self._told or rows == 0:

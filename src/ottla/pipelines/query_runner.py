@@ -54,14 +54,14 @@ def session(master: str, settings: Mapping[str, str], log: Path) -> Iterator[Spa
         yield spark
     except (Py4JError, ConnectionError) as error:
         raise JavaFailed(
-            f"Spark's Java has failed or was ended ({_said(error)}): start the pipeline again, and it continues."
+            f"Spark's Java has failed or was ended ({_line_of(error)}): start the pipeline again, and it continues."
         ) from error
     finally:
         with suppress(Py4JError, ConnectionError):  # if Java has ended, there is nothing to stop
             spark.stop()
 
 
-def _said(error: Exception) -> str:
+def _line_of(error: Exception) -> str:
     """Return one line of text about an error. Py4J errors fetch their text from Java, which fails if Java has ended."""
     try:
         return sentence_of(error).rstrip(".")
@@ -100,7 +100,7 @@ def _printing_to(log: Path) -> Iterator[None]:
 
 
 @contextmanager
-def locked(spark: SparkSession, state: PipelineState) -> Iterator[None]:
+def lock(spark: SparkSession, state: PipelineState) -> Iterator[None]:
     """Hold the lock of the pipeline's state during the block. Raises `PipelineError` if another run holds the lock.
 
     Java holds the lock because Java writes: if Python is killed, Java continues to write for a moment.
@@ -120,11 +120,11 @@ def locked(spark: SparkSession, state: PipelineState) -> Iterator[None]:
         file.close()
 
 
-def _nothing() -> None: ...
+def _do_nothing() -> None: ...
 
 
 def follow(
-    query: StreamingQuery, pipeline: str, tell: Tell, stop: threading.Event, *, between: Callable[[], None] = _nothing
+    query: StreamingQuery, pipeline: str, tell: Tell, stop: threading.Event, *, between: Callable[[], None] = _do_nothing
 ) -> None:
     """Report each micro-batch of a query until the query ends, or `stop` is set. Raises Spark's exceptions if the query fails.
 
@@ -134,7 +134,7 @@ def follow(
 
 
 def follow_all(
-    queries: Mapping[str, StreamingQuery], tell: Tell, stop: threading.Event, *, between: Callable[[], None] = _nothing
+    queries: Mapping[str, StreamingQuery], tell: Tell, stop: threading.Event, *, between: Callable[[], None] = _do_nothing
 ) -> None:
     """Report each micro-batch of several queries, by name. Return when all have ended, one has failed, or `stop` is set."""
     steps = {name: Steps(name) for name in queries}
@@ -143,7 +143,7 @@ def follow_all(
         ended = [name for name, query in going.items() if not query.isActive]
         for name, query in going.items():
             for progress in query.recentProgress:
-                step = steps[name].take(json.loads(progress.json))
+                step = steps[name].convert(json.loads(progress.json))
                 if step is not None:
                     tell(step)
         for name in ended:

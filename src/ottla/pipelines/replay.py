@@ -19,10 +19,10 @@ from ottla.net.client.admin.admin import Admin
 from ottla.pipelines.archive import MISSING, archive_schema, check_jars, rows_in
 from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.progress import PipelineStep
-from ottla.pipelines.query_runner import Tell, locked
+from ottla.pipelines.query_runner import Tell, lock
 from ottla.pipelines.state import PipelineState, default_directory
 from ottla.pipelines.topics import make_missing
-from ottla.spark.kafka_options import secured
+from ottla.spark.kafka_options import security_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -111,14 +111,14 @@ class ReplayPipeline:
         """Write the parts that are not written yet, until `stop` is set. Raises `PipelineError` and Spark's exceptions."""
         state = self.state
         state.open()
-        with locked(spark, state):
-            rows = _archived(spark, self)
+        with lock(spark, state):
+            rows = _archived_rows(spark, self)
             if not state.read("plan"):
-                state.write("plan", _planned(self, rows))
+                state.write("plan", _plan(self, rows))
             _write_parts(self, rows, state, tell, stop)
 
 
-def _archived(spark: SparkSession, wanted: ReplayPipeline) -> DataFrame:
+def _archived_rows(spark: SparkSession, wanted: ReplayPipeline) -> DataFrame:
     """Return the rows to replay. Raises `PipelineError` if the directory has no archive of Ottla."""
     from pyspark.sql import functions as f
 
@@ -139,7 +139,7 @@ def _archived(spark: SparkSession, wanted: ReplayPipeline) -> DataFrame:
     return rows
 
 
-def _planned(wanted: ReplayPipeline, rows: DataFrame) -> dict[str, object]:
+def _plan(wanted: ReplayPipeline, rows: DataFrame) -> dict[str, object]:
     """Return the plan of a replay as JSON values: its parts and its number of rows. Create missing topics at the target.
 
     Raises `PipelineError`.
@@ -155,7 +155,7 @@ def _planned(wanted: ReplayPipeline, rows: DataFrame) -> dict[str, object]:
     counts = partition_counts(spans)
     if wanted.into is not None:
         counts = {wanted.into: max(counts.values())}
-    with Admin(wanted.servers, **secured(wanted.options)) as admin:
+    with Admin(wanted.servers, **security_settings(wanted.options)) as admin:
         if wanted.by_key:  # any number of partitions will do if keys choose among them
             counts = {name: counts[name] for name in counts.keys() - set(admin.list_topics(internal=True))}
         make_missing(admin, counts)

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.net.client.admin.admin import Admin
 from ottla.pipelines.errors import PipelineError
-from ottla.pipelines.query_runner import Tell, follow_all, locked
+from ottla.pipelines.query_runner import Tell, follow_all, lock
 from ottla.pipelines.state import PipelineState, default_directory
 from ottla.pipelines.statements import CreateTable, ForSpark, InsertInto, ShowRows, Statement, statements_of, words_of
 from ottla.spark.exactly_once.batches import write_once
 from ottla.spark.formats.choice import CORRUPT
 from ottla.spark.formats.misfit_counts import count_misfits
-from ottla.spark.kafka_options import secured, security_of
+from ottla.spark.kafka_options import security_of, security_settings
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
@@ -71,7 +71,7 @@ class QueryNames:
         """Return the checkpoint name of each query (target, text) of a script. Store the names of new queries."""
         wanted = [(target, _digest_of(text)) for target, text in queries]
         left = list(self._known)
-        found = [_taken(left, target, digest) for target, digest in wanted]
+        found = [_pop_match(left, target, digest) for target, digest in wanted]
         for target in {target for target, _ in wanted}:
             edited = [place for place, (each, _) in enumerate(wanted) if each == target and found[place] is None]
             before = [each for each in left if each.target == target and each.current]
@@ -92,7 +92,7 @@ class QueryNames:
         self._known = [replace(each, name=other) if each.name == name else each for each in self._known]
 
 
-def _taken(left: list[NamedQuery], target: str, digest: str) -> NamedQuery | None:
+def _pop_match(left: list[NamedQuery], target: str, digest: str) -> NamedQuery | None:
     """Remove the query with this target and digest from `left`, and return the removed query, or None if `left` has no match."""
     for each in left:
         if (each.target, each.digest) == (target, digest):
@@ -129,7 +129,7 @@ class SqlPipeline:
         statements = statements_of(self.script)
         state = self.state
         state.open()
-        with locked(spark, state):
+        with lock(spark, state):
             running: dict[str, StreamingQuery] = {}
             try:
                 Script(self, spark, state, running).begin(statements)
@@ -174,7 +174,7 @@ class Script:
         """Create a table of records for each topic that a statement reads by its name and for which the script creates no table."""
         read = [each.text if isinstance(each, ForSpark) else each.query for each in statements if not isinstance(each, CreateTable)]
         created = {each.name for each in statements if isinstance(each, CreateTable)}
-        with Admin(self._wanted.servers, **secured(self._wanted.options)) as admin:
+        with Admin(self._wanted.servers, **security_settings(self._wanted.options)) as admin:
             topics = set(admin.list_topics())
         for name in sorted(topics & set().union(*map(words_of, read)) - created):
             self._create(CreateTable(name))
@@ -183,7 +183,7 @@ class Script:
         self._tables[table.name] = table
         given = {"startingOffsets": "earliest", "kafka.isolation.level": "read_committed", **self._wanted.options, **table.options}
         given = {"kafka.bootstrap.servers": self._wanted.servers, "subscribe": table.name, **given}
-        rows = self._spark.readStream.format("ottla").options(**shaped(table), **given).load()
+        rows = self._spark.readStream.format("ottla").options(**options_of(table), **given).load()
         if "value" in rows.columns and rows.schema["value"].dataType.typeName() == "struct":
             rows = count_misfits(rows, f"misfits of {table.name}") if CORRUPT["value"] in rows.columns else rows
             rows = rows.select("value.*", *(rows[name].alias(f"_{name}") for name in RECORD_COLUMNS))
@@ -198,7 +198,7 @@ class Script:
         if not rows.isStreaming:
             raise PipelineError(f"INSERT INTO {name} reads no topic: name one in its query.")
         if "value" not in rows.columns:
-            rows, given = packed(rows), {"valueFormat": "json", **given}
+            rows, given = pack(rows), {"valueFormat": "json", **given}
 
         def write(batch: DataFrame, batch_id: int) -> None:
             write_once(batch, batch_id, **given)
@@ -226,10 +226,10 @@ class Script:
         trigger = {"availableNow": True} if self._wanted.once else {"processingTime": f"{self._wanted.every_s:g} seconds"}
         checkpoint = str(self._state.checkpoint / name)
         ready = [each.option("checkpointLocation", checkpoint).queryName(name).trigger(**trigger) for each in ways]
-        self._running[name] = started(ready)
+        self._running[name] = start_first(ready)
 
 
-def shaped(table: CreateTable) -> dict[str, str]:
+def options_of(table: CreateTable) -> dict[str, str]:
     """Return the source options that a table's columns imply, except options that the table itself sets. Raises `PipelineError`."""
     own = {name.lower(): value for name, value in table.options.items()}
     if table.columns is None:
@@ -240,7 +240,7 @@ def shaped(table: CreateTable) -> dict[str, str]:
     return {name: value for name, value in found.items() if name.lower() not in own}
 
 
-def packed(rows: DataFrame) -> DataFrame:
+def pack(rows: DataFrame) -> DataFrame:
     """Return rows whose columns are packed into `value`, except columns with the names of a record's other fields."""
     from pyspark.sql import functions as f
 
@@ -251,7 +251,7 @@ def packed(rows: DataFrame) -> DataFrame:
     return rows.select(*kept, f.struct(*(rows[f"`{name}`"] for name in inside)).alias("value"))
 
 
-def started(ways: Sequence[DataStreamWriter]) -> StreamingQuery:
+def start_first(ways: Sequence[DataStreamWriter]) -> StreamingQuery:
     """Start a query with the first writer of `ways` that Spark accepts, and return the query.
 
     If Spark refuses only the output mode of all writers, use complete mode with the first: each micro-batch then has all groups.

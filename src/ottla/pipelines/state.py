@@ -92,7 +92,7 @@ class PipelineState:
             raise PipelineError(f"Cannot keep a state in {self.directory}: {error.strerror}; name another with --state.") from error
         if known and known != self._about:
             raise PipelineError(
-                f"{self.directory} is the state of another pipeline ({_told(known, self._about)}): name another with --state."
+                f"{self.directory} is the state of another pipeline ({_difference(known, self._about)}): name another with --state."
             )
 
     def read(self, name: str) -> Any:
@@ -113,7 +113,7 @@ class PipelineState:
         replace(self.directory / f"{name}.json", json.dumps(value, sort_keys=True))
 
 
-def _told(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+def _difference(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Return as text how the stored description `known` of the pipeline differs from the description `wanted`."""
     names = [name for name in sorted(known.keys() | wanted.keys()) if known.get(name) != wanted.get(name)]
     return ", ".join(f"{name}: {known.get(name)!r}, not {wanted.get(name)!r}" for name in names)

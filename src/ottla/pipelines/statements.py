@@ -91,18 +91,18 @@ def _statement(text: str) -> Statement:
 def _table(name: str, rest: str) -> CreateTable:
     columns, options = None, {}
     if rest.startswith("("):
-        columns, rest = _parenthesised(name, rest)
+        columns, rest = _split_parentheses(name, rest)
     if match := _USING.match(rest):
         rest = rest[match.end() :]
     if match := _OPTIONS.match(rest):
-        inside, rest = _parenthesised(name, rest[match.end() :])
+        inside, rest = _split_parentheses(name, rest[match.end() :])
         options = _options(name, inside)
     if rest:
         raise PipelineError(f"CREATE TABLE {name} is followed by {rest[:30]!r}: {EXAMPLE}.")
     return CreateTable(name, columns, options)
 
 
-def _parenthesised(name: str, text: str) -> tuple[str, str]:
+def _split_parentheses(name: str, text: str) -> tuple[str, str]:
     """Return the contents of the parentheses with which a text begins, and the text after them."""
     depth = at = 0
     for token in _TOKEN.findall(text):

@@ -16,7 +16,7 @@ from ottla.net.client.consumer.range_reader import RangeReader
 from ottla.spark.brokers import Brokers
 from ottla.spark.errors import OptionError
 from ottla.spark.formats.choice import Format
-from ottla.spark.formats.ddl import quoted, text_of
+from ottla.spark.formats.ddl import quote, text_of
 from ottla.spark.formats.registry import registry_of, subject_of
 from ottla.spark.formats.schemas import values_type
 from ottla.spark.options import TopicSelection
@@ -77,7 +77,7 @@ def tables(
     Also raises the client's exceptions.
     """
     settings = parse(ConsumerSettings, {**client, "bootstrap_servers": servers, "isolation_level": "read_committed"})
-    with Admin(servers, **settings.secured()) as admin:
+    with Admin(servers, **settings.security_settings()) as admin:
         names = list(topics) or admin.list_topics()
     return [_table(settings, name, values or ValuesOfTables()) for name in names]
 
@@ -191,7 +191,7 @@ def columns_of(values: Sequence[bytes]) -> str | None:
         found = json.read_json(io.BytesIO(b"\n".join(lines)), read_options=json.ReadOptions(use_threads=False)).schema
     except pa.ArrowInvalid:
         return None
-    return ", ".join(f"{quoted(column.name)} {type_of(column.type)}" for column in found)
+    return ", ".join(f"{quote(column.name)} {type_of(column.type)}" for column in found)
 
 
 def type_of(kind: pa.DataType) -> str:
@@ -199,7 +199,7 @@ def type_of(kind: pa.DataType) -> str:
     import pyarrow as pa
 
     if pa.types.is_struct(kind):
-        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {type_of(field.type)}' for field in kind)}>"
+        return f"STRUCT<{', '.join(f'{quote(field.name)}: {type_of(field.type)}' for field in kind)}>"
     if pa.types.is_list(kind):
         return f"ARRAY<{type_of(kind.value_type)}>"
     plain = {pa.bool_(): "BOOLEAN", pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}

@@ -21,7 +21,7 @@ def finish(steps: Generator[object, None, T]) -> T:
             return made
 
 
-def paused(steps: Pauses[T], pause: P) -> Generator[P, None, T]:
+def replace_pauses(steps: Pauses[T], pause: P) -> Generator[P, None, T]:
     """Run a generator, and yield `pause` in place of each value that it yields. Return its result."""
     while True:
         try:

@@ -20,7 +20,7 @@ DIGITS = 20
 UNKNOWN = -1
 
 
-def counted(disk: Disk) -> int:
+def read_count(disk: Disk) -> int:
     """Return the number of the registry's last commit; `UNKNOWN` if the file of this number is missing or damaged.
 
     Raises `StorageFailed`.
@@ -30,7 +30,7 @@ def counted(disk: Disk) -> int:
 
 def is_damaged(disk: Disk) -> bool:
     """Return whether the file with the number of commits exists but its contents are damaged. Raises `StorageFailed`."""
-    return disk.exists(COUNT) and counted(disk) == UNKNOWN
+    return disk.exists(COUNT) and read_count(disk) == UNKNOWN
 
 
 def forget(disk: Disk) -> None:
@@ -52,12 +52,12 @@ class CommitCount:
     def __init__(self, disk: Disk) -> None:
         """Open the file if it exists and is not damaged. Raises `StorageFailed`."""
         self._disk = disk
-        self._known = counted(disk)
+        self._known = read_count(disk)
         if is_damaged(disk):
             log.warning("%s was damaged: it is rewritten from the journals", COUNT)
         self.file: File | None = None if self._known == UNKNOWN else disk.open(COUNT)
 
-    def says(self, commits: int) -> bool:
+    def contains(self, commits: int) -> bool:
         return self._known == commits
 
     def note(self, commits: int) -> None:

@@ -40,7 +40,8 @@ class EmbeddedRegistry:
     """Implements `ottla.ports.SharedRegistry` on a `Registry` that belongs to this process.
 
     A commit lets other work run while it waits for the disk. Reads wait for commits in progress, because an action upon an entry
-    must not outlive it if a power cut takes the entry back. Inside `blocking`, as at start-up, a commit blocks the caller's thread.
+    must not outlive it if a power cut takes the entry back. Inside `commit_at_once`, a commit
+    blocks the caller's thread.
     """
 
     timeout_ms = TIMEOUT_MS
@@ -53,7 +54,7 @@ class EmbeddedRegistry:
         """The watched names by kind, parent path and callback."""
         self._created: dict[str, int] = {}
         self.failure: StorageFailed | None = None
-        """The failure of the last refused commit that was made inside `blocking`, or None."""
+        """The failure of the last refused commit that was made inside `commit_at_once`, or None."""
         self._is_blocking = False
         self._committing = 0
         """The number of commits that wait for the disk."""
@@ -61,7 +62,7 @@ class EmbeddedRegistry:
         """The reads that wait for these commits."""
 
     @contextmanager
-    def blocking(self) -> Iterator[None]:
+    def commit_at_once(self) -> Iterator[None]:
         """Make the commits inside this context manager on the caller's thread."""
         was_blocking, self._is_blocking = self._is_blocking, True
         try:
@@ -69,7 +70,7 @@ class EmbeddedRegistry:
         finally:
             self._is_blocking = was_blocking
 
-    def lives_until_ms(self) -> int:
+    def session_end_ms(self) -> int:
         return FOREVER_MS
 
     def on_session(self, told: Callable[[SessionEvent], None]) -> None: ...
@@ -79,13 +80,13 @@ class EmbeddedRegistry:
             watches.clear()
 
     def read(self, paths: Sequence[str], *, changed: Changed | None = None) -> Steps[list[Entry | None]]:
-        yield from self._committed()
+        yield from self._wait_for_commits()
         if changed is not None:
             self._watch(DATA, paths, changed)
         return [self._entry(path) for path in paths]
 
     def list(self, paths: Sequence[str], *, changed: Changed | None = None) -> Steps[list[list[str] | None]]:
-        yield from self._committed()
+        yield from self._wait_for_commits()
         if changed is not None:
             self._watch(CHILDREN, paths, changed)
         return [self.store.children(path) or (None if self.store.get(path) is None else []) for path in paths]
@@ -95,7 +96,7 @@ class EmbeddedRegistry:
             if isinstance(each, Condition):
                 entry = self.store.get(each.path)
                 check_version(each.path, None if entry is None else entry.version, each.version)
-        made = [self._numbered(each) for each in changes if isinstance(each, Change)]
+        made = [self._with_number(each) for each in changes if isinstance(each, Change)]
         if not made:
             return
         known = {each.path: self.store.get(each.path) is not None for each in made}
@@ -118,7 +119,7 @@ class EmbeddedRegistry:
                 for done in readers:
                     self._later(partial(done, None))
 
-    def _committed(self) -> Steps[None]:
+    def _wait_for_commits(self) -> Steps[None]:
         """Wait until no commit is in progress."""
         while self._committing and not self._is_blocking:
             yield self._readers.append
@@ -140,7 +141,7 @@ class EmbeddedRegistry:
         created = self._created.get(path)
         return entry if entry is None or created is None else entry._replace(created=created)
 
-    def _numbered(self, change: Change) -> Change:
+    def _with_number(self, change: Change) -> Change:
         if not change.sequential:
             return change
         parent, _, _ = change.path.rpartition("/")

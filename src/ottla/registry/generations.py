@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ottla.ports import Disk, RegistryDamaged, StorageFailed
 from ottla.registry import lines
-from ottla.registry.count import COUNT, counted
+from ottla.registry.count import COUNT, read_count
 from ottla.registry.lines import JournalReading
 from ottla.registry.tree import Tree
 
@@ -77,7 +77,7 @@ def find(disk: Disk) -> Found | None:
     Raises `RegistryDamaged` and `StorageFailed`.
     """
     present = {number for directory in DIRECTORIES for number in numbers(disk, directory)}
-    count = counted(disk)
+    count = read_count(disk)
     if not present and count >= 0:
         raise RegistryDamaged(f"there is no journal in {FIRST} and {COPY}, but {COUNT} counts {count} commits: {REMEDY}")
     if not present:

@@ -156,7 +156,7 @@ class JournalRegistry:
             self._tree.undo(written.undo)
             raise
         self._commits, self._chain = written.number, written.chain
-        ready = self._renewal.go_on(written.number, written.changes, len(written.line))
+        ready = self._renewal.step(written.number, written.changes, len(written.line))
         if ready is not None:
             self._change_over(ready)
 
@@ -166,14 +166,14 @@ class JournalRegistry:
             new.publish(self._disk)
             pair = _Pair(self._disk, new.number, new.end, self._count)
         except StorageFailed as failure:
-            self._renewal.gave_up(failure)
+            self._renewal.abandon(failure)
             if new.is_published:
                 self._pair.fail(failure)  # the next start reads the new journal, so nothing may be written to the old one
             return
         old, self._pair = self._pair, pair
         chain, self._chain = self._chain, new.chain
         self._renewal = Renewal(self._disk, self._tree, new.base, new.end)
-        old.retire(lines.write(lines.continued(new.number), chain)[0])
+        old.retire(lines.write(lines.successor_line(new.number), chain)[0])
         forget(self._disk, KEPT)
 
 
@@ -228,7 +228,7 @@ class _Pair:
 
         A killed process can have left commits unsynced, so the first journal is synced before.
         """
-        if not self._count.says(commits):
+        if not self._count.contains(commits):
             self.first.sync()
             self._count.note(commits)
 

@@ -54,7 +54,7 @@ def most_bytes(changes: Sequence[Change]) -> int:
     return 64 + sum(32 + len(change.path) + 2 * len(change.value or b"") for change in changes)
 
 
-def continued(commits: int) -> object:
+def successor_line(commits: int) -> object:
     """Return the content of the last line of a journal that has a successor. The line marks the journal as not the newest."""
     return {"continued": commits}
 

@@ -135,19 +135,19 @@ class Renewal:
         self._is_written = False
         self._is_synced = False
 
-    def go_on(self, number: int, changes: Sequence[Change], size: int) -> NewJournal | None:
+    def step(self, number: int, changes: Sequence[Change], size: int) -> NewJournal | None:
         """Write the next part of a new journal, after commit `number` of `size` bytes to the current journal.
 
         Return the new journal once it is ready to be published. Otherwise return None.
         """
         self._end += size
         try:
-            return self._go_on(number, changes, size)
+            return self._step(number, changes, size)
         except StorageFailed as failure:
-            self.gave_up(failure)
+            self.abandon(failure)
             return None
 
-    def gave_up(self, failure: StorageFailed) -> None:
+    def abandon(self, failure: StorageFailed) -> None:
         """Discard the new journal. The next attempt begins after the current journal has grown by `LEAST_BYTES`."""
         log.warning("the registry's journal could not be rewritten: %s; it grows until the next attempt", failure)
         self._limit = self._end + LEAST_BYTES
@@ -159,7 +159,7 @@ class Renewal:
         if new is not None and not new.is_published:
             new.discard(self._disk)
 
-    def _go_on(self, number: int, changes: Sequence[Change], size: int) -> NewJournal | None:
+    def _step(self, number: int, changes: Sequence[Change], size: int) -> NewJournal | None:
         if self._new is None:
             if self._end > self._limit:
                 self._new = NewJournal(self._disk, number, self._tree.fork())
@@ -172,13 +172,13 @@ class Renewal:
         if not self._is_written and self._new.step(size):
             self._is_written = True
             new = self._new
-            self._disk.sync_soon(new.files, lambda failure: self._synced(new, failure))
+            self._disk.sync_soon(new.files, lambda failure: self._on_synced(new, failure))
         return None
 
-    def _synced(self, new: NewJournal, failure: StorageFailed | None) -> None:
+    def _on_synced(self, new: NewJournal, failure: StorageFailed | None) -> None:
         if new is not self._new:
             return
         if failure is not None:
-            self.gave_up(failure)
+            self.abandon(failure)
         else:
             self._is_synced = True

@@ -53,13 +53,13 @@ def put_back(disk: Disk, tree: Tree, commits: int, kept_as: str = DAMAGED) -> li
     kept = []
     for directory, new in zip((FIRST, COPY), fresh, strict=True):
         if disk.exists(directory):
-            kept.append(_unused(disk, directory + kept_as))
+            kept.append(_unused_name(disk, directory + kept_as))
             disk.rename(directory, kept[-1])
         disk.rename(new, directory)
     return kept
 
 
-def _unused(disk: Disk, name: str) -> str:
+def _unused_name(disk: Disk, name: str) -> str:
     number = 1
     while disk.exists(f"{name}.{number}"):
         number += 1

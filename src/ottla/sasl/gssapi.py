@@ -58,18 +58,18 @@ class GssapiServer:
     def step(self, data: bytes, wall_ms: int) -> Step:
         def work() -> Challenge | Authenticated | Rejected:
             try:
-                return self._taken(data)
+                return self._process(data)
             except SecurityFailed as failure:
                 return Rejected(str(failure))
 
         return Computed(work)
 
-    def _taken(self, data: bytes) -> Challenge | Authenticated | Rejected:
+    def _process(self, data: bytes) -> Challenge | Authenticated | Rejected:
         if self._context is None:
             self._context = self._accept()
         context = self._context
         if self._has_offered:
-            return self._answered(context.unwrap(data), context.initiator)
+            return self._finish(context.unwrap(data), context.initiator)
         if not context.is_complete:
             token = context.step(data)
             if token or not context.is_complete:
@@ -79,7 +79,7 @@ class GssapiServer:
         self._has_offered = True
         return Challenge(context.wrap(OFFER))
 
-    def _answered(self, answer: bytes, principal: str) -> Authenticated | Rejected:
+    def _finish(self, answer: bytes, principal: str) -> Authenticated | Rejected:
         """Return the outcome after the client's choice of a security layer.
 
         The bytes after the choice are an authorization id; kafka-python sends the broker's name. They are ignored, because as in
@@ -106,11 +106,11 @@ class GssapiClient:
         A call blocks while tickets are fetched. Raises `SaslFailed`.
         """
         try:
-            return self._taken(challenge)
+            return self._process(challenge)
         except SecurityFailed as failure:
             raise SaslFailed(str(failure)) from failure
 
-    def _taken(self, challenge: bytes) -> bytes | None:
+    def _process(self, challenge: bytes) -> bytes | None:
         if self._has_chosen:
             return None
         if not self._context.is_complete:

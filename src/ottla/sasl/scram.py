@@ -40,7 +40,7 @@ class Algorithm:
     def hash(self, data: bytes) -> bytes:
         return hashlib.new(self.hash_name, data).digest()
 
-    def salted(self, password: str, salt: bytes, iterations: int) -> bytes:
+    def salt_password(self, password: str, salt: bytes, iterations: int) -> bytes:
         """Return the salted password (PBKDF2). The computation takes some milliseconds, which slows down guessing."""
         return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), salt, iterations)
 
@@ -121,7 +121,7 @@ def checked_nonce(value: str) -> str:
     return value
 
 
-def decoded(value: str) -> bytes:
+def decode(value: str) -> bytes:
     """Decode Base64. Raises `NotScram`."""
     try:
         return b64decode(value, validate=True)
@@ -129,16 +129,16 @@ def decoded(value: str) -> bytes:
         raise NotScram("it has bytes that are not Base64") from None
 
 
-def encoded(data: bytes) -> str:
+def encode(data: bytes) -> str:
     return b64encode(data).decode()
 
 
-def escaped(name: str) -> str:
+def escape(name: str) -> str:
     """Return a user's name escaped for a message."""
     return name.replace("=", "=3D").replace(",", "=2C")
 
 
-def unescaped(name: str) -> str:
+def unescape(name: str) -> str:
     """Return the user's name that is escaped in a message. Raises `NotScram`."""
     if not name or "=" in name.replace("=2C", "").replace("=3D", ""):
         raise NotScram("its name is empty, or has an equals sign that is none of =2C and =3D")

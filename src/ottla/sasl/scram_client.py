@@ -12,9 +12,9 @@ from ottla.sasl.scram import (
     NotScram,
     attributes,
     credential_of,
-    decoded,
-    encoded,
-    escaped,
+    decode,
+    encode,
+    escape,
     expect,
     text_of,
     xor,
@@ -37,7 +37,7 @@ class ScramClient:
         self._algorithm = algorithm
         self._password = password
         self._nonce = client_nonce
-        self._bare = f"n={escaped(username)},r={self._nonce}" + (",tokenauth=true" if token else "")
+        self._bare = f"n={escape(username)},r={self._nonce}" + (",tokenauth=true" if token else "")
         self._signature: bytes | None = None
         self._began = False
 
@@ -66,19 +66,19 @@ class ScramClient:
                 f"The server asks for {count[:20]} iterations, outside {LEAST_ITERATIONS} to {MOST_ITERATIONS}: "
                 "set the password on the server again."
             )
-        algorithm, raw = self._algorithm, decoded(salt)
-        salted = algorithm.salted(self._password, raw, iterations)
+        algorithm, raw = self._algorithm, decode(salt)
+        salted = algorithm.salt_password(self._password, raw, iterations)
         credential = credential_of(algorithm, salted, raw, iterations)
-        without_proof = f"c={encoded(HEADER.encode())},r={together}"
+        without_proof = f"c={encode(HEADER.encode())},r={together}"
         said = f"{self._bare},{message},{without_proof}".encode()
         proof = xor(algorithm.hmac(salted, b"Client Key"), algorithm.hmac(credential.stored_key, said))
         self._signature = algorithm.hmac(credential.server_key, said)
-        return f"{without_proof},p={encoded(proof)}"
+        return f"{without_proof},p={encode(proof)}"
 
     def _verify(self, message: str) -> None:
         (key, value), *_ = attributes(message)
         if key == "e":
             raise SaslFailed(f"The server refused the login ({value[:80]}): check name and password.")
         assert self._signature is not None, "it was reckoned with the proof"
-        if key != "v" or not hmac.compare_digest(decoded(value), self._signature):
+        if key != "v" or not hmac.compare_digest(decode(value), self._signature):
             raise SaslFailed(UNTRUSTED)

@@ -20,12 +20,12 @@ from ottla.sasl.scram import (
     NotScram,
     attributes,
     checked_nonce,
-    decoded,
-    encoded,
+    decode,
+    encode,
     expect,
     letters,
     text_of,
-    unescaped,
+    unescape,
     xor,
 )
 
@@ -109,8 +109,8 @@ class ScramServer:
             raise NotScram("it requires channel binding, which is not supported, or has no GS2 header")
         pairs = attributes(bare)
         name, client_nonce = expect(pairs, "n", "r")
-        username = unescaped(name)
-        if acts_as and unescaped(acts_as[2:]) != username:
+        username = unescape(name)
+        if acts_as and unescape(acts_as[2:]) != username:
             return Rejected("its authorization id is not its user", "The authorization id is not the user's name: leave it empty.")
         self._header = f"{binding},{acts_as},"
         self._nonce = checked_nonce(client_nonce) + self._nonce
@@ -123,7 +123,7 @@ class ScramServer:
     def _challenge(self, bare: str, username: str, account: Account | None) -> Challenge:
         self._account = account
         self._credential = self._nobody(username) if account is None else account.credential
-        told = f"r={self._nonce},s={encoded(self._credential.salt)},i={self._credential.iterations}"
+        told = f"r={self._nonce},s={encode(self._credential.salt)},i={self._credential.iterations}"
         self._said = f"{bare},{told}"
         return Challenge(told.encode())
 
@@ -134,11 +134,11 @@ class ScramServer:
         header, answered = expect(pairs, "c", "r")
         algorithm, account, credential = self._algorithm, self._account, self._credential
         assert credential is not None, "there was a challenge"
-        if not hmac.compare_digest(decoded(header), self._header.encode()):
+        if not hmac.compare_digest(decode(header), self._header.encode()):
             return Rejected("its channel binding is not that of its first message")
         if answered not in (self._nonce, self._repeated):
             return Rejected("its nonce is not the one in the challenge")
-        given = decoded(proof)
+        given = decode(proof)
         if len(given) != algorithm.size:
             raise NotScram(f"its proof has {len(given)} bytes")
         said = f"{self._said},{without_proof}".encode()
@@ -149,4 +149,4 @@ class ScramServer:
             return Rejected("the name or the password is wrong")
         if account.expires_ms is not None and account.expires_ms <= wall_ms:
             return Rejected("its delegation token has expired")
-        return Authenticated(account.name, f"v={encoded(signature)}".encode(), account.expires_ms, by_token=account.by_token)
+        return Authenticated(account.name, f"v={encode(signature)}".encode(), account.expires_ms, by_token=account.by_token)

@@ -15,7 +15,7 @@ from ottla.schemas.schema import ValueSchema
 
 def avro_decoder(schema: ValueSchema) -> Callable[[bytes], object]:
     """Return a function that decodes values of a schema. It raises `UnfitValue`. Raises `SettingError` for an invalid schema."""
-    fastavro, parsed = _parsed(schema)
+    fastavro, parsed = _parse(schema)
 
     def decode(data: bytes) -> object:
         stream = BytesIO(data)
@@ -35,7 +35,7 @@ def avro_encoder(schema: ValueSchema) -> Callable[[bytes], bytes]:
 
     Raises `SettingError` for an invalid schema.
     """
-    fastavro, parsed = _parsed(schema)
+    fastavro, parsed = _parse(schema)
 
     def encode(text: bytes) -> bytes:
         value, out = parse_json(text), BytesIO()
@@ -48,7 +48,7 @@ def avro_encoder(schema: ValueSchema) -> Callable[[bytes], bytes]:
     return encode
 
 
-def _parsed(schema: ValueSchema) -> tuple[Any, Any]:
+def _parse(schema: ValueSchema) -> tuple[Any, Any]:
     """Return the module fastavro, and the schema as the module has parsed it. Raises `SettingError` for an invalid schema."""
     fastavro = library("fastavro", "Avro")
     named: dict[str, Any] = {}

@@ -20,10 +20,10 @@ def protobuf_decoder(schema: ValueSchema) -> Callable[[bytes], object]:
     pool, in_order = _messages(schema)
     factory = library("google.protobuf.message_factory", "Protobuf")
     json_format = library("google.protobuf.json_format", "Protobuf")
-    named = _named(schema, pool, in_order)
+    named = _find_message(schema, pool, in_order)
 
     def decode(data: bytes) -> object:
-        chosen, body = (named, data) if schema.schema_id is None else _chosen(in_order, data)
+        chosen, body = (named, data) if schema.schema_id is None else _split_path(in_order, data)
         try:
             parsed = factory.GetMessageClass(chosen).FromString(body)
             found: object = json_format.MessageToDict(parsed, preserving_proto_field_name=True, descriptor_pool=pool)
@@ -43,7 +43,7 @@ def protobuf_encoder(schema: ValueSchema) -> Callable[[bytes], bytes]:
     json_format = library("google.protobuf.json_format", "Protobuf")
     if not schema.message and schema.schema_id is None and len(in_order) > 1:
         raise SettingError(f"{schema.where} has several messages: name one, as in {schema.where}#{in_order[0].full_name}.")
-    made = library("google.protobuf.message_factory", "Protobuf").GetMessageClass(_named(schema, pool, in_order))
+    made = library("google.protobuf.message_factory", "Protobuf").GetMessageClass(_find_message(schema, pool, in_order))
     path = b"" if schema.schema_id is None else path_bytes(FIRST_MESSAGE)
 
     def encode(text: bytes) -> bytes:
@@ -89,7 +89,7 @@ def _add_well_known(pool: Any, known: Any, descriptors: Any, file: Any) -> None:
                 pool.AddSerializedFile(added.SerializeToString())
 
 
-def _named(schema: ValueSchema, pool: Any, in_order: Sequence[Any]) -> Any:
+def _find_message(schema: ValueSchema, pool: Any, in_order: Sequence[Any]) -> Any:
     """Return the message that the schema names, or the first one if it names none. Raises `SettingError`."""
     try:
         return pool.FindMessageTypeByName(schema.message) if schema.message else in_order[0]
@@ -98,7 +98,7 @@ def _named(schema: ValueSchema, pool: Any, in_order: Sequence[Any]) -> Any:
         raise SettingError(f"The schema of Protobuf lacks {wanted}: name one as --schema FILE#MESSAGE.") from None
 
 
-def _chosen(messages: Sequence[Any], data: bytes) -> tuple[Any, bytes]:
+def _split_path(messages: Sequence[Any], data: bytes) -> tuple[Any, bytes]:
     """Return the message that the path at the beginning of a value names, and the value without the path. Raises `UnfitValue`."""
     try:
         path, at = read_path(data)

@@ -22,7 +22,7 @@ from ottla.sim.host import Answered, Host, frame_of
 from ottla.sim.links import SimNetwork
 from ottla.sim.power import FaultyDisk, PowerCut
 from ottla.sim.process import DriftingClock, SimProcess
-from ottla.sim.shared_registry import RegistryWeather, SimSharedRegistry
+from ottla.sim.shared_registry import RegistryFaults, SimSharedRegistry
 from ottla.sim.world import World
 from ottla.wire.schema import Message
 
@@ -46,12 +46,12 @@ class ClusterHost(Host):
         network: SimNetwork,
         *,
         drift: float = 0.0,
-        weather: RegistryWeather | None = None,
+        weather: RegistryFaults | None = None,
     ) -> None:
         self._given = {"broker.id": str(node_id)} | dict(settings)
         self.node_id = node_id
         self.name = f"broker-{node_id}"
-        self.weather = weather or RegistryWeather()
+        self.weather = weather or RegistryFaults()
         self.session: SimSharedRegistry
         self.process: SimProcess
         self._ensemble = ensemble
@@ -95,10 +95,10 @@ class ClusterHost(Host):
         try:
             super().start()
         except StorageFailed:  # the disk refuses
-            self._give_up()
+            self._end_and_restart()
             return
         if self.broker is not None:
-            self.session.on_session(self._told)
+            self.session.on_session(self._on_session_event)
             self._keep_house()
 
     def _keep_house(self) -> None:
@@ -106,21 +106,21 @@ class ClusterHost(Host):
         self._note_boot()
         self._purgatory(HOUSE_EVERY_MS, self._keep_house)
 
-    def _told(self, event: SessionEvent) -> None:
+    def _on_session_event(self, event: SessionEvent) -> None:
         if event is SessionEvent.BEGUN and not self._is_listening and self.broker is not None:
-            self.broker.prepare(self._prepared)
+            self.broker.prepare(self._on_metadata)
 
-    def _prepared(self, refusal: str) -> None:
+    def _on_metadata(self, refusal: str) -> None:
         """Open the listener and join the cluster, or end the process if the metadata could not be read (`refusal`)."""
         broker, process = self.broker, self.process
         assert broker is not None, "nothing is called after the end"
         assert broker.membership is not None, "it is one of a cluster"
         if refusal:
-            self._give_up()
+            self._end_and_restart()
             return
         self._is_listening = True
         self._network.listen(self.name, PORT, process, self._accept)
-        broker.membership.join([Listener("PLAINTEXT", self.name, PORT)], self._joined)
+        broker.membership.join([Listener("PLAINTEXT", self.name, PORT)], self._on_join)
 
     def _machine(self) -> BrokerMachine:
         self.process = SimProcess(self.world, self.name, clock=self._drift, around=self._around)
@@ -135,11 +135,11 @@ class ClusterHost(Host):
             random_bytes=self.world.random.randbytes,
         )
 
-    def _joined(self, refusal: NotAMember | None) -> None:
+    def _on_join(self, refusal: NotAMember | None) -> None:
         if refusal is not None:
-            self._give_up()
+            self._end_and_restart()
 
-    def _give_up(self) -> None:
+    def _end_and_restart(self) -> None:
         """End the process, and start it again after `RESTART_MS`, as a supervisor does."""
         self.die(power_cut=False)
         self.world.after(RESTART_MS, self._start_again)
@@ -179,10 +179,10 @@ class ClusterHost(Host):
 
     def next_ms(self) -> int | None:
         due_ms = super().next_ms()
-        return None if due_ms is None or self.process.stands_still else self._drift.true_ms(due_ms)
+        return None if due_ms is None or self.process.is_paused else self._drift.true_ms(due_ms)
 
     def run_due(self, now: Now) -> None:
-        if not self.process.stands_still:
+        if not self.process.is_paused:
             super().run_due(self.clock.now())
 
     @property
@@ -191,13 +191,13 @@ class ClusterHost(Host):
         membership = None if self.broker is None else self.broker.membership
         return membership is not None and membership.is_member(self.clock.now())
 
-    def set_weather(self, weather: RegistryWeather) -> None:
+    def set_faults(self, weather: RegistryFaults) -> None:
         """Set the faults that the broker's connection to the shared registry has from now on."""
         self.weather = self.session.weather = weather
 
-    def stand_still(self, ms: int) -> None:
+    def pause(self, ms: int) -> None:
         """Pause the process for `ms`, as SIGSTOP does. Calls on its thread wait until the pause ends."""
-        self.process.stand_still(ms)
+        self.process.pause(ms)
 
     def receive(self, key: int, version: int, body: Message, peer: Peer, answered: Answered) -> None:
         """Pass a client's request to the broker; `answered` is called with the reply. While the process is paused, the request
@@ -205,7 +205,7 @@ class ClusterHost(Host):
         """
         if not self._is_listening:
             answered(None)
-        elif self.process.stands_still:
+        elif self.process.is_paused:
             self._purgatory(0, partial(self.receive, key, version, body, peer, answered))
         else:
             super().receive(key, version, body, peer, answered)
@@ -223,7 +223,7 @@ class ClusterHost(Host):
         self._stamp()
         try:
             call()
-            self._settle()
+            self._run_completions()
         except PowerCut:
             self.die(power_cut=self.cuts_power)
 
@@ -245,9 +245,9 @@ class SimConnection:
 
     def serve(self, frame: memoryview, answered: Callable[[memoryview | None], None]) -> None:
         self._frames.append((frame, answered))
-        self._go_on()
+        self._serve_next()
 
-    def gone(self) -> None:
+    def close(self) -> None:
         """Handle the end of the connection at the other broker: drop pending requests and replies."""
         self._frames.clear()
         if self._host.broker is not None:
@@ -255,7 +255,7 @@ class SimConnection:
                 self._host.broker.forget(delayed)
         self._open.clear()
 
-    def _go_on(self) -> None:
+    def _serve_next(self) -> None:
         while self._frames and not any(delayed.blocking for delayed in self._open):
             frame, answered = self._frames.popleft()
             broker = self._host.broker
@@ -271,4 +271,4 @@ class SimConnection:
         if delayed.done and delayed in self._open:
             self._open.remove(delayed)
             answered(frame_of(delayed.answer))
-        self._go_on()
+        self._serve_next()

@@ -234,7 +234,7 @@ class SimDisk:
         self._failing_names = None
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def suspend_faults(self) -> Iterator[None]:
         """Suspend failures and the count of operations within this context manager, for the simulation's own checks."""
         failing, operations, self._failing = self._failing, self.operations, {}
         try:

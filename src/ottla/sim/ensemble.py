@@ -129,15 +129,15 @@ class SimEnsemble:
     def extend_session(self, session: ServedSession) -> None:
         """Extend the lifetime of a session that has sent a message."""
         session.expires_ms = self.world.now_ms + self.timeout_ms
-        self.world.after(self.timeout_ms, partial(self._look_at, session))
+        self.world.after(self.timeout_ms, partial(self._expire_if_due, session))
 
-    def come_back(self) -> None:
+    def restore_quorum(self) -> None:
         """Restore the quorum. Every session's timeout starts anew, as after ZooKeeper's election of a leader."""
         self.is_down = False
         for session in self.sessions.values():
             self.extend_session(session)
 
-    def _look_at(self, session: ServedSession) -> None:
+    def _expire_if_due(self, session: ServedSession) -> None:
         if not self.is_down and session.number in self.sessions and self.world.now_ms >= session.expires_ms:
             session.has_lapsed = True
             self.end(session)
@@ -212,7 +212,7 @@ class SimEnsemble:
             raise RegistryRefused(changes[0].path, f"{size} bytes in one commit are too many: the registry takes {MOST_BYTES}")
         draft = _Draft(self._nodes, self.transactions + 1, owner)
         for each in changes:
-            draft.take(each)
+            draft.add(each)
         self.transactions += 1
         lagging = [session for session in self.sessions.values() if session.seen is not None]
         for path, node in draft.nodes.items():
@@ -257,7 +257,7 @@ class _Draft:
         self.nodes: dict[str, SharedNode | None] = {}
         self.touched: dict[Watched, None] = {}
 
-    def take(self, each: Change | Condition) -> None:
+    def add(self, each: Change | Condition) -> None:
         """Add one change or condition. Raises the exceptions of `SharedRegistry.commit`."""
         node = self._get(each.path)
         if isinstance(each, Condition):

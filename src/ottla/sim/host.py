@@ -82,7 +82,7 @@ class Host:
             broker.start(clean=clean, was_killed=self._ran_on and not clean)
             self.broker = broker
             self._note_boot()
-            self._settle()
+            self._run_completions()
         except PowerCut:
             self.die(power_cut=self.cuts_power)
 
@@ -175,7 +175,7 @@ class Host:
                 self._await(answer, number, key, version)
             else:
                 self._deliver(number, key, version, answer)
-            self._settle()
+            self._run_completions()
         except PowerCut:
             self.die(power_cut=self.cuts_power)
 
@@ -188,7 +188,7 @@ class Host:
         self._stamp()
         try:
             self.broker.run_timers(now)
-            self._settle()
+            self._run_completions()
         except PowerCut:
             self.die(power_cut=self.cuts_power)
 
@@ -208,21 +208,21 @@ class Host:
         frame = frame_of(answer)
         answered(None if frame is None else decode_response(key, version, frame)[1])
 
-    def _settle(self) -> None:
+    def _run_completions(self) -> None:
         if self.broker is None or self._syncing:
             return
         self.broker.finish_bundle(self.clock.now())
         if self.world.chance(self.slow_syncs):
             self._syncing = True
             life = self.lives
-            self._purgatory(self.world.random.randrange(1, SLOWEST_SYNC_MS), lambda: self._synced(life))
+            self._purgatory(self.world.random.randrange(1, SLOWEST_SYNC_MS), lambda: self._on_synced(life))
         else:
             self._sync()
 
     def _purgatory(self, ms: int, call: Callable[[], None]) -> None:
         self.world.after(ms, call)
 
-    def _synced(self, life: int) -> None:
+    def _on_synced(self, life: int) -> None:
         if life == self.lives and self._syncing:
             self._syncing = False
             try:

@@ -69,7 +69,7 @@ def newest_of_every_key_is_kept(
     return faults + [f"nobody wrote a record at offset {offset}" for offset in stored]
 
 
-def no_older_record_comes_back(log: Log, gone: Mapping[bytes | None, int]) -> list[str]:
+def removed_records_stay_removed(log: Log, gone: Mapping[bytes | None, int]) -> list[str]:
     """Check that no compacted record reappears. `gone` has, for each key, the offset below which the key's records were removed."""
     return [
         f"the record at offset {record.offset} had been compacted away"

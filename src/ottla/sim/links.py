@@ -22,7 +22,7 @@ Answered = Callable[[memoryview | None], None]
 
 
 @dataclass(slots=True)
-class LinkWeather(Delays):
+class LinkFaults(Delays):
     """The faults of the network between brokers.
 
     `lose` is the probability that a frame breaks the connection. Half of the frames that break a connection arrive nevertheless.
@@ -42,7 +42,7 @@ class FrameServer(Protocol):
         size.
         """
 
-    def gone(self) -> None:
+    def close(self) -> None:
         """Handle the end of the connection at the other side, after which no pending request needs an answer."""
 
 
@@ -57,10 +57,10 @@ class Listening:
 class SimNetwork:
     """The network between simulated processes, with all listeners and connections. A cut names the processes at both ends."""
 
-    def __init__(self, world: World, *, cuts: Cuts | None = None, weather: LinkWeather | None = None) -> None:
+    def __init__(self, world: World, *, cuts: Cuts | None = None, weather: LinkFaults | None = None) -> None:
         self.world = world
         self.cuts = cuts or Cuts()
-        self.weather = weather or LinkWeather()
+        self.weather = weather or LinkFaults()
         self.frames = 0
         """The number of requests that have arrived."""
         self._listening: dict[tuple[str, int], Listening] = {}
@@ -70,7 +70,7 @@ class SimNetwork:
         """Register the process that listens at an address. It replaces a process registered before."""
         self._listening[host, port] = Listening(process, accept)
 
-    def listening(self, host: str, port: int) -> Listening | None:
+    def find_listener(self, host: str, port: int) -> Listening | None:
         """Return the running process that listens at an address, or None."""
         found = self._listening.get((host, port))
         return None if found is None or found.process.has_ended else found
@@ -80,7 +80,7 @@ class SimNetwork:
         found = self._listening.get((host, port))
         return f"{host}:{port}" if found is None else found.process.name
 
-    def opened(self, connection: _Connection) -> None:
+    def register(self, connection: _Connection) -> None:
         """Register a connection, so that `reset` finds it."""
         self._connections = [each for each in self._connections if not each.is_broken]
         self._connections.append(connection)
@@ -147,27 +147,27 @@ class _Connection:
         self._address = (host, port)
         name = network.name_of(host, port)
         cuts = network.cuts
-        self._there = OrderedWay(network.world, lambda: cuts.lets_through(process.name, name), network.delay_ms)
-        self._back = OrderedWay(network.world, lambda: cuts.lets_through(name, process.name), network.delay_ms)
+        self._there = OrderedWay(network.world, lambda: cuts.is_open(process.name, name), network.delay_ms)
+        self._back = OrderedWay(network.world, lambda: cuts.is_open(name, process.name), network.delay_ms)
         self._waiting: deque[Answered] = deque()
         self._owed: deque[list[memoryview]] = deque()
         self._server: FrameServer | None = None
         self._listening: Listening | None = None
         self._answers = 0
         self.is_broken = False
-        network.opened(self)
+        network.register(self)
 
     def send(self, frame: memoryview, timeout_ms: int, answered: Answered) -> None:
         self._waiting.append(answered)
         number = self._answers + len(self._waiting)
-        self._network.world.after(timeout_ms, lambda: self._process.post(partial(self._look_at, number)))
+        self._network.world.after(timeout_ms, lambda: self._process.post(partial(self._check_timeout, number)))
         loses = self._network.world.chance(self._network.weather.lose)
         if not loses or self._network.world.chance(0.5):
             self._there.send(partial(self._arrive, frame))
         if loses:
             self._network.world.after(self._network.delay_ms(), lambda: self._process.post(self.break_off))
 
-    def _look_at(self, number: int) -> None:
+    def _check_timeout(self, number: int) -> None:
         """Break the connection if request `number` is unanswered when its timeout ends.
 
         Answers belong to requests by their order, so a late answer would be taken for the answer of a later request.
@@ -189,7 +189,7 @@ class _Connection:
 
     def _arrive(self, frame: memoryview) -> None:
         if self._listening is None:
-            self._listening = self._network.listening(*self._address)
+            self._listening = self._network.find_listener(*self._address)
             if self._listening is not None:
                 self._server = self._listening.accept()
         if self._listening is None or self._listening.process.has_ended:
@@ -202,9 +202,9 @@ class _Connection:
         self._network.frames += 1
         place: list[memoryview] = []
         self._owed.append(place)
-        self._server.serve(frame, partial(self._served, place))
+        self._server.serve(frame, partial(self._on_answer, place))
 
-    def _served(self, place: list[memoryview], answer: memoryview | None) -> None:
+    def _on_answer(self, place: list[memoryview], answer: memoryview | None) -> None:
         if answer is None:
             self._back.send(lambda: self._process.post(self.break_off))
             return
@@ -219,7 +219,7 @@ class _Connection:
 
     def _hang_up(self) -> None:
         if self._listening is not None and self._server is not None:
-            self._listening.process.post(self._server.gone)
+            self._listening.process.post(self._server.close)
 
     # Answers
 

@@ -20,7 +20,7 @@ REFUSED_MS = 100
 
 
 @dataclass(slots=True)
-class Weather(Delays):
+class NetworkFaults(Delays):
     """The faults of the network between clients and brokers: their probabilities, and the delays."""
 
     longest_ms: int = 5_000
@@ -54,7 +54,7 @@ class RequestLink(Protocol):
 class ClientLink:
     """One client process's connection to the broker."""
 
-    def __init__(self, world: World, host: Host, weather: Weather, number: int) -> None:
+    def __init__(self, world: World, host: Host, weather: NetworkFaults, number: int) -> None:
         self._world = world
         self._host = host
         self._weather = weather
@@ -96,11 +96,11 @@ class ClientLink:
             return
         seen = None if watch is None else watch(body)
 
-        def answered(response: Any) -> None:
+        def on_response(response: Any) -> None:
             if seen is not None:
                 seen(response)
             if not self._world.chance(self._weather.lose_answer):
                 self._return_ms = max(self._return_ms, self._world.now_ms + self._weather.draw_ms(self._world))
                 self._world.after(self._return_ms - self._world.now_ms, lambda: once(response))
 
-        self._host.receive(key, version, body, self._peer, answered)
+        self._host.receive(key, version, body, self._peer, on_response)

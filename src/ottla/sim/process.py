@@ -70,7 +70,7 @@ class SimProcess:
         self._still_until_ms = 0
 
     @property
-    def stands_still(self) -> bool:
+    def is_paused(self) -> bool:
         return self.world.now_ms < self._still_until_ms
 
     def post(self, call: Call) -> None:
@@ -80,7 +80,7 @@ class SimProcess:
         self._calls.append(call)
         self.world.after(self._still_until_ms - self.world.now_ms, self._run)
 
-    def stand_still(self, ms: int) -> None:
+    def pause(self, ms: int) -> None:
         """Pause the process for `ms`."""
         self._still_until_ms = max(self._still_until_ms, self.world.now_ms + ms)
         self.world.after(self._still_until_ms - self.world.now_ms, self._run)
@@ -91,7 +91,7 @@ class SimProcess:
         self._calls.clear()
 
     def _run(self) -> None:
-        while self._calls and not self.has_ended and not self.stands_still:
+        while self._calls and not self.has_ended and not self.is_paused:
             self._around(self._calls.popleft())
 
 
@@ -113,7 +113,7 @@ class Cuts:
     def heal_all(self) -> None:
         self._cut.clear()
 
-    def lets_through(self, source: str, target: str) -> bool:
+    def is_open(self, source: str, target: str) -> bool:
         return (source, target) not in self._cut
 
 

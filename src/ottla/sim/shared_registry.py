@@ -39,7 +39,7 @@ REFUSALS = (DuplicateEntry, NoEntry, VersionConflict, StorageFailed)
 
 
 @dataclass(slots=True)
-class RegistryWeather(Delays):
+class RegistryFaults(Delays):
     """The faults of the connection to the shared registry. `lose_answer` is the probability that an answer is lost."""
 
     lose_answer: float = 0.0
@@ -83,11 +83,11 @@ class SimSharedRegistry:
         process: SimProcess,
         *,
         cuts: Cuts | None = None,
-        weather: RegistryWeather | None = None,
+        weather: RegistryFaults | None = None,
     ) -> None:
         self.ensemble = ensemble
         self.timeout_ms = ensemble.timeout_ms
-        self.weather = weather or RegistryWeather()
+        self.weather = weather or RegistryFaults()
         self._process = process
         self._cuts = cuts or Cuts()
         self._session: ServedSession | None = None
@@ -105,20 +105,20 @@ class SimSharedRegistry:
         def one(session: ServedSession, path: str) -> Entry | None:
             return self.ensemble.read(session, path, watch=changed is not None)
 
-        found: list[Entry | None] = yield from self._look(DATA, paths, one, changed)
+        found: list[Entry | None] = yield from self._read(DATA, paths, one, changed)
         return found
 
     def list(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> Steps[list[list[str] | None]]:
         def one(session: ServedSession, path: str) -> Any:
             return self.ensemble.list(session, path, watch=changed is not None)
 
-        found: list[Any] = yield from self._look(CHILDREN, paths, one, changed)
+        found: list[Any] = yield from self._read(CHILDREN, paths, one, changed)
         return found
 
     def commit(self, changes: Sequence[Change | Condition]) -> CommitSteps:
-        yield from self._ask(_RegistryRequest(lambda session: self.ensemble.commit(session, changes)))
+        yield from self._request(_RegistryRequest(lambda session: self.ensemble.commit(session, changes)))
 
-    def lives_until_ms(self) -> int:
+    def session_end_ms(self) -> int:
         return self._lives_until_ms
 
     def on_session(self, told: Callable[[SessionEvent], None]) -> None:
@@ -165,7 +165,7 @@ class SimSharedRegistry:
 
     # Asking
 
-    def _look(
+    def _read(
         self,
         kind: str,
         paths: Sequence[str],
@@ -177,10 +177,10 @@ class SimSharedRegistry:
             asked = _RegistryRequest(partial(_each, one, paths[at : at + PIPELINED]))
             if changed is not None:
                 asked.watches = {(kind, path): changed for path in paths[at : at + PIPELINED]}
-            found += yield from self._ask(asked)
+            found += yield from self._request(asked)
         return found
 
-    def _ask(self, asked: _RegistryRequest) -> Steps[Any]:
+    def _request(self, asked: _RegistryRequest) -> Steps[Any]:
         """Send a request, and return its result. Raises the exception with which the registry refused the request."""
         failure = yield partial(self._send, asked)
         if failure is not None:
@@ -196,9 +196,9 @@ class SimSharedRegistry:
             return
         asked.done, asked.sent_ms = done, self._process.clock.now().mono_ms
         wire.asked.append(asked)
-        wire.there.send(partial(self._served, wire, session, asked))
+        wire.there.send(partial(self._serve, wire, session, asked))
 
-    def _served(self, wire: _Wire, session: ServedSession, asked: _RegistryRequest) -> None:
+    def _serve(self, wire: _Wire, session: ServedSession, asked: _RegistryRequest) -> None:
         """Serve a request on the server, unless its connection or session has ended."""
         if self.ensemble.is_down or session.number not in self.ensemble.sessions or session.connection is not wire:
             return
@@ -211,9 +211,9 @@ class SimSharedRegistry:
         if wire is self._wire and self._process.world.chance(self.weather.lose_answer):
             self.lose_connection()
             return
-        wire.back.send(lambda: self._process.post(partial(self._answered, wire, session, asked, result)))
+        wire.back.send(lambda: self._process.post(partial(self._on_answer, wire, session, asked, result)))
 
-    def _answered(self, wire: _Wire, session: ServedSession, asked: _RegistryRequest, result: Any) -> None:
+    def _on_answer(self, wire: _Wire, session: ServedSession, asked: _RegistryRequest, result: Any) -> None:
         if wire is not self._wire:
             return
         self._extend_session(session, asked.sent_ms)
@@ -247,9 +247,9 @@ class SimSharedRegistry:
             self._connect()
         elif wire is not None and session is not None and wire.is_up:
             sent_ms = self._process.clock.now().mono_ms
-            wire.there.send(partial(self._pinged, wire, session, sent_ms))
+            wire.there.send(partial(self._on_ping, wire, session, sent_ms))
 
-    def _pinged(self, wire: _Wire, session: ServedSession, sent_ms: int) -> None:
+    def _on_ping(self, wire: _Wire, session: ServedSession, sent_ms: int) -> None:
         if not self.ensemble.is_down and session.number in self.ensemble.sessions:
             self.ensemble.extend_session(session)
             wire.back.send(lambda: self._process.post(partial(self._extend_session, session, sent_ms)))
@@ -261,9 +261,9 @@ class SimSharedRegistry:
         back = OrderedWay(self._process.world, self._passes(REGISTRY, name), self._delay_ms)
         wire = self._wire = _Wire(there, back)
         sent_ms = self._process.clock.now().mono_ms
-        wire.there.send(partial(self._connected, wire, self._session, sent_ms))
+        wire.there.send(partial(self._accept_connection, wire, self._session, sent_ms))
 
-    def _connected(self, wire: _Wire, session: ServedSession | None, sent_ms: int) -> None:
+    def _accept_connection(self, wire: _Wire, session: ServedSession | None, sent_ms: int) -> None:
         """Accept a connection on the server: continue the session, report its end if it has ended, or begin a new one."""
         if self.ensemble.is_down or self._process.has_ended or wire is not self._wire:
             return
@@ -276,14 +276,14 @@ class SimSharedRegistry:
             self._attach(session, wire)
             wire.back.send(lambda: self._process.post(partial(self._is_back, wire, session, sent_ms)))
         else:
-            wire.back.send(lambda: self._process.post(partial(self._ended, wire)))
+            wire.back.send(lambda: self._process.post(partial(self._on_session_end, wire)))
 
     def _attach(self, session: ServedSession, wire: _Wire) -> None:
         """Send the session's watch notifications over this connection. The end of the session is sent too, and closes the
         connection.
         """
         session.connection = wire
-        session.told = lambda watched: wire.back.send(lambda: self._process.post(partial(self._watched, wire, watched)))
+        session.told = lambda watched: wire.back.send(lambda: self._process.post(partial(self._on_watch, wire, watched)))
         session.over = lambda: wire.back.send(lambda: self._process.post(partial(self._was_closed, wire)))
 
     def _begun(self, wire: _Wire, session: ServedSession, sent_ms: int) -> None:
@@ -299,7 +299,7 @@ class SimSharedRegistry:
             self._notify(SessionEvent.BACK)
             self._call_all_watches()
 
-    def _ended(self, wire: _Wire) -> None:
+    def _on_session_end(self, wire: _Wire) -> None:
         if wire is self._wire:
             self._wire = self._session = None
             self._lives_until_ms = 0
@@ -313,7 +313,7 @@ class SimSharedRegistry:
             self.lose_connection()
             self._connect()
 
-    def _watched(self, wire: _Wire, watched: Watched) -> None:
+    def _on_watch(self, wire: _Wire, watched: Watched) -> None:
         if wire is self._wire and not self._is_closed:
             for changed in self._watches.pop(watched, {}):
                 changed(watched[1])
@@ -331,7 +331,7 @@ class SimSharedRegistry:
                 told(event)
 
     def _passes(self, source: str, target: str) -> Callable[[], bool]:
-        return lambda: not self.ensemble.is_down and self._cuts.lets_through(source, target)
+        return lambda: not self.ensemble.is_down and self._cuts.is_open(source, target)
 
     def _delay_ms(self) -> int:
         return self.weather.draw_ms(self._process.world)

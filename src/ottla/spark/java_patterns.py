@@ -113,7 +113,7 @@ def _in_any_case(letters: Iterable[str]) -> Letters:
     return frozenset(case for letter in letters for case in (letter, letter.lower(), letter.upper()))
 
 
-def _written(letters: Letters) -> str:
+def _character_class(letters: Letters) -> str:
     """Return a Python character class for these letters. Runs of four or more letters become ranges."""
     if letters >= ALL:
         return "."
@@ -150,14 +150,14 @@ class _Translation:
     def _peek(self, size: int = 1) -> str:
         return self._text[self._at : self._at + size]
 
-    def _take(self, size: int = 1) -> str:
+    def _advance(self, size: int = 1) -> str:
         taken = self._peek(size)
         if len(taken) < size:
             raise self._error("it ends too early")
         self._at += size
         return taken
 
-    def _took(self, word: str) -> bool:
+    def _skip(self, word: str) -> bool:
         if self._text.startswith(word, self._at):
             self._at += len(word)
             return True
@@ -188,17 +188,17 @@ class _Translation:
             letter = self._peek()
             if letter in ("", ")"):
                 return "".join(made)
-            if self._took("|"):
+            if self._skip("|"):
                 made.append("|")
             elif letter in "*+?{":
                 raise self._error(f"nothing stands before {letter}")
-            elif self._took(r"\Q"):
-                made += self._quoted()
+            elif self._skip(r"\Q"):
+                made += self._quotation()
             else:
                 made.append(self._atom())
                 made.append(self._repetition())
 
-    def _quoted(self) -> list[str]:
+    def _quotation(self) -> list[str]:
         end = self._text.find(r"\E", self._at)
         quoted = self._text[self._at :] if end < 0 else self._text[self._at : end]
         self._at = len(self._text) if end < 0 else end + 2
@@ -215,7 +215,7 @@ class _Translation:
 
     def _letter(self, letter: str) -> str:
         if self._flags.ignore_case and letter.isalpha():
-            return _written(_in_any_case(letter))
+            return _character_class(_in_any_case(letter))
         return re.escape(letter) if letter not in "-" else letter
 
     def _set(self, letters: Letters, *, negated: bool = False) -> Letters:
@@ -223,11 +223,11 @@ class _Translation:
         return ALL - found if negated else found
 
     def _atom(self) -> str:
-        letter = self._take()
+        letter = self._advance()
         if letter == "(":
             return self._group()
         if letter == "[":
-            return _written(self._brackets())
+            return _character_class(self._brackets())
         if letter == "\\":
             return self._escape()
         if letter in ".^$":
@@ -240,7 +240,7 @@ class _Translation:
         if head is None:
             return ""  # (?i): it applies until the group around it ends
         inside = self._sequence()
-        if not self._took(")"):
+        if not self._skip(")"):
             raise self._error("a group is not closed")
         self._flags = kept
         if number is not None:
@@ -253,13 +253,13 @@ class _Translation:
         The beginning is None if the brackets only set flags. The index is None if the group does not capture.
         """
         for look in sorted(_LOOKS, key=len, reverse=True):
-            if self._took(look):
+            if self._skip(look):
                 return look, None
-        if self._took("?<"):
+        if self._skip("?<"):
             name = self._until(">")
             self._names[name] = len(self._opened) + 1
             return f"?P<{name}>", self._open()
-        if self._took("?"):
+        if self._skip("?"):
             return self._set_flags(), None
         return "", self._open()
 
@@ -269,7 +269,7 @@ class _Translation:
 
     def _set_flags(self) -> str | None:
         on = True
-        while (letter := self._take()) not in ":)":
+        while (letter := self._advance()) not in ":)":
             if letter == "-":
                 on = False
             elif letter == "i":
@@ -284,7 +284,7 @@ class _Translation:
         letter = self._peek()
         if letter in "123456789" and letter:
             return self._back_reference()
-        if self._took("k<"):
+        if self._skip("k<"):
             name = self._until(">")
             if name not in self._names:
                 raise self._error(f"there is no group {name} yet")
@@ -295,12 +295,12 @@ class _Translation:
                 raise self._error(r"\b{g} has no equal in Python")
             return _ANCHORS[letter]
         letters = self._escaped_set()
-        return self._letter(self._escaped_letter()) if letters is None else _written(letters)
+        return self._letter(self._escaped_letter()) if letters is None else _character_class(letters)
 
     def _back_reference(self) -> str:
-        number = int(self._take())
+        number = int(self._advance())
         while self._peek().isdecimal() and number * 10 + int(self._peek()) <= len(self._opened):
-            number = number * 10 + int(self._take())
+            number = number * 10 + int(self._advance())
         return self._reference(number)
 
     def _reference(self, number: int) -> str:
@@ -318,22 +318,22 @@ class _Translation:
         if letter not in ("p", "P"):
             return None
         self._at += 1
-        name = self._until("}") if self._took("{") else self._take()
+        name = self._until("}") if self._skip("{") else self._advance()
         found = _property_letters(name)
         if found is None:
             raise self._error(f"\\p{{{name}}} is not known")
         return self._set(found, negated=letter == "P")
 
     def _escaped_letter(self) -> str:
-        letter = self._take()
+        letter = self._advance()
         if letter in _CONTROL:
             return _CONTROL[letter]
         readers: dict[str, Callable[[], str]] = {
             "x": lambda: self._hexadecimal(2),
             "u": lambda: self._hexadecimal(4),
             "0": self._octal,
-            "c": lambda: chr(ord(self._take()) ^ 64),
-            "N": self._named,
+            "c": lambda: chr(ord(self._advance()) ^ 64),
+            "N": self._named_set,
         }
         if letter in readers:
             return readers[letter]()
@@ -342,7 +342,7 @@ class _Translation:
         return letter
 
     def _hexadecimal(self, size: int) -> str:
-        digits = self._until("}") if size == 2 and self._took("{") else self._take(size)
+        digits = self._until("}") if size == 2 and self._skip("{") else self._advance(size)
         try:
             return chr(int(digits, 16))
         except (ValueError, OverflowError):
@@ -355,24 +355,24 @@ class _Translation:
         self._at = found.end()
         return chr(int(found[0], 8))
 
-    def _named(self) -> str:
+    def _named_set(self) -> str:
         try:
-            return unicodedata.lookup(self._until("}")) if self._took("{") else self._take(0)
+            return unicodedata.lookup(self._until("}")) if self._skip("{") else self._advance(0)
         except KeyError:
             raise self._error("there is no letter of that name") from None
 
     def _brackets(self) -> Letters:
         """Return the letters of `[…]`. Unions, ranges and nested classes bind more tightly than `&&`, and `^` is applied last."""
-        negated = self._took("^")
+        negated = self._skip("^")
         both: Letters = ALL
         union, count = self._union()
         both &= union
-        while self._took("&&"):
+        while self._skip("&&"):
             union, more = self._union()
             if not more:
                 raise self._error("nothing stands behind &&")
             both, count = both & union, count + more
-        if not count or not self._took("]"):
+        if not count or not self._skip("]"):
             raise self._error("a class is empty or not closed")
         return ALL - both if negated else both
 
@@ -388,11 +388,11 @@ class _Translation:
             count += 1
 
     def _item(self) -> Letters:
-        letter = self._take()
+        letter = self._advance()
         if letter == "[":
             return self._brackets()
         if letter == "\\":
-            if self._took("Q"):
+            if self._skip("Q"):
                 return self._set(frozenset(self._until(r"\E")))
             letters = self._escaped_set()
             if letters is not None:
@@ -400,7 +400,7 @@ class _Translation:
             letter = self._escaped_letter()
         if self._peek() == "-" and self._peek(2) not in ("-", "-]", "-["):
             self._at += 1
-            last = self._take()
+            last = self._advance()
             last = self._escaped_letter() if last == "\\" else last
             if last < letter:
                 raise self._error(f"the range {letter}-{last} runs backwards")

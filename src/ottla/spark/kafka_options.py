@@ -127,13 +127,13 @@ def _check_name(name: str, text: str, side: str) -> None:
 Value = str | int | bool
 
 
-def _stripped(name: str, text: str) -> str:
+def _strip(name: str, text: str) -> str:
     return text.strip()
 
 
 _READ: dict[str, Callable[[str, str], Value]] = {
-    "bootstrap.servers": _stripped,
-    "client.id": _stripped,
+    "bootstrap.servers": _strip,
+    "client.id": _strip,
     "isolation.level": lambda name, text: one_of(name, text, "read_uncommitted", "read_committed"),
     "acks": lambda name, text: one_of(name, text, *ACKS),
     "compression.type": lambda name, text: one_of(name, text, *COMPRESSIONS),
@@ -173,7 +173,7 @@ def security(options: Mapping[str, str]) -> dict[str, Any]:
     try:
         return values_of(SecureSettings, given)
     except SettingError as error:
-        raise OptionError(spelled(str(error))) from None
+        raise OptionError(name_options(str(error))) from None
 
 
 def security_of(options: Mapping[str, str]) -> dict[str, str]:
@@ -181,27 +181,27 @@ def security_of(options: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in options.items() if name.lower().removeprefix("kafka.") in SECURED}
 
 
-def secured(options: Mapping[str, str]) -> dict[str, Any]:
+def security_settings(options: Mapping[str, str]) -> dict[str, Any]:
     """Return the security settings of a job's options as keyword arguments for another client. Raises `OptionError`."""
     return security({name.lower().removeprefix("kafka."): text for name, text in security_of(options).items()})
 
 
-def spelled(sentence: str) -> str:
+def name_options(sentence: str) -> str:
     """Return a sentence about client settings in which the names of options replace the names of settings."""
     return re.sub(r"\b(security|ssl|sasl)_[a-z_]+", lambda name: "kafka." + name[0].replace("_", "."), sentence)
 
 
-def _parsed(kind: type[Parsed], values: Mapping[str, object]) -> Parsed:
+def _parse(kind: type[Parsed], values: Mapping[str, object]) -> Parsed:
     try:
         return parse(kind, values)
     except SettingError as error:
-        raise OptionError(spelled(str(error))) from None
+        raise OptionError(name_options(str(error))) from None
 
 
 def consumer_settings(options: Mapping[str, str], *, group_id_prefix: str | None = None) -> ConsumerSettings:
     """Parse the `kafka.*` options of a source, whose prefix was removed. Raises `OptionError`."""
     values = _values(options, SOURCE, options.get("group.id") or group_id_prefix or "ottla-spark-source")
-    return _parsed(ConsumerSettings, {"max_partition_fetch_bytes": MAX_PARTITION_FETCH_BYTES, **values})
+    return _parse(ConsumerSettings, {"max_partition_fetch_bytes": MAX_PARTITION_FETCH_BYTES, **values})
 
 
 def producer_settings(options: Mapping[str, str]) -> ProducerSettings:
@@ -210,4 +210,4 @@ def producer_settings(options: Mapping[str, str]) -> ProducerSettings:
     # Idempotence needs acks=all. With fewer acks it is off, even if an option requests it.
     wanted = values.pop("enable_idempotence", True) and ACKS[str(values.get("acks", "all"))] == -1
     batch_size = min(int(values.pop("batch_size", BATCH_SIZE)), int(values.get("max_request_size", sys.maxsize)))
-    return _parsed(ProducerSettings, {**values, "batch_size": batch_size, "enable_idempotence": wanted})
+    return _parse(ProducerSettings, {**values, "batch_size": batch_size, "enable_idempotence": wanted})

@@ -113,7 +113,7 @@ class Option:
 _ALL = (
     Option("subscribe", texts.topics),
     Option("subscribePattern", texts.pattern),
-    Option("assign", texts.assigned),
+    Option("assign", texts.parse_partitions),
     Option("startingOffsets", texts.offsets),
     Option("startingOffsetsByTimestamp", texts.times),
     Option("startingTimestamp", texts.time_ms),
@@ -194,7 +194,7 @@ class _Parsed:
     values: dict[str, Any] = field(default_factory=dict)
     client: dict[str, str] = field(default_factory=dict)
 
-    def given(self, *names: str) -> list[str]:
+    def given_options(self, *names: str) -> list[str]:
         return [name for name in names if name in self.values]
 
 
@@ -236,7 +236,7 @@ def _parse(options: Mapping[str, str], side: str) -> _Parsed:
 
 
 def _selection(parsed: _Parsed) -> TopicSelection:
-    given = parsed.given("subscribe", "subscribePattern", "assign")
+    given = parsed.given_options("subscribe", "subscribePattern", "assign")
     if len(given) != 1:
         found = f"{' and '.join(given)} are given" if given else "none is given"
         raise OptionError(f"Give exactly one of the options subscribe, subscribePattern and assign; {found}.")
@@ -257,7 +257,7 @@ def _bound(parsed: _Parsed, edge: str, default: int) -> Bound:
 
 
 def _check_bounds(start: Bound, end: Bound, parsed: _Parsed, *, streaming: bool) -> None:
-    ending = parsed.given("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+    ending = parsed.given_options("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
     if streaming and ending:
         raise OptionError(f"A stream has no end: leave out {ending[0]}, or read with spark.read.")
     if not streaming and start == Everywhere(LATEST):
@@ -277,7 +277,7 @@ def _check_group(start: Bound, parsed: _Parsed, *, streaming: bool) -> None:
         raise OptionError('startingOffsets="group" starts where a group stands: name the group with option groupId.')
     if given and not streaming and not isinstance(start, AtGroup):
         raise OptionError('A batch commits no offsets: leave out groupId, or begin at the group with startingOffsets="group".')
-    idle = [] if streaming else parsed.given(*STREAMS_ONLY)
+    idle = [] if streaming else parsed.given_options(*STREAMS_ONLY)
     if idle:
         raise OptionError(f"Option {idle[0]} limits the triggers of a stream: leave it out, and end a batch with endingOffsets.")
 
@@ -298,7 +298,7 @@ class Shape:
     topics: tuple[str, ...]
 
 
-def shape_asked_for(options: Mapping[str, str]) -> Shape:
+def source_shape(options: Mapping[str, str]) -> Shape:
     """Return the columns of a source, from its options only. Raises `OptionError`."""
     parsed = _parse(options, SOURCE)
     selection = _selection(parsed)
@@ -317,7 +317,7 @@ def _dead_letters(parsed: _Parsed) -> ProducerSettings | None:
 def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     """Parse the options of a source. Raises `OptionError`, whose sentence names a valid option or value."""
     parsed = _parse(options, SOURCE)
-    if idle := parsed.given(*WITHOUT_EFFECT):
+    if idle := parsed.given_options(*WITHOUT_EFFECT):
         logger.warning("these options have no effect on the source and are ignored: %s", ", ".join(idle))
     return _read_options(parsed, streaming=streaming)
 
@@ -389,8 +389,8 @@ def _is_exactly_once(parsed: _Parsed) -> bool:
     if wanted is None and against:
         logger.warning("acks or idempotence are given, so rows are written at least once, not exactly once")
     of_it = ("jobId", "batchId", "decisionTopic", "transactionTimeout", "twoPhaseCommit")
-    if not wanted and wanted is not None and (idle := parsed.given(*of_it)):
+    if not wanted and wanted is not None and (idle := parsed.given_options(*of_it)):
         raise OptionError(f"{idle[0]} is for deliveryGuarantee exactly-once: leave out one of them.")
-    if "jobId" not in parsed.values and (counted := parsed.given("batchId", "runId")):
+    if "jobId" not in parsed.values and (counted := parsed.given_options("batchId", "runId")):
         raise OptionError(f"{counted[0]} is for a job that names itself: give jobId as well.")
     return bool(wanted) if wanted is not None else not against

@@ -23,10 +23,10 @@ def refuse_update() -> None:
     for choice in ("format", "outputMode"):
         choose = getattr(DataStreamWriter, choice)
         if not hasattr(choose, "refuses_update"):
-            setattr(DataStreamWriter, choice, _refusing(choice, choose))
+            setattr(DataStreamWriter, choice, _refuse_update(choice, choose))
 
 
-def _refusing(choice: str, choose: Any) -> Any:
+def _refuse_update(choice: str, choose: Any) -> Any:
     @wraps(choose)
     def chosen(self: Any, *given: Any, **named: Any) -> Any:
         known = self.__dict__.setdefault(_CHOSEN, {})

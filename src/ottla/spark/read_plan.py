@@ -89,7 +89,7 @@ class Lookup(Protocol):
         """Return the offsets that the query's group has committed, without partitions that have none."""
 
 
-def _named(option: str, named: Iterable[TopicPartition], partitions: Sequence[TopicPartition]) -> None:
+def _check_named(option: str, named: Iterable[TopicPartition], partitions: Sequence[TopicPartition]) -> None:
     """Raise `OptionError` unless an option has exactly the partitions that must be read."""
     named = set(named)
     missing = names(each for each in partitions if each not in named)
@@ -128,10 +128,10 @@ def resolve(
             return _from_times(same, lookup, option=f"{edge}Timestamp", latest_otherwise=latest_otherwise)
         case AtTimes(timestamps_ms):
             option = f"{edge}OffsetsByTimestamp"
-            _named(option, timestamps_ms, partitions)
+            _check_named(option, timestamps_ms, partitions)
             return _from_times(timestamps_ms, lookup, option=option, latest_otherwise=latest_otherwise)
         case AtOffsets(offsets):
-            _named(f"{edge}Offsets", offsets, partitions)
+            _check_named(f"{edge}Offsets", offsets, partitions)
         case AtGroup():
             offsets = dict.fromkeys(partitions, EARLIEST) | lookup.committed(partitions)
         case Everywhere(offset):
@@ -147,7 +147,7 @@ def resolve(
 def ranges(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[Range]:
     """Return the ranges between two sets of offsets, without empty ranges.
 
-    A range whose end is before its start is kept, because its partition was recreated: `lost` reports it.
+    A range whose end is before its start is kept, because its partition was recreated: `find_lost` reports it.
     """
     return [Range(*each, start[each], end[each]) for each in sorted(end) if end[each] != start[each]]
 
@@ -171,7 +171,7 @@ def split(wholes: Sequence[Range], *, min_partitions: int | None = None, max_rec
     return [piece for each in wholes for piece in _cut(each, parts[each])]
 
 
-def lost(
+def find_lost(
     start: Mapping[TopicPartition, int], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> list[str]:
     """Return one clause of a message for each partition in which the next record to read is deleted already."""
@@ -197,7 +197,7 @@ def lost_ends(wholes: Sequence[Range], latest: Mapping[TopicPartition, int]) -> 
 
 
 def accept_losses(clauses: Sequence[str], *, fail: bool) -> None:
-    """Raise `DataLoss` for clauses of `lost` and `lost_ends`. If `fail` is False, log the clauses instead."""
+    """Raise `DataLoss` for clauses of `find_lost` and `lost_ends`. If `fail` is False, log the clauses instead."""
     if clauses and fail:
         raise data_loss(clauses)
     if clauses:
@@ -211,7 +211,7 @@ def data_loss(clauses: Sequence[str]) -> DataLoss:
     )
 
 
-def trimmed(wholes: Sequence[Range], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> list[Range]:
+def trim(wholes: Sequence[Range], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> list[Range]:
     """Return the parts of the ranges that can still be read, for a query that accepts losses.
 
     A partition that was recreated is read from its start.

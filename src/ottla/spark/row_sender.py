@@ -86,10 +86,10 @@ def write_rows(options: WriteOptions, arrived: Iterable[pa.RecordBatch]) -> int:
     Raises the client's errors, and `OptionError` for rows that name no topic or a partition that does not exist.
     """
     rows = 0
-    encode = encoding(options)
+    encode = make_encoder(options)
     producer = _KEPT.pop(options.client, None) or TaskProducer.start(options.client)
     try:
-        for batch in gathered(arrived):
+        for batch in gather(arrived):
             rows += batch.num_rows
             send_rows(producer, encode(batch), options)
         producer.flush()
@@ -106,16 +106,16 @@ def send_rows(producer: TaskProducer, batch: pa.RecordBatch, options: WriteOptio
         _send(producer, topic, own, options)
 
 
-def encoding(options: WriteOptions) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+def make_encoder(options: WriteOptions) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """Return the function that encodes typed keys and values. It returns rows unchanged if both are bytes."""
-    if not options.formats.given():
+    if not options.formats.formats_by_column():
         return lambda batch: batch
     from ottla.spark.formats.codecs import EncodedColumns  # imported when needed: writing bytes uses no formats
 
     return EncodedColumns(options.formats, options.topic).rows
 
 
-def gathered(arrived: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def gather(arrived: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield Arrow batches. Small ones are joined until they have the size of a request; large ones are not copied."""
     waiting: list[pa.RecordBatch] = []
     size = 0
@@ -124,13 +124,13 @@ def gathered(arrived: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             waiting.append(batch)
             size += batch.nbytes
         if size >= GATHERED_BYTES:
-            yield _joined(waiting)
+            yield _join(waiting)
             waiting, size = [], 0
     if waiting:
-        yield _joined(waiting)
+        yield _join(waiting)
 
 
-def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _join(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(parts) == 1:
         return parts[0]
     return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]

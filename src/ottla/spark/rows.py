@@ -23,7 +23,7 @@ from ottla.records.compression.codecs import CodecFailed
 from ottla.spark.brokers import Brokers
 from ottla.spark.direct import StoredBatches
 from ottla.spark.errors import UnreadableBatch
-from ottla.spark.read_plan import Range, accept_losses, lost, names
+from ottla.spark.read_plan import Range, accept_losses, find_lost, names
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -59,18 +59,18 @@ def rows_of(options: ReadOptions, schema: StructType, work: Range) -> Iterator[p
     Raises `DataLoss` for deleted records, `MalformedRecord` for a record that does not fit its format, and the client's errors.
     """
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
-    if not options.formats.given():
+    if not options.formats.formats_by_column():
         for columns in _all_columns(options, work):
             yield from _arrow_batches(columns, arrow_schema, work)
         return
-    typed = _typed(options, arrow_schema, work)
+    typed = _typed_rows(options, arrow_schema, work)
     for columns in _all_columns(options, work):
         for opened in _arrow_batches(columns, typed.opened, work):
             yield typed.rows(opened)
     typed.finish()
 
 
-def _typed(options: ReadOptions, schema: pa.Schema, work: Range) -> TypedRows:
+def _typed_rows(options: ReadOptions, schema: pa.Schema, work: Range) -> TypedRows:
     from ottla.spark.formats.typed_rows import TypedRows  # imported when needed: reading bytes uses no formats
 
     return TypedRows(options.formats, schema, f"{work.topic}-{work.partition}", _dead_letters(options))
@@ -110,18 +110,18 @@ def _what_is_left(options: ReadOptions, work: Range) -> Range:
             fail=options.fail_on_data_loss,
         )
         return work._replace(end=work.start)
-    accept_losses(lost({where: work.start}, earliest, latest), fail=options.fail_on_data_loss)
+    accept_losses(find_lost({where: work.start}, earliest, latest), fail=options.fail_on_data_loss)
     return work._replace(start=min(max(work.start, earliest[where]), work.end), end=min(work.end, latest[where]))
 
 
 def _columns_of(options: ReadOptions, work: Range) -> Iterator[Columns]:
     most_bytes = min(TOGETHER_BYTES, options.max_opened_bytes)
-    for run in _fetched(options, work):
+    for run in _fetch(options, work):
         for part in openable(run.records, most_bytes):
-            yield from _opened(part, work, options.max_opened_bytes, check_crcs=run.check_crcs)
+            yield from _open(part, work, options.max_opened_bytes, check_crcs=run.check_crcs)
 
 
-def _opened(part: memoryview, work: Range, limit_bytes: int, *, check_crcs: bool) -> Iterator[Columns]:
+def _open(part: memoryview, work: Range, limit_bytes: int, *, check_crcs: bool) -> Iterator[Columns]:
     """Decode the batches in `part` into columns, together if possible. Raises `UnreadableBatch`."""
     open_part = partial(open_batches, from_offset=work.start, until_offset=work.end, limit_bytes=limit_bytes, check_crcs=check_crcs)
     try:
@@ -143,7 +143,7 @@ class FoundBatches(NamedTuple):
     check_crcs: bool
 
 
-def _fetched(options: ReadOptions, work: Range) -> Iterator[FoundBatches]:
+def _fetch(options: ReadOptions, work: Range) -> Iterator[FoundBatches]:
     """Yield batches from files of the partition's leader if possible, and fetch the rest from brokers."""
     if options.directories:
         stored = StoredBatches(options.directories, options.client, work)

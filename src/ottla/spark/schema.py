@@ -133,9 +133,11 @@ def check_read_schema(schema: StructType, formats: Formats = BYTES) -> None:
         kinds = TYPES.get(column.name)
         if kinds is None:
             raise OptionError(f"There is no column {column.name}: a schema may hold {', '.join(TYPES)}.")
-        if column.name in _SOURCES and not (_SOURCES[column.name] in formats.given() and _SOURCES[column.name] in names):
+        if column.name in _SOURCES and not (
+            _SOURCES[column.name] in formats.formats_by_column() and _SOURCES[column.name] in names
+        ):
             raise _without_format(column.name)
-        if (chosen := formats.given().get(column.name)) is not None:
+        if (chosen := formats.formats_by_column().get(column.name)) is not None:
             _check_type(column.name, chosen, column.dataType)
         elif _shape(column.dataType) not in map(_shape, kinds):
             right = " or ".join(map(_name, kinds))
@@ -163,7 +165,7 @@ def check_write_schema(schema: StructType, topic: str | None, *, include_timesta
         kinds = taken.get(column.name)
         if kinds is None and column.name.lower() in taken:
             raise OptionError(f"The sink takes no column {column.name}, but {column.name.lower()}: rename it, or drop it.")
-        if kinds is not None and (chosen := formats.given().get(column.name)) is not None:
+        if kinds is not None and (chosen := formats.formats_by_column().get(column.name)) is not None:
             _check_type(column.name, chosen, column.dataType)
         elif kinds is not None and _shape(column.dataType) not in map(_shape, kinds):
             right = " or ".join(map(_name, kinds))

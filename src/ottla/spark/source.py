@@ -14,10 +14,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ottla.spark.batch_reader import BatchReader, FilteringReader
-from ottla.spark.error_display import telling
+from ottla.spark.error_display import hide_tracebacks
 from ottla.spark.errors import OptionError
 from ottla.spark.filters import are_pushed
-from ottla.spark.options import ReadOptions, WriteOptions, check_either_way, read_options, shape_asked_for, write_options
+from ottla.spark.options import ReadOptions, WriteOptions, check_either_way, read_options, source_shape, write_options
 from ottla.spark.schema import check_read_schema, check_write_schema, source_schema
 from ottla.spark.streams.reader import RefusedStreamReader, StreamReader
 from ottla.spark.workers import set_modules_aside
@@ -26,16 +26,16 @@ from ottla.spark.writers import BatchWriter, StreamWriter
 Options = TypeVar("Options", ReadOptions, WriteOptions)
 
 
-def _loaded(options: Options) -> Options:
+def _load_schemas(options: Options) -> Options:
     """Return options with the schemas of formats in place of file names."""
-    if not options.formats.given():
+    if not options.formats.formats_by_column():
         return options
-    from ottla.spark.formats.schemas import loaded  # Spark imports this module in each of its processes, and few need formats
+    from ottla.spark.formats.schemas import load_schemas  # Spark imports this module in each of its processes, and few need formats
 
-    return loaded(options)
+    return load_schemas(options)
 
 
-@telling
+@hide_tracebacks
 class OttlaDataSource(DataSource):
     """The data source `format("ottla")`. Its options are those of Spark's Kafka connector.
 
@@ -55,8 +55,8 @@ class OttlaDataSource(DataSource):
     def schema(self) -> StructType:
         set_modules_aside()
         check_either_way(self.options)
-        shape = shape_asked_for(self.options)
-        formats = {column: each for column, each in shape.formats.given().items() if column in shape.columns}
+        shape = source_shape(self.options)
+        formats = {column: each for column, each in shape.formats.formats_by_column().items() if column in shape.columns}
         if not formats:
             return source_schema(shape.columns)
         from ottla.spark.formats.schemas import values_type
@@ -65,13 +65,13 @@ class OttlaDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         set_modules_aside()
-        options = _loaded(read_options(self.options, streaming=False))
+        options = _load_schemas(read_options(self.options, streaming=False))
         check_read_schema(schema, options.formats)
         return (FilteringReader if are_pushed() else BatchReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         try:
-            options = _loaded(read_options(self.options, streaming=True))
+            options = _load_schemas(read_options(self.options, streaming=True))
             check_read_schema(schema, options.formats)
         except OptionError as refusal:
             return RefusedStreamReader(refusal)
@@ -79,13 +79,13 @@ class OttlaDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         set_modules_aside()
-        options = _loaded(write_options(self.options))
+        options = _load_schemas(write_options(self.options))
         if overwrite:
             raise OptionError('Records in a topic cannot be overwritten: write with mode("append").')
         check_write_schema(schema, options.topic, include_timestamp=options.include_timestamp, formats=options.formats)
         return BatchWriter(options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        options = _loaded(write_options(self.options))
+        options = _load_schemas(write_options(self.options))
         check_write_schema(schema, options.topic, include_timestamp=options.include_timestamp, formats=options.formats)
         return StreamWriter(options)

@@ -114,7 +114,7 @@ def _json(name: str, text: str, example: str) -> dict[str, Any]:
     return value
 
 
-def assigned(name: str, text: str) -> tuple[TopicPartition, ...]:
+def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
     example = '{"flights": [0, 1]}'
     found = []
     for topic, partitions in _json(name, text, example).items():

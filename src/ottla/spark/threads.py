@@ -30,10 +30,10 @@ def serve_all_threads() -> None:
 
     for writer in (DataFrameWriter, DataStreamWriter):
         if not hasattr(writer.format, "activates_session"):
-            setattr(writer, "format", _activating(writer.format))  # noqa: B010  # mypy accepts no other assignment to a method
+            setattr(writer, "format", _activate(writer.format))  # noqa: B010  # mypy accepts no other assignment to a method
 
 
-def _activating(choose: Any) -> Any:
+def _activate(choose: Any) -> Any:
     @wraps(choose)
     def format(self: Any, source: str) -> Any:
         if source.lower() == NAME:

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from ottla.client.errors import KafkaError
 from ottla.once.decisions import Handed
 from ottla.once.names import Work
-from ottla.spark.error_display import telling
+from ottla.spark.error_display import hide_tracebacks
 from ottla.spark.errors import OptionError
 from ottla.spark.exactly_once import batches
 from ottla.spark.options import WriteOptions
@@ -100,7 +100,7 @@ def _abort(
         drop_committer(options, own.name)
 
 
-@telling
+@hide_tracebacks
 class BatchWriter(DataSourceArrowWriter):
     """The writer of a batch."""
 
@@ -122,7 +122,7 @@ class BatchWriter(DataSourceArrowWriter):
         _abort(self._options, messages, recorded=self._recorded, known=None if self._recorded else self._work)
 
 
-@telling
+@hide_tracebacks
 class StreamWriter(DataSourceStreamArrowWriter):
     """The writer of a stream's micro-batches."""
 

@@ -145,7 +145,7 @@ class Cluster:
             self._home = home
             self.registry = self.registry or f"{_ON_HOST}{home / 'registry'}"
             for node_id in range(1, self._count + 1):
-                self.members[node_id] = self._seated(node_id)
+                self.members[node_id] = self._make_member(node_id)
             for member in self.members.values():
                 member.start()
             self.wait_joined()
@@ -160,7 +160,7 @@ class Cluster:
                     member.resume()
                     member.stop(60)
 
-    def _seated(self, node_id: int) -> ClusterMember:
+    def _make_member(self, node_id: int) -> ClusterMember:
         port, internal_port = free_port(), free_port()
         host, prepare = self._wiring.host(node_id), self._wiring.prepare(node_id)
         told_port = self._wiring.lead(node_id, host, internal_port)
@@ -187,7 +187,7 @@ class Cluster:
         """Start one more broker with an empty data directory, and return its id. No partition is moved to the broker."""
         node_id = max(self.members) + 1
         self._made_by[node_id] = made_by
-        self.members[node_id] = self._seated(node_id).start()
+        self.members[node_id] = self._make_member(node_id).start()
         return node_id
 
     # -------------------------------------------------------------------- faults
@@ -255,7 +255,7 @@ class Cluster:
 
         return ottla.Admin([member.address for member in self.members.values() if member.is_running])
 
-    def _asked_each(self, ask: Callable[[Admin], T]) -> Iterator[T]:
+    def _query_each(self, ask: Callable[[Admin], T]) -> Iterator[T]:
         """Yield the answer of each broker that runs and is not paused. A broker that is cut off can have outdated metadata."""
         import ottla
 
@@ -274,7 +274,7 @@ class Cluster:
             running = {node_id for node_id, member in self.members.items() if member.is_running}
             return all(
                 found.controller_id in running and {node.node_id for node in found.nodes} >= running
-                for found in self._asked_each(lambda admin: admin.describe_cluster())
+                for found in self._query_each(lambda admin: admin.describe_cluster())
             )
 
         self.wait_until(joined, lambda: "not all brokers are registered with a controller", timeout_s)
@@ -286,7 +286,7 @@ class Cluster:
         """
 
         def all_in_sync() -> str:
-            found = [part for told in self._asked_each(lambda admin: admin.describe_topics(*topics)) for part in lagging(told)]
+            found = [part for told in self._query_each(lambda admin: admin.describe_topics(*topics)) for part in find_lagging(told)]
             return ", ".join(dict.fromkeys(f"{name}-{part.partition} {part.leader} {part.isr}" for name, part in found))
 
         self.wait_until(lambda: not all_in_sync(), lambda: f"not in sync: {all_in_sync()}", timeout_s)
@@ -307,7 +307,7 @@ class Cluster:
         raise NotYet(f"after {timeout_s:g} s: {told()}")
 
 
-def lagging(topics: Mapping[str, object]) -> Iterator[tuple[str, PartitionInfo]]:
+def find_lagging(topics: Mapping[str, object]) -> Iterator[tuple[str, PartitionInfo]]:
     """Yield each partition that has no leader or has a replica that is not in sync."""
     from ottla.client.connection.metadata import TopicInfo
 

@@ -122,12 +122,12 @@ class Wiring:
         return self._open[direction]
 
     async def _listen(self, target: int, host: str, port: int, source: int | None) -> int:
-        async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with suppress(OSError, asyncio.CancelledError):
                 await self._join(reader, writer, target, host, port, source)
             writer.close()
 
-        server = await asyncio.start_server(accepted, LOCALHOST, 0)
+        server = await asyncio.start_server(accept, LOCALHOST, 0)
         self._servers.append(server)
         opened: int = server.sockets[0].getsockname()[1]
         return opened

@@ -73,19 +73,19 @@ class BrokerProcess:
     def command(self) -> list[str]:
         """Return the command line, which a person can repeat."""
         sets = [part for name, value in self.settings.items() for part in ("--set", f"{name}={value}")]
-        listen = _written(self.host, self.port) + (f",release={self.release}" if self.release else "")
+        listen = _address_text(self.host, self.port) + (f",release={self.release}" if self.release else "")
         serve = [sys.executable, "-m", "ottla.cli.main", "serve", "--data-dir", str(self.data_dir), "--listen", listen]
         return [*serve, *sets, *self.arguments]
 
     @property
     def address(self) -> str:
         """Return HOST:PORT, for a client's `bootstrap.servers`."""
-        return _written(self.host, self.port)
+        return _address_text(self.host, self.port)
 
     @property
     def pid(self) -> int:
         """Return the process id. Raises RuntimeError before `start`, and after `stop` or `kill`."""
-        return self._running().pid
+        return self._live_process().pid
 
     @property
     def is_running(self) -> bool:
@@ -117,19 +117,19 @@ class BrokerProcess:
         return self
 
     def _wait_for_line(self) -> None:
-        process = self._running()
+        process = self._live_process()
         assert process.stdout is not None
         deadline, said = time.monotonic() + self.start_timeout_s, b""
         while not (found := ANSWERS.search(said)):
             ready, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
             chunk = os.read(process.stdout.fileno(), 4096) if ready else b""
             if not chunk:
-                self._give_up(ended=bool(ready))
+                self._fail_start(ended=bool(ready))
             said += chunk
         self.host, self.port = found[1].decode(), int(found[2])
 
-    def _give_up(self, *, ended: bool) -> None:
-        process = self._running()
+    def _fail_start(self, *, ended: bool) -> None:
+        process = self._live_process()
         code = process.wait(10) if ended else None
         self.kill()
         raise DidNotStart(code, self.log.encode()[self._log_start :].decode(errors="replace"))
@@ -173,7 +173,7 @@ class BrokerProcess:
         """Send SIGCONT. The broker continues after a `pause`."""
         os.kill(self.pid, signal.SIGCONT)
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _live_process(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             raise RuntimeError("the broker is not running: call start() first")
         return self._process
@@ -185,6 +185,6 @@ class BrokerProcess:
         self.stop()
 
 
-def _written(host: str, port: int) -> str:
+def _address_text(host: str, port: int) -> str:
     """Return HOST:PORT, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -137,7 +137,7 @@ DRAFTS: Final = {"0.8.2": (11, 12)}
 """The API keys that a release declared but never served. JoinGroup and Heartbeat had another layout in this release."""
 
 
-def named(name: str, among: tuple[str, ...] = NAMES) -> str:
+def match_release(name: str, among: tuple[str, ...] = NAMES) -> str:
     """Return the name in `among` for a release, such as "0.10.1" or "2.8", without a bug-fix number. Raises `UnknownRelease`."""
     for known in (name, name.rpartition(".")[0]):
         if known in among:
@@ -160,7 +160,7 @@ def highest(name: str) -> dict[int, int]:
     return found
 
 
-def served(name: str) -> dict[int, range]:
+def served_versions(name: str) -> dict[int, range]:
     """Return the versions that a release serves, by API key. `name` is one of `NAMES`."""
     raised = NAMES.index(name) >= NAMES.index(RAISED)
     drafts = DRAFTS.get(name, ())

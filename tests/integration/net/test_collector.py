@@ -87,7 +87,7 @@ class Process:
     def after(self, *, blocks: int, used_s: float) -> int:
         self.blocks += blocks
         self.used_s += used_s
-        self.collector.look()
+        self.collector.collect_if_due()
         return self.collected
 
 

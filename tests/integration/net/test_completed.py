@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.net.startup.loop_calls import completed
+from ottla.net.startup.loop_calls import complete
 from ottla.ports import Steps, StorageFailed
 
 Done = Callable[[StorageFailed | None], None]
@@ -25,7 +25,7 @@ def test_an_answer_that_comes_after_whoever_waited_was_cancelled_is_nobodys() ->
         yield start
 
     async def cancelled() -> None:
-        waiting = asyncio.ensure_future(completed(steps()))
+        waiting = asyncio.ensure_future(complete(steps()))
         await began.wait()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -20,7 +20,7 @@ from ottla.broker.settings.setting_sources import DEFAULT_CONFIG, described_brok
 from ottla.net.server import server as server_module
 from ottla.net.server.connection import ServerConnection
 from ottla.net.server.connection_limits import ConnectionLimits
-from ottla.net.startup.open_files import FEWEST, MOST_CONNECTIONS, shared
+from ottla.net.startup.open_files import FEWEST, MOST_CONNECTIONS, divide
 from ottla.testing import BrokerProcess
 from tests.support.frames import API_VERSIONS, FETCH, Batch, Raw, fetch_v4, request
 from tests.support.waiting import eventually
@@ -53,7 +53,7 @@ def closing(many: list[socket.socket]) -> Iterator[list[socket.socket]]:
 @pytest.mark.parametrize("max_open_files", [16, 512, 100_000])
 def test_connections_never_take_the_descriptors_of_logs(limit: int, max_open_files: int) -> None:
     held = 12
-    share = shared(limit, held, max_open_files)
+    share = divide(limit, held, max_open_files)
     assert share.files >= min(max_open_files, FEWEST)
     assert share.connections >= FEWEST
     assert held + share.files + share.connections < limit
@@ -256,13 +256,13 @@ def test_what_the_system_allows_is_described_as_the_default() -> None:
         assert described.source == DEFAULT_CONFIG
         assert described.value == str(settings.max_connections)
         assert FEWEST <= settings.max_connections <= MOST_CONNECTIONS
-        assert settings.changed({"max.connections": "7"}, {}).max_connections == 7
-        assert settings.changed({}, {}).max_connections == settings.max_connections
+        assert settings.with_dynamic({"max.connections": "7"}, {}).max_connections == 7
+        assert settings.with_dynamic({}, {}).max_connections == settings.max_connections
 
 
 def test_what_looks_at_connections_each_second_looks_only_at_those_that_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[ServerConnection] = []
-    monkeypatch.setattr(ServerConnection, "look", looked_at.append)
+    monkeypatch.setattr(ServerConnection, "check_peer", looked_at.append)
     with ottla.Broker() as broker, closing(connect(broker.address, 20)) as many:
         assert all(is_open(one) for one in many)
         server = server_of(broker)

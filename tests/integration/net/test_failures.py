@@ -50,11 +50,11 @@ def test_a_mistake_in_deciding_a_request_costs_that_request_alone(
     with ottla.Broker() as broker, Raw(broker.address) as client, Raw(broker.address) as other:
         client.create_topic("t")
         with monkeypatch.context() as patch:
-            patch.setattr(router.Router, "_ask", mistaken)
+            patch.setattr(router.Router, "_call", mistaken)
             reply = client.ask(LIST_OFFSETS, 1, list_offsets_v1("t", 3, -1))
         assert reply.number("i") == 1
         assert reply.string() == "t"
-        assert reply.take("iih") == (1, 3, UNKNOWN_SERVER_ERROR)
+        assert reply.next_records("iih") == (1, 3, UNKNOWN_SERVER_ERROR)
         assert broker.unexpected == 1
         assert other.is_served()
         assert client.latest_offset("t") == 0
@@ -73,7 +73,7 @@ def test_a_mistake_in_how_answers_are_made_closes_a_connection_and_ends_nothing(
             made.encode_by(mistaken)
             client.send(request(API_VERSIONS, 0, 1))
             assert client.is_closed()
-            made.encode_by(made.encoded)
+            made.encode_by(made.encode)
         with Raw(broker.address) as other:
             assert other.is_served()
 
@@ -83,7 +83,7 @@ def test_of_a_long_request_that_met_a_mistake_the_log_shows_the_first_200_bytes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with ottla.Broker() as broker, Raw(broker.address) as client:
-        monkeypatch.setattr(router.Router, "_ask", mistaken)
+        monkeypatch.setattr(router.Router, "_call", mistaken)
         client.ask(LIST_OFFSETS, 1, list_offsets_v1("t" * 249, 3, -1))
     (entry,) = entries(caplog)
     sent = request(LIST_OFFSETS, 1, 1, list_offsets_v1("t" * 249, 3, -1))[4:]

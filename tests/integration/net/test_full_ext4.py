@@ -11,7 +11,7 @@ import pytest
 from ottla.net.disk.disk import RealDisk
 from ottla.net.disk.reserve import LOAN_BYTES, Reserve
 from ottla.ports import Change, StorageFailed
-from ottla.registry.count import counted
+from ottla.registry.count import read_count
 from ottla.registry.generations import DIRECTORIES, journal_name
 from ottla.registry.journal import JournalRegistry
 from tests.support.disks import ext4_disk, fill_to_the_last_block
@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
 def opened(root: Path, kept: int) -> RealDisk:
     reserve = Reserve(str(root))
     reserve.keep(kept)
-    reserve.take(kept)
+    reserve.refill(kept)
     return RealDisk(str(root), lambda call: call(), reserve=reserve)
 
 
@@ -80,7 +80,7 @@ def test_a_registry_on_a_full_disk_refuses_what_is_new_and_loses_nothing(root: P
         registry = JournalRegistry.open(disk)
         make_entry(registry, "/t/more", bytes(500))
         assert disk.reserve.size == kept
-        assert counted(disk) == len(made) + 1 + 10 + 2 + 1, "every commit that was taken, and no other"
+        assert read_count(disk) == len(made) + 1 + 10 + 2 + 1, "every commit that was taken, and no other"
         registry.close()
 
 
@@ -99,5 +99,5 @@ def test_a_reserve_lends_until_it_is_used_up_and_is_whole_again_when_there_is_ro
         disk.remove(f"checkpoint{written.pop()}")
         disk.write_file("small", b"x")
         (root.parent / "filler").unlink()
-        disk.reserve.take(kept)
+        disk.reserve.refill(kept)
         assert disk.reserve.size == disk.reserve.wanted

@@ -16,7 +16,7 @@ from ottla.kafka07.net.registration import check
 from ottla.kafka07.records.messages import message_set
 from ottla.kafka07.wire import FetchRequest07, MultiFetchRequest07, OffsetsRequest07, ProduceRequest07
 from ottla.net.server.listeners import Listen
-from ottla.net.startup.start import secured
+from ottla.net.startup.start import with_protocol
 from ottla.testing import BrokerProcess
 from tests.integration.net.test_connecting import on_its_thread, server_of
 from tests.support.client07 import Client07, framed
@@ -155,14 +155,14 @@ def test_a_broker_of_its_own_process_can_be_one_of_0_7(tmp_path: Path) -> None:
 def refused(text: str, **settings: str) -> str:
     given = BrokerSettings.parse({name.replace("_", "."): value for name, value in settings.items()})
     with pytest.raises(SettingError) as caught:
-        check([secured(Listen.parse(text), given)], given)
+        check([with_protocol(Listen.parse(text), given)], given)
     return str(caught.value)
 
 
 def test_a_listener_whose_clients_cannot_log_in_is_refused() -> None:
     said = refused("127.0.0.1:0,release=0.7,security=SASL_PLAINTEXT")
     assert said.startswith("Listener SASL_PLAINTEXT has release 0.7 and SASL_PLAINTEXT")
-    check([secured(Listen.parse("127.0.0.1:0,release=0.7,security=SSL"), BrokerSettings())], BrokerSettings())
+    check([with_protocol(Listen.parse("127.0.0.1:0,release=0.7,security=SSL"), BrokerSettings())], BrokerSettings())
 
 
 def test_brokers_of_a_cluster_cannot_speak_0_7_to_each_other() -> None:
@@ -179,7 +179,7 @@ def test_a_zookeeper_for_clients_of_0_7_needs_a_path_of_its_own() -> None:
     said = refused(old, ottla_kafka07_zookeeper_connect="zookeeper://zk:2181/a/", zookeeper_connect="zk/a")
     assert "use another path" in said
     given = {"ottla.kafka07.zookeeper.connect": "zk:2181/a", "zookeeper.connect": "zk:2181/b"}
-    check([secured(Listen.parse(old), BrokerSettings())], BrokerSettings.parse(given))
+    check([with_protocol(Listen.parse(old), BrokerSettings())], BrokerSettings.parse(given))
 
 
 def test_a_broker_at_every_address_needs_one_to_tell(tmp_path: Path) -> None:

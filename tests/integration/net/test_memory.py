@@ -33,11 +33,11 @@ class Arriving:
     def claim(self) -> bool:
         return self.pool.claim(self, self.size)
 
-    def granted(self, size: int) -> None:
+    def on_grant(self, size: int) -> None:
         assert size == self.size
         self.events.append(f"{self.name} granted")
 
-    def give_up(self) -> None:
+    def cut_off(self) -> None:
         self.events.append(f"{self.name} given up")
         self.arrived = None
         self.end()
@@ -104,11 +104,11 @@ def test_what_has_stopped_arriving_is_given_up_only_while_others_wait() -> None:
     assert moving.claim()
     for second in range(60):
         moving.arrived = (moving.arrived or 0) + STALLED_BYTES
-        requests.pool.look(second * 1000)
+        requests.pool.cut_stalled(second * 1000)
     assert requests.events == []
     assert not requests.arriving("waiting", 20 * MB).claim()
     moving.arrived = (moving.arrived or 0) + STALLED_BYTES
-    requests.pool.look(60_000)
+    requests.pool.cut_stalled(60_000)
     assert requests.events == ["stalled given up", "waiting granted"]
 
 
@@ -119,7 +119,7 @@ def test_a_request_that_is_whole_is_not_given_up() -> None:
     served.finish()
     assert not requests.arriving("waiting", 40 * MB).claim()
     for second in range(3 * STALLED_MS // 1000):
-        requests.pool.look(second * 1000)
+        requests.pool.cut_stalled(second * 1000)
     assert requests.events == []
 
 
@@ -177,10 +177,10 @@ def test_a_giant_that_trickles_is_given_up_while_a_batch_waits_to_be_opened() ->
     assert giant.claim()
     for second in range(60):
         giant.arrived = (giant.arrived or 0) + STALLED_BYTES
-        requests.pool.look(second * 1000)
+        requests.pool.cut_stalled(second * 1000)
     assert requests.events == []
     opened = requests.memory.claim(120 * MB)
-    requests.pool.look(60_000)
+    requests.pool.cut_stalled(60_000)
     assert requests.events == ["giant given up"]
     assert opened.is_granted
 

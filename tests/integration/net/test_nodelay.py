@@ -6,7 +6,7 @@ import asyncio
 import socket
 
 from ottla.broker.settings import BrokerSettings, SettingsInForce
-from ottla.net.server.acceptor import Acceptor, listening
+from ottla.net.server.acceptor import Acceptor, listen
 from ottla.net.server.connection_limits import ConnectionLimits
 
 
@@ -25,7 +25,7 @@ def test_a_connection_sends_small_parts_at_once() -> None:
         loop = asyncio.get_running_loop()
         made: asyncio.Future[asyncio.BaseTransport] = loop.create_future()
         limits = ConnectionLimits(SettingsInForce(BrokerSettings({})), 10, lambda: False, {}, lambda: 0).of("PLAINTEXT")
-        acceptor = Acceptor(loop, listening(socket.AF_INET, ("127.0.0.1", 0)), lambda _: Noted(made), limits)
+        acceptor = Acceptor(loop, listen(socket.AF_INET, ("127.0.0.1", 0)), lambda _: Noted(made), limits)
         with socket.create_connection(acceptor.address):
             transport = await made
             nodelay = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

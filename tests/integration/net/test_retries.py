@@ -21,7 +21,7 @@ def give_up(*outcomes: Exception) -> None:
         await asyncio.Event().wait()
 
     async def tried() -> None:
-        await ClusterLinks(ClientSettings(bootstrap_servers="localhost:1", retry_backoff_ms=1)).retried(call, timeout_ms=200)
+        await ClusterLinks(ClientSettings(bootstrap_servers="localhost:1", retry_backoff_ms=1)).retry(call, timeout_ms=200)
 
     asyncio.run(tried())
 

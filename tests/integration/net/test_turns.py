@@ -37,10 +37,10 @@ class Asker:
     def ask(self, pieces: int = 1) -> None:
         self.left += pieces
         if not self.waits and self.turns.begin(self):
-            self.go_on()
+            self.run()
             self.turns.end(self)
 
-    def go_on(self) -> None:
+    def run(self) -> None:
         count, pace = 0, 1
         while self.left:
             if not pace:
@@ -65,7 +65,7 @@ class Crowd:
     def warm(self) -> None:
         """Let it be known who asks for much."""
         for _ in range(10):
-            self.turns.take()
+            self.turns.run_queued()
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_who_asks_for_much_at_once_works_for_a_slice_of_each_turn(crowd: Crowd) 
     crowd.warm()
     for _ in range(50):
         before = len(crowd.done)
-        crowd.turns.take()
+        crowd.turns.run_queued()
         assert 0 < len(crowd.done) - before <= SLICE_NS // (MS // 10) + module.PIECES
 
 
@@ -92,19 +92,19 @@ def test_who_asks_for_little_is_served_at_once_beside_who_asks_for_much(crowd: C
         crowd.clock.ns += MS
         little.ask()
         assert crowd.done[-1] == "little"
-        crowd.turns.take()
+        crowd.turns.run_queued()
 
 
 def test_who_asks_for_dear_pieces_one_at_a_time_waits_behind_who_asks_for_cheap_ones(crowd: Crowd) -> None:
     dear, cheap = crowd.client("dear", 5 * MS), crowd.client("cheap", MS // 10)
     for _ in range(10):
         dear.ask()
-        crowd.turns.take()
+        crowd.turns.run_queued()
     crowd.client("inline", TURN_NS).ask()  # from here on everybody waits for the next turn
     dear.ask()
     cheap.ask()
     del crowd.done[:]
-    crowd.turns.take()
+    crowd.turns.run_queued()
     assert crowd.done[0] == "cheap"
 
 
@@ -114,7 +114,7 @@ def test_of_many_who_ask_for_little_no_turn_serves_all_and_they_are_served_by_ag
         crowd.client(name, MS // 10).ask()
     assert len(crowd.done) <= TURN_NS // (MS // 10)
     before, turns = len(crowd.done), 0
-    while crowd.turns.take():
+    while crowd.turns.run_queued():
         turns += 1
         assert len(crowd.done) - before <= TURN_NS // (MS // 10)
         before = len(crowd.done)
@@ -129,7 +129,7 @@ def test_many_who_come_at_once_work_for_a_slice_of_each_turn_beside_who_was_ther
         newcomer.clear_ns = crowd.turns.of_newcomers()
         newcomer.ask()
     assert len(crowd.done) == 1, "the others wait"
-    while crowd.turns.take():
+    while crowd.turns.run_queued():
         before = len(crowd.done)
         little.ask()
         assert crowd.done[before:] == ["little"]
@@ -141,7 +141,7 @@ def test_who_came_a_while_ago_is_served_at_once_though_others_wait(crowd: Crowd)
     former.clear_ns = crowd.turns.of_newcomers()
     crowd.clock.ns += module.NEW_NS
     crowd.client("dear", 2 * MS).ask(3)
-    crowd.turns.take()
+    crowd.turns.run_queued()
     former.ask()
     assert crowd.done == ["dear", "dear", "former"]
 
@@ -152,8 +152,8 @@ def test_nobody_who_waits_is_overtaken_for_ever(crowd: Crowd) -> None:
     old.ask(1000)
     for number in range(200):
         crowd.client(f"new {number}", 2 * MS).ask(2)
-        crowd.turns.take()
-    while crowd.turns.take():
+        crowd.turns.run_queued()
+    while crowd.turns.run_queued():
         pass
     waits = [0]
     for name in crowd.done:
@@ -164,7 +164,7 @@ def test_nobody_who_waits_is_overtaken_for_ever(crowd: Crowd) -> None:
 def test_a_debt_is_paid_after_a_while(crowd: Crowd) -> None:
     dear = crowd.client("dear", 60_000 * MS)
     dear.ask()
-    crowd.turns.take()
+    crowd.turns.run_queued()
     crowd.clock.ns += module.LONGEST_DEBT_NS
     assert dear.clear_ns <= crowd.clock.ns
 

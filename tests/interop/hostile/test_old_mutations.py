@@ -132,9 +132,9 @@ def everything_old(raw: Raw, topic: str) -> list[bytes | None]:
         part = len(found).to_bytes(8, "big") + (1 << 20).to_bytes(4, "big")
         body = b"\xff\xff\xff\xff" + bytes(4) + bytes(4) + array(string(topic) + array(bytes(4) + part))
         reply = raw.ask(FETCH, 1, body)
-        reply.take("ii")
+        reply.next_records("ii")
         reply.string()
-        assert reply.take("iihq")[2] == 0
+        assert reply.next_records("iihq")[2] == 0
         records = [record for record in open_message_set(reply.blob()).records() if record.offset >= len(found)]
         assert records
         found += [record.value for record in records]

@@ -20,7 +20,7 @@ from ottla.broker.partitions.partition import Partition
 from ottla.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
 from ottla.log.cleaner.dirty_range import dirtiness, is_due
 from ottla.log.config import FOREVER
-from ottla.log.errors import finished
+from ottla.log.errors import finish
 from ottla.ports import Now
 from ottla.sim.disk import SimDisk
 from tests.sim.seeds import Violation
@@ -81,7 +81,7 @@ class HousekeepingWatch:
 
     def _sample(self, partition: Partition, now: Now) -> PartitionSample:
         log = partition.log
-        found = finished(lambda: dirtiness(log, self._broker.cleaner.cleaned_offset(partition), now))
+        found = finish(lambda: dirtiness(log, self._broker.cleaner.cleaned_offset(partition), now))
         return PartitionSample(
             log.synced_offset, log.log_start_offset, log.log_end_offset, found.end_offset if is_due(log, found) else 0
         )
@@ -92,7 +92,7 @@ class HousekeepingWatch:
         oldest = log.segments[0]
         if not config.deletes or not oldest.size:
             return
-        newest = finished(lambda: oldest.max_timestamp)
+        newest = finish(lambda: oldest.max_timestamp)
         age_ms = now.wall_ms - newest
         if newest >= 0 and 0 <= config.retention_ms < age_ms - self._retention_ms:
             raise Violation(f"retention applies: {partition} has a segment of {age_ms} ms, beyond {config.retention_ms}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.client.connection.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SPOKEN
-from ottla.client.consumer.membership import Ask, Assign, Lead, Lose, Membership, Phase, Revoke
+from ottla.client.consumer.membership import Assign, Lead, Lose, Membership, Phase, Request, Revoke
 from ottla.client.errors import KafkaError, TimedOut
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.sim.network import RequestLink
@@ -92,7 +92,7 @@ class SimClassicMember(SimMember):
             self.soon(ms, lambda: self._go_on() if number == self._step_number else None)
 
         step = self.machine.next(self.world.now_ms)
-        if isinstance(step, Ask):
+        if isinstance(step, Request):
             self._ask(step, later)
         elif isinstance(step, Revoke):
             self._revoke(step, later)
@@ -101,7 +101,7 @@ class SimClassicMember(SimMember):
             later()
         elif isinstance(step, Assign):
             self.take(step.partitions)
-            self.machine.assigned(self.world.now_ms)
+            self.machine.finish_assign(self.world.now_ms)
             later()
         elif isinstance(step, Lead):
             self.machine.share_out({topic: count for topic, count in self.cluster.counts().items() if topic in step.topics})
@@ -109,7 +109,7 @@ class SimClassicMember(SimMember):
         else:
             later(max(1, step.until_ms - self.world.now_ms))
 
-    def _ask(self, step: Ask, later: Callable[[], None]) -> None:
+    def _ask(self, step: Request, later: Callable[[], None]) -> None:
         if step.api_key == JOIN_GROUP:
             self._known = self.cluster.counts()
         elif step.api_key == HEARTBEAT and dict(self.cluster.counts()) != dict(self._known):
@@ -121,7 +121,7 @@ class SimClassicMember(SimMember):
                 if response is None:
                     self.machine.broken(step, TimedOut("nobody answered"), self.world.now_ms)
                 else:
-                    self.machine.answered(response, self.world.now_ms)
+                    self.machine.on_answer(response, self.world.now_ms)
             except KafkaError:
                 self.die()
                 return
@@ -132,7 +132,7 @@ class SimClassicMember(SimMember):
     def _revoke(self, step: Revoke, later: Callable[[], None]) -> None:
         def done() -> None:
             self.give(step.partitions)
-            self.machine.revoked(step.partitions)
+            self.machine.finish_revoke(step.partitions)
             later()
 
         slow_ms = self.world.random.randrange(SLOWEST_GIVING_MS) if self.world.chance(SLOW_GIVING) else 0
@@ -142,4 +142,4 @@ class SimClassicMember(SimMember):
         if not self.machine.member_id:
             self.commit_all_the_same()
         self.give(step.partitions)
-        self.machine.revoked(step.partitions)
+        self.machine.finish_revoke(step.partitions)

@@ -158,7 +158,7 @@ class ClusterAgreement:
     def _led_without_session(self, host: ClusterHost) -> Partition | None:
         """A partition that a broker leads though the session is over in which it registered."""
         broker = host.broker
-        if broker is None or broker.membership is None or host.process.stands_still:
+        if broker is None or broker.membership is None or host.process.is_paused:
             return None
         entry = self._ensemble.get(broker_path(host.node_id))
         if entry is not None and entry.created == broker.membership.broker_epoch:

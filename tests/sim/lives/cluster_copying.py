@@ -10,7 +10,7 @@ from random import Random
 from typing import NamedTuple
 
 from ottla.coord.transactions.transaction import PREPARED
-from ottla.sim.network import RequestLink, Weather
+from ottla.sim.network import NetworkFaults, RequestLink
 from ottla.sim.world import World
 from ottla.wire.api.produce import ProduceRequest
 from tests.sim.lives.cluster_work import Act, ClusterAround, ClusterWork
@@ -106,7 +106,7 @@ class ClusterCopying(ClusterWork):
         return self._around.link(self._around.weather)
 
     def _good_link(self) -> RequestLink:
-        return self._around.link(Weather())
+        return self._around.link(NetworkFaults())
 
     def acts(self) -> Sequence[Act]:
         programs = self._programs

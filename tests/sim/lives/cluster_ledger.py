@@ -119,7 +119,7 @@ class ClusterLedger:
         """Compare the replicas with each other."""
         with ExitStack() as stack:
             for host in self._hosts.values():
-                stack.enter_context(host.disk.undisturbed())
+                stack.enter_context(host.disk.suspend_faults())
             for host in self._hosts.values():
                 self._look_at_controller(host)
                 for place, partition in self._replicas(host):

@@ -22,10 +22,10 @@ from ottla.cluster.controller_rules import entries
 from ottla.ports import Change
 from ottla.sim.cluster_host import PROTOCOL, ClusterHost
 from ottla.sim.ensemble import SimEnsemble
-from ottla.sim.links import LinkWeather, SimNetwork
-from ottla.sim.network import Weather
+from ottla.sim.links import LinkFaults, SimNetwork
+from ottla.sim.network import NetworkFaults
 from ottla.sim.process import MOST_DRIFT
-from ottla.sim.shared_registry import REGISTRY, RegistryWeather
+from ottla.sim.shared_registry import REGISTRY, RegistryFaults
 from ottla.sim.world import World
 from tests.sim.lives import cluster_copying, cluster_groups
 from tests.sim.lives.cluster_agreement import ClusterAgreement
@@ -96,9 +96,9 @@ class ClusterPlan(NamedTuple):
     power: bool
     cuts: bool
     flushed: bool
-    weather: Weather
-    links: LinkWeather
-    registry: RegistryWeather
+    weather: NetworkFaults
+    links: LinkFaults
+    registry: RegistryFaults
     faults: FaultsPlan
     is_operated: bool
     copying: CopyingPlan | None
@@ -141,9 +141,9 @@ def plan(world: World) -> ClusterPlan:
         power=not calm and random.random() < 0.5,
         cuts=not calm and random.random() < 0.7,
         flushed=world.seed % FLUSHED_EACH == FLUSHED_FIRST,
-        weather=Weather(lose_request=bad, lose_answer=bad, repeat=0.0, delay=bad, longest_ms=2_000),
-        links=LinkWeather(longest_ms=1_500, delay=bad, lose=bad / 4),
-        registry=RegistryWeather(longest_ms=800, delay=bad, lose_answer=bad / 4),
+        weather=NetworkFaults(lose_request=bad, lose_answer=bad, repeat=0.0, delay=bad, longest_ms=2_000),
+        links=LinkFaults(longest_ms=1_500, delay=bad, lose=bad / 4),
+        registry=RegistryFaults(longest_ms=800, delay=bad, lose_answer=bad / 4),
         faults=faults_plan(Random(f"faults {world.seed}"), calm=calm, has_features=copying is not None or groups is not None),
         is_operated=Random(f"operator {world.seed}").random() < OPERATED,
         copying=copying,
@@ -204,7 +204,7 @@ class ClusterLife:
         self._begin_works()
         self.network.weather = self.plan.links
         for host in self.hosts.values():
-            host.set_weather(self.plan.registry)
+            host.set_faults(self.plan.registry)
         self._begin_clients()
         self.world.after(0, self._trouble)
         self.world.after(LOOK_MS, self._look)
@@ -235,7 +235,7 @@ class ClusterLife:
         if self.tell:
             print(f"{self.world.now_ms / 1000:9.3f} s  {what}")
 
-    def _link(self, weather: Weather | None = None) -> RoutedLink:
+    def _link(self, weather: NetworkFaults | None = None) -> RoutedLink:
         return RoutedLink(self.world, self.hosts, weather or self.plan.weather, self._numbers)
 
     # Before it begins
@@ -392,7 +392,7 @@ class ClusterLife:
 
     def _may_lose_power(self, host: ClusterHost) -> bool:
         """Whether others have all that it has, and go on until it is out of the in-sync sets."""
-        if self._leaving or any(not each.is_member or each.process.stands_still for each in self.hosts.values()):
+        if self._leaving or any(not each.is_member or each.process.is_paused for each in self.hosts.values()):
             return False
         if len(self.ensemble.children("/brokers/ids")) < len(self.hosts):
             return False
@@ -430,7 +430,7 @@ class ClusterLife:
         if host is not None:
             ms = self.world.random.choice((200, 1_000, 3_000, 8_000))
             self._say(f"{host.name} stands still for {ms} ms")
-            host.stand_still(ms)
+            host.pause(ms)
 
     def _expire(self) -> None:
         host = self._somebody()
@@ -448,7 +448,7 @@ class ClusterLife:
         ms = self.world.random.choice((500, 2_000, 6_000))
         self._say(f"the registry has no quorum for {ms} ms")
         self.ensemble.is_down = True
-        self.world.after(ms, self.ensemble.come_back)
+        self.world.after(ms, self.ensemble.restore_quorum)
 
     def _cut(self) -> None:
         one, other = self.world.random.sample(sorted(self.hosts), 2)
@@ -475,7 +475,7 @@ class ClusterLife:
         for weather in (self.plan.weather, self.plan.links, self.plan.registry):
             weather.clear_up()
         if self.ensemble.is_down:
-            self.ensemble.come_back()
+            self.ensemble.restore_quorum()
         self.faults.make_peace()
         for host in self.hosts.values():
             self._start(host)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from ottla.sim.cluster_host import ClusterHost
-from ottla.sim.network import REFUSED_MS, ClientLink, Seen, Watch, Weather
+from ottla.sim.network import REFUSED_MS, ClientLink, NetworkFaults, Seen, Watch
 from ottla.sim.world import World
 from ottla.wire import errors as codes
 from ottla.wire.api.fetch import FetchRequest
@@ -54,7 +54,7 @@ class RoutedLink:
     What was sent on one that is given up may still arrive, unless `cuts_given_up`.
     """
 
-    def __init__(self, world: World, hosts: Mapping[int, ClusterHost], weather: Weather, numbers: Iterator[int]) -> None:
+    def __init__(self, world: World, hosts: Mapping[int, ClusterHost], weather: NetworkFaults, numbers: Iterator[int]) -> None:
         self._world = world
         self._hosts = hosts
         self._weather = weather

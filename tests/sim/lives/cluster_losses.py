@@ -150,7 +150,7 @@ class ClusterLosses:
         one, still_ms = MissedEpoch(topic, index, leader, preferred), random.choice((1_000, 2_000, 2_500))
         self._say(f"{leader.name} is about to miss that {preferred.name} leads {topic}-{index}")
         self._order(one)
-        self._world.after(ORDERED_MS, partial(preferred.stand_still, still_ms))
+        self._world.after(ORDERED_MS, partial(preferred.pause, still_ms))
         self._world.after(ORDERED_MS + still_ms - random.randrange(300), partial(self._cut_off, leader))
         self._world.after(ORDERED_MS + still_ms + random.randrange(100), partial(self._elect, one))
         ends_ms = ORDERED_MS + still_ms + random.choice((500, 1_000, 2_000))

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from ottla.sim.network import Weather
+from ottla.sim.network import NetworkFaults
 from ottla.sim.world import World
 from tests.sim.lives.cluster_links import RoutedLink
 from tests.sim.lives.cluster_view import ClusterView
@@ -21,8 +21,8 @@ class ClusterAround(NamedTuple):
 
     world: World
     view: ClusterView
-    link: Callable[[Weather], RoutedLink]
-    weather: Weather
+    link: Callable[[NetworkFaults], RoutedLink]
+    weather: NetworkFaults
     topic_ids: Mapping[str, bytes]
     ids: GivenIds
     say: Callable[[str], None]

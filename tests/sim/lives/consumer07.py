@@ -76,7 +76,7 @@ class SimConsumer07:
 
     def owns(self) -> Iterable[TopicPartition]:
         """What it believes to own now."""
-        if self.process.has_ended or self.process.clock.now().mono_ms >= self.registry.lives_until_ms():
+        if self.process.has_ended or self.process.clock.now().mono_ms >= self.registry.session_end_ms():
             return ()
         return self.group.owned
 
@@ -85,7 +85,7 @@ class SimConsumer07:
         """Whether it does nothing but read, and has read all that is its."""
         places = self._places
         return (
-            not (self._again or self._is_busy or self._is_waiting or self.process.stands_still)
+            not (self._again or self._is_busy or self._is_waiting or self.process.is_paused)
             and places.keys() == self.group.owned
             and all(places[where] == self._ends.get(where, 0) for where in places)
         )
@@ -151,7 +151,7 @@ class SimConsumer07:
         new = sorted(self.group.owned - self._places.keys())
         self._places.update(dict.fromkeys(new))
         if new:
-            drive(self.group.committed(new), partial(self._adopted, new), self.process)
+            drive(self.group.fetch_committed(new), partial(self._adopted, new), self.process)
 
     def _adopted(self, new: list[TopicPartition], committed: dict[TopicPartition, int] | None, failure: Exception | None) -> None:
         self._forget_what_is_gone()
@@ -183,7 +183,7 @@ class SimConsumer07:
         self._commit_places(self._placed(partitions), over)
 
     def _forget_what_is_gone(self) -> None:
-        self.group.lapsed(self.process.clock.now().mono_ms)
+        self.group.drop_if_expired(self.process.clock.now().mono_ms)
         for where in self._places.keys() - self.group.owned:
             del self._places[where]
 

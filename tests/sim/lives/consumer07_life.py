@@ -14,7 +14,7 @@ from ottla.kafka07.client.partitions import BrokerPartition
 from ottla.ports import Change
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.process import MOST_DRIFT, Cuts, DriftingClock, SimProcess
-from ottla.sim.shared_registry import REGISTRY, RegistryWeather, SimSharedRegistry
+from ottla.sim.shared_registry import REGISTRY, RegistryFaults, SimSharedRegistry
 from ottla.sim.world import World
 from tests.sim.lives.consumer07 import BACKOFF_MS, SimConsumer07
 from tests.sim.lives.consumer07_ledger import Ledger07
@@ -57,7 +57,7 @@ class GroupLife07:
         self.tell = tell
         random = self.world.random
         self.plan = Plan07(random.randrange(1, 7), random.randrange(1, 4), random.randrange(8_000, 30_000))
-        self.weather = RegistryWeather(
+        self.weather = RegistryFaults(
             random.choice((1, 5)), random.choice((10, 200, 1_000)), random.choice((0, 0.05, 0.3)), random.choice((0, 0.02, 0.1))
         )
         self.ensemble = SimEnsemble(self.world, timeout_ms=SESSION_MS)
@@ -169,7 +169,7 @@ class GroupLife07:
     def _stands_still(self, member: SimConsumer07) -> None:
         ms = self.world.random.randrange(100, 3 * SESSION_MS)
         self._say(f"{member.name} stands still for {ms} ms")
-        member.process.stand_still(ms)
+        member.process.pause(ms)
 
     def _loses_connection(self, member: SimConsumer07) -> None:
         self._say(f"{member.name} loses its connection")
@@ -199,7 +199,7 @@ class GroupLife07:
         if not self.ensemble.is_down:
             self._say("the registry is down")
             self.ensemble.is_down = True
-            self.world.after(self.world.random.randrange(100, 2 * SESSION_MS), self.ensemble.come_back)
+            self.world.after(self.world.random.randrange(100, 2 * SESSION_MS), self.ensemble.restore_quorum)
 
     def _broker_changes(self, _: SimConsumer07) -> None:
         """A broker goes with its partitions, or comes back with as many or more."""
@@ -221,7 +221,7 @@ class GroupLife07:
         self.weather.clear_up()
         self.cuts.heal_all()
         if self.ensemble.is_down:
-            self.ensemble.come_back()
+            self.ensemble.restore_quorum()
         if not self._living():
             self._join()
 

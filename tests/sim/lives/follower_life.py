@@ -73,7 +73,7 @@ class PlayedRegistry:
         yield None
         self.entries.commit([change for change in changes if isinstance(change, Change)])
 
-    def lives_until_ms(self) -> int:
+    def session_end_ms(self) -> int:
         return 1 << 60
 
     def on_session(self, told: Callable[[SessionEvent], None]) -> None: ...
@@ -291,7 +291,7 @@ class FollowerLife:
         self.disk.heal()  # a broker that cannot read its directory does not start
         self.broker.start(clean=clean, was_killed=self._ran_on)
         assert self.broker.replication is not None, "it is one of a cluster"
-        self.broker.replication.manager.entered(BROKER_EPOCH, self.clock.now())
+        self.broker.replication.manager.begin_registration(BROKER_EPOCH, self.clock.now())
         brokers = [
             UpdateMetadataRequest.UpdateMetadataBroker(
                 id=node,

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ottla.sim.host import Host
-from ottla.sim.network import ClientLink, Weather
+from ottla.sim.network import ClientLink, NetworkFaults
 from ottla.sim.world import World
 from ottla.wire.api.create_partitions import CreatePartitionsRequest
 from ottla.wire.api.create_topics import CreateTopicsRequest
@@ -46,7 +46,7 @@ class GroupPlan(NamedTuple):
     members: int
     topics: int
     trouble_ms: int
-    weather: Weather
+    weather: NetworkFaults
 
 
 class GroupLifeResult(NamedTuple):
@@ -74,7 +74,7 @@ class GroupLife:
         self._links = 0
         self._peace = False
         self._counts = {f"t{number}": self.world.random.randrange(1, 9) for number in range(self.plan.topics)}
-        self._admin = self._link(Weather())
+        self._admin = self._link(NetworkFaults())
         self._topics()
         connect = partial(self._link, self.plan.weather)
         self.crowd = SimCrowd(self.world, connect, self.ledger, self.host, self, self.plan.kinds, self._say)
@@ -122,7 +122,7 @@ class GroupLife:
         if self.tell:
             print(f"{self.world.now_ms / 1000:9.3f} s  {what}")
 
-    def _link(self, weather: Weather) -> ClientLink:
+    def _link(self, weather: NetworkFaults) -> ClientLink:
         self._links += 1
         return ClientLink(self.world, self.host, weather, self._links)
 
@@ -209,7 +209,7 @@ def plan(world: World, kind: str | None = None) -> GroupPlan:
     size = random.random()
     members = random.randrange(2, 8) if size < 0.9 else random.randrange(10, 30) if size < 0.99 else random.randrange(100, 250)
     kinds = (kind,) if kind else tuple(random.choice(KINDS) for _ in range(1 if random.random() < 0.7 else 2))
-    weather = Weather(
+    weather = NetworkFaults(
         lose_request=random.choice((0, 0.01, 0.05)),
         lose_answer=random.choice((0, 0.01, 0.05)),
         repeat=random.choice((0, 0.02, 0.1)),

@@ -15,7 +15,7 @@ from itertools import count
 from typing import Final
 
 from ottla.client.errors import broker_error
-from ottla.coord.runtime.machine import Asked, Due
+from ottla.coord.runtime.machine import Due, Input
 from ottla.coord.transactions.inputs import (
     Added,
     AddPartitions,
@@ -89,7 +89,7 @@ class PipelineBrokers:
 
     def _ask(self, body: object) -> object:
         self._check_up()
-        outcome = self.coordinator.decide(Asked(body, token=1), self._world.clock.now())
+        outcome = self.coordinator.decide(Input(body, token=1), self._world.clock.now())
         for record in outcome.records:
             self.coordinator.apply(record)
             key, value = self.coordinator.encode(record)

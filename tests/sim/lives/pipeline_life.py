@@ -15,10 +15,10 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from ottla.client.errors import KafkaError
-from ottla.once.committer import CommitOutcome, Torn, aborting, committing
+from ottla.once.committer import CommitOutcome, Torn, abort_batch, commit_batch
 from ottla.once.decisions import BatchDecision, Handed
 from ottla.once.names import Work
-from ottla.once.writer import OwnIds, TaskResult, writing
+from ottla.once.writer import OwnIds, TaskResult, write_batch
 from ottla.sim.world import World
 from tests.sim.lives.pipeline_brokers import DECISIONS, PipelineBrokers, Place, Row
 from tests.sim.lives.pipeline_process import SimPipelineProcess
@@ -111,7 +111,7 @@ class SimQueryRun:
         rows = self.life.rows_of(batch_id, partition)
         worker.process.write(rows)
         work = self._work()
-        steps = writing(work, worker.ids, looks_first=self.world.chance(0.7))
+        steps = write_batch(work, worker.ids, looks_first=self.world.chance(0.7))
         worker.process.run(work, steps, partial(self._task_ended, worker, batch_id, partition))
         if self.life.trouble and self.world.chance(self.life.plan.kills):
             self.world.after(self.world.random.randrange(200), partial(self._kill, worker))
@@ -161,7 +161,7 @@ class SimQueryRun:
         if self.world.chance(0.2):  # Spark may have another process commit
             self._committer = self.life.new_process()
         found = any(each.found_decided for each in self._results.values())
-        steps = committing(self._work(), self._handed(), self.life.wall_ms, found_decided=found)
+        steps = commit_batch(self._work(), self._handed(), self.life.wall_ms, found_decided=found)
         self._committer.run(self._work(), steps, partial(self._committed, batch_id))
 
     def _committed(self, batch_id: int, outcome: Any) -> None:
@@ -179,7 +179,7 @@ class SimQueryRun:
     def _abort(self) -> None:
         if not self.ended:
             work, handed = self._work(), self._handed()
-            self.life.new_process().run(work, aborting(work, handed, self.life.wall_ms, recorded=True), lambda outcome: None)
+            self.life.new_process().run(work, abort_batch(work, handed, self.life.wall_ms, recorded=True), lambda outcome: None)
             self.end(self.world.random.randrange(2_000))
 
     def die(self) -> None:

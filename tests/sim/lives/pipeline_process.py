@@ -14,22 +14,22 @@ from ottla.client.types import TopicPartition
 from ottla.once.decisions import BatchDecision, Handed, decode, encode
 from ottla.once.names import Work, decider_id_of, prefix_of
 from ottla.once.steps import (
+    AbortOwn,
     BeginId,
+    ContinueId,
     Decide,
     DescribeIds,
     EndHanded,
+    FenceCommitters,
     FenceWriter,
-    GiveUp,
     Identified,
     ListOpen,
-    LookUp,
     NoteFinished,
     OpenWith,
     PrepareHanded,
     ReadBrokerClock,
+    ReadDecision,
     Steps,
-    TakeBack,
-    TakeLead,
     WriteOn,
 )
 from ottla.sim.world import World
@@ -149,11 +149,11 @@ class SimPipelineProcess:
     def _carry_out(self, work: Work, step: Any, told: Told) -> None:
         brokers = self._brokers
         match step:
-            case LookUp():
+            case ReadDecision():
                 self._ask(brokers.last_decision, told)
-            case TakeLead() if decider_id_of(work.name) in self._identities:
+            case FenceCommitters() if decider_id_of(work.name) in self._identities:
                 self._ask(brokers.last_decision, told)  # whoever leads by now has fenced this one: its decision will fail
-            case TakeLead():
+            case FenceCommitters():
                 init = partial(self._init, decider_id_of(work.name), DECIDER_TIMEOUT_MS)
                 self._in_turn((init, brokers.last_decision), told)
             case Decide(decision):
@@ -231,7 +231,7 @@ class SimPipelineProcess:
         match step:
             case BeginId(name):
                 self._ask(partial(self._init, name, self._timeout_ms), told)
-            case TakeBack(name, identity):
+            case ContinueId(name, identity):
                 self._identities[name] = identity
                 told(None)
             case OpenWith(name):
@@ -244,7 +244,7 @@ class SimPipelineProcess:
                 handed = Handed(name, *self._identities[name], sum(len(rows) for _, rows in self._rows), places)
                 calls = [self._producing(name, at) for at in range(1, len(self._rows))]
                 self._in_turn((*calls, lambda: handed), told)
-            case GiveUp(name):
+            case AbortOwn(name):
                 self._ask(partial(self._give_up, name), told)
 
     def _producing(self, name: str, at: int = 0) -> Callable[[], None]:

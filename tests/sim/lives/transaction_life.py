@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ottla.client.types import TopicPartition
 from ottla.sim.disk import IO_ERROR, NO_SPACE
 from ottla.sim.host import Host
-from ottla.sim.network import ClientLink, Weather
+from ottla.sim.network import ClientLink, NetworkFaults
 from ottla.sim.world import World
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
@@ -73,7 +73,7 @@ class TransactionPlan(NamedTuple):
     protocol: str
     forgets: bool
     by_group: bool
-    weather: Weather
+    weather: NetworkFaults
     members: str
     prepares: bool
     compacts: bool
@@ -160,7 +160,7 @@ class TransactionLife:
         if self.tell:
             print(f"{self.world.now_ms / 1000:9.3f} s  {what}")
 
-    def _link(self, weather: Weather) -> ClientLink:
+    def _link(self, weather: NetworkFaults) -> ClientLink:
         self._links += 1
         return ClientLink(self.world, self.host, weather, self._links)
 
@@ -168,7 +168,7 @@ class TransactionLife:
 
     def _make_topics(self) -> None:
         """Make the topics, those of the coordinators, and what there is to copy."""
-        admin = self._link(Weather())
+        admin = self._link(NetworkFaults())
 
         def ask(key: int, version: int, body: Any) -> None:
             admin.request(key, version, body, lambda response: None, 60_000)
@@ -299,13 +299,13 @@ class TransactionLife:
     def _check_all(self) -> None:
         self._look_at_partitions()
         self.ledger.look()
-        self.programs.check(lambda: self._link(Weather()))
+        self.programs.check(lambda: self._link(NetworkFaults()))
 
 
 def plan(world: World, protocol: str | None = None) -> TransactionPlan:
     """Decide what the seed is about."""
     random = world.random
-    weather = Weather(
+    weather = NetworkFaults(
         lose_request=random.choice((0, 0.01, 0.05)),
         lose_answer=random.choice((0, 0.01, 0.05)),
         repeat=random.choice((0, 0.03, 0.15)),

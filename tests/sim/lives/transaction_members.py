@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.client.connection.versions import SPOKEN
-from ottla.client.consumer.membership import Ask, Assign, Idle, Lead, Lose, Membership, Revoke
+from ottla.client.consumer.membership import Assign, Idle, Lead, Lose, Membership, Request, Revoke
 from ottla.client.errors import KafkaError, TimedOut
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition
@@ -56,19 +56,19 @@ class SimClassicCopier(SimCopier):
             step = machine.next(self.world.now_ms)
             if isinstance(step, Idle):
                 return
-            if isinstance(step, Ask):
+            if isinstance(step, Request):
                 yield from self._ask(step)
             elif isinstance(step, Lead):
                 machine.share_out({topic: len(self._task.sources) for topic in step.topics})
             elif isinstance(step, Assign):
                 positions.update((yield from self.left_off(step.partitions)) if step.partitions else {})
-                machine.assigned(self.world.now_ms)
+                machine.finish_assign(self.world.now_ms)
             elif isinstance(step, Revoke | Lose):
                 for place in step.partitions:
                     positions.pop(place, None)
-                machine.revoked(step.partitions)
+                machine.finish_revoke(step.partitions)
 
-    def _ask(self, step: Ask) -> Script:
+    def _ask(self, step: Request) -> Script:
         machine = self._membership
         ask = SimRequest(GROUP, step.api_key, SPOKEN[step.api_key][1], step.body, timeout_ms=step.timeout_ms)
         (response,) = yield [ask]
@@ -76,6 +76,6 @@ class SimClassicCopier(SimCopier):
             if response is None:
                 machine.broken(step, TimedOut("nobody answered"), self.world.now_ms)
             else:
-                machine.answered(response, self.world.now_ms)
+                machine.on_answer(response, self.world.now_ms)
         except KafkaError as refused:
             raise ClientEnded(str(refused)) from refused

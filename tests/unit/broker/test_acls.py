@@ -249,8 +249,8 @@ def test_refusals_are_written_so_many_a_second_with_names_that_cannot_forge_a_li
     rights = Rights(AclAuthorizer(Acls()))
     with caplog.at_level(logging.INFO, "ottla.authorizer"):
         for _ in range(LINES_A_SECOND + 5):
-            rights.refused(ALICE, Operation.READ, Resource.TOPIC, ["a\nb" + "x" * 500], "Fetch", Now(0, 0))
-        rights.refused(ALICE, Operation.READ, Resource.TOPIC, list("abcdefg"), "Fetch", Now(2000, 2000))
+            rights.log_refusal(ALICE, Operation.READ, Resource.TOPIC, ["a\nb" + "x" * 500], "Fetch", Now(0, 0))
+        rights.log_refusal(ALICE, Operation.READ, Resource.TOPIC, list("abcdefg"), "Fetch", Now(2000, 2000))
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == LINES_A_SECOND + 1
     assert all("\n" not in line and len(line) < 300 for line in lines)

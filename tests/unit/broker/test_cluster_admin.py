@@ -72,7 +72,7 @@ def test_a_move_is_asked_for_listed_and_taken_back(cluster: AdminCluster) -> Non
     codes = [(part.partition_index, part.error_code) for part in answer.responses[0].partitions]
     assert codes == [(0, 39), (1, NO_REASSIGNMENT_IN_PROGRESS)]
     assert "9" in answer.responses[0].partitions[0].error_message
-    cluster.hosts[3].stand_still(1_000)
+    cluster.hosts[3].pause(1_000)
     assert cluster.move(Moved(partition_index=0, replicas=[2, 3])).responses[0].partitions[0].error_code == NONE
     [topic] = cluster.moving().topics
     [part] = topic.partitions

@@ -88,12 +88,12 @@ def test_a_block_that_ends_in_a_sync_is_waited_for_until_it_is_synced() -> None:
         return synced
 
     told: list[Ready] = []
-    job = world.purgatory.awaited(world.purgatory.run(block()))
+    job = world.purgatory.wait_for(world.purgatory.run(block()))
     world.scheduler.begin("blocks", job, told.append, urgent=True)
     for _ in range(5):
         world.turn()
     assert told == []
-    synced.happened()
+    synced.count_down()
     for _ in range(5):
         world.turn()
     assert told == [NO_REPLY]

@@ -85,7 +85,7 @@ def test_partitions_have_the_rack_of_their_broker() -> None:
     with_topic(machine)
     assert join(machine, rack_id="cellar").error_code == NONE
     (coordinator,) = [each for each in machine.broker.groups.machines if each.consumers.groups]
-    topic = coordinator.context.topics.named("t")
+    topic = coordinator.context.topics.topic("t")
     assert topic is not None
     assert topic.shape.racks == (frozenset({"cellar"}),) * 2
 

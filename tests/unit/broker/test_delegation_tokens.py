@@ -63,7 +63,7 @@ class Tokens:
         peer.security_protocol, peer.principal = SecurityProtocol.SASL_PLAINTEXT, f"User:{name}"
         peer.authentication = Authentication(SaslListener({"TEST": Offer(lambda: OAuthBearerServer(lambda *_: BadToken("")))}), now)
         assert peer.authentication.handshake("TEST", now, is_bare=False) is None
-        peer.authentication.settle(Authenticated(name, by_token=by_token), now)
+        peer.authentication.apply_step(Authenticated(name, by_token=by_token), now)
 
     def ask(self, key: int, version: int = 2, **fields: Any) -> Any:
         return self.machine.ask(key, version, request(key, version, **fields))
@@ -229,7 +229,7 @@ def logged_in(tokens: Tokens, algorithm: Algorithm, token_id: str, hmac: bytes, 
     said = client.step(b"")
     while said is not None and authentication.is_under_way:
         step = authentication.step(said, machine.clock.now())
-        outcome, _ = authentication.settle(step.work() if isinstance(step, Computed) else step, machine.clock.now())
+        outcome, _ = authentication.apply_step(step.work() if isinstance(step, Computed) else step, machine.clock.now())
         said = None if isinstance(outcome, Rejected) else client.step(outcome.data)
     return authentication
 

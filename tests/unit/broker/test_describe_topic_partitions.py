@@ -137,7 +137,7 @@ def test_an_offline_partition_cannot_elect_a_leader() -> None:
     machine.ask(CREATE_TOPICS, 5, request(CREATE_TOPICS, 5, topics=topics, timeout_ms=1000))
     held = machine.broker.partitions.get("a", 1)
     assert held is not None
-    held.go_offline("it is damaged")
+    held.fail_offline("it is damaged")
     machine.pass_time(100)
     assert elected(machine, None)[1] == {("a", 1): PREFERRED_LEADER_NOT_AVAILABLE}
 

@@ -56,7 +56,7 @@ class Follower(ClusterMachine):
         self.links.answer(response)
         self.run()
 
-    def fetched(self, *parts: PartitionData, session_id: int = SESSION, **fields: Any) -> None:
+    def record_fetch(self, *parts: PartitionData, session_id: int = SESSION, **fields: Any) -> None:
         topics = [FetchResponse.FetchableTopicResponse(topic="t", topic_id=TOPIC_ID, partitions=list(parts))] if parts else []
         self.answer(FetchResponse(session_id=session_id, responses=topics, **fields))
 
@@ -97,11 +97,11 @@ def test_the_first_fetch_begins_a_session_and_later_ones_name_what_has_changed(f
     assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (1, 100)
     assert (request.session_id, request.session_epoch, request.max_wait_ms, request.min_bytes) == (0, 0, 500, 1)
     assert sorted(follower.named()) == [(0, 0, -1, 3), (1, 0, -1, 3)]
-    follower.fetched(part(records(0, 3), high_watermark=2), part(index=1))
+    follower.record_fetch(part(records(0, 3), high_watermark=2), part(index=1))
     assert (follower.next().session_id, follower.next().session_epoch) == (SESSION, 1)
     assert follower.named() == [(0, 3, 3, 3)]
     assert (follower.replica().log.log_end_offset, follower.replica().high_watermark) == (3, 2)
-    follower.fetched(part(high_watermark=3))
+    follower.record_fetch(part(high_watermark=3))
     assert (follower.next().session_epoch, follower.named()) == (2, [])
     assert follower.replica().high_watermark == 3
 
@@ -146,7 +146,7 @@ def test_a_topic_may_get_its_id_after_its_leaders(leader_epoch: int) -> None:
 
 def test_a_partition_with_a_new_leader_is_forgotten_here_and_fetched_there(follower: Follower) -> None:
     follower.follow(0, 1)
-    follower.fetched(part(), part(index=1))
+    follower.record_fetch(part(), part(index=1))
     follower.tell_roles(role(3, 4))
     follower.run()
     (_, first, _), (_, second, _) = follower.links.sent
@@ -160,33 +160,33 @@ def test_a_partition_with_a_new_leader_is_forgotten_here_and_fetched_there(follo
 def test_what_was_asked_in_an_earlier_leader_epoch_is_not_taken(follower: Follower) -> None:
     follower.follow(0)
     follower.tell_roles(role(2, 4))
-    follower.fetched(part(records(0)))
+    follower.record_fetch(part(records(0)))
     assert follower.replica().log.log_end_offset == 0
     assert follower.named() == [(0, 0, -1, 4)]
 
 
 def test_a_log_that_differs_is_cut_where_the_leader_says_and_fetched_on(follower: Follower) -> None:
     follower.follow(0)
-    follower.fetched(part(records(0, 2, epoch=1) + records(2, 4, epoch=2)))
+    follower.record_fetch(part(records(0, 2, epoch=1) + records(2, 4, epoch=2)))
     diverging = FetchResponse.EpochEndOffset(epoch=2, end_offset=2)
-    follower.fetched(part(diverging_epoch=FetchResponse.EpochEndOffset(epoch=1, end_offset=1)))
+    follower.record_fetch(part(diverging_epoch=FetchResponse.EpochEndOffset(epoch=1, end_offset=1)))
     assert follower.named() == [(0, 0, -1, 3)]  # the whole batch that reaches beyond goes
-    follower.fetched(part(records(0, 2, epoch=1) + records(2, 4, epoch=2)))
-    follower.fetched(part(diverging_epoch=diverging))
+    follower.record_fetch(part(records(0, 2, epoch=1) + records(2, 4, epoch=2)))
+    follower.record_fetch(part(diverging_epoch=diverging))
     assert follower.named() == [(0, 2, 1, 3)]
 
 
 def test_an_epoch_that_is_not_known_here_is_answered_with_what_is_and_asked_again(follower: Follower) -> None:
     follower.follow(0)
-    follower.fetched(part(records(0, 1, epoch=0) + records(1, 2, epoch=2)))
-    follower.fetched(part(diverging_epoch=FetchResponse.EpochEndOffset(epoch=1, end_offset=9)))
+    follower.record_fetch(part(records(0, 1, epoch=0) + records(1, 2, epoch=2)))
+    follower.record_fetch(part(diverging_epoch=FetchResponse.EpochEndOffset(epoch=1, end_offset=9)))
     assert follower.named() == [(0, 1, 0, 3)]
 
 
 @pytest.mark.parametrize("answer", [None, FetchResponse(error_code=-1)])
 def test_a_leader_that_does_not_answer_is_asked_again_after_a_rest_in_a_new_session(follower: Follower, answer: Any) -> None:
     follower.follow(0)
-    follower.fetched(part())
+    follower.record_fetch(part())
     follower.answer(answer)
     assert follower.links.sent == []
     follower.run(1000)
@@ -196,34 +196,34 @@ def test_a_leader_that_does_not_answer_is_asked_again_after_a_rest_in_a_new_sess
 
 def test_a_session_that_the_leader_has_dropped_begins_anew_at_once(follower: Follower) -> None:
     follower.follow(0)
-    follower.fetched(part())
-    follower.fetched(session_id=0, error_code=FETCH_SESSION_ID_NOT_FOUND)
+    follower.record_fetch(part())
+    follower.record_fetch(session_id=0, error_code=FETCH_SESSION_ID_NOT_FOUND)
     assert (follower.next().session_epoch, follower.named()) == (0, [(0, 0, -1, 3)])
-    follower.fetched(session_id=0, error_code=FETCH_SESSION_ID_NOT_FOUND)
+    follower.record_fetch(session_id=0, error_code=FETCH_SESSION_ID_NOT_FOUND)
     assert follower.links.sent == []
 
 
 def test_a_leader_without_sessions_is_told_all_each_time(follower: Follower) -> None:
     follower.follow(0, 1)
     for _ in range(2):
-        follower.fetched(part(), part(index=1), session_id=0)
+        follower.record_fetch(part(), part(index=1), session_id=0)
         assert (follower.next().session_id, follower.next().session_epoch) == (0, -1)
         assert len(follower.named()) == 2
 
 
 def test_a_partition_with_an_error_rests_and_others_are_fetched_on(follower: Follower) -> None:
     follower.follow(0, 1)
-    follower.fetched(part(error_code=NOT_LEADER_OR_FOLLOWER), part(records(0), index=1))
+    follower.record_fetch(part(error_code=NOT_LEADER_OR_FOLLOWER), part(records(0), index=1))
     assert follower.named() == [(1, 1, 3, 3)]
     assert follower.forgotten() == [0]
     follower.run(1000)
-    follower.fetched()
+    follower.record_fetch()
     assert follower.named() == [(0, 0, -1, 3)]
 
 
 def test_a_fenced_partition_waits_for_the_controller(follower: Follower) -> None:
     follower.follow(0)
-    follower.fetched(part(error_code=FENCED_LEADER_EPOCH))
+    follower.record_fetch(part(error_code=FENCED_LEADER_EPOCH))
     follower.run(5000)
     assert follower.links.sent == []
     follower.tell_roles(role(2, 4))
@@ -238,8 +238,8 @@ def offsets(offset: int) -> ListOffsetsResponse:
 
 def test_a_follower_beyond_its_leaders_end_drops_what_is_beyond(follower: Follower) -> None:
     follower.follow(0)
-    follower.fetched(part(records(0, 2) + records(2, 2)))
-    follower.fetched(part(error_code=OFFSET_OUT_OF_RANGE))
+    follower.record_fetch(part(records(0, 2) + records(2, 2)))
+    follower.record_fetch(part(error_code=OFFSET_OUT_OF_RANGE))
     asked = follower.next(LIST_OFFSETS)
     assert (asked.replica_id, asked.topics[0].partitions[0].timestamp) == (1, -1)
     follower.answer(offsets(2))
@@ -248,26 +248,26 @@ def test_a_follower_beyond_its_leaders_end_drops_what_is_beyond(follower: Follow
 
 def test_a_follower_before_its_leaders_start_begins_anew_there(follower: Follower) -> None:
     follower.follow(0)
-    follower.fetched(part(records(0, 2)))
-    follower.fetched(part(error_code=OFFSET_OUT_OF_RANGE))
+    follower.record_fetch(part(records(0, 2)))
+    follower.record_fetch(part(error_code=OFFSET_OUT_OF_RANGE))
     follower.answer(offsets(90))
     assert follower.next(LIST_OFFSETS).topics[0].partitions[0].timestamp == -2
     follower.answer(offsets(50))
     assert follower.named() == [(0, 50, -1, 3)]
     log = follower.replica().log
     assert (log.log_start_offset, log.log_end_offset, follower.replica().high_watermark) == (50, 50, 50)
-    follower.fetched(part(records(50, 2), high_watermark=52, log_start_offset=50))
+    follower.record_fetch(part(records(50, 2), high_watermark=52, log_start_offset=50))
     assert follower.named() == [(0, 52, 3, 3)]
 
 
 def test_an_empty_log_takes_the_batch_within_which_its_leader_begins(follower: Follower) -> None:
     follower.follow(0)
-    follower.fetched(part(error_code=OFFSET_OUT_OF_RANGE))
+    follower.record_fetch(part(error_code=OFFSET_OUT_OF_RANGE))
     follower.answer(offsets(90))
     follower.answer(offsets(10))
     assert follower.named() == [(0, 10, -1, 3)]
     whole = records(7, 4) + records(11, 2)
-    follower.fetched(part(whole, high_watermark=13, log_start_offset=10))
+    follower.record_fetch(part(whole, high_watermark=13, log_start_offset=10))
     assert follower.named() == [(0, 13, 3, 3)]
     log = follower.replica().log
     assert (log.log_start_offset, log.log_end_offset, follower.replica().high_watermark) == (10, 13, 13)
@@ -282,10 +282,10 @@ def test_an_empty_log_takes_the_batch_within_which_its_leader_begins(follower: F
 
 def test_a_leader_whose_log_begins_later_lets_this_one_begin_there_too(follower: Follower) -> None:
     follower.follow(0)
-    follower.fetched(part(records(0, 2) + records(2, 2), high_watermark=4, log_start_offset=2))
+    follower.record_fetch(part(records(0, 2) + records(2, 2), high_watermark=4, log_start_offset=2))
     follower.run(10)
     assert follower.replica().log.log_start_offset == 2
-    follower.fetched(part(high_watermark=4, log_start_offset=2))
+    follower.record_fetch(part(high_watermark=4, log_start_offset=2))
     (named,) = follower.next().topics[0].partitions
     assert named.log_start_offset == 2
 
@@ -294,18 +294,18 @@ def test_what_is_no_batch_is_not_taken_and_asked_for_again(follower: Follower, c
     follower.follow(0)
     damaged = bytearray(records(0, 3))
     damaged[-1] ^= 1
-    follower.fetched(part(bytes(damaged)))
+    follower.record_fetch(part(bytes(damaged)))
     assert follower.replica().log.log_end_offset == 0
     assert "fetched again" in caplog.text
     follower.run(1000)
-    follower.fetched(part(records(0, 3)))
+    follower.record_fetch(part(records(0, 3)))
     assert follower.named() == [(0, 3, 3, 3)]
 
 
 def test_a_replica_that_stops_is_copied_no_longer_and_its_fetcher_ends(follower: Follower) -> None:
     follower.follow(0)
     assert follower.stop(leader_epoch=3, delete=False) == 0
-    follower.fetched(part(records(0)))
+    follower.record_fetch(part(records(0)))
     assert follower.links.sent == []
     assert follower.replica().log.log_end_offset == 0
 
@@ -323,9 +323,9 @@ def test_before_2_7_the_leader_is_asked_where_epochs_end_before_anything_is_fetc
     follower = Follower(inter_broker_protocol_version="2.6")
     follower.follow(0)
     assert (follower.version, follower.next().replica_id) == (11, 1)
-    follower.fetched(part(records(0, 2, epoch=1) + records(2, 4, epoch=2)))
+    follower.record_fetch(part(records(0, 2, epoch=1) + records(2, 4, epoch=2)))
     follower.tell_roles(role(2, 5))
-    follower.fetched(part(records(6)))
+    follower.record_fetch(part(records(6)))
     asked = follower.next(EPOCHS)
     (one,) = asked.topics[0].partitions
     assert (asked.replica_id, one.leader_epoch, one.current_leader_epoch) == (1, 2, 5)
@@ -340,11 +340,11 @@ def test_a_throttled_replica_that_lags_rests_once_the_rate_is_used_up() -> None:
     configs = layout.config_json({"follower.replication.throttled.replicas": "*"})
     follower.shared.entries.commit([Change(layout.topic_config_path("t"), configs)])
     follower.follow(0, 1)
-    follower.fetched(part(records(0, 50), high_watermark=1000), part(index=1, high_watermark=0))
+    follower.record_fetch(part(records(0, 50), high_watermark=1000), part(index=1, high_watermark=0))
     assert follower.forgotten() == [0]
     assert follower.named() == []
     follower.run(60_000)
-    follower.fetched()
+    follower.record_fetch()
     assert follower.named() == [(0, 50, 3, 3)]
 
 
@@ -356,7 +356,7 @@ def test_where_each_record_is_flushed_a_fetch_names_only_what_is_on_stable_stora
     follower.follow(0, 1)
     with monkeypatch.context() as patch:
         patch.setattr(follower.disk, "run_syncs", lambda: 0)
-        follower.fetched(part(records(0, 3)), part(index=1))
+        follower.record_fetch(part(records(0, 3)), part(index=1))
         assert follower.replica().log.log_end_offset == 3
         assert not follower.links.sent
     follower.run()
@@ -370,7 +370,7 @@ def test_another_leader_hears_of_copies_only_when_they_are_flushed_and_holds_the
     follower.follow(0, 1)
     with monkeypatch.context() as patch:
         patch.setattr(follower.disk, "run_syncs", lambda: 0)
-        follower.fetched(part(records(0, 3)), part(index=1))
+        follower.record_fetch(part(records(0, 3)), part(index=1))
         follower.tell_roles(role(3, 4))
         follower.run()
         assert follower.named() == []  # of the leader before, of which the other partition is copied on
@@ -384,9 +384,9 @@ def test_where_some_records_may_be_lost_a_fetch_waits_for_no_sync(monkeypatch: p
     follower = Follower(log_flush_interval_messages=10)
     follower.follow(0)
     monkeypatch.setattr(follower.disk, "run_syncs", lambda: 0)
-    follower.fetched(part(records(0, 3)))
+    follower.record_fetch(part(records(0, 3)))
     assert follower.named() == [(0, 3, 3, 3)]
-    follower.fetched(part(records(3, 7)))
+    follower.record_fetch(part(records(3, 7)))
     assert not follower.links.sent
 
 
@@ -411,12 +411,12 @@ def test_nothing_holds_a_replica_that_is_deleted(follower: Follower, ending: str
     indexes = [index] if ending == "its last" else [0, 1]
     others = replicas()
     follower.follow(*indexes)
-    follower.fetched(*(part(records(0), index=each, high_watermark=1) for each in indexes))
+    follower.record_fetch(*(part(records(0), index=each, high_watermark=1) for each in indexes))
     gc.collect()
     gc.disable()
     try:
         assert follower.stop(index, leader_epoch=3, delete=True) == 0
-        follower.fetched()
+        follower.record_fetch()
         if ending == "one of two":
             assert follower.forgotten() == [index]
         follower.run(10_000)

@@ -75,7 +75,7 @@ def test_only_a_leader_that_is_online_serves_what_leaders_serve(api: str) -> Non
     assert OF_LEADERS[api](machine) == NONE
     partition.role = Role.FOLLOWER
     assert OF_LEADERS[api](machine) == NOT_LEADER_OR_FOLLOWER
-    partition.go_offline("its disk is gone")
+    partition.fail_offline("its disk is gone")
     assert OF_LEADERS[api](machine) == KAFKA_STORAGE_ERROR
 
 

@@ -73,10 +73,10 @@ class RecordSource:
 
     def load(self) -> Steps[str]:
         brokers = {node_id: BrokerImage(node_id, (("PLAINTEXT", f"host-{node_id}", 9092),)) for node_id in (ME, 2)}
-        yield from self.sink.take(BrokersChanged(ME, brokers))
+        yield from self.sink.apply_events(BrokersChanged(ME, brokers))
         for record in self.log:
-            yield from self.sink.take(*events(record))
-        yield from self.sink.take(UpToDate())
+            yield from self.sink.apply_events(*events(record))
+        yield from self.sink.apply_events(UpToDate())
         return ""
 
     def append(self, record: Any) -> None:
@@ -115,7 +115,7 @@ class RecordMachine(Machine):
         )
         broker.start(clean=clean)
         self.broker = broker
-        broker.replication.manager.entered(100, self.clock.now())  # registration is no metadata
+        broker.replication.manager.begin_registration(100, self.clock.now())  # registration is no metadata
         return broker
 
     def _source(self, sink: MetadataSink) -> RecordSource:

@@ -247,13 +247,13 @@ def steps_of(changes: Changes, *, changing: bool, error: Exception) -> Pauses[st
 def test_a_mistake_after_a_change_in_the_same_step_is_never_taken_for_a_refusal() -> None:
     changes = Changes()
     with pytest.raises(IndexError):
-        list(changes.spared(steps_of(changes, changing=True, error=IndexError())))
+        list(changes.attempt_steps(steps_of(changes, changing=True, error=IndexError())))
     assert changes.made
 
 
 def test_what_earlier_steps_changed_stays_and_is_remembered() -> None:
     changes = Changes()
-    steps = changes.spared(steps_of(changes, changing=False, error=IndexError()))
+    steps = changes.attempt_steps(steps_of(changes, changing=False, error=IndexError()))
     next(steps)
     with pytest.raises(StopIteration) as end:
         next(steps)
@@ -264,5 +264,5 @@ def test_what_earlier_steps_changed_stays_and_is_remembered() -> None:
 def test_an_expected_failure_is_none_of_them() -> None:
     changes = Changes()
     with pytest.raises(StorageFailed):
-        list(changes.spared(steps_of(changes, changing=False, error=StorageFailed("t-0", "no room"))))
+        list(changes.attempt_steps(steps_of(changes, changing=False, error=StorageFailed("t-0", "no room"))))
     assert not changes.mistakes

@@ -168,14 +168,14 @@ def test_an_entry_made_here_while_its_removal_is_followed_stays_known(
     path = "/config/users/alice"
     ensemble.put(Change(path, QUOTA))
     one = PreparedBroker(ensemble, 1)
-    take = one.broker.publisher.take
+    take = one.broker.publisher.apply_events
 
     def made_meanwhile(*events: MetadataEvent) -> Any:
         if UserChanged("alice", {}) in one.broker.publisher._pending:
             one.broker._known_entries.add(path)  # as a commit of this broker does
         return take(*events)
 
-    monkeypatch.setattr(one.broker.publisher, "take", made_meanwhile)
+    monkeypatch.setattr(one.broker.publisher, "apply_events", made_meanwhile)
     ensemble.put(Change(path, None), told("users/alice"))
     assert one.world.run(30_000, lambda: not one.broker.quotas.is_on)
     assert path in one.broker._known_entries
@@ -231,7 +231,7 @@ def test_what_makes_no_sense_while_a_broker_runs_changes_nothing(ensemble: SimEn
 
 def salts(*members: PreparedBroker) -> set[tuple[bytes, int]]:
     """The salts and iterations that these brokers show to somebody who does not exist."""
-    shown = [member.broker.credentials.of_nobody("mallory", SHA_256) for member in members]
+    shown = [member.broker.credentials.fake_credential("mallory", SHA_256) for member in members]
     return {(credential.salt, credential.iterations) for credential in shown}
 
 

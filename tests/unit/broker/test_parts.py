@@ -235,7 +235,7 @@ def test_metadata_of_all_topics_tells_that_a_partition_went_offline(slow: Machin
     assert leaders() == {1}
     partition = slow.broker.partitions.get("t", 7)
     assert partition is not None
-    partition.go_offline("its disk is gone")
+    partition.fail_offline("its disk is gone")
     assert leaders() == {1, -1}
 
 

@@ -118,9 +118,9 @@ def test_a_promise_is_fulfilled_when_the_last_of_what_it_waits_for_has_happened(
         delayed.expect()
     assert delayed.reply() is delayed
     delayed.encode_with(replies.append)
-    delayed.happened()
+    delayed.count_down()
     assert not delayed.done
-    delayed.happened()
+    delayed.count_down()
     assert delayed.done
     assert replies == [READY]
 
@@ -128,10 +128,10 @@ def test_a_promise_is_fulfilled_when_the_last_of_what_it_waits_for_has_happened(
 def test_what_has_happened_before_its_handler_returns_leaves_at_once() -> None:
     delayed = DelayedReply(lambda: READY, blocking=False)
     delayed.expect()
-    delayed.happened()
+    delayed.count_down()
     delayed.expect()
     assert delayed.reply() is delayed
-    delayed.happened()
+    delayed.count_down()
     assert delayed.reply() is READY
 
 
@@ -143,7 +143,7 @@ def test_a_promise_that_follows_a_waiting_is_delivered_in_its_place() -> None:
     purgatory.wake("k")
     purgatory.evaluate_woken(at(0))
     assert not first.done
-    second.happened()
+    second.count_down()
     assert first.done
     assert replies == [READY]
 

@@ -66,7 +66,7 @@ def test_whoever_rests_as_told_gets_his_quota_within_a_part_in_twenty_in_any_hal
     bucket, now_ms, log = TokenBucket(rate, rate, 0, rate / LEAST_SHARE), 0, list[tuple[int, float]]()
     while now_ms < 120_000:
         size = rate * rng.uniform(*sizes)
-        bucket.take(size, now_ms)
+        bucket.use(size, now_ms)
         log.append((now_ms, size))
         now_ms += bucket.debt_ms(now_ms)
     for start_ms in range(0, 90_000, 5_000):
@@ -80,7 +80,7 @@ def test_in_a_simulated_week_a_client_that_comes_and_goes_never_gets_more_than_i
     bucket, now_ms, used = TokenBucket(rate, rate * window_s, 0), 0, 0.0
     while now_ms < WEEK_MS:
         size = rng.uniform(1, 50_000_000)
-        bucket.take(size, now_ms)
+        bucket.use(size, now_ms)
         used += size
         rest_ms = bucket.debt_ms(now_ms)
         paid_by_ms = now_ms + rest_ms
@@ -91,15 +91,15 @@ def test_in_a_simulated_week_a_client_that_comes_and_goes_never_gets_more_than_i
 
 def test_a_debt_is_paid_to_the_millisecond() -> None:
     bucket = TokenBucket(1000.0, 1000.0, 0)
-    bucket.take(1000, 0)
+    bucket.use(1000, 0)
     assert bucket.debt_ms(0) == 0
-    bucket.take(250, 0)
+    bucket.use(250, 0)
     assert [bucket.debt_ms(now_ms) for now_ms in (0, 100, 249, 250)] == [250, 150, 1, 0]
 
 
 def test_a_clock_that_goes_back_gives_nothing_away() -> None:
     bucket = TokenBucket(1000.0, 1000.0, 5000)
-    bucket.take(1500, 5000)
+    bucket.use(1500, 5000)
     assert bucket.debt_ms(4000) == 500
 
 
@@ -117,7 +117,7 @@ def test_a_quota_that_did_not_change_keeps_what_clients_owe() -> None:
     kind.load({QuotaEntity("alice"): 10.0}, 1.0)
     bucket = kind.bucket("alice", "app", 0)
     assert bucket is not None
-    bucket.take(100, 0)
+    bucket.use(100, 0)
     kind.load({QuotaEntity("alice"): 10.0, QuotaEntity("bob"): 5.0}, 1.0)
     assert kind.bucket("alice", "app", 0) is bucket
     kind.load({QuotaEntity("alice"): 20.0}, 1.0)
@@ -131,7 +131,7 @@ def test_made_up_client_ids_do_not_fill_the_memory_nor_free_those_who_owe_someth
     kind.load({QuotaEntity("", ""): 1.0}, 1.0)
     debtor = kind.bucket("alice", "app", 0)
     assert debtor is not None
-    debtor.take(1000, 0)
+    debtor.use(1000, 0)
     for number in range(3 * MOST_KNOWN):
         kind.bucket("mallory", str(number), 0)
     assert kind.bucket("alice", "app", 0) is debtor
@@ -178,6 +178,6 @@ def test_over_time_a_replication_quota_lets_as_much_through_as_it_says(num: int)
 @pytest.mark.parametrize("amount", [1, 10**6, 2**62])
 def test_a_debt_of_any_size_can_be_told(per_second: float, amount: int) -> None:
     bucket = TokenBucket(per_second, per_second, 0)
-    bucket.take(amount, 0)
+    bucket.use(amount, 0)
     assert 0 <= bucket.debt_ms(0) <= 2**31 - 1
     assert bucket.wait_ms(0) >= bucket.debt_ms(0)

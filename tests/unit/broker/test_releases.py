@@ -99,7 +99,7 @@ def test_settings_of_a_release_are_settings_that_there_are() -> None:
     assert find("0.9.0").settings()["group.max.session.timeout.ms"] == "30000"
     newest = BrokerSettings()
     for name, text in find(NAMES[-1]).settings().items():
-        assert newest.shown(name) == text, f"{name} is another default today"
+        assert newest.text_of(name) == text, f"{name} is another default today"
 
 
 @pytest.mark.parametrize(

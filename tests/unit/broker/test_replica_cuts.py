@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.replication.replica import Replica
 from ottla.log.checkpoints import CLEANED_OFFSETS, RECOVERY_POINTS, read_offsets
-from ottla.log.producer_state.snapshots import exhausted
+from ottla.log.producer_state.snapshots import run_to_end
 from ottla.ports import StorageFailed
 from ottla.records.batches.builder import build
 from ottla.records.batches.header import batches
@@ -180,7 +180,7 @@ def test_a_replica_whose_cut_is_not_finished_leads_only_once_it_is() -> None:
     machine.tell_brokers(1, 2)
     replica = following(machine, segment_bytes=200)
     copy(machine, *range(12))
-    plan = exhausted(replica.log.planned_cut(3))
+    plan = run_to_end(replica.log.plan_cut(3))
     assert plan is not None
     machine.disk.fail(0)
     with pytest.raises(StorageFailed):

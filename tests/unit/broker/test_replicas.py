@@ -436,7 +436,7 @@ def test_nothing_is_led_while_the_session_may_be_over() -> None:
 def test_a_session_that_is_over_ends_all_roles_and_the_controller_gives_them_anew() -> None:
     machine = leading((1,))
     machine.manager.drop_roles()
-    machine.manager.entered(200, machine.clock.now())
+    machine.manager.begin_registration(200, machine.clock.now())
     assert produce(machine, b"1").error_code == NOT_LEADER_OR_FOLLOWER
     assert machine.tell_roles(role(1, 5, isr=(1,)), broker_epoch=200) == [NONE]
     assert produce(machine, b"1").error_code == NONE

@@ -307,8 +307,8 @@ def test_a_job_can_wait_until_others_are_over_whatever_comes_of_them() -> None:
 
     def waiting(countdown: Countdown) -> Steps[None]:
         for name in ("one", "two"):
-            scheduler.begin(name, countdown.counted(asking(started.append, [])))
-        scheduler.begin("three", countdown.counted(refused()))
+            scheduler.begin(name, countdown.count(asking(started.append, [])))
+        scheduler.begin("three", countdown.count(refused()))
         while countdown.left:
             yield countdown.wait
         over.append("all")

@@ -34,7 +34,7 @@ class ScramMachine(LoginMachine):
 
     def add(self, user: str, password: str, mechanism: str = "SCRAM-SHA-256", iterations: int = 4096) -> int:
         algorithm = ALGORITHMS[mechanism]
-        salted = algorithm.salted(password, SALT, iterations)
+        salted = algorithm.salt_password(password, SALT, iterations)
         one = {"name": user, "mechanism": algorithm.number, "iterations": iterations, "salt": SALT, "salted_password": salted}
         code: int = self.as_operator(ALTER, request(ALTER, 0, deletions=[], upsertions=[one])).results[0].error_code
         return code

@@ -131,7 +131,7 @@ def test_listeners_are_read_and_written() -> None:
     )
     assert settings.listeners == (Listener("PLAINTEXT", "::1", 9092),)
     assert settings.advertised_listeners == (Listener("PLAINTEXT", "kafka.example", 19092),)
-    assert settings.shown("listeners") == "PLAINTEXT://[::1]:9092"
+    assert settings.text_of("listeners") == "PLAINTEXT://[::1]:9092"
 
 
 def test_what_is_given_for_a_listener_goes_before_the_rest_there_and_what_is_given_for_a_mechanism_before_that() -> None:
@@ -142,7 +142,9 @@ def test_what_is_given_for_a_listener_goes_before_the_rest_there_and_what_is_giv
             "listener.name.INSIDE.scram-sha-256.ssl.client.auth": "requested",
             "listener.name.a.b.ssl.keystore.location": "/x",
         }
-    ).changed({"ssl.client.auth": "requested"}, {"listener.name.inside.ssl.keystore.type": "PEM", "listener.name.inside.zzz": "?"})
+    ).with_dynamic(
+        {"ssl.client.auth": "requested"}, {"listener.name.inside.ssl.keystore.type": "PEM", "listener.name.inside.zzz": "?"}
+    )
     assert settings.ssl_client_auth == "requested"
     assert (settings.of_listener("INSIDE").ssl_client_auth, settings.of_listener("INSIDE").ssl_keystore_type) == ("required", "PEM")
     assert settings.of_listener("INSIDE", "SCRAM-SHA-256").ssl_client_auth == "requested"
@@ -155,7 +157,7 @@ def test_a_listener_speaks_what_the_map_says_or_what_it_is_called_after() -> Non
     settings = BrokerSettings.parse({"listener.security.protocol.map": "inside:ssl,PLAINTEXT:SASL_SSL"})
     spoken = [settings.security_of(name) for name in ("INSIDE", "PLAINTEXT", "SASL_PLAINTEXT", "OTHER")]
     assert spoken == [SecurityProtocol.SSL, SecurityProtocol.SASL_SSL, SecurityProtocol.SASL_PLAINTEXT, None]
-    assert settings.shown("listener.security.protocol.map") == "INSIDE:SSL,PLAINTEXT:SASL_SSL"
+    assert settings.text_of("listener.security.protocol.map") == "INSIDE:SSL,PLAINTEXT:SASL_SSL"
 
 
 def test_listeners_of_controllers_need_no_protocol() -> None:
@@ -219,9 +221,9 @@ def test_segments_smaller_than_allowed_can_be_asked_for_by_their_internal_name()
 
 def test_what_was_set_while_running_goes_before_what_was_given_and_this_broker_before_all() -> None:
     settings = BrokerSettings({"log.retention.ms": "1"})
-    assert settings.changed({"log.retention.ms": "2"}, {}).log_retention_ms == 2
-    assert settings.changed({"log.retention.ms": "2"}, {"log.retention.ms": "3"}).log_retention_ms == 3
-    assert settings.changed({}, {}).log_retention_ms == 1
+    assert settings.with_dynamic({"log.retention.ms": "2"}, {}).log_retention_ms == 2
+    assert settings.with_dynamic({"log.retention.ms": "2"}, {"log.retention.ms": "3"}).log_retention_ms == 3
+    assert settings.with_dynamic({}, {}).log_retention_ms == 1
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,7 @@ def test_a_topic_that_metadata_makes_is_complete_at_once(version: int) -> None:
 def test_a_topic_that_another_request_makes_meanwhile_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine()
     create(machine, topic("made", 2))
-    monkeypatch.setattr(metadata_handlers, "_missing", lambda cluster, asked: ["made"])  # as it was a moment ago
+    monkeypatch.setattr(metadata_handlers, "_find_missing", lambda cluster, asked: ["made"])  # as it was a moment ago
     (seen,) = metadata(machine, "made", auto=True)
     assert (seen.error_code, len(seen.partitions)) == (NONE, 2)
 
@@ -359,7 +359,7 @@ def test_an_offline_partition_has_no_leader_and_the_others_do() -> None:
     create(machine, topic("t", 2))
     partition = machine.broker.partitions.get("t", 1)
     assert partition is not None
-    partition.go_offline("its disk is gone")
+    partition.fail_offline("its disk is gone")
     good, bad = metadata(machine, "t")[0].partitions
     assert (good.error_code, good.leader_id, good.offline_replicas) == (NONE, 1, [])
     assert (bad.error_code, bad.leader_id, bad.offline_replicas) == (LEADER_NOT_AVAILABLE, -1, [1])

@@ -98,7 +98,7 @@ def test_memory_is_counted_until_a_batch_is_done() -> None:
     made = accumulator()
     batch, _ = made.append("t", 0, 1, b"key", b"value", [("name", b"header")], 1, at(100))
     assert made.pending_bytes == batch.size > BATCH_OVERHEAD_BYTES
-    made.finished(batch)
+    made.release(batch)
     assert (made.pending_bytes, made.end_linger()) == (0, [])
 
 
@@ -244,7 +244,7 @@ def test_rows_go_where_each_record_by_itself_would(
     assert all(batch.size <= 400 for batch in closed)
     assert contents(closed) == contents(one.close(1000, never).batches)
     for batch in closed:
-        many.finished(batch)
+        many.release(batch)
     assert many.pending_bytes == 0
 
 

@@ -55,7 +55,7 @@ def feed(connection: ClientConnection, data: bytes, step: int = 1 << 20) -> list
     for at in range(0, len(data), step):
         part = data[at : at + step]
         connection.buffer()[: len(part)] = part
-        found += connection.filled(len(part))
+        found += connection.receive(len(part))
     return found
 
 
@@ -64,7 +64,7 @@ def greeted(served: ApiVersionsResponse) -> ClientConnection:
     reply = serve(join(connection.hello("hello")), lambda key, version, body: (version, served))
     [answer] = feed(connection, reply)
     assert answer.token == "hello"
-    assert connection.greeted(answer.body)
+    assert connection.receive_versions(answer.body)
     return connection
 
 
@@ -118,16 +118,16 @@ def test_a_broker_too_old_for_the_hello_is_asked_again_in_version_0() -> None:
     connection = ClientConnection("test")
     refusal = ApiVersionsResponse(error_code=UNSUPPORTED_VERSION)
     [answer] = feed(connection, serve(join(connection.hello(1)), lambda key, version, body: (0, refusal)))
-    assert not connection.greeted(answer.body)
+    assert not connection.receive_versions(answer.body)
     again = serve(join(connection.hello(2, version=0)), lambda key, version, body: (version, versions(Metadata=(0, 4))))
     [answer] = feed(connection, again)
-    assert connection.greeted(answer.body)
+    assert connection.receive_versions(answer.body)
     assert connection.versions == {METADATA: 4}
 
 
 def test_a_refusal_to_say_versions_is_raised() -> None:
     with pytest.raises(BrokerError, match="CLUSTER_AUTHORIZATION_FAILED"):
-        ClientConnection("test").greeted(ApiVersionsResponse(error_code=CLUSTER_AUTHORIZATION_FAILED))
+        ClientConnection("test").receive_versions(ApiVersionsResponse(error_code=CLUSTER_AUTHORIZATION_FAILED))
 
 
 @given(st.integers(1, 40), st.integers(1, 60))

@@ -50,10 +50,10 @@ def test_a_record_counts_as_processed_only_once_the_next_one_is_asked_for() -> N
     def take_all() -> None:
         given.extend(record.offset for record in one.each())
 
-    at_each_step_of(Cursor.each, lambda: done.append((len(given), one.done())), take_all)
+    at_each_step_of(Cursor.each, lambda: done.append((len(given), one.first_unprocessed())), take_all)
     assert given == list(range(COUNT))
     assert all(offset <= count for count, offset in done)
-    assert one.done() == COUNT
+    assert one.first_unprocessed() == COUNT
 
 
 def test_records_that_are_dropped_while_they_are_opened_are_not_handed_out() -> None:
@@ -96,7 +96,7 @@ def test_columns_that_are_dropped_while_they_are_opened_are_handed_out_or_read_a
                 stops.append(one.drop())
 
         columns: list[object] = []
-        at_each_step_of(Cursor.take_columns, drop, lambda: columns.extend(one.take_columns()))
+        at_each_step_of(Cursor.remaining_columns, drop, lambda: columns.extend(one.remaining_columns()))
         return len(columns), (stops or [one.drop()])[0], next(steps)
 
     given, stop, steps = handed_out_and_stop(-1)
@@ -107,13 +107,13 @@ def test_columns_that_are_dropped_while_they_are_opened_are_handed_out_or_read_a
 
 def test_records_that_are_put_back_are_handed_out_again() -> None:
     one = cursor()
-    one.take(2)
+    one.next_records(2)
     one.mark_processed()
-    assert [record.offset for record in one.take(1)] == [2]
+    assert [record.offset for record in one.next_records(1)] == [2]
     one.put_back()
-    assert one.position() == one.done() == 2
-    (columns,) = one.take_columns()
+    assert one.position() == one.first_unprocessed() == 2
+    (columns,) = one.remaining_columns()
     assert (columns.record_count, one.position()) == (2, COUNT)
     one.put_back()
-    (columns,) = one.take_columns()
+    (columns,) = one.remaining_columns()
     assert columns.record_count == 2

@@ -92,42 +92,42 @@ def test_each_leader_is_asked_for_its_own_and_once_at_a_time() -> None:
 def test_what_came_is_handed_out_and_the_next_fetch_begins_behind_it() -> None:
     made = reading(A)
     [fetch] = made.fetches(0)
-    made.answered(fetch, answer({A: batch(0, [b"x", b"y"]) + batch(2, [b"z"])}), 0)
+    made.on_answer(fetch, answer({A: batch(0, [b"x", b"y"]) + batch(2, [b"z"])}), 0)
     assert made.fetches(0) == [], "a partition with something buffered is not asked for"
-    assert values(made.take()) == [b"x", b"y", b"z"]
-    assert made.reading(A).position == 3
+    assert values(made.next_chunk()) == [b"x", b"y", b"z"]
+    assert made.state_of(A).position == 3
     assert asked(made.fetches(0)[0].request) == {A: 3}
-    assert made.take() is None
+    assert made.next_chunk() is None
 
 
 def test_records_before_the_position_are_left_out() -> None:
     made = reading(A)
     made.seek(A, 1)
     [fetch] = made.fetches(0)
-    made.answered(fetch, answer({A: batch(0, [b"x", b"y"])}), 0)
-    assert values(made.take()) == [b"y"]
+    made.on_answer(fetch, answer({A: batch(0, [b"x", b"y"])}), 0)
+    assert values(made.next_chunk()) == [b"y"]
 
 
 def test_a_torn_batch_is_fetched_again() -> None:
     made = reading(A)
     [fetch] = made.fetches(0)
-    made.answered(fetch, answer({A: batch(0, [b"x"]) + batch(1, [b"y"])[:-3]}), 0)
-    assert values(made.take()) == [b"x"]
+    made.on_answer(fetch, answer({A: batch(0, [b"x"]) + batch(1, [b"y"])[:-3]}), 0)
+    assert values(made.next_chunk()) == [b"x"]
     assert asked(made.fetches(0)[0].request) == {A: 1}
 
 
 def test_idle_partitions_are_waited_for_only_shortly_while_others_have_something_buffered() -> None:
     made = reading(A, B)
     [fetch] = made.fetches(0)
-    made.answered(fetch, answer({A: batch(0, [b"x"])}), 0)
+    made.on_answer(fetch, answer({A: batch(0, [b"x"])}), 0)
     waits = []
     for _ in range(8):
         [fetch] = made.fetches(0)
         assert asked(fetch.request) == {B: 0}
         waits.append(fetch.request.max_wait_ms)
-        made.answered(fetch, answer({}), 0)
+        made.on_answer(fetch, answer({}), 0)
     assert waits == [2, 4, 8, 16, 32, 64, 128, 256]
-    made.take()
+    made.next_chunk()
     assert made.fetches(0)[0].request.max_wait_ms == 500
 
 
@@ -135,35 +135,35 @@ def test_an_answer_to_before_a_seek_is_dropped() -> None:
     made = reading(A)
     [fetch] = made.fetches(0)
     made.seek(A, 50)
-    made.answered(fetch, answer({A: batch(0, [b"x"])}), 0)
-    assert made.take() is None
+    made.on_answer(fetch, answer({A: batch(0, [b"x"])}), 0)
+    assert made.next_chunk() is None
     assert asked(made.fetches(0)[0].request) == {A: 50}
 
 
 def test_what_is_buffered_of_a_partition_taken_away_is_dropped() -> None:
     made = reading(A, B)
     [fetch] = made.fetches(0)
-    made.answered(fetch, answer({A: batch(0, [b"x"]), B: batch(0, [b"y"])}), 0)
+    made.on_answer(fetch, answer({A: batch(0, [b"x"]), B: batch(0, [b"y"])}), 0)
     made.remove([A])
-    assert values(made.take()) == [b"y"]
+    assert values(made.next_chunk()) == [b"y"]
     with pytest.raises(KafkaError, match="t-0 is not assigned"):
-        made.reading(A)
+        made.state_of(A)
 
 
 def test_a_paused_partition_is_neither_asked_for_nor_handed_out() -> None:
     made = reading(A, B)
     [fetch] = made.fetches(0)
-    made.answered(fetch, answer({A: batch(0, [b"x"])}), 0)
+    made.on_answer(fetch, answer({A: batch(0, [b"x"])}), 0)
     made.pause([A])
-    assert made.take() is None
+    assert made.next_chunk() is None
     made.pause([A], paused=False)
-    assert values(made.take()) == [b"x"]
+    assert values(made.next_chunk()) == [b"x"]
 
 
 def test_a_moved_leader_is_asked_after_metadata_came() -> None:
     made = reading(A)
     [fetch] = made.fetches(0)
-    made.answered(fetch, answer({A: codes.NOT_LEADER_OR_FOLLOWER}), 0)
+    made.on_answer(fetch, answer({A: codes.NOT_LEADER_OR_FOLLOWER}), 0)
     assert made.wants_metadata == {"t"}
     made.metadata.update(MetadataResponse(topics=[]))
     assert made.fetches(1_000) == []
@@ -190,20 +190,20 @@ def torn() -> bytes:
 def test_a_damaged_batch_is_not_asked_for_again_before_the_user_has_heard_of_it() -> None:
     made = reading(A, B)
     [fetch] = made.fetches(0)
-    made.answered(fetch, answer({A: torn(), B: batch(0, [b"b"])}), 0)
+    made.on_answer(fetch, answer({A: torn(), B: batch(0, [b"b"])}), 0)
     assert made.fetches(1_000) == []
     with pytest.raises(BrokerError, match="Fetching t-0: CORRUPT_MESSAGE"):
-        made.take()
-    chunk = made.take()
+        made.next_chunk()
+    chunk = made.next_chunk()
     assert chunk is not None
     assert chunk.where == B
     with pytest.raises(BrokerError, match="Fetching t-0: CORRUPT_MESSAGE"):
-        made.take()
+        made.next_chunk()
     [again] = made.fetches(1_000)
     assert asked(again.request) == {A: 0, B: 1}
-    made.answered(again, answer({A: batch(0, [b"a"])}), 1_000)
-    assert made.take() is not None
-    assert made.take() is None
+    made.on_answer(again, answer({A: batch(0, [b"a"])}), 1_000)
+    assert made.next_chunk() is not None
+    assert made.next_chunk() is None
 
 
 def test_a_partition_that_stays_damaged_keeps_no_record_of_another_back() -> None:
@@ -211,43 +211,43 @@ def test_a_partition_that_stays_damaged_keeps_no_record_of_another_back() -> Non
     found: list[int] = []
     for number in range(3):
         [fetch] = made.fetches(1_000 * number)
-        made.answered(fetch, answer({A: codes.CORRUPT_MESSAGE, B: batch(number, [b"b"])}), 1_000 * number)
+        made.on_answer(fetch, answer({A: codes.CORRUPT_MESSAGE, B: batch(number, [b"b"])}), 1_000 * number)
         if not number:
             with pytest.raises(BrokerError, match="Fetching t-0 from offset 0: CORRUPT_MESSAGE: The broker's log is damaged here"):
-                made.take()
-        chunk = made.take()
+                made.next_chunk()
+        chunk = made.next_chunk()
         assert chunk is not None, "what was told before waits for the records of others"
         found.append(chunk.from_offset)
         with pytest.raises(BrokerError, match="CORRUPT_MESSAGE"):
-            made.take()
+            made.next_chunk()
     assert found == [0, 1, 2]
 
 
 def test_an_error_waits_for_the_next_take_where_there_are_records_already() -> None:
     made = reading(A, B)
     [fetch] = made.fetches(0)
-    made.answered(fetch, answer({A: codes.CORRUPT_MESSAGE, B: batch(0, [b"b"])}), 0)
-    assert made.take_more() is None
+    made.on_answer(fetch, answer({A: codes.CORRUPT_MESSAGE, B: batch(0, [b"b"])}), 0)
+    assert made.additional_chunk() is None
     with pytest.raises(BrokerError, match="CORRUPT_MESSAGE"):
-        made.take()
-    chunk = made.take_more()
+        made.next_chunk()
+    chunk = made.additional_chunk()
     assert chunk is not None
     assert chunk.where == B
     made.failure = BrokerError(codes.UNSUPPORTED_VERSION, "all of it")
-    assert made.take_more() is None
+    assert made.additional_chunk() is None
     with pytest.raises(BrokerError, match="all of it"):
-        made.take()
+        made.next_chunk()
 
 
 def test_an_answer_that_is_an_error_as_a_whole_is_raised_where_trying_again_cannot_help() -> None:
     made = reading(A)
     [fetch] = made.fetches(0)
-    made.answered(fetch, FetchResponse(error_code=codes.FETCH_SESSION_ID_NOT_FOUND), 0)
-    assert made.take() is None
+    made.on_answer(fetch, FetchResponse(error_code=codes.FETCH_SESSION_ID_NOT_FOUND), 0)
+    assert made.next_chunk() is None
     [fetch] = made.fetches(100)
-    made.answered(fetch, FetchResponse(error_code=codes.UNSUPPORTED_VERSION), 100)
+    made.on_answer(fetch, FetchResponse(error_code=codes.UNSUPPORTED_VERSION), 100)
     with pytest.raises(BrokerError, match="UNSUPPORTED_VERSION"):
-        made.take()
+        made.next_chunk()
 
 
 def without(code: int) -> MetadataResponse:
@@ -259,16 +259,16 @@ def test_a_partition_that_no_broker_knows_is_an_error_once_patience_is_over_and_
     made.metadata.update(without(codes.UNKNOWN_TOPIC_OR_PARTITION))
     assert made.fetches(0) == []
     assert made.wants_metadata == {"t"}
-    assert made.take() is None
+    assert made.next_chunk() is None
     assert made.fetches(60_000) == []
     for now_ms in (60_000, 70_000):
         with pytest.raises(BrokerError, match="Fetching t-0: UNKNOWN_TOPIC_OR_PARTITION"):
-            made.take()
+            made.next_chunk()
         assert made.fetches(now_ms) == []
     made.metadata.update(metadata_answer())
     [fetch] = made.fetches(80_000)
-    made.answered(fetch, answer({A: b""}), 80_000)
-    assert made.take() is None
+    made.on_answer(fetch, answer({A: b""}), 80_000)
+    assert made.next_chunk() is None
 
 
 def test_a_topic_that_may_not_be_seen_is_an_error_at_once() -> None:
@@ -276,23 +276,23 @@ def test_a_topic_that_may_not_be_seen_is_an_error_at_once() -> None:
     made.metadata.update(without(codes.TOPIC_AUTHORIZATION_FAILED))
     assert made.fetches(0) == []
     with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
-        made.take()
+        made.next_chunk()
 
 
 def test_an_offset_out_of_range_is_reset_or_raised() -> None:
     made = reading(A)
     [fetch] = made.fetches(0)
     made.reset_timestamp = EARLIEST_TIMESTAMP
-    made.answered(fetch, answer({A: codes.OFFSET_OUT_OF_RANGE}), 0)
+    made.on_answer(fetch, answer({A: codes.OFFSET_OUT_OF_RANGE}), 0)
     assert made.to_reset() == {A: EARLIEST_TIMESTAMP}
     made = reading(A)
     [fetch] = made.fetches(0)
-    made.answered(fetch, answer({A: codes.OFFSET_OUT_OF_RANGE}), 0)
+    made.on_answer(fetch, answer({A: codes.OFFSET_OUT_OF_RANGE}), 0)
     for _ in range(3):
         with pytest.raises(OffsetOutOfRange, match="t-0 from offset 0"):
-            made.take()
+            made.next_chunk()
     made.seek(A, 1)
-    assert made.take() is None
+    assert made.next_chunk() is None
 
 
 def test_a_damaged_batch_is_an_error_that_names_the_partition() -> None:
@@ -300,9 +300,9 @@ def test_a_damaged_batch_is_an_error_that_names_the_partition() -> None:
     [fetch] = made.fetches(0)
     damaged = bytearray(batch(0, [b"x" * 50]))
     damaged[-1] ^= 1
-    made.answered(fetch, answer({A: bytes(damaged)}), 0)
+    made.on_answer(fetch, answer({A: bytes(damaged)}), 0)
     with pytest.raises(BrokerError, match=r"t-0.*checksum"):
-        made.take()
+        made.next_chunk()
 
 
 # --- what a reader may see
@@ -368,20 +368,20 @@ def chunk(*, start: int = 0, count: int = 4, where: TopicPartition = A) -> Chunk
 
 def test_a_record_in_a_loops_body_is_handed_out_and_not_done() -> None:
     cursor = Cursor(chunk())
-    assert (cursor.position(), cursor.done()) == (0, 0)
+    assert (cursor.position(), cursor.first_unprocessed()) == (0, 0)
     each = cursor.each()
     assert next(each).offset == 0
-    assert (cursor.position(), cursor.done()) == (1, 0)
+    assert (cursor.position(), cursor.first_unprocessed()) == (1, 0)
     assert next(each).offset == 1
-    assert (cursor.position(), cursor.done()) == (2, 1)
+    assert (cursor.position(), cursor.first_unprocessed()) == (2, 1)
     assert [record.offset for record in each] == [2, 3]
-    assert (cursor.position(), cursor.done(), cursor.exhausted) == (4, 4, True)
+    assert (cursor.position(), cursor.first_unprocessed(), cursor.exhausted) == (4, 4, True)
 
 
 def test_a_loop_that_was_left_is_taken_up_where_it_stopped() -> None:
     cursor = Cursor(chunk())
     assert next(cursor.each()).offset == 0
-    assert [record.offset for record in cursor.take(2)] == [1, 2]
+    assert [record.offset for record in cursor.next_records(2)] == [1, 2]
     assert [record.offset for record in cursor.each()] == [3]
 
 
@@ -399,25 +399,25 @@ def test_a_dropped_cursor_hands_out_nothing_more_even_in_the_middle_of_a_loop() 
 def test_a_cursor_cut_short_ends_behind_what_was_handed_out() -> None:
     fetcher = reading(A)
     [fetch] = fetcher.fetches(0)
-    fetcher.answered(fetch, answer({A: batch(0, [b"v"] * 4)}), 0)
-    taken = fetcher.take()
+    fetcher.on_answer(fetch, answer({A: batch(0, [b"v"] * 4)}), 0)
+    taken = fetcher.next_chunk()
     assert taken is not None
     progress = Progress(fetcher)
     each = progress.begin(taken).each()
     assert [next(each).offset, next(each).offset] == [0, 1]
     progress.cut_short([A])
     assert progress.holds([A])
-    assert progress.done() == {A: OffsetAndMetadata(1)}
+    assert progress.processed_offsets() == {A: OffsetAndMetadata(1)}
     assert list(each) == []
     progress.mark_processed()
     assert not progress.holds([A])
-    assert progress.done() == progress.positions() == {A: OffsetAndMetadata(2)}
+    assert progress.processed_offsets() == progress.positions() == {A: OffsetAndMetadata(2)}
 
 
 def test_columns_hand_out_the_rest_at_once() -> None:
     cursor = Cursor(chunk())
     next(cursor.each())
-    [columns] = cursor.take_columns()
+    [columns] = cursor.remaining_columns()
     assert list(columns.offsets) == [1, 2, 3]
     assert (cursor.position(), cursor.exhausted) == (4, True)
 
@@ -425,7 +425,7 @@ def test_columns_hand_out_the_rest_at_once() -> None:
 def test_a_record_says_where_it_comes_from() -> None:
     import pickle
 
-    [record] = Cursor(chunk(start=9, count=1, where=B)).take(5)
+    [record] = Cursor(chunk(start=9, count=1, where=B)).next_records(5)
     assert (record.topic, record.partition, record.offset, record.value) == ("t", 1, 9, b"v")
     again = pickle.loads(pickle.dumps(record))
     assert (again.topic, again.partition, again) == ("t", 1, record)
@@ -438,32 +438,32 @@ def test_what_is_done_never_passes_what_was_handed_out_and_settling_makes_them_m
     for step in steps:
         if step == "settle":
             progress.mark_processed()
-            assert progress.positions() == progress.done() == {A: OffsetAndMetadata(handed)}
+            assert progress.positions() == progress.processed_offsets() == {A: OffsetAndMetadata(handed)}
             continue
         progress.mark_processed()
         cursor = progress.left_over()
         if cursor is None:
             [fetch] = fetcher.fetches(0)
-            fetcher.answered(fetch, answer({A: batch(handed, [b"v"] * 4)}), 0)
-            taken = fetcher.take()
+            fetcher.on_answer(fetch, answer({A: batch(handed, [b"v"] * 4)}), 0)
+            taken = fetcher.next_chunk()
             assert taken is not None
             cursor = progress.begin(taken)
         before = handed
         if step == "next":
             handed = next(cursor.each()).offset + 1
         elif step == "poll":
-            handed = cursor.take(3)[-1].offset + 1
+            handed = cursor.next_records(3)[-1].offset + 1
         else:
-            handed = list(cursor.take_columns()[0].offsets)[-1] + 1
+            handed = list(cursor.remaining_columns()[0].offsets)[-1] + 1
         assert progress.positions() == {A: OffsetAndMetadata(handed)}
-        assert progress.done() == {A: OffsetAndMetadata(before)}
+        assert progress.processed_offsets() == {A: OffsetAndMetadata(before)}
 
 
 def test_a_fetch_names_the_turns_it_was_made_in() -> None:
     made = reading(A)
     [fetch] = made.fetches(0)
     assert isinstance(fetch, PlannedFetch)
-    assert fetch.turns == {A: made.reading(A).turn}
+    assert fetch.turns == {A: made.state_of(A).turn}
 
 
 @pytest.mark.parametrize(
@@ -490,9 +490,9 @@ def test_a_position_of_a_deleted_topic_is_none_of_the_topic_that_has_its_name_no
     made.metadata.update(recreated(b"o" * 16))
     [fetch] = made.fetches(0)
     assert fetch.version(13) == 13
-    made.answered(fetch, answer_by_id(b"o" * 16, batch(0, [b"x", b"y"])), 0, 13)
+    made.on_answer(fetch, answer_by_id(b"o" * 16, batch(0, [b"x", b"y"])), 0, 13)
     made.metadata.update(recreated(b"n" * 16))
-    assert values(made.take()) == [b"x", b"y"], "what has come is handed out"
+    assert values(made.next_chunk()) == [b"x", b"y"], "what has come is handed out"
     assert made.fetches(0) == [], "offset 2 is not asked for in another topic"
     assert made.to_reset() == {A: EARLIEST_TIMESTAMP}, "all of the new topic is newer"
     made.seek(A, 0)
@@ -503,12 +503,12 @@ def test_a_position_of_a_deleted_topic_is_an_error_where_none_is_reset() -> None
     made = reading(A)
     made.metadata.update(recreated(b"o" * 16))
     [fetch] = made.fetches(0)
-    made.answered(fetch, answer_by_id(b"o" * 16, b""), 0, 13)
+    made.on_answer(fetch, answer_by_id(b"o" * 16, b""), 0, 13)
     made.metadata.update(recreated(b"n" * 16))
     assert made.fetches(0) == []
     for _ in range(2):
         with pytest.raises(OffsetOutOfRange, match="deleted and recreated"):
-            made.take()
+            made.next_chunk()
         assert made.fetches(0) == []
     made.seek(A, 7)
     assert asked(made.fetches(0)[0].request) == {A: 7}, "the user has seen to it"
@@ -521,7 +521,7 @@ def test_a_seek_before_the_new_id_is_known_is_kept() -> None:
     [fetch] = made.fetches(0)
     refused = answer_by_id(b"o" * 16, b"")
     refused.responses[0].partitions[0].error_code = codes.UNKNOWN_TOPIC_ID
-    made.answered(fetch, refused, 0, 13)
+    made.on_answer(fetch, refused, 0, 13)
     assert made.wants_metadata == {"t"}
     made.metadata.update(recreated(b"n" * 16))
     assert asked(made.fetches(100)[0].request) == {A: 5}
@@ -531,8 +531,8 @@ def test_metadata_without_ids_makes_no_topic_another_one() -> None:
     made = reading(A)
     made.metadata.update(recreated(b"o" * 16))
     [fetch] = made.fetches(0)
-    made.answered(fetch, answer_by_id(b"o" * 16, batch(0, [b"x"])), 0, 13)
-    assert values(made.take()) == [b"x"]
+    made.on_answer(fetch, answer_by_id(b"o" * 16, batch(0, [b"x"])), 0, 13)
+    assert values(made.next_chunk()) == [b"x"]
     made.metadata.update(metadata_answer())
     [fetch] = made.fetches(0)
     assert (asked(fetch.request), fetch.version(13)) == ({A: 1}, 12)

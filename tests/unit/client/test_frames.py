@@ -24,7 +24,7 @@ def receive(reader: FrameReader, data: bytes) -> list[bytes]:
         room = reader.buffer()
         part = data[: len(room)]
         room[: len(part)] = part
-        frames += [bytes(found) for found in reader.filled(len(part))]
+        frames += [bytes(found) for found in reader.receive(len(part))]
         data = data[len(part) :]
     return frames
 
@@ -62,20 +62,20 @@ def test_a_size_that_cannot_be_ends_the_connection(size: int) -> None:
 
 def test_a_large_buffer_is_used_again_only_once_no_view_of_it_is_left() -> None:
     buffers = LargeBuffers()
-    first = buffers.take(500_000)
+    first = buffers.allocate(500_000)
     before, part = id(first.obj), first[10:20]
     del first
-    second = buffers.take(500_000)
+    second = buffers.allocate(500_000)
     assert id(second.obj) != before
     del part
-    third = buffers.take(400_000)
+    third = buffers.allocate(400_000)
     assert (id(third.obj), len(third)) == (before, 400_000)
 
 
 def test_a_buffer_much_larger_than_the_frame_is_not_held_up_by_it() -> None:
     buffers = LargeBuffers()
-    large = id(buffers.take(4_000_000).obj)
-    assert id(buffers.take(100_000).obj) != large
+    large = id(buffers.allocate(4_000_000).obj)
+    assert id(buffers.allocate(100_000).obj) != large
 
 
 def test_a_frame_that_is_still_held_keeps_its_bytes_when_others_arrive() -> None:
@@ -87,7 +87,7 @@ def test_a_frame_that_is_still_held_keeps_its_bytes_when_others_arrive() -> None
             room = reader.buffer()
             part = data[: len(room)]
             room[: len(part)] = part
-            held += reader.filled(len(part))
+            held += reader.receive(len(part))
             data = data[len(part) :]
     assert [bytes(frame) for frame in held] == [bytes([number]) * 200_000 for number in range(5)]
 
@@ -100,7 +100,7 @@ def received(reader: FrameReader, size: int) -> memoryview:
         count = min(len(room), len(data))
         room[:count] = data[:count]
         del data[:count]
-        frames += reader.filled(count)
+        frames += reader.receive(count)
     assert len(frames) == 1
     return memoryview(frames[0])
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.client.admin.groups import DESCRIPTIONS, DescribedGroup, ShareOffset, read_share_offsets, share_offsets_request
-from ottla.client.connection.older_brokers import fitted
+from ottla.client.connection.older_brokers import fit
 from ottla.client.consumer.committed_offsets import fetch_offsets_request
 from ottla.client.errors import BrokerError, NotSupported
 from ottla.wire import decode, encode
@@ -118,9 +118,9 @@ def test_the_positions_of_share_groups_have_a_lag_since_kafka_4_2(version: int, 
 
 def test_filters_and_lists_of_all_offsets_are_said_as_old_versions_say_them() -> None:
     request = ListGroupsRequest(states_filter=["Stable"], types_filter=["classic"])
-    assert fitted(5, request) is request
-    assert fitted(4, request) == ListGroupsRequest(states_filter=["Stable"], types_filter=[])
-    assert fitted(3, request) == ListGroupsRequest(states_filter=[], types_filter=[])
+    assert fit(5, request) is request
+    assert fit(4, request) == ListGroupsRequest(states_filter=["Stable"], types_filter=[])
+    assert fit(3, request) == ListGroupsRequest(states_filter=[], types_filter=[])
     with pytest.raises(NotSupported, match=r"needs Kafka 0\.10\.2"):
-        fitted(1, fetch_offsets_request("g", None))
-    assert encode(fitted(2, fetch_offsets_request("g", None)), 2)
+        fit(1, fetch_offsets_request("g", None))
+    assert encode(fit(2, fetch_offsets_request("g", None)), 2)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.connection.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
-from ottla.client.consumer.membership import Ask, Assign, Idle, Lead, Lose, Membership, Phase, Revoke, Step
+from ottla.client.consumer.membership import Assign, Idle, Lead, Lose, Membership, Phase, Request, Revoke, Step
 from ottla.client.consumer.subscription_bytes import encode_assignment
 from ottla.client.errors import BrokerError, ConnectionFailed, NotSupported
 from ottla.client.settings.clients import ConsumerSettings
@@ -29,9 +29,9 @@ def member(*strategy: str, instance: str | None = None) -> Membership:
     return made
 
 
-def ask(made: Membership, api_key: int, now_ms: int = 0) -> Ask:
+def ask(made: Membership, api_key: int, now_ms: int = 0) -> Request:
     step = made.next(now_ms)
-    assert isinstance(step, Ask), step
+    assert isinstance(step, Request), step
     assert step.api_key == api_key
     return step
 
@@ -39,12 +39,12 @@ def ask(made: Membership, api_key: int, now_ms: int = 0) -> Ask:
 def joined(made: Membership, *, leader: str = "other", generation_id: int = 1, protocol: str = "range") -> None:
     reply = JoinGroupResponse(generation_id=generation_id, protocol_name=protocol, leader=leader, member_id="me", members=[])
     ask(made, JOIN_GROUP)
-    made.answered(reply, 0)
+    made.on_answer(reply, 0)
 
 
 def synced(made: Membership, *partitions: TopicPartition) -> None:
     ask(made, SYNC_GROUP)
-    made.answered(SyncGroupResponse(assignment=encode_assignment(partitions)), 0)
+    made.on_answer(SyncGroupResponse(assignment=encode_assignment(partitions)), 0)
 
 
 def stable(*partitions: TopicPartition, strategy: str = "range") -> Membership:
@@ -52,7 +52,7 @@ def stable(*partitions: TopicPartition, strategy: str = "range") -> Membership:
     joined(made, protocol=strategy)
     synced(made, *partitions)
     assert made.next(0) == Assign(list(partitions))
-    made.assigned(0)
+    made.finish_assign(0)
     return made
 
 
@@ -62,14 +62,14 @@ def test_a_member_joins_syncs_takes_its_share_and_beats() -> None:
     assert made.next(0) == Idle(3_000)
     beat = ask(made, HEARTBEAT, 3_000)
     assert (beat.body.member_id, beat.body.generation_id) == ("me", 1)  # type: ignore[attr-defined]  # a HeartbeatRequest
-    made.answered(HeartbeatResponse(), 3_100)
+    made.on_answer(HeartbeatResponse(), 3_100)
     assert made.next(3_100) == Idle(6_100)
 
 
 def test_a_member_id_is_asked_for_first_and_used_then() -> None:
     made = member()
     ask(made, JOIN_GROUP)
-    made.answered(JoinGroupResponse(error_code=codes.MEMBER_ID_REQUIRED, member_id="given"), 0)
+    made.on_answer(JoinGroupResponse(error_code=codes.MEMBER_ID_REQUIRED, member_id="given"), 0)
     assert ask(made, JOIN_GROUP).body.member_id == "given"  # type: ignore[attr-defined]  # a JoinGroupRequest
 
 
@@ -80,7 +80,7 @@ def test_the_leader_plans_for_all_topics_of_all_members() -> None:
     entry = JoinGroupResponse.JoinGroupResponseMember
     members = [entry(member_id="me", metadata=metadata), entry(member_id="you", metadata=metadata)]
     reply = JoinGroupResponse(generation_id=4, protocol_name="range", leader="me", member_id="me", members=members)
-    made.answered(reply, 0)
+    made.on_answer(reply, 0)
     assert made.next(0) == Lead(["t"])
     made.share_out({"t": 2})
     shares = {one.member_id: one.assignment for one in ask(made, SYNC_GROUP).body.assignments}  # type: ignore[attr-defined]  # that of a JoinGroup
@@ -90,9 +90,9 @@ def test_the_leader_plans_for_all_topics_of_all_members() -> None:
 def test_an_eager_member_gives_everything_up_before_it_joins_again() -> None:
     made = stable(P0, P1)
     ask(made, HEARTBEAT, 3_000)
-    made.answered(HeartbeatResponse(error_code=codes.REBALANCE_IN_PROGRESS), 3_000)
+    made.on_answer(HeartbeatResponse(error_code=codes.REBALANCE_IN_PROGRESS), 3_000)
     assert made.next(3_000) == Revoke([P0, P1])
-    made.revoked([P0, P1])
+    made.finish_revoke([P0, P1])
     joined(made, generation_id=2)
     synced(made, P1)
     assert made.next(0) == Assign([P1])
@@ -101,13 +101,13 @@ def test_an_eager_member_gives_everything_up_before_it_joins_again() -> None:
 def test_a_cooperative_member_keeps_what_it_has_and_joins_again_after_giving_some_up() -> None:
     made = stable(P0, P1, strategy="cooperative-sticky")
     ask(made, HEARTBEAT, 3_000)
-    made.answered(HeartbeatResponse(error_code=codes.REBALANCE_IN_PROGRESS), 3_000)
+    made.on_answer(HeartbeatResponse(error_code=codes.REBALANCE_IN_PROGRESS), 3_000)
     joined(made, generation_id=2, protocol="cooperative-sticky")
     synced(made, P1)
     assert made.next(0) == Revoke([P0])
-    made.revoked([P0])
+    made.finish_revoke([P0])
     assert made.next(0) == Assign([])
-    made.assigned(0)
+    made.finish_assign(0)
     assert made.owned == [P1]
     ask(made, JOIN_GROUP)
 
@@ -116,9 +116,9 @@ def test_a_cooperative_member_keeps_what_it_has_and_joins_again_after_giving_som
 def test_a_member_the_group_went_on_without_loses_its_partitions_and_joins_anew(code: int) -> None:
     made = stable(P0)
     ask(made, HEARTBEAT, 3_000)
-    made.answered(HeartbeatResponse(error_code=code), 3_000)
+    made.on_answer(HeartbeatResponse(error_code=code), 3_000)
     assert made.next(3_000) == Lose([P0])
-    made.revoked([P0])
+    made.finish_revoke([P0])
     request = ask(made, JOIN_GROUP, 3_000)
     assert request.body.member_id == ("" if code == codes.UNKNOWN_MEMBER_ID else "me")  # type: ignore[attr-defined]  # that of a JoinGroup
 
@@ -129,7 +129,7 @@ def test_a_member_that_missed_a_generation_loses_what_others_may_have_had_in_it(
     made.rejoin()
     joined(made, generation_id=3, protocol="cooperative-sticky")
     assert made.next(0) == Lose([P0])
-    made.revoked([P0])
+    made.finish_revoke([P0])
     synced(made, P0, P1)
     assert made.next(0) == Assign([P0, P1])
 
@@ -153,14 +153,14 @@ def test_a_commit_that_was_refused_tells_that_the_group_went_on(code: int) -> No
     assert made.next(0) == Idle(3_000)
     made.commit_refused(code, generation_id=1)
     assert made.next(0) == Lose([P0])
-    made.revoked([P0])
+    made.finish_revoke([P0])
     assert ask(made, JOIN_GROUP).body.member_id == ("me" if code == codes.ILLEGAL_GENERATION else "")  # type: ignore[attr-defined]  # a JoinGroupRequest
 
 
 def test_a_coordinator_that_moved_is_looked_for_and_the_member_stays() -> None:
     made = stable(P0)
     ask(made, HEARTBEAT, 3_000)
-    made.answered(HeartbeatResponse(error_code=codes.NOT_COORDINATOR), 3_000)
+    made.on_answer(HeartbeatResponse(error_code=codes.NOT_COORDINATOR), 3_000)
     assert made.coordinator_lost
     assert made.next(3_000) == Idle(3_100)
     ask(made, HEARTBEAT, 3_100)
@@ -170,7 +170,7 @@ def test_a_coordinator_that_moved_is_looked_for_and_the_member_stays() -> None:
 def test_a_coordinator_that_still_loads_is_waited_for() -> None:
     made = member()
     ask(made, JOIN_GROUP)
-    made.answered(JoinGroupResponse(error_code=codes.COORDINATOR_LOAD_IN_PROGRESS), 500)
+    made.on_answer(JoinGroupResponse(error_code=codes.COORDINATOR_LOAD_IN_PROGRESS), 500)
     assert made.next(500) == Idle(600)
     assert not made.coordinator_lost
 
@@ -187,7 +187,7 @@ def test_a_step_that_could_not_be_taken_means_giving_up_and_joining_again_after_
     made = stable(P0)
     made.begin_anew(5_000)
     assert made.next(5_000) == Lose([P0])
-    made.revoked([P0])
+    made.finish_revoke([P0])
     assert made.next(5_000) == Idle(5_100)
     assert ask(made, JOIN_GROUP, 5_100).body.member_id == "me"  # type: ignore[attr-defined]  # a JoinGroupRequest
 
@@ -196,7 +196,7 @@ def test_what_cannot_be_mended_is_raised() -> None:
     made = member()
     ask(made, JOIN_GROUP)
     with pytest.raises(BrokerError, match="INCONSISTENT_GROUP_PROTOCOL"):
-        made.answered(JoinGroupResponse(error_code=codes.INCONSISTENT_GROUP_PROTOCOL), 0)
+        made.on_answer(JoinGroupResponse(error_code=codes.INCONSISTENT_GROUP_PROTOCOL), 0)
     with pytest.raises(NotSupported):
         made.broken(ask(made, JOIN_GROUP), NotSupported("old"), 0)
 
@@ -204,7 +204,7 @@ def test_what_cannot_be_mended_is_raised() -> None:
 def test_another_subscription_makes_a_stable_member_join_again() -> None:
     made = stable(P0)
     made.subscribe(["u", "t"])
-    made.revoked([P0])
+    made.finish_revoke([P0])
     assert b"u" in ask(made, JOIN_GROUP).body.protocols[0].metadata  # type: ignore[attr-defined]  # that of a JoinGroup
     assert made.phase is Phase.OUT
 
@@ -230,7 +230,7 @@ ODDITIES = [
 ]
 
 
-def reply(step: Ask, code: int, share: list[TopicPartition]) -> Any:
+def reply(step: Request, code: int, share: list[TopicPartition]) -> Any:
     if code or step.api_key == HEARTBEAT:
         return ANSWERS[step.api_key](error_code=code)
     if step.api_key == JOIN_GROUP:
@@ -250,20 +250,20 @@ def test_whatever_the_coordinator_says_partitions_come_and_go_in_pairs(
     for code, share in luck:
         step: Step = made.next(now_ms)
         now_ms += 1
-        if isinstance(step, Ask) and code is None:
+        if isinstance(step, Request) and code is None:
             made.broken(step, ConnectionFailed("broke"), now_ms)
-        elif isinstance(step, Ask):
-            made.answered(reply(step, code or 0, sorted(share)), now_ms)
+        elif isinstance(step, Request):
+            made.on_answer(reply(step, code or 0, sorted(share)), now_ms)
         elif isinstance(step, Idle):
             assert step.until_ms >= now_ms
             now_ms = step.until_ms
         elif isinstance(step, Assign):
             assert not held & set(step.partitions)
             held |= set(step.partitions)
-            made.assigned(now_ms)
+            made.finish_assign(now_ms)
         else:
             assert isinstance(step, Revoke | Lose)
             assert held >= set(step.partitions) != set()
             held -= set(step.partitions)
-            made.revoked(step.partitions)
+            made.finish_revoke(step.partitions)
         assert held == set(made.owned)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.connection.older_brokers import fitted
+from ottla.client.connection.older_brokers import fit
 from ottla.client.connection.versions import CREATE_PARTITIONS, SPOKEN, not_shared, versions_of
 from ottla.client.errors import NotSupported
 from ottla.client.older_records import as_batches, message_set
@@ -64,27 +64,27 @@ def test_every_release_shares_what_was_served_then(release: str) -> None:
 
 
 def test_requests_for_all_topics_and_of_one_member_are_said_as_old_versions_say_them() -> None:
-    everything = fitted(0, MetadataRequest(topics=None, allow_auto_topic_creation=False))
+    everything = fit(0, MetadataRequest(topics=None, allow_auto_topic_creation=False))
     assert encode(everything, 0) == b"\0\0\0\0"
     one = LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.MemberIdentity(member_id="m")])
-    assert encode(fitted(0, one), 0) == b"\0\1g\0\1m"
-    assert fitted(3, one) is one
+    assert encode(fit(0, one), 0) == b"\0\1g\0\1m"
+    assert fit(3, one) is one
     find = FindCoordinatorRequest(coordinator_keys=["g"], key_type=1)
-    assert encode(fitted(1, find), 1) == b"\0\1g\1"
-    assert fitted(4, find) is find
+    assert encode(fit(1, find), 1) == b"\0\1g\1"
+    assert fit(4, find) is find
     with pytest.raises(NotSupported, match=r"needs Kafka 3\.0"):
-        fitted(3, FindCoordinatorRequest(coordinator_keys=["g", "h"]))
+        fit(3, FindCoordinatorRequest(coordinator_keys=["g", "h"]))
 
 
 def test_defaults_that_older_brokers_lack_are_refused_and_not_sent() -> None:
     topic = CreateTopicsRequest.CreatableTopic
     explicit = CreateTopicsRequest(topics=[topic(name="t", num_partitions=1, replication_factor=1)])
-    assert fitted(3, explicit) is explicit
+    assert fit(3, explicit) is explicit
     for partitions, replicas in ((-1, 1), (1, -1), (-1, -1)):
         request = CreateTopicsRequest(topics=[topic(name="t", num_partitions=partitions, replication_factor=replicas)])
-        assert fitted(4, request) is request
+        assert fit(4, request) is request
         with pytest.raises(NotSupported, match=r"Kafka 2\.4 or newer"):
-            fitted(3, request)
+            fit(3, request)
 
 
 def test_a_request_that_is_not_shared_names_the_first_release_that_serves_it() -> None:

@@ -34,9 +34,9 @@ def handed_out(cursor: Cursor) -> list[list[int]]:
     """The offsets of each part, with the position behind it."""
     found = []
     while not cursor.exhausted:
-        found.append([record.offset for record in cursor.take(10_000)])
+        found.append([record.offset for record in cursor.next_records(10_000)])
         assert cursor.position() == found[-1][-1] + 1
-        assert cursor.done() == found[-1][0]
+        assert cursor.first_unprocessed() == found[-1][0]
         cursor.mark_processed()
     return found
 
@@ -60,7 +60,7 @@ def test_columns_come_in_parts_too(monkeypatch: pytest.MonkeyPatch) -> None:
     cursor = Cursor(chunk_of(batch(0, 2), batch(2, 2), batch(4, 2), from_offset=1, next_offset=6))
     found = []
     while not cursor.exhausted:
-        found.append([list(columns.offsets) for columns in cursor.take_columns()])
+        found.append([list(columns.offsets) for columns in cursor.remaining_columns()])
         assert cursor.held
         cursor.mark_processed()
     assert found == [[[1], [2, 3]], [[4, 5]]]
@@ -69,12 +69,12 @@ def test_columns_come_in_parts_too(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_before_a_batch_that_cannot_be_opened_is_handed_out_and_what_is_behind_it_waits() -> None:
     batches = batch(0, 2), batch(2, 2), damaged(4, 3), batch(7, 1)
     cursor = Cursor(chunk_of(*batches, from_offset=1, next_offset=8))
-    assert [record.offset for record in cursor.take(100)] == [1, 2, 3]
+    assert [record.offset for record in cursor.next_records(100)] == [1, 2, 3]
     assert not cursor.exhausted
     cursor.mark_processed()
     for _ in range(2):
         with pytest.raises(BrokerError, match=r"Opening t-0: CORRUPT_MESSAGE: The batch of offsets 4 to 6 .* seek to offset 7 to"):
-            cursor.take(100)
+            cursor.next_records(100)
     assert cursor.position() == 4
 
 
@@ -87,7 +87,7 @@ def test_what_is_not_compressed_comes_as_a_whole(monkeypatch: pytest.MonkeyPatch
 def test_nothing_more_comes_of_a_part_that_was_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cursors, "TOGETHER_BYTES", 1)
     cursor = Cursor(chunk_of(batch(0, 2), batch(2, 2), from_offset=0, next_offset=4))
-    assert len(cursor.take(1)) == 1
+    assert len(cursor.next_records(1)) == 1
     assert cursor.drop() == 1
     cursor.mark_processed()
     assert cursor.exhausted

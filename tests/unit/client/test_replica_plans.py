@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.client.admin.replica_plans import drained, spread
+from ottla.client.admin.replica_plans import drain_broker, spread
 from ottla.client.errors import SettingError
 from ottla.client.types import TopicPartition
 
@@ -24,27 +24,27 @@ def no_racks(*nodes: int) -> dict[int, str | None]:
 
 
 def test_what_is_not_on_the_drained_broker_stays() -> None:
-    moves = drained(placed([1, 2], [2, 3], [3, 1]), 1, no_racks(1, 2, 3))
+    moves = drain_broker(placed([1, 2], [2, 3], [3, 1]), 1, no_racks(1, 2, 3))
     assert moves == {TopicPartition("t", 0): [3, 2], TopicPartition("t", 2): [3, 2]}
 
 
 def test_a_replica_takes_the_place_of_the_drained_one_so_that_a_follower_gives_no_lead_away() -> None:
-    moves = drained(placed([2, 1]), 1, no_racks(1, 2, 3))
+    moves = drain_broker(placed([2, 1]), 1, no_racks(1, 2, 3))
     assert moves == placed([2, 3])
 
 
 def test_a_drained_brokers_replicas_go_to_racks_that_have_none() -> None:
-    moves = drained(placed([1, 2]), 1, {1: "a", 2: "b", 3: "b", 4: "a"})
+    moves = drain_broker(placed([1, 2]), 1, {1: "a", 2: "b", 3: "b", 4: "a"})
     assert moves == placed([4, 2])
 
 
 def test_a_broker_that_is_needed_cannot_be_drained() -> None:
     with pytest.raises(SettingError, match="t-0 needs 2 brokers, and 1 are available"):
-        drained(placed([1, 2]), 1, no_racks(1, 2))
+        drain_broker(placed([1, 2]), 1, no_racks(1, 2))
 
 
 def test_a_dead_broker_can_be_drained() -> None:
-    assert drained(placed([1, 2]), 1, no_racks(2, 3)) == placed([3, 2])
+    assert drain_broker(placed([1, 2]), 1, no_racks(2, 3)) == placed([3, 2])
 
 
 def test_topics_that_lie_well_do_not_move() -> None:
@@ -167,7 +167,7 @@ def test_a_drained_broker_holds_nothing_and_the_others_lose_nothing(brokers: Map
     nodes = st.lists(st.sampled_from(sorted(brokers)), min_size=1, max_size=2, unique=True)
     before = placed(*data.draw(st.lists(nodes, min_size=1, max_size=20)))
     gone = data.draw(st.sampled_from(sorted(brokers)))
-    moves = drained(before, gone, brokers)
+    moves = drain_broker(before, gone, brokers)
     assert set(moves) == {where for where, replicas in before.items() if gone in replicas}
     for where, replicas in moves.items():
         assert gone not in replicas

@@ -76,7 +76,7 @@ class Broker:
 
 def sender(**settings: Unpack[ProducerKeywords]) -> Sender:
     made = Sender(metadata(), parse(ProducerSettings, settings))
-    made.identified(Identity(7, 0))
+    made.set_identity(Identity(7, 0))
     return made
 
 
@@ -91,11 +91,11 @@ def play(made: Sender, broker: Broker, send: Send, fate: int, now_ms: int) -> No
         broker.produce(send.request)
         made.broken(send, ConnectionFailed("lost"), now_ms)
     elif fate == NOT_LEADER:
-        made.answered(send, broker.produce(send.request, codes.NOT_LEADER_OR_FOLLOWER), now_ms)
+        made.on_answer(send, broker.produce(send.request, codes.NOT_LEADER_OR_FOLLOWER), now_ms)
     elif fate == FULL_REPLICAS:
-        made.answered(send, broker.produce(send.request, codes.NOT_ENOUGH_REPLICAS), now_ms)
+        made.on_answer(send, broker.produce(send.request, codes.NOT_ENOUGH_REPLICAS), now_ms)
     else:
-        made.answered(send, broker.produce(send.request), now_ms)
+        made.on_answer(send, broker.produce(send.request), now_ms)
 
 
 @given(st.lists(st.integers(0, PARTITIONS - 1), max_size=40), fates, st.integers(1, 5))
@@ -127,10 +127,10 @@ def test_no_more_requests_are_under_way_than_allowed_and_one_batch_of_a_partitio
         made.add(outgoing(number))
     [first] = made.requests(0)
     assert made.requests(0) == [], "the first batch of a producer goes alone: until it is written, any sequence would be taken"
-    made.answered(first, broker.produce(first.request), 0)
+    made.on_answer(first, broker.produce(first.request), 0)
     sends = made.requests(0)
     assert [len(send.batches) for send in sends] == [1, 1]
-    made.answered(sends[0], broker.produce(sends[0].request), 0)
+    made.on_answer(sends[0], broker.produce(sends[0].request), 0)
     assert len(made.requests(0)) == 1
 
 
@@ -143,7 +143,7 @@ def test_partitions_share_a_request_up_to_its_size_and_take_turns() -> None:
     for _ in range(3):
         [send] = made.requests(0)
         seen += [batch.where.partition for batch in send.batches]
-        made.answered(send, broker.produce(send.request), 0)
+        made.on_answer(send, broker.produce(send.request), 0)
     assert seen == [0, 1, 2, 0, 1, 2]
 
 
@@ -152,7 +152,7 @@ def test_nothing_leaves_without_an_identity_or_a_leader() -> None:
     made.add(outgoing(1))
     assert made.requests(0) == []
     assert made.wants_identity
-    made.identified(Identity(7, 0))
+    made.set_identity(Identity(7, 0))
     made.metadata.forget_leader(TOPIC, 0)
     assert made.requests(0) == []
     assert made.wants_metadata == {TOPIC}
@@ -172,7 +172,7 @@ def test_a_repetition_waits_for_its_back_off() -> None:
     made, broker = sender(retry_backoff_ms=100), Broker()
     made.add(outgoing(1))
     [send] = made.requests(0)
-    made.answered(send, broker.produce(send.request, codes.NOT_ENOUGH_REPLICAS), 1_000)
+    made.on_answer(send, broker.produce(send.request, codes.NOT_ENOUGH_REPLICAS), 1_000)
     assert made.requests(1_099) == []
     assert made.next_wake_ms(1_099) == 1_100
     assert len(made.requests(1_100)) == 1
@@ -184,13 +184,13 @@ def test_a_final_refusal_fails_one_batch_and_the_next_goes_on_under_a_new_identi
     made.add(first)
     made.add(second)
     [send] = made.requests(0)
-    made.answered(send, broker.produce(send.request, codes.MESSAGE_TOO_LARGE), 0)
+    made.on_answer(send, broker.produce(send.request, codes.MESSAGE_TOO_LARGE), 0)
     assert isinstance(first.error, KafkaError)
     assert made.requests(0) == []
     assert made.wants_identity
-    made.identified(Identity(8, 0))
+    made.set_identity(Identity(8, 0))
     [send] = made.requests(0)
-    made.answered(send, broker.produce(send.request), 0)
+    made.on_answer(send, broker.produce(send.request), 0)
     assert second.error is None
     assert broker.logs[0] == [2]
 
@@ -202,12 +202,12 @@ def test_an_identity_that_the_broker_forgot_is_replaced_and_nothing_is_lost(code
     for batch in batches:
         made.add(batch)
     for send in made.requests(0):
-        made.answered(send, broker.produce(send.request, code), 0)
+        made.on_answer(send, broker.produce(send.request, code), 0)
     assert made.requests(200) == []
-    made.identified(Identity(8, 0))
+    made.set_identity(Identity(8, 0))
     while not made.idle:
         for send in made.requests(200):
-            made.answered(send, broker.produce(send.request), 200)
+            made.on_answer(send, broker.produce(send.request), 200)
     assert broker.logs[0] == [1, 2]
 
 
@@ -231,16 +231,16 @@ def test_batches_that_end_behind_another_say_why_that_one_was_not_written() -> N
     for batch in batches[:2]:
         made.add(batch)
     [send] = made.requests(0)
-    made.answered(send, broker.produce(send.request), 0)  # from now on, several are in flight
+    made.on_answer(send, broker.produce(send.request), 0)  # from now on, several are in flight
     assert batches[0].error is None
     for batch in batches[2:]:
         made.add(batch)
     first, *others = made.requests(0)
-    made.answered(first, broker.produce(first.request, codes.KAFKA_STORAGE_ERROR), 0)
+    made.on_answer(first, broker.produce(first.request, codes.KAFKA_STORAGE_ERROR), 0)
     for send in others[:1]:
-        made.answered(send, broker.produce(send.request), 0)
+        made.on_answer(send, broker.produce(send.request), 0)
     for send in others[1:]:
-        made.answered(send, broker.produce(send.request), 600)
+        made.on_answer(send, broker.produce(send.request), 600)
     made.expire(600)
     for batch in batches[1:]:
         assert isinstance(batch.error, TimedOut)
@@ -252,7 +252,7 @@ def test_an_error_that_lasts_beyond_the_deadline_is_named() -> None:
     batch = outgoing(1, deadline_ms=100)
     made.add(batch)
     [send] = made.requests(0)
-    made.answered(send, broker.produce(send.request, codes.NOT_ENOUGH_REPLICAS), 100)
+    made.on_answer(send, broker.produce(send.request, codes.NOT_ENOUGH_REPLICAS), 100)
     assert isinstance(batch.error, TimedOut)
     assert "NOT_ENOUGH_REPLICAS" in str(batch.error)
 
@@ -262,7 +262,7 @@ def test_a_batch_that_waits_to_be_repeated_when_its_time_is_over_names_why_it_wa
     batch = outgoing(1, deadline_ms=100)
     made.add(batch)
     [send] = made.requests(0)
-    made.answered(send, broker.produce(send.request, codes.KAFKA_STORAGE_ERROR), 50)
+    made.on_answer(send, broker.produce(send.request, codes.KAFKA_STORAGE_ERROR), 50)
     made.expire(100)
     assert isinstance(batch.error, TimedOut)
     assert "KAFKA_STORAGE_ERROR" in str(batch.error)
@@ -285,10 +285,10 @@ def test_giving_up_ends_what_waits_and_leaves_what_is_under_way() -> None:
     made.add(first)
     made.add(second)
     [send] = made.requests(0)
-    made.give_up(ConnectionFailed("closing"))
+    made.fail_unsent(ConnectionFailed("closing"))
     assert isinstance(second.error, ConnectionFailed)
     assert not first.done
-    made.answered(send, broker.produce(send.request), 0)
+    made.on_answer(send, broker.produce(send.request), 0)
     assert first.error is None
 
 
@@ -304,10 +304,10 @@ def test_a_batch_whose_answer_is_owed_beyond_its_time_fails_then_and_the_next_go
     assert made.idle
     made.add(other)
     assert made.requests(500) == []
-    made.identified(Identity(7, 1))
+    made.set_identity(Identity(7, 1))
     [again] = made.requests(500)
-    made.answered(send, broker.produce(send.request), 600)  # late, and of no consequence
-    made.answered(again, broker.produce(again.request), 600)
+    made.on_answer(send, broker.produce(send.request), 600)  # late, and of no consequence
+    made.on_answer(again, broker.produce(again.request), 600)
     assert other.error is None
     assert isinstance(late.error, TimedOut)
 

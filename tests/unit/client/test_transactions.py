@@ -30,7 +30,7 @@ FIRST = TopicPartition(TOPIC, 0)
 
 def begun(*, implicit: bool = True) -> ProducerTransactions:
     machine = ProducerTransactions("copy", 60_000)
-    machine.initialized(InitProducerIdResponse(producer_id=7, producer_epoch=0))
+    machine.on_init_answer(InitProducerIdResponse(producer_id=7, producer_epoch=0))
     machine.begin(implicit=implicit)
     return machine
 
@@ -48,7 +48,7 @@ def answered(made: Sender, sends: list[Send], code: int = codes.NONE) -> None:
     for send in sends:
         found = [part(index=batch.where.partition, error_code=code, base_offset=0) for batch in send.batches]
         topic = ProduceResponse.TopicProduceResponse(name=TOPIC, partition_responses=found)
-        made.answered(send, ProduceResponse(responses=[topic]), 0)
+        made.on_answer(send, ProduceResponse(responses=[topic]), 0)
 
 
 def headers(sends: list[Send]) -> list[BatchHeader]:
@@ -76,7 +76,7 @@ def test_batches_wait_until_the_coordinator_has_their_partition_where_brokers_ar
     made.add(outgoing(1))
     assert made.requests(0) == []
     assert machine.wanted == {FIRST}
-    machine.added([FIRST])
+    machine.confirm_added([FIRST])
     assert len(made.requests(0)) == 1
     assert made.most_produce_version == 11
     assert sender_of(begun()).most_produce_version is None
@@ -111,7 +111,7 @@ def test_what_brokers_may_have_heard_of_is_unsure_until_something_is_accepted() 
     assert made.requests(1_000) == []
     assert machine.unsure == ([FIRST], None)
     assert machine.end_request() is None
-    machine.added([FIRST])
+    machine.confirm_added([FIRST])
     assert machine.unsure is None
     request = machine.end_request()
     assert request is not None
@@ -120,14 +120,14 @@ def test_what_brokers_may_have_heard_of_is_unsure_until_something_is_accepted() 
 
 def test_an_end_gives_the_next_epoch_or_keeps_the_one_before() -> None:
     machine = begun()
-    machine.arrived()
+    machine.confirm_sent()
     machine.commit()
     assert machine.end_request() is not None
     assert machine.end_answered(EndTxnResponse(producer_id=7, producer_epoch=1))
-    machine.ended()
+    machine.reset()
     assert machine.identity == Identity(7, 1)
     machine.begin(implicit=False)
-    machine.added([FIRST])
+    machine.confirm_added([FIRST])
     machine.commit()
     assert machine.end_request() is not None
     assert machine.end_answered(EndTxnResponse())
@@ -138,13 +138,13 @@ def test_a_transaction_without_records_asks_nothing() -> None:
     machine = begun()
     machine.commit()
     assert machine.end_request() is None
-    machine.ended()
+    machine.reset()
     assert machine.phase is TransactionPhase.READY
 
 
 def test_a_commit_that_was_asked_for_can_be_repeated_but_not_aborted() -> None:
     machine = begun()
-    machine.arrived()
+    machine.confirm_sent()
     machine.commit()
     machine.end_request()
     with pytest.raises(TransactionError, match=r"call commit_transaction\(\) again"):
@@ -155,16 +155,18 @@ def test_a_commit_that_was_asked_for_can_be_repeated_but_not_aborted() -> None:
 
 def test_an_id_that_brokers_have_forgotten_gets_another_epoch_without_an_end() -> None:
     machine = begun(implicit=False)
-    machine.added([FIRST])
-    assert isinstance(machine.refused(BrokerError(codes.INVALID_PRODUCER_ID_MAPPING), by_coordinator=True), TransactionAbortable)
+    machine.confirm_added([FIRST])
+    assert isinstance(
+        machine.record_error(BrokerError(codes.INVALID_PRODUCER_ID_MAPPING), by_coordinator=True), TransactionAbortable
+    )
     machine.abort()
     assert machine.unsure is None
     assert machine.end_request() is None
     assert machine.needs_epoch
     request = machine.init_request()
     assert (request.producer_id, request.producer_epoch) == (7, 0)
-    machine.initialized(InitProducerIdResponse(producer_id=9, producer_epoch=0))
-    machine.ended()
+    machine.on_init_answer(InitProducerIdResponse(producer_id=9, producer_epoch=0))
+    machine.reset()
     assert machine.identity == Identity(9, 0)
     machine.begin(implicit=False)
 
@@ -187,7 +189,7 @@ def test_an_id_that_brokers_have_forgotten_gets_another_epoch_without_an_end() -
 def test_what_an_error_makes_of_a_transaction(code: int, by_coordinator: bool, kind: type[TransactionError]) -> None:
     machine = begun()
     error = BrokerError(code, "Trying")
-    assert type(machine.refused(error, by_coordinator=by_coordinator)) is kind
+    assert type(machine.record_error(error, by_coordinator=by_coordinator)) is kind
     assert type(machine.failure) is kind
     assert machine.failure is not None
     assert (machine.failure.code, machine.failure.__cause__) == (code, error)
@@ -200,28 +202,28 @@ def test_what_an_error_makes_of_a_transaction(code: int, by_coordinator: bool, k
 
 def test_a_graver_failure_replaces_a_lighter_one_and_not_the_other_way() -> None:
     machine = begun()
-    machine.refused(BrokerError(codes.MESSAGE_TOO_LARGE))
-    machine.refused(BrokerError(codes.PRODUCER_FENCED))
-    assert isinstance(machine.refused(BrokerError(codes.MESSAGE_TOO_LARGE)), ProducerFenced)
+    machine.record_error(BrokerError(codes.MESSAGE_TOO_LARGE))
+    machine.record_error(BrokerError(codes.PRODUCER_FENCED))
+    assert isinstance(machine.record_error(BrokerError(codes.MESSAGE_TOO_LARGE)), ProducerFenced)
     with pytest.raises(ProducerFenced):
         machine.check_alive()
 
 
 def test_an_abort_that_brokers_refuse_ends_the_producer() -> None:
     machine = begun()
-    machine.arrived()
+    machine.confirm_sent()
     machine.abort()
     machine.end_request()
-    assert type(machine.refused(BrokerError(codes.UNKNOWN_SERVER_ERROR), by_coordinator=True)) is TransactionFailed
+    assert type(machine.record_error(BrokerError(codes.UNKNOWN_SERVER_ERROR), by_coordinator=True)) is TransactionFailed
 
 
 def test_a_commit_that_came_too_late_is_abortable_where_the_abort_gives_another_epoch() -> None:
     for implicit, kind in ((True, TransactionAbortable), (False, TransactionFailed)):
         machine = begun(implicit=implicit)
-        machine.arrived()
+        machine.confirm_sent()
         machine.commit()
         machine.end_request()
-        assert type(machine.refused(BrokerError(codes.INVALID_TXN_STATE), by_coordinator=True)) is kind
+        assert type(machine.record_error(BrokerError(codes.INVALID_TXN_STATE), by_coordinator=True)) is kind
 
 
 def test_of_two_errors_the_graver_is_raised_and_the_other_noted() -> None:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.cluster.announcements import CONFIGS, LITERAL_ACLS, OTHER_ACLS, TOKENS, Announcements, announced, parse_notification
+from ottla.cluster.announcements import (
+    CONFIGS,
+    LITERAL_ACLS,
+    OTHER_ACLS,
+    TOKENS,
+    Announcements,
+    notifications_of,
+    parse_notification,
+)
 from ottla.ports import Change
 
 TOLD = [
@@ -24,7 +32,7 @@ TOLD = [
 
 @pytest.mark.parametrize(("path", "where", "value"), TOLD)
 def test_what_changed_is_told_in_kafkas_own_words_and_understood_from_them(path: str, where: Announcements, value: bytes) -> None:
-    assert announced([Change(path, b"{}")]) == [Change(f"{where.path}/{where.prefix}", value, sequential=True)]
+    assert notifications_of([Change(path, b"{}")]) == [Change(f"{where.path}/{where.prefix}", value, sequential=True)]
     assert parse_notification(where, value) == path
 
 
@@ -64,5 +72,5 @@ def test_a_notification_that_says_nothing_is_refused(where: Announcements, value
 
 def test_the_settings_of_a_new_or_deleted_topic_are_not_told() -> None:
     changes = [Change("/brokers/topics/t", b""), Change("/config/topics/t", b""), Change("/config/topics/u", b"")]
-    assert [change.value for change in announced(changes)] == [b'{"version":2,"entity_path":"topics/u"}']
-    assert announced([Change("/brokers/ids/1", b""), Change("/feature", b"{}")]) == []
+    assert [change.value for change in notifications_of(changes)] == [b'{"version":2,"entity_path":"topics/u"}']
+    assert notifications_of([Change("/brokers/ids/1", b""), Change("/feature", b"{}")]) == []

@@ -21,7 +21,7 @@ def leading(isr: tuple[int, ...] = (1, 2, 3), end_offset: int = 0) -> LeaderStat
 
 
 def fetch(leader: LeaderState, node_id: int, offset: int, end_offset: int, now_ms: int = 0) -> None:
-    leader.followers[node_id].fetched(offset, 0, end_offset, now_ms, -1)
+    leader.followers[node_id].record_fetch(offset, 0, end_offset, now_ms, -1)
 
 
 def test_readers_see_what_all_in_sync_have() -> None:
@@ -115,14 +115,14 @@ def test_a_refused_change_leaves_the_set_as_it_was() -> None:
     fetch(leader, 3, 0, 0)
     change = leader.expand(3, 0, 0)
     assert change is not None
-    leader.refused(change, 0)
+    leader.cancel_refused(change, 0)
     assert leader.maximal_isr == leader.isr == (1, 2)
 
 
 def refused(leader: LeaderState, now_ms: int) -> None:
     change = leader.expand(3, 0, now_ms)
     assert change is not None
-    leader.refused(change, now_ms)
+    leader.cancel_refused(change, now_ms)
 
 
 def test_a_refused_follower_is_asked_for_again_after_a_pause() -> None:
@@ -140,7 +140,7 @@ def test_a_refused_follower_is_asked_for_again_at_once_when_its_broker_has_begun
     leader = leading((1, 2))
     fetch(leader, 3, 0, 0)
     refused(leader, 0)
-    leader.followers[3].fetched(0, 0, 0, 1, 33)
+    leader.followers[3].record_fetch(0, 0, 0, 1, 33)
     change = leader.expand(3, 0, 1)
     assert change is not None
     assert not leader.is_repeated(change)
@@ -170,7 +170,7 @@ def test_a_leader_that_missed_a_leader_epoch_counts_no_follower_before_it_fetche
 
 def test_a_change_tells_with_which_epochs_its_members_fetched() -> None:
     leader = LeaderState(1, LeaderTerms({1, 2, 3}, LAG_MS, broker_epoch=11), assigned((1, 2)), 0, 0)
-    leader.followers[3].fetched(0, 0, 0, 0, 33)
+    leader.followers[3].record_fetch(0, 0, 0, 0, 33)
     change = leader.expand(3, 0, 0)
     assert change is not None
     assert change.broker_epochs == (11, -1, 33)
@@ -184,8 +184,8 @@ def test_a_stranger_is_not_counted() -> None:
 
 def test_records_are_deleted_where_all_live_replicas_have_deleted_them() -> None:
     leader = leading()
-    leader.followers[2].fetched(10, 3, 10, 0, -1)
-    leader.followers[3].fetched(10, 7, 10, 0, -1)
+    leader.followers[2].record_fetch(10, 3, 10, 0, -1)
+    leader.followers[3].record_fetch(10, 7, 10, 0, -1)
     assert leader.low_watermark(5) == 3
 
 
@@ -228,7 +228,7 @@ class Replication(RuleBasedStateMachine):
             self.agreed = self.agreed._replace(isr=change.isr, partition_epoch=self.agreed.partition_epoch + 1)
             self.leader.changed(change, change.isr, change.leader_epoch, self.agreed.partition_epoch)
         else:
-            self.leader.refused(change, self.now_ms)
+            self.leader.cancel_refused(change, self.now_ms)
         self.look()
 
     @precondition(lambda self: self.leader.pending)

@@ -15,7 +15,7 @@ from ottla.cluster.quotas import (
     REQUEST_PERCENTAGE,
     QuotaEntity,
     RefusedQuota,
-    altered,
+    alter,
     decide,
     entity_of,
 )
@@ -73,7 +73,7 @@ def test_what_else_is_set_for_a_user_is_kept() -> None:
 
 def test_one_is_changed_and_the_others_stay() -> None:
     present = {ALICE: {PRODUCER_BYTE_RATE: 1.0, CONSUMER_BYTE_RATE: 2.0}}
-    assert altered(ALICE, present, [(PRODUCER_BYTE_RATE, None), (REQUEST_PERCENTAGE, 3.0), (CONTROLLER_MUTATION_RATE, None)]) == {
+    assert alter(ALICE, present, [(PRODUCER_BYTE_RATE, None), (REQUEST_PERCENTAGE, 3.0), (CONTROLLER_MUTATION_RATE, None)]) == {
         CONSUMER_BYTE_RATE: 2.0,
         REQUEST_PERCENTAGE: 3.0,
     }
@@ -115,7 +115,7 @@ def test_an_address_has_one_spelling() -> None:
 )
 def test_a_quota_that_cannot_be_is_refused(entity: QuotaEntity, ops: list[tuple[str, float | None]], sentence: str) -> None:
     with pytest.raises(RefusedQuota, match=sentence):
-        altered(entity, {}, ops)
+        alter(entity, {}, ops)
 
 
 def test_a_quota_in_the_registry_that_is_no_number_is_not_taken() -> None:

@@ -10,7 +10,7 @@ from ottla.coord import expiry, offsets
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.outcome import DeletionKey, GroupOutcome
 from ottla.coord.records import OffsetCommitted, OffsetPending, TransactionEnded
-from ottla.coord.runtime.machine import Asked, Due
+from ottla.coord.runtime.machine import Due, Input
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -62,7 +62,7 @@ def coordinator(count: int, pending: int = 0) -> GroupMachine:
 
 def decide(machine: GroupMachine, body: object) -> GroupOutcome:
     """Decide an input and apply what comes of it."""
-    outcome = machine.decide(Asked(body, 9, token=7), NOW)
+    outcome = machine.decide(Input(body, 9, token=7), NOW)
     for record in outcome.records:
         machine.apply(record)
     return outcome

@@ -13,7 +13,7 @@ from ottla.coord.consumer.topics import KnownTopic, KnownTopics
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.outcome import ExpiryKey, GroupOutcome, TopicsDeleted, TopicsKey
 from ottla.coord.records import OffsetCommitted, OffsetForgotten, OffsetPending
-from ottla.coord.runtime.machine import Asked, Due
+from ottla.coord.runtime.machine import Due, Input
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from tests.support.coordinator_records import everything
@@ -43,12 +43,12 @@ def run(machine: GroupMachine, outcome: GroupOutcome) -> list[GroupOutcome]:
         following = [timer.key for timer in outcome.timers if timer.key != ExpiryKey()]
         if not following:
             return outcomes
-        outcome = machine.decide(Asked(Due(following[0])), LATE)
+        outcome = machine.decide(Input(Due(following[0])), LATE)
         outcomes.append(outcome)
 
 
 def look(machine: GroupMachine) -> list[GroupOutcome]:
-    return run(machine, machine.decide(Asked(Due(ExpiryKey())), LATE))
+    return run(machine, machine.decide(Input(Due(ExpiryKey())), LATE))
 
 
 @pytest.mark.parametrize(("groups", "offsets"), [(1, 0), (1, 300), (7, 500), (400, 1_000), (1_000, 1_000)])
@@ -72,12 +72,12 @@ def test_no_slice_looks_at_more_than_it_may() -> None:
 
 def test_what_is_committed_between_two_slices_stays() -> None:
     machine = coordinator(50, 20_000)
-    first = machine.decide(Asked(Due(ExpiryKey())), LATE)
+    first = machine.decide(Input(Due(ExpiryKey())), LATE)
     for record in first.records:
         machine.apply(record)
     machine.apply(OffsetCommitted("g49", "t0", 0, 9, 0, "", 4_999))
     machine.apply(OffsetCommitted("new", "t0", 0, 9, 0, "", 4_999))
-    run(machine, machine.decide(Asked(Due(first.timers[0].key)), LATE))
+    run(machine, machine.decide(Input(Due(first.timers[0].key)), LATE))
     assert machine.offsets.of("g49")["t0"][0].offset == 9
     assert machine.offsets.of("new")["t0"][0].offset == 9
 
@@ -93,7 +93,7 @@ def test_a_pending_offset_keeps_its_group_and_what_stands_in_its_place() -> None
 
 def test_deleted_topics_are_forgotten_in_slices() -> None:
     machine = coordinator(1_000, 20_000)
-    outcomes = run(machine, machine.decide(Asked(TopicsDeleted(frozenset(("t0", "nowhere")))), LATE))
+    outcomes = run(machine, machine.decide(Input(TopicsDeleted(frozenset(("t0", "nowhere")))), LATE))
     assert len(outcomes) > 10
     assert max(len(outcome.records) for outcome in outcomes) <= expiry.MOST_LOOKED_AT // expiry.TOMBSTONE + 10
     assert {record.topic for record in everything(machine.offsets)} == {"t1"}
@@ -106,7 +106,7 @@ def test_what_was_committed_for_a_topic_of_the_same_name_stays_whatever_the_cloc
     machine.apply(OffsetCommitted("old", "t", 0, 1, 0, "", 200, topic_id=OLD_ID))
     machine.apply(OffsetCommitted("older", "t", 0, 1, 0, "", 200))
     machine.apply(OffsetCommitted("new", "t", 0, 1, 0, "", 100, topic_id=NEW_ID))
-    outcome = machine.decide(Asked(Due(TopicsKey(frozenset("t"), ("old", "older", "new", "gone"), 0))), LATE)
+    outcome = machine.decide(Input(Due(TopicsKey(frozenset("t"), ("old", "older", "new", "gone"), 0))), LATE)
     assert outcome.records == (OffsetForgotten("old", "t", 0), OffsetForgotten("older", "t", 0))
 
 
@@ -116,7 +116,7 @@ def test_a_group_all_of_whose_topics_have_expired_goes_in_as_many_slices_as_that
         machine.apply(OffsetCommitted("g", f"t{number // 10}", number % 10, 1, 0, "", 100))
     key, slices = ExpiryKey(), 0
     while "g" in machine.classic.groups:
-        outcome = machine.decide(Asked(Due(key)), LATE)
+        outcome = machine.decide(Input(Due(key)), LATE)
         assert outcome.records
         for record in outcome.records:
             machine.apply(record)
@@ -136,7 +136,7 @@ def test_one_topic_of_very_many_partitions_goes_in_slices(body: object) -> None:
     machine = GroupMachine(SETTINGS, lambda: "id")
     for number in range(10_000):
         machine.apply(OffsetCommitted("g", "t", number, 1, 0, "", 100))
-    outcome, slices = machine.decide(Asked(body), LATE), 1
+    outcome, slices = machine.decide(Input(body), LATE), 1
     while True:
         assert len(outcome.records) <= expiry.MOST_FORGOTTEN + 1
         for record in outcome.records:
@@ -144,6 +144,6 @@ def test_one_topic_of_very_many_partitions_goes_in_slices(body: object) -> None:
         (timer,) = outcome.timers or (None,)
         if timer is None or timer.deadline_ms is None or timer.deadline_ms > LATE.mono_ms + expiry.PAUSE_MS:
             break
-        outcome, slices = machine.decide(Asked(Due(timer.key)), LATE), slices + 1
+        outcome, slices = machine.decide(Input(Due(timer.key)), LATE), slices + 1
     assert slices >= 10_000 // expiry.MOST_FORGOTTEN
     assert not machine.offsets.of("g")

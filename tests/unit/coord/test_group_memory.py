@@ -13,7 +13,7 @@ from ottla.coord.coordinator_partitions import MOST_KEPT, partition_of
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.memory import MOST_OF_ONE, GroupMemory
 from ottla.coord.outcome import JoinKey
-from ottla.coord.runtime.machine import Asked, Due
+from ottla.coord.runtime.machine import Due, Input
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -37,7 +37,7 @@ class Coordinator:
         self.replies: dict[int, Any] = {}
 
     def request(self, body: Any, version: int, token: int = 1, client_id: str = "ada") -> Any:
-        self.carry_out(self.machine.decide(Asked(body, version, client_id, "/127.0.0.1", token), NOW))
+        self.carry_out(self.machine.decide(Input(body, version, client_id, "/127.0.0.1", token), NOW))
         return self.replies.pop(token, None)
 
     def carry_out(self, outcome: Any) -> None:
@@ -75,7 +75,7 @@ class Coordinator:
         )
         answer = self.request(body, version, client_id=client_id)
         if answer is None:  # the first member of a group waits a moment for others
-            self.carry_out(self.machine.decide(Asked(Due(JoinKey(group_id))), NOW))
+            self.carry_out(self.machine.decide(Input(Due(JoinKey(group_id))), NOW))
             answer = self.replies.pop(1)
         return answer
 
@@ -222,7 +222,7 @@ def test_names_made_slowly_are_the_same_and_come_in_small_steps() -> None:
     assert slowly.ordered == at_once.ordered == tuple(sorted(set(many)))
     assert slowly.weight == pytest.approx(at_once.weight, rel=0.2)
     shared = SharedNames()
-    assert shared.shared(at_once) is shared.shared(slowly) is at_once
+    assert shared.share(at_once) is shared.share(slowly) is at_once
 
 
 def test_keys_of_32_kb_whose_partitions_are_remembered_take_a_bounded_part_of_memory() -> None:

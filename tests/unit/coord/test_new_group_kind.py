@@ -15,7 +15,7 @@ from ottla.coord.kinds import KINDS
 from ottla.coord.offsets import FetchGroup
 from ottla.coord.outcome import GroupOutcome, JoinKey
 from ottla.coord.records import OffsetCommitted
-from ottla.coord.runtime.machine import Asked, Due, Outcome, Reply, Timer
+from ottla.coord.runtime.machine import Due, Input, Outcome, Reply, Timer
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -136,10 +136,10 @@ class Rooms:
     def see(self, event: TopicsSeen) -> None:
         pass
 
-    def enter(self, asked: Asked[Enter], now: Now) -> Outcome[Any]:
+    def enter(self, asked: Input[Enter], now: Now) -> Outcome[Any]:
         return Outcome((Entered(*asked.body),), (Reply(asked.token, "welcome"),), (Timer(EndKey(asked.body.group_id), 5),))
 
-    def end(self, asked: Asked[Due], now: Now) -> Outcome[Any]:
+    def end(self, asked: Input[Due], now: Now) -> Outcome[Any]:
         return Outcome((asked.body.key,))
 
 
@@ -153,7 +153,7 @@ class House:
         self.machine = GroupMachine(GroupSettings(), lambda: "id", kinds=(*KINDS, Rooms))
 
     def ask(self, body: object, version: int = 0) -> Any:
-        outcome = self.machine.decide(Asked(body, version, "client", "host", 1), NOW)
+        outcome = self.machine.decide(Input(body, version, "client", "host", 1), NOW)
         for record in outcome.records:
             self.machine.apply(record)
         return outcome.replies[0].message if outcome.replies else None
@@ -234,4 +234,4 @@ def test_it_takes_the_place_of_a_group_of_offsets(house: House) -> None:
 
 
 def test_a_deadline_whose_group_is_another_by_now_changes_nothing(house: House) -> None:
-    assert house.machine.decide(Asked(Due(JoinKey("r"))), NOW) == Outcome()
+    assert house.machine.decide(Input(Due(JoinKey("r"))), NOW) == Outcome()

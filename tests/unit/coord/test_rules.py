@@ -11,7 +11,7 @@ from ottla.coord.classic.draft import ClassicDraft
 from ottla.coord.classic.states import HEARTBEAT, NEXT, REJOIN, SYNC_GROUP, Cause, State
 from ottla.coord.classic.subscription import subscribed_topics
 from ottla.coord.outcome import JoinKey, SessionKey, SyncGroupKey
-from ottla.coord.refusal import refused
+from ottla.coord.refusal import refuse
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire import encode
@@ -81,18 +81,18 @@ REQUESTS: tuple[Any, ...] = (
 
 @pytest.mark.parametrize("body", REQUESTS, ids=lambda body: type(body).__name__)
 def test_a_refusal_says_why(body: Any) -> None:
-    refusal: Any = refused(body, NOT_COORDINATOR)
+    refusal: Any = refuse(body, NOT_COORDINATOR)
     assert refusal.error_code == NOT_COORDINATOR
 
 
 def test_a_refusal_of_many_says_why_for_each() -> None:
-    described: Any = refused(DescribeGroupsRequest(groups=["a", "b"]), NOT_COORDINATOR)
+    described: Any = refuse(DescribeGroupsRequest(groups=["a", "b"]), NOT_COORDINATOR)
     assert [(group.group_id, group.error_code) for group in described.groups] == [("a", NOT_COORDINATOR), ("b", NOT_COORDINATOR)]
-    deleted: Any = refused(DeleteGroupsRequest(groups_names=["a"]), NOT_COORDINATOR)
+    deleted: Any = refuse(DeleteGroupsRequest(groups_names=["a"]), NOT_COORDINATOR)
     assert [(result.group_id, result.error_code) for result in deleted.results] == [("a", NOT_COORDINATOR)]
     part = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=3)
     topics = [OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[part])]
-    refusal: Any = refused(OffsetCommitRequest(topics=topics), NOT_COORDINATOR)
+    refusal: Any = refuse(OffsetCommitRequest(topics=topics), NOT_COORDINATOR)
     assert [(p.partition_index, p.error_code) for p in refusal.topics[0].partitions] == [(3, NOT_COORDINATOR)]
 
 

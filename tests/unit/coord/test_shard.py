@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
-from ottla.coord.runtime.machine import Asked, KeyAndValue, Outcome, WrittenBy
+from ottla.coord.runtime.machine import Input, KeyAndValue, Outcome, WrittenBy
 from ottla.coord.runtime.shard import RETRY_MS, Shard
 from ottla.ports import Now
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE, NOT_COORDINATOR
@@ -187,7 +187,7 @@ def test_a_request_is_marked_as_a_change_only_once_it_was_decided() -> None:
     coordinator.mark.made = False
     machine, decide = coordinator.shard.machine, coordinator.shard.machine.decide
 
-    def watched(asked: Asked[object], now: Now) -> Outcome[CounterSet | WaiterCame]:
+    def watched(asked: Input[object], now: Now) -> Outcome[CounterSet | WaiterCame]:
         seen.append(coordinator.mark.made)
         return decide(asked, now)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ottla.coord.runtime.machine import Asked, Due, Outcome
+from ottla.coord.runtime.machine import Due, Input, Outcome
 from ottla.coord.runtime.record_reader import RecordRows, UnreadableRecord
 from ottla.coord.transactions import records
 from ottla.coord.transactions.descriptions import MOST_LISTED, without_ids
@@ -72,7 +72,7 @@ class Coordinator:
 
     def request(self, body: object) -> object:
         """The reply to an input, whose records take effect; None if there is none."""
-        outcome: Outcome[Stored] = self.machine.decide(Asked(body, token=1), Now(self.ms, self.ms))
+        outcome: Outcome[Stored] = self.machine.decide(Input(body, token=1), Now(self.ms, self.ms))
         for record in outcome.records:
             self.stored.append(self.machine.encode(record))
             self.machine.apply(record)
@@ -181,7 +181,7 @@ def test_of_many_that_are_open_for_too_long_some_are_aborted_at_a_time() -> None
     coordinator.ms += 60_001
     key, aborted = TimeoutsKey(), []
     for _ in range(3):
-        outcome = coordinator.machine.decide(Asked(Due(key)), Now(coordinator.ms, coordinator.ms))
+        outcome = coordinator.machine.decide(Input(Due(key)), Now(coordinator.ms, coordinator.ms))
         coordinator.request(Due(key))
         aborted.append(len(outcome.orders))
         (timer,) = outcome.timers
@@ -440,7 +440,7 @@ def test_a_packed_record_is_the_declared_one(
     known = Transaction(name, 2**62, 7, 60_000, status, 5, places, 4, before, following, transaction_version=version)
     key, value = encode_record(known, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "_packed", lambda record: None)
+        patch.setattr(records, "_pack", lambda record: None)
         patch.setattr(records, "_key", lambda name: None)
         assert encode_record(known, 1) == (key, value)
     assert decode_record(key, value) == known._replace(partitions=frozenset() if status is Status.EMPTY else places)
@@ -592,7 +592,7 @@ def test_a_transaction_whose_end_cannot_be_stored_is_logged_as_overdue_once(capl
         coordinator.request(AddPartitions("a", known.producer_id, known.producer_epoch, PLACES))
         coordinator.ms += HOUR_MS
         for _ in range(100):
-            coordinator.machine.decide(Asked(Due(TimeoutsKey()), token=1), Now(coordinator.ms, coordinator.ms))
+            coordinator.machine.decide(Input(Due(TimeoutsKey()), token=1), Now(coordinator.ms, coordinator.ms))
             coordinator.ms += 1_000
         coordinator.request(Due(TimeoutsKey()))
         coordinator.carry_out()

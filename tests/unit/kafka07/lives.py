@@ -61,7 +61,7 @@ class OldClient:
         refusals = 0
         while self.positions.shown.offset < end:
             before = self.positions.shown
-            if self.positions.go_on(end, plain) in (Progress07.SYNC, Progress07.DONE):
+            if self.positions.advance(end, plain) in (Progress07.SYNC, Progress07.DONE):
                 sync(self.log)
                 refusals += self.positions.shown == before
             if refusals > 10:
@@ -181,7 +181,7 @@ class Life07:
         """Go on a little, as a client does that leaves before it is answered."""
         self.reader.positions.resume()
         for _ in range(self.random.randrange(3)):
-            if self.reader.positions.go_on(self.log.log_end_offset, Kind07.PLAIN1) is Progress07.SYNC:
+            if self.reader.positions.advance(self.log.log_end_offset, Kind07.PLAIN1) is Progress07.SYNC:
                 return
 
     def sync(self) -> None:

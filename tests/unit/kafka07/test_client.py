@@ -13,7 +13,7 @@ from ottla.client.types import Node, TopicPartition
 from ottla.kafka07 import wire as kafka07
 from ottla.kafka07.client import requests
 from ottla.kafka07.client.connection import Connection07
-from ottla.kafka07.client.metadata import described, parse_brokers
+from ottla.kafka07.client.metadata import describe, parse_brokers
 from ottla.kafka07.client.partitions import BrokerPartition, Partitioner07, java_hash
 from ottla.kafka07.records.messages import message_set, messages
 from ottla.records.batches.columns import build, open_batches
@@ -45,7 +45,7 @@ def answered(connection: Connection07, *responses: kafka07.Response) -> list[tup
             room = connection.buffer()
             count = min(len(room), len(data))
             room[:count] = data[:count]
-            out += [(answer.token, answer.body) for answer in connection.filled(count)]
+            out += [(answer.token, answer.body) for answer in connection.receive(count)]
             data = data[count:]
     return out
 
@@ -160,7 +160,7 @@ def test_the_partitions_of_a_broker_are_those_that_it_does_not_refuse() -> None:
     )
     below = kafka07.FetchResponse07(kafka07.OFFSET_OUT_OF_RANGE, b"")
     answer = kafka07.MultiFetchResponse07(0, [there, below, wrong, there, there, there, unknown, unknown, unknown])
-    found = list(requests.probed(["a", "b", "c"], 3, answer))
+    found = list(requests.probe_results(["a", "b", "c"], 3, answer))
     assert found == [("a", 2, 0), ("b", 3, 0), ("c", 0, codes.UNKNOWN_SERVER_ERROR)]
 
 
@@ -195,7 +195,7 @@ def test_keys_choose_partitions_as_in_java() -> None:
         0, 97, 99162322, 2112, 2112, 252, 1772899, -(1 << 31),
     ]  # fmt: skip
     metadata = Metadata()
-    metadata.update(described([Node(0, "a", 1), Node(1, "b", 1)], {"t": {1: 2, 0: 1}}, {}))
+    metadata.update(describe([Node(0, "a", 1), Node(1, "b", 1)], {"t": {1: 2, 0: 1}}, {}))
     chosen = Partitioner07(lambda count: count - 1, metadata)
     assert chosen.partition("t", b"a", 3) == BrokerPartition(1, 0).number  # 97 % 3 == 1
     without_a_key = chosen.partition("t", None, 3)

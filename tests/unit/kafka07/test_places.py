@@ -17,7 +17,7 @@ def source(name: str, topic: str = "dogs") -> TopicPartition:
 
 def test_partitions_are_counted_through_by_broker_and_number() -> None:
     places = Places("g", "", {})
-    places.take([source("3-0"), source("0-1"), source("0-0"), source("0-0", "cats")])
+    places.assign([source("3-0"), source("0-1"), source("0-0"), source("0-0", "cats")])
     there = [places.there(source(name)) for name in ("0-0", "0-1", "3-0")]
     assert there == [TopicPartition("dogs", 0), TopicPartition("dogs", 1), TopicPartition("dogs", 2)]
     assert places.counts() == {"dogs": 3, "cats": 1}
@@ -25,11 +25,11 @@ def test_partitions_are_counted_through_by_broker_and_number() -> None:
 
 def test_what_is_committed_tells_a_later_mirror_where_everything_goes_on() -> None:
     first = Places("g", "old.", {})
-    first.take([source("3-0"), source("3-1")])
+    first.assign([source("3-0"), source("3-1")])
     committed = first.commits({source("3-1"): 70, source("3-0"): 29})
     assert committed[TopicPartition("old.dogs", 1)] == OffsetAndMetadata(70, "kafka-0.7 3-1")
     later = Places("g", "old.", committed)
-    later.take([source("0-0"), source("3-0"), source("3-1"), source("3-2")])
+    later.assign([source("0-0"), source("3-0"), source("3-1"), source("3-2")])
     names = ("3-0", "3-1", "0-0", "3-2")
     assert [later.there(source(name)) for name in names] == [TopicPartition("old.dogs", at) for at in range(4)]
     assert [later.position(source(name)) for name in names] == [29, 70, None, None]
@@ -37,7 +37,7 @@ def test_what_is_committed_tells_a_later_mirror_where_everything_goes_on() -> No
 
 def test_positions_of_topics_with_another_prefix_are_left_alone() -> None:
     places = Places("g", "old.", {TopicPartition("new.dogs", 0): OffsetAndMetadata(5, "kafka-0.7 0-0")})
-    places.take([source("0-0")])
+    places.assign([source("0-0")])
     assert places.there(source("0-0")) == TopicPartition("old.dogs", 0)
     assert places.position(source("0-0")) is None
 

@@ -170,7 +170,7 @@ def test_a_zookeeper_that_is_not_reached_is_said(ensemble: SimEnsemble, caplog: 
     broker = Registered(ensemble)
     broker.world.run(PATIENCE_MS)
     assert sum("is not reached" in record.getMessage() for record in caplog.records) == 1
-    ensemble.come_back()
+    ensemble.restore_quorum()
     assert broker.comes_to_tell({})
 
 

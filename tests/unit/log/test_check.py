@@ -35,15 +35,15 @@ def disk() -> SimDisk:
 
 
 def found(disk: SimDisk) -> list[tuple[str, str, int]]:
-    return [finding[:3] for finding in check.check_partition(disk, "t-0", check.known(disk, "t-0"))]
+    return [finding[:3] for finding in check.check_partition(disk, "t-0", check.load_known(disk, "t-0"))]
 
 
 def repair(disk: SimDisk) -> list[str]:
-    return check.repair_partition(disk, "t-0", NOW, check.known(disk, "t-0"))
+    return check.repair_partition(disk, "t-0", NOW, check.load_known(disk, "t-0"))
 
 
 def offsets(disk: SimDisk, *, clean: bool = False) -> list[int]:
-    recovery_point = check.known(disk, "t-0").recovery_point
+    recovery_point = check.load_known(disk, "t-0").recovery_point
     log = Log.open(disk, "t-0", CONFIG, NOW, clean=clean, recovery_point=recovery_point, is_noted=True)
     return [header.base_offset for header, _ in read_all(log)]
 
@@ -256,7 +256,7 @@ def test_a_directory_on_its_way_out_and_an_unreadable_checkpoint_are_told(disk: 
     disk.write_file(RECOVERY_POINTS, b"0\n5\n")
     assert [finding.kind for finding in check.check_directory(disk)] == [DERIVED, LEFTOVER, NOTE]
     assert check.partitions(disk) == ["t-0"]
-    assert check.known(disk, "t-0") == Known()
+    assert check.load_known(disk, "t-0") == Known()
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
@@ -308,7 +308,7 @@ def test_a_repair_writes_the_epoch_that_the_checkpoint_says(epochs: SimDisk, was
     name, position = place(offset)
     before, noted = set_epoch(epochs, offset, epoch), 3 + offset // 4
     changed = epochs.read_file(name)
-    known = Known(0, 0, was_killed=True) if was_killed else check.known(epochs, "t-0")
+    known = Known(0, 0, was_killed=True) if was_killed else check.load_known(epochs, "t-0")
     if was_killed:
         epochs.remove(RECOVERY_POINTS)
         with pytest.raises(StorageFailed, match=f"has leader epoch {epoch}, but {noted} in leader-epoch-checkpoint"):

@@ -106,7 +106,7 @@ def test_a_power_cut_while_swapping_leaves_the_old_segments_or_the_new_one(seed:
     for _ in range(choice.randrange(4)):
         if log.is_swapping:
             disk.sync_dir("t-0")
-            log.go_on_swapping()
+            log.run_swap_step()
     disk.crash(choice)
     assert newest(open_log(disk)) == before
 

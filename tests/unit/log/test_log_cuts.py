@@ -15,7 +15,7 @@ from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
 from ottla.log.producer_state import snapshots
 from ottla.log.producer_state.producers import Producers
-from ottla.log.producer_state.snapshots import exhausted
+from ottla.log.producer_state.snapshots import run_to_end
 from ottla.ports import StorageFailed, SyncFailed
 from ottla.records.batches.builder import build
 from ottla.records.batches.columns import Record
@@ -436,7 +436,7 @@ def test_a_cut_in_one_of_the_newest_segments_replays_no_more_than_from_the_last_
     most = 0
     while log.log_end_offset > 100:
         offset = log.log_end_offset - 17
-        planned, steps = log.planned_cut(offset), 0
+        planned, steps = log.plan_cut(offset), 0
         while True:
             try:
                 next(planned)
@@ -446,7 +446,7 @@ def test_a_cut_in_one_of_the_newest_segments_replays_no_more_than_from_the_last_
                 break
         most = max(most, steps)
         spans = [(segment, segment.size) for segment in log.segments]
-        replayed = exhausted(snapshots.producers_at(disk, "t-0", [], spans, 100))
+        replayed = run_to_end(snapshots.producers_at(disk, "t-0", [], spans, 100))
         assert last_batches(log.producers) == last_batches(replayed)
     assert most <= 2 * 2000 // 101
     assert rungs < 60

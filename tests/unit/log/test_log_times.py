@@ -58,7 +58,7 @@ def found_in_steps(log: Log, found: Answer) -> tuple[Answer, int]:
     pauses = 0
     while isinstance(found, Further):
         pauses += 1
-        found = log.look_further(found)
+        found = log.continue_search(found)
     return found, pauses
 
 

@@ -161,7 +161,7 @@ def test_indexes_that_are_not_whole_yet_are_missed_by_the_next_start(ends: str, 
     for segment in log.segments:
         segment.reindex()
         for _ in range(parts):
-            segment.go_on_reindexing()
+            segment.continue_reindexing()
     if ends == "roll and kill":
         log.roll()
     if ends == "close":

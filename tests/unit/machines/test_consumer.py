@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 
 from ottla.client.connection.versions import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
-from ottla.client.consumer.membership import PROTOCOL_TYPE, Ask, GroupAnswer, Lose, Membership, Phase, Revoke
+from ottla.client.consumer.membership import PROTOCOL_TYPE, GroupAnswer, Lose, Membership, Phase, Request, Revoke
 from ottla.client.consumer.subscription_bytes import encode_assignment
 from ottla.client.errors import BrokerError, ConnectionFailed
 from ottla.client.settings.clients import ConsumerSettings
@@ -27,7 +27,7 @@ ANSWERS: Mapping[int, Callable[[int], GroupAnswer]] = {
 }
 
 
-def asked(machine: Membership) -> Ask | None:
+def asked(machine: Membership) -> Request | None:
     """The next request; a revocation on the way is done at once. A member that is about to rejoin asks for nothing else."""
     if machine.phase is Phase.STABLE and machine._rejoin:
         return None
@@ -35,12 +35,12 @@ def asked(machine: Membership) -> Ask | None:
     machine._heartbeat_ms = min(machine._heartbeat_ms, NOW_MS)
     step = machine.next(NOW_MS)
     while isinstance(step, Revoke | Lose):
-        machine.revoked(step.partitions)
+        machine.finish_revoke(step.partitions)
         step = machine.next(NOW_MS)
-    return step if isinstance(step, Ask) else None
+    return step if isinstance(step, Request) else None
 
 
-def after(api_key: int, happens: Callable[[Membership, Ask], object]) -> Event:
+def after(api_key: int, happens: Callable[[Membership, Request], object]) -> Event:
     """Something that happens to a request of this API, if that is what is sent next."""
 
     def happen(machine: Membership) -> None:
@@ -52,7 +52,7 @@ def after(api_key: int, happens: Callable[[Membership, Ask], object]) -> Event:
 
 
 def answer(message: GroupAnswer, api_key: int) -> Event:
-    return after(api_key, lambda machine, ask: machine.answered(message, NOW_MS))
+    return after(api_key, lambda machine, ask: machine.on_answer(message, NOW_MS))
 
 
 def refused(code: int) -> Event:
@@ -62,7 +62,7 @@ def refused(code: int) -> Event:
         ask = asked(machine)
         if ask is not None:
             with suppress(BrokerError):
-                machine.answered(ANSWERS[ask.api_key](code), NOW_MS)
+                machine.on_answer(ANSWERS[ask.api_key](code), NOW_MS)
 
     return happen
 
@@ -85,7 +85,7 @@ def shared_out(machine: Membership) -> None:
 def assigned(machine: Membership) -> None:
     asked(machine)
     if machine.phase is Phase.ADOPT:
-        machine.assigned(NOW_MS)
+        machine.finish_assign(NOW_MS)
 
 
 def subscribed(machine: Membership) -> None:

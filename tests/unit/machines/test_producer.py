@@ -55,13 +55,13 @@ def in_phases(phases: tuple[TransactionPhase, ...], happens: Event) -> Event:
 
 
 def refused(code: int, *, by_coordinator: bool = False) -> Event:
-    return lambda machine: machine.refused(BrokerError(code, "refused"), by_coordinator=by_coordinator)
+    return lambda machine: machine.record_error(BrokerError(code, "refused"), by_coordinator=by_coordinator)
 
 
 def write(machine: ProducerTransactions) -> None:
     if machine.stop is None:
         machine.record_sent([PLACE])
-        machine.arrived()
+        machine.confirm_sent()
 
 
 def refuse_record(machine: ProducerTransactions) -> None:
@@ -77,7 +77,7 @@ def end_request(machine: ProducerTransactions) -> None:
 def end(answer: EndTxnResponse) -> Event:
     def answered(machine: ProducerTransactions) -> None:
         if machine._end_asked and machine.end_answered(answer):
-            machine.ended()
+            machine.reset()
 
     return answered
 
@@ -90,7 +90,7 @@ def hand_over(machine: ProducerTransactions) -> None:
 EVENTS: dict[str, Event] = {
     "initialized": in_phases(
         (TransactionPhase.UNINITIALIZED, TransactionPhase.READY),
-        lambda machine: machine.initialized(InitProducerIdResponse(producer_id=7, producer_epoch=0)),
+        lambda machine: machine.on_init_answer(InitProducerIdResponse(producer_id=7, producer_epoch=0)),
     ),
     "begin": called(lambda machine: machine.begin(implicit=True)),
     "commit": called(ProducerTransactions.commit),

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from ottla.client.types import TopicPartition
-from ottla.once.committer import NotCommitted, Overtaken, SetBack, Torn, committing
+from ottla.once.committer import NotCommitted, Overtaken, SetBack, Torn, commit_batch
 from ottla.once.decisions import BatchDecision, BatchVerdict, Handed
 from ottla.once.fates import Fate
 from ottla.once.names import Work
@@ -16,14 +16,14 @@ from ottla.once.steps import (
     Decide,
     DescribeIds,
     EndHanded,
+    FenceCommitters,
     FenceWriter,
     ListOpen,
-    LookUp,
     NoteFinished,
     PrepareHanded,
     ReadBrokerClock,
+    ReadDecision,
     SeenId,
-    TakeLead,
 )
 from tests.support.transitions import compare
 from tools.machines_page import Transition
@@ -72,7 +72,7 @@ class CommitterWorld:
         return f"all {found.pop().value}" if len(found) == 1 else "some ended otherwise"
 
     def answer(self, step: object) -> Any:
-        if isinstance(step, TakeLead | LookUp):
+        if isinstance(step, FenceCommitters | ReadDecision):
             return DECISIONS[self.state]
         if isinstance(step, DescribeIds):
             return [self._described(name) for name in step.transactional_ids]
@@ -112,7 +112,7 @@ class CommitterWorld:
 
 def committed(world: CommitterWorld, most_steps: int) -> None:
     """Let a committer do so many steps."""
-    steps, sent = committing(WORK, HANDED, lambda: NOW_MS, found_decided=False), None
+    steps, sent = commit_batch(WORK, HANDED, lambda: NOW_MS, found_decided=False), None
     with suppress(StopIteration, NotCommitted, Overtaken, SetBack):
         try:
             for _ in range(most_steps):

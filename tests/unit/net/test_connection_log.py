@@ -16,11 +16,11 @@ def test_a_change_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "ottla.client")
     log = ConnectionLog("me")
     for now_ms in range(0, 60_000, 1_000):
-        log.reached("a:1", now_ms)
+        log.log_connected("a:1", now_ms)
     for now_ms in range(60_000, 120_000, 1_000):
-        log.lost("a:1", GONE, now_ms)
-    log.reached("b:1", 120_000)
-    log.reached("a:1", 120_000)
+        log.log_lost("a:1", GONE, now_ms)
+    log.log_connected("b:1", 120_000)
+    log.log_connected("a:1", 120_000)
     assert caplog.messages == [
         "me: connected to a:1",
         "me: No connection to a:1: Connection refused; it is tried again",
@@ -31,7 +31,7 @@ def test_a_change_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_what_does_not_help_is_not_said_to_be_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "ottla.client")
-    ConnectionLog("me").lost("a:1", AuthenticationFailed("a:1 refused the login."), 0)
+    ConnectionLog("me").log_lost("a:1", AuthenticationFailed("a:1 refused the login."), 0)
     assert caplog.messages == ["me: a:1 refused the login"]
 
 
@@ -39,8 +39,8 @@ def test_a_broker_that_comes_and_goes_each_second_is_logged_seldom(caplog: pytes
     caplog.set_level(logging.INFO, "ottla.client")
     log = ConnectionLog(None)
     for second in range(600):
-        log.reached("a:1", second * 1_000)
-        log.lost("a:1", GONE, second * 1_000 + 500)
+        log.log_connected("a:1", second * 1_000)
+        log.log_lost("a:1", GONE, second * 1_000 + 500)
     assert len(caplog.messages) <= LINES_AT_ONCE + 600_000 // REGAINED_MS
 
 
@@ -48,8 +48,8 @@ def test_the_last_line_about_a_broker_that_came_and_went_and_is_gone_says_so(cap
     caplog.set_level(logging.INFO, "ottla.client")
     log = ConnectionLog("me")
     for second in range(30):
-        log.reached("a:1", second * 1_000)
-        log.lost("a:1", GONE, second * 1_000 + 500)
+        log.log_connected("a:1", second * 1_000)
+        log.log_lost("a:1", GONE, second * 1_000 + 500)
     for second in range(30, 300):
-        log.lost("a:1", GONE, second * 1_000)
+        log.log_lost("a:1", GONE, second * 1_000)
     assert caplog.messages[-1] == "me: No connection to a:1: Connection refused; it is tried again"

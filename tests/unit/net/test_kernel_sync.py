@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 
 from ottla.net import kernel_sync
-from ottla.net.disk.sync_workers import SHORT_NS, SYNCS_SIDE_BY_SIDE, shared
+from ottla.net.disk.sync_workers import SHORT_NS, SYNCS_SIDE_BY_SIDE, divide
 
 
 def uncompiled() -> ModuleType:
@@ -74,6 +74,6 @@ def test_of_no_file_nothing_is_said(kernel: ModuleType) -> None:
     ],
 )
 def test_a_pass_is_shared_by_more_threads_the_longer_it_takes(count: int, sync_ns: int, parts: int) -> None:
-    found = shared(list(range(count)), sync_ns)
+    found = divide(list(range(count)), sync_ns)
     assert len(found) == parts
     assert sorted(number for part in found for number in part) == list(range(count))

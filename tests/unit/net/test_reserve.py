@@ -47,7 +47,7 @@ class SmallSystem:
 def disk(request: pytest.FixtureRequest, tmp_path: Path, _small_disk: None) -> RealDisk:
     reserve = Reserve(str(tmp_path))
     reserve.keep(KEPT)
-    reserve.take(KEPT)
+    reserve.refill(KEPT)
     assert reserve.size == KEPT
     return RealDisk(str(tmp_path), lambda call: call(), system=SmallSystem(tmp_path, request.param), reserve=reserve)  # type: ignore[arg-type]  # the rest is `os`
 
@@ -98,7 +98,7 @@ def test_nothing_is_taken_of_a_disk_that_is_all_but_empty(tmp_path: Path, monkey
     monkeypatch.setattr(reserve_module, "PLENTY", 0)
     reserve = Reserve(str(tmp_path))
     reserve.keep(KEPT)
-    reserve.take(KEPT)
+    reserve.refill(KEPT)
     assert (reserve.size, (tmp_path / RESERVE).exists()) == (0, False)
 
 
@@ -108,7 +108,7 @@ def test_it_is_no_larger_than_it_may_be_and_goes_if_none_is_wanted(tmp_path: Pat
     room = os.statvfs(tmp_path)
     assert reserve.wanted == room.f_blocks * room.f_frsize // 16
     reserve.keep(LOAN_BYTES)
-    reserve.take(KEPT)
+    reserve.refill(KEPT)
     assert (tmp_path / RESERVE).stat().st_size == LOAN_BYTES
     again = Reserve(str(tmp_path))
     assert again.size == LOAN_BYTES

@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from ottla.broker.settings import BrokerSettings, SettingError, SettingsInForce
-from ottla.net.security.tls import ListenerTls, made
+from ottla.net.security.tls import ListenerTls, make_context
 from ottla.net.security.tls_versions import openssl_name
 
 authority = trustme.CA()
@@ -34,7 +34,7 @@ def test_a_listener_has_what_is_given_for_it_alone(store: Path) -> None:
             "listener.name.in.ssl.enabled.protocols": "TLSv1.3",
         }
     )
-    inside, outside = made(settings, "IN"), made(settings, "OUT")
+    inside, outside = make_context(settings, "IN"), make_context(settings, "OUT")
     assert (inside.verify_mode, inside.minimum_version) == (ssl.CERT_REQUIRED, ssl.TLSVersion.TLSv1_3)
     assert (outside.verify_mode, outside.minimum_version) == (ssl.CERT_OPTIONAL, ssl.TLSVersion.TLSv1_2)
 
@@ -65,7 +65,7 @@ def test_a_listener_has_what_is_given_for_it_alone(store: Path) -> None:
 )
 def test_what_cannot_be_is_one_sentence(store: Path, given: dict[str, str], sentence: str) -> None:
     with pytest.raises(SettingError) as refused:
-        made(BrokerSettings.parse({"ssl.keystore.location": str(store)} | given), "IN")
+        make_context(BrokerSettings.parse({"ssl.keystore.location": str(store)} | given), "IN")
     assert str(refused.value).startswith(sentence)
     assert str(refused.value).endswith(".")
 
@@ -74,7 +74,7 @@ def test_a_certificate_that_is_over_is_refused_by_its_file(tmp_path: Path) -> No
     path = tmp_path / "old.pem"
     authority.issue_cert("localhost", not_after=PAST).private_key_and_cert_chain_pem.write_to_path(str(path))
     with pytest.raises(SettingError, match=f"^ssl.keystore.location={path} has a certificate that was valid until .*: renew it.$"):
-        made(BrokerSettings.parse({"ssl.keystore.location": str(path)}), "IN")
+        make_context(BrokerSettings.parse({"ssl.keystore.location": str(path)}), "IN")
 
 
 @pytest.mark.parametrize(
@@ -118,14 +118,14 @@ def test_a_change_of_settings_that_cannot_be_used_is_refused_before_it_is_made(s
 def test_a_file_is_read_again_once_for_each_of_its_states(store: Path, caplog: pytest.LogCaptureFixture) -> None:
     tls = ListenerTls("IN", SettingsInForce(BrokerSettings.parse({"ssl.keystore.location": str(store)})))
     before = tls.context
-    tls.look()
+    tls.reload_if_changed()
     assert tls.context is before
     kept = store.read_bytes()
     store.write_text("junk of another length")
-    tls.look()
-    tls.look()
+    tls.reload_if_changed()
+    tls.reload_if_changed()
     assert tls.context is before
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["listener IN keeps its previous certificates"]
     store.write_bytes(kept)
-    tls.look()
+    tls.reload_if_changed()
     assert tls.context is not before

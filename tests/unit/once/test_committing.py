@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.client.types import TopicPartition
-from ottla.once.committer import CommitOutcome, NotCommitted, Torn, committing, giving_up
+from ottla.once.committer import CommitOutcome, NotCommitted, Torn, abort_all, commit_batch
 from ottla.once.decisions import BatchDecision, BatchVerdict, Handed
 from ottla.once.fates import LAST_EPOCH, Fate, fate_of
 from ottla.once.names import Work, prefix_of, run_prefix_of
@@ -15,6 +15,7 @@ from ottla.once.steps import (
     Decide,
     DescribeIds,
     EndHanded,
+    FenceCommitters,
     FenceWriter,
     ListOpen,
     NoteFinished,
@@ -22,7 +23,6 @@ from ottla.once.steps import (
     ReadBrokerClock,
     SeenId,
     Steps,
-    TakeLead,
 )
 
 WORK = Work("query", "run", 7)
@@ -46,20 +46,25 @@ def driven(steps: Steps[CommitOutcome], answers: dict[type, Any]) -> tuple[Commi
 
 def again(seen: list[SeenId | None]) -> tuple[CommitOutcome, list[Any]]:
     """Commit a batch that was decided before, whose transactions are as coordinators tell now."""
-    answers = {TakeLead: DECIDED, DescribeIds: seen, EndHanded: [True] * 2, ListOpen: [], Decide: None, NoteFinished: None}
-    return driven(committing(WORK, (), lambda: 1000, found_decided=True), answers)
+    answers = {FenceCommitters: DECIDED, DescribeIds: seen, EndHanded: [True] * 2, ListOpen: [], Decide: None, NoteFinished: None}
+    return driven(commit_batch(WORK, (), lambda: 1000, found_decided=True), answers)
 
 
 def first(now_ms: int, brokers_ms: int = -1, *, open_ids: tuple[str, ...] = ()) -> tuple[CommitOutcome, list[Any]]:
     """Commit a batch whose transactions are open since 0, at a time by the clock here and by that of the brokers."""
-    answers: dict[type, Any] = {TakeLead: None, DescribeIds: [OPEN, OPEN], PrepareHanded: list(WRITTEN), EndHanded: [True] * 2}
+    answers: dict[type, Any] = {
+        FenceCommitters: None,
+        DescribeIds: [OPEN, OPEN],
+        PrepareHanded: list(WRITTEN),
+        EndHanded: [True] * 2,
+    }
     answers |= {Decide: None, NoteFinished: None, ListOpen: list(open_ids), ReadBrokerClock: brokers_ms}
-    return driven(committing(WORK, WRITTEN, lambda: now_ms, found_decided=False), answers)
+    return driven(commit_batch(WORK, WRITTEN, lambda: now_ms, found_decided=False), answers)
 
 
 def test_whatever_is_open_of_a_job_that_failed_is_aborted() -> None:
     own = run_prefix_of(WORK) + "1/1"
-    steps: Any = giving_up(WORK)
+    steps: Any = abort_all(WORK)
     assert driven(steps, {ListOpen: [own], FenceWriter: None})[1] == [ListOpen(run_prefix_of(WORK)), FenceWriter(own)]
 
 
@@ -82,9 +87,9 @@ def test_ids_that_are_known_no_more_stop_the_query_and_nothing_is_guessed(seen: 
 
 
 def test_a_batch_with_an_id_that_is_known_no_more_is_written_again() -> None:
-    steps = committing(WORK, WRITTEN, lambda: 1000, found_decided=False)
+    steps = commit_batch(WORK, WRITTEN, lambda: 1000, found_decided=False)
     with pytest.raises(NotCommitted, match="is forgotten too early"):
-        driven(steps, {TakeLead: None, DescribeIds: [OPEN, None], PrepareHanded: list(WRITTEN)})
+        driven(steps, {FenceCommitters: None, DescribeIds: [OPEN, None], PrepareHanded: list(WRITTEN)})
 
 
 def test_the_end_of_epochs_brings_another_producer_id() -> None:
@@ -102,7 +107,8 @@ def test_what_is_finished_is_noted_and_asked_about_no_more() -> None:
     assert noted.is_finished
     assert taken.index(EndHanded(WRITTEN, committed=True)) < taken.index(NoteFinished(noted))
     outcome, later = driven(
-        committing(WORK, (), lambda: 10**12, found_decided=True), {TakeLead: noted, ListOpen: [], DescribeIds: [None, None]}
+        commit_batch(WORK, (), lambda: 10**12, found_decided=True),
+        {FenceCommitters: noted, ListOpen: [], DescribeIds: [None, None]},
     )
     assert outcome is CommitOutcome.WRITTEN_BEFORE
     assert not any(isinstance(step, DescribeIds) for step in later)

@@ -187,8 +187,8 @@ def test_a_check_that_needs_more_than_the_limit_ends_before_it_begins() -> None:
 def test_a_batch_changes_its_codec_piece_by_piece(codec: int, wanted: int) -> None:
     view = memoryview(batch(codec))
     change = Recompression(wanted, None, 5 * MB)
-    assert finish(check_slowly(view, read_header(view), Demands(), 5, taken=change.take))[1] is None
-    made, header = change.made(read_header(view))
+    assert finish(check_slowly(view, read_header(view), Demands(), 5, taken=change.add))[1] is None
+    made, header = change.finish(read_header(view))
     assert (header, header.codec, crc_is_valid(memoryview(made))) == (read_header(made), wanted, True)
     assert open_batches(made).records() == open_batches(view).records()
 
@@ -196,7 +196,7 @@ def test_a_batch_changes_its_codec_piece_by_piece(codec: int, wanted: int) -> No
 def test_a_batch_that_becomes_too_large_is_not_finished() -> None:
     view = memoryview(batch(ZSTD))
     with pytest.raises(OverLimit):
-        finish(check_slowly(view, read_header(view), Demands(), 5, taken=Recompression(NONE, None, MB).take))
+        finish(check_slowly(view, read_header(view), Demands(), 5, taken=Recompression(NONE, None, MB).add))
 
 
 def test_members_of_a_gzip_stream_end_anywhere() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.ports import Change, RegistryDamaged
 from ottla.registry import lines
-from ottla.registry.count import COUNT, counted
+from ottla.registry.count import COUNT, read_count
 from ottla.registry.generations import DIRECTORIES, FIRST, journal_name, numbers
 from ottla.registry.journal import JournalRegistry
 from ottla.registry.survey import best_of, put_back, survey
@@ -96,7 +96,7 @@ def test_any_flipped_bit_of_the_count_is_told_and_mended(caplog: pytest.LogCaptu
         caplog.clear()
         JournalRegistry.open(disk)
         assert [record.getMessage() for record in caplog.records] == [f"{COUNT} was damaged: it is rewritten from the journals"]
-        assert counted(disk) == 3
+        assert read_count(disk) == 3
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"00000000 " + b"9" * 23, "²".encode() * 16, None])
@@ -110,7 +110,7 @@ def test_a_count_that_is_cut_or_something_else_does_no_harm(content: bytes | Non
     with caplog.at_level(logging.INFO, "ottla"):
         assert JournalRegistry.open(disk).children("/") == ENTRIES
     assert (COUNT in caplog.text) == (content is not None)
-    assert counted(disk) == 3
+    assert read_count(disk) == 3
 
 
 def test_a_count_that_cannot_be_written_costs_no_commit(caplog: pytest.LogCaptureFixture) -> None:
@@ -120,10 +120,10 @@ def test_a_count_that_cannot_be_written_costs_no_commit(caplog: pytest.LogCaptur
     disk.fail(3, IO_ERROR)  # both journals and the sync of the first come before
     make_entry(registry, "/b")
     assert "the count of the registry's commits could not be written: registry.commits: Input/output error" in caplog.text
-    assert counted(disk) == 1
+    assert read_count(disk) == 1
     disk.kill()
     assert JournalRegistry.open(disk).children("/") == ["a", "b"]
-    assert counted(disk) == 2
+    assert read_count(disk) == 2
 
 
 def test_what_a_killed_process_left_in_memory_is_counted_when_it_is_on_stable_storage() -> None:
@@ -148,4 +148,4 @@ def test_an_older_state_that_is_put_back_is_the_newest_from_then_on() -> None:
     assert best is not None
     put_back(disk, best.tree, best.commits)
     assert JournalRegistry.open(disk).children("/") == ["a"]
-    assert counted(disk) == 1
+    assert read_count(disk) == 1

@@ -25,7 +25,7 @@ class Watched:
 
     def commit(self, *changes: Change) -> list[str]:
         """Commit, and return the paths of the callbacks."""
-        with self.registry.blocking():
+        with self.registry.commit_at_once():
             run(self.registry.commit(changes))
         while self.due:
             self.due.pop(0)()

@@ -19,7 +19,7 @@ SALT = bytes(range(16))
 
 
 def account(name: str, password: str, algorithm: Algorithm = SHA_256) -> Account:
-    return Account(name, credential_of(algorithm, algorithm.salted(password, SALT, 4096), SALT, 4096))
+    return Account(name, credential_of(algorithm, algorithm.salt_password(password, SALT, 4096), SALT, 4096))
 
 
 ALICE = account("alice", "secret")
@@ -118,7 +118,7 @@ class Repeating(ScramClient):
         if said is None or not said.startswith(b"c="):
             return said
         without_proof = b"c=biws,r=" + b"client" * self._times + b"clientserver"
-        salted = SHA_256.salted(self._password, SALT, 4096)
+        salted = SHA_256.salt_password(self._password, SALT, 4096)
         signed = SHA_256.hmac(
             credential_of(SHA_256, salted, SALT, 4096).stored_key, b",".join([self._bare.encode(), challenge, without_proof])
         )

@@ -12,7 +12,7 @@ from ottla.ports import Change
 from ottla.sim.cluster_host import ClusterHost
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.links import SimNetwork
-from ottla.sim.shared_registry import RegistryWeather
+from ottla.sim.shared_registry import RegistryFaults
 from ottla.sim.world import World
 from tests.sim.lives.cluster_life import SESSION_MS, SETTINGS
 
@@ -49,7 +49,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def test_a_leader_that_the_controller_hears_of_before_it_knows_of_its_own_registration_leads(cluster: Cluster) -> None:
-    cluster.hosts[1].set_weather(RegistryWeather(least_ms=300))
+    cluster.hosts[1].set_faults(RegistryFaults(least_ms=300))
     cluster.hosts[1].session.expire()
     cluster.world.run(2_000)
     assert cluster.world.run(PATIENCE_MS, cluster.leads)
@@ -64,7 +64,7 @@ def test_a_log_that_nobody_opened_since_a_power_cut_is_not_taken_for_one_that_a_
     host.start()
     cluster.world.run(5_000)
     host.die(power_cut=False)
-    cluster.ensemble.come_back()
+    cluster.ensemble.restore_quorum()
     host.start()
     assert cluster.world.run(PATIENCE_MS, cluster.leads)
 

@@ -80,7 +80,7 @@ def test_a_killed_broker_is_missed_and_comes_back(cluster: Cluster) -> None:
 
 
 def test_a_broker_that_stands_still_answers_afterwards(cluster: Cluster) -> None:
-    cluster.hosts[1].stand_still(500)
+    cluster.hosts[1].pause(500)
     assert cluster.ask(1, 2).api_keys
     assert cluster.world.now_ms >= 2_500
 
@@ -94,7 +94,7 @@ def test_a_broker_that_stood_still_for_about_its_session_may_lead_again(cluster:
     broker.membership.silenced.append(lambda now: told.append("silent"))
     for tell in (broker.membership.woken, broker.membership.entered):
         tell.append(lambda now: told.append("leads"))
-    cluster.hosts[0].process.stand_still(still_ms)
+    cluster.hosts[0].process.pause(still_ms)
     cluster.world.run(still_ms + 3 * SESSION_MS)
     assert told[-1:] in ([], ["leads"])
     assert broker.membership.is_member(broker.clock.now())
@@ -102,7 +102,7 @@ def test_a_broker_that_stood_still_for_about_its_session_may_lead_again(cluster:
 
 def test_a_broker_that_stands_still_for_long_registers_anew(cluster: Cluster) -> None:
     first = cluster.ensemble.get("/brokers/ids/2")
-    cluster.hosts[1].stand_still(2 * SESSION_MS)
+    cluster.hosts[1].pause(2 * SESSION_MS)
     cluster.world.run(2 * SESSION_MS - 10)
     assert cluster.registered == ["1", "3"]
     cluster.world.run(SESSION_MS)

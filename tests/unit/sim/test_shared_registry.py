@@ -9,7 +9,7 @@ import pytest
 from ottla.ports import NEW, Change, Condition, DuplicateEntry, RegistryAway, SessionEvent
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.process import Cuts, SimProcess
-from ottla.sim.shared_registry import REGISTRY, RegistryWeather, SimSharedRegistry
+from ottla.sim.shared_registry import REGISTRY, RegistryFaults, SimSharedRegistry
 from ottla.sim.world import World
 from tests.support.simulated import completed
 
@@ -82,7 +82,7 @@ def test_the_first_session_begins_by_itself_and_lives_while_it_is_heard(client: 
     client.commit(Change("/brokers/ids/1", b"", NEW, ephemeral=True))
     client.world.run(10 * TIMEOUT_MS)
     assert client.events == [SessionEvent.BEGUN]
-    assert client.registry.lives_until_ms() > client.world.now_ms
+    assert client.registry.session_end_ms() > client.world.now_ms
     assert ensemble.get("/brokers/ids/1") is not None
 
 
@@ -127,7 +127,7 @@ def test_a_long_cut_ends_the_session_no_sooner_than_the_client_could_know(
     cuts.cut(client.process.name, REGISTRY, both=both)
     while ensemble.get("/brokers/ids/1") is not None:
         client.world.run(10)
-    assert client.world.now_ms > client.registry.lives_until_ms() > 0
+    assert client.world.now_ms > client.registry.session_end_ms() > 0
     assert SessionEvent.ENDED not in client.events, "nobody can tell it yet"
     cuts.heal_all()
     client.world.run(2 * TIMEOUT_MS)
@@ -146,7 +146,7 @@ def test_an_expired_session_is_told_and_another_begins(client: Client, ensemble:
 
 
 def test_a_commit_whose_answer_is_lost_was_made(ensemble: SimEnsemble) -> None:
-    client = Client(ensemble, weather=RegistryWeather(lose_answer=1.0))
+    client = Client(ensemble, weather=RegistryFaults(lose_answer=1.0))
     client.world.run(1_000)
     with pytest.raises(RegistryAway):
         client.commit(Change("/a", b"1", NEW))
@@ -155,11 +155,11 @@ def test_a_commit_whose_answer_is_lost_was_made(ensemble: SimEnsemble) -> None:
 
 def test_a_process_that_stands_still_hears_of_everything_afterwards(client: Client, ensemble: SimEnsemble) -> None:
     client.commit(Change("/brokers/ids/1", b"", NEW, ephemeral=True))
-    client.process.stand_still(2 * TIMEOUT_MS)
+    client.process.pause(2 * TIMEOUT_MS)
     client.world.run(2 * TIMEOUT_MS - 1)
     assert ensemble.get("/brokers/ids/1") is None
     assert client.events == [SessionEvent.BEGUN]
-    assert client.registry.lives_until_ms() < client.world.now_ms
+    assert client.registry.session_end_ms() < client.world.now_ms
     client.world.run(TIMEOUT_MS)
     assert client.events[-2:] == [SessionEvent.ENDED, SessionEvent.BEGUN]
 
@@ -168,8 +168,8 @@ def test_without_a_quorum_nobody_is_answered_and_no_session_ends(client: Client,
     client.commit(Change("/brokers/ids/1", b"", NEW, ephemeral=True))
     ensemble.is_down = True
     client.world.run(5 * TIMEOUT_MS)
-    assert client.registry.lives_until_ms() < client.world.now_ms
-    ensemble.come_back()
+    assert client.registry.session_end_ms() < client.world.now_ms
+    ensemble.restore_quorum()
     client.world.run(TIMEOUT_MS)
     assert client.events[-1] == SessionEvent.BACK
     assert ensemble.get("/brokers/ids/1") is not None

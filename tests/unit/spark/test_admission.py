@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ottla.client.types import TopicPartition
 from ottla.spark.options import ReadOptions, read_options
 from ottla.spark.read_plan import PartitionOffsets
-from ottla.spark.streams.admission import admitted, enough, is_limited, limited, within_bytes
+from ottla.spark.streams.admission import admit, enough, is_limited, limit_rows, within_bytes
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 PLAIN = read_options({"kafka.bootstrap.servers": "h:1", "subscribe": "a"}, streaming=True)
@@ -32,7 +32,7 @@ def as_offsets(pairs: list[tuple[int, int]]) -> tuple[PartitionOffsets, Partitio
 @example([(0, 1), (0, 1), (0, 1), (0, 1000)], 5)
 def test_a_limit_is_kept_to_exactly_and_no_partition_starves(pairs: list[tuple[int, int]], limit: int) -> None:
     starts, ends = as_offsets(pairs)
-    chosen = limited(starts, ends, limit)
+    chosen = limit_rows(starts, ends, limit)
     sizes = {each: ends[each] - starts[each] for each in ends}
     taken = {each: chosen[each] - starts[each] for each in ends}
     held = sum(size > 0 for size in sizes.values())
@@ -42,7 +42,7 @@ def test_a_limit_is_kept_to_exactly_and_no_partition_starves(pairs: list[tuple[i
 
 
 def test_a_limit_takes_in_proportion_to_what_each_holds() -> None:
-    assert limited({A0: 0, A1: 100}, {A0: 900, A1: 200}, 100) == {A0: 90, A1: 110}
+    assert limit_rows({A0: 0, A1: 100}, {A0: 900, A1: 200}, 100) == {A0: 90, A1: 110}
 
 
 @given(OFFSETS, st.lists(st.floats(0.1, 5000), min_size=8, max_size=8), st.integers(1, 1_000_000))
@@ -65,11 +65,11 @@ def test_a_partition_of_unknown_size_counts_as_the_mean_of_the_others_and_none_k
 def test_all_limits_hold_together() -> None:
     starts, ends = {A0: 0, A1: 0}, {A0: 1000, A1: 10}
     sizes = {A0: 10.0, A1: 10.0}
-    assert admitted(starts, ends, options(max_offsets_per_trigger_per_partition=100), sizes) == {A0: 100, A1: 10}
+    assert admit(starts, ends, options(max_offsets_per_trigger_per_partition=100), sizes) == {A0: 100, A1: 10}
     both = options(max_offsets_per_trigger_per_partition=100, max_offsets_per_trigger=11, max_bytes_per_trigger=900)
-    taken = admitted(starts, ends, both, sizes)
+    taken = admit(starts, ends, both, sizes)
     assert sum(taken.values()) == 11
-    assert admitted(starts, ends, PLAIN, {}) == ends
+    assert admit(starts, ends, PLAIN, {}) == ends
 
 
 @pytest.mark.parametrize("limit", ["max_offsets_per_trigger", "max_bytes_per_trigger", "max_offsets_per_trigger_per_partition"])

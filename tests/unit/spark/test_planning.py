@@ -21,12 +21,12 @@ from ottla.spark.read_plan import (
     Everywhere,
     PartitionOffsets,
     Range,
-    lost,
+    find_lost,
     lost_ends,
     ranges,
     resolve,
     split,
-    trimmed,
+    trim,
 )
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -106,13 +106,13 @@ def test_min_partitions_cut_the_largest_first() -> None:
 
 
 def test_losses_are_told_for_each_partition() -> None:
-    clauses = lost({A0: 3, A1: 50, B0: 1}, {A0: 10, A1: 0}, {A0: 100, A1: 20})
+    clauses = find_lost({A0: 3, A1: 50, B0: 1}, {A0: 10, A1: 0}, {A0: 100, A1: 20})
     assert clauses == [
         "a-0 was to be read from offset 3 and begins at 10 now",
         "a-1 was to be read from offset 50 and ends at 20 now",
         "b-0 was to be read from offset 1 and is gone",
     ]
-    assert lost({A0: 10}, {A0: 10}, {A0: 10}) == []
+    assert find_lost({A0: 10}, {A0: 10}, {A0: 10}) == []
 
 
 def test_a_range_beyond_the_end_of_its_partition_is_told() -> None:
@@ -123,4 +123,4 @@ def test_a_range_beyond_the_end_of_its_partition_is_told() -> None:
 
 def test_accepted_losses_read_on_with_what_is_left() -> None:
     wholes = [Range("a", 0, 3, 120), Range("a", 1, 50, 60), Range("b", 0, 1, 2)]
-    assert trimmed(wholes, {A0: 10, A1: 2}, {A0: 100, A1: 20}) == [Range("a", 0, 10, 100), Range("a", 1, 2, 20)]
+    assert trim(wholes, {A0: 10, A1: 2}, {A0: 100, A1: 20}) == [Range("a", 0, 10, 100), Range("a", 1, 2, 20)]

@@ -23,9 +23,9 @@ def batch(values: list[str], **columns: object) -> object:
 
 def test_small_batches_are_joined_and_large_ones_pass_as_they_are() -> None:
     small, large = batch(["a"]), batch(["x" * 100_000] * 50)
-    joined = list(sending.gathered([small, batch([]), small]))
+    joined = list(sending.gather([small, batch([]), small]))
     assert [each.column("value").to_pylist() for each in joined] == [["a", "a"]]
-    passed = list(sending.gathered([large, small, large]))
+    passed = list(sending.gather([large, small, large]))
     assert passed[0] is large
     assert [each.num_rows for each in passed] == [50, 51]
 

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.client.types import TopicPartition
 from ottla.spark.streams.progress import SourceProgress, offsets_behind_latest
-from ottla.spark.streams.stream_position import Position, from_json, gone, id_text, to_json, unknown_topics
+from ottla.spark.streams.stream_position import Position, drop_lost, from_json, id_text, to_json, unknown_topics
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 ALL = {A0, A1, B0}
@@ -36,26 +36,26 @@ def test_ids_are_written_as_kafkas_tools_write_them() -> None:
 def test_nothing_is_gone_where_ids_are_the_same_or_unknown() -> None:
     begin = Position({A0: 3, A1: 7}, {"a": "old"})
     for ids in ({"a": "old"}, {}):
-        assert gone(begin, Position({A0: 5, A1: 7, B0: 0}, ids), ALL) == ([], begin)
+        assert drop_lost(begin, Position({A0: 5, A1: 7, B0: 0}, ids), ALL) == ([], begin)
     unknown = Position({A0: 3})
-    assert gone(unknown, Position({A0: 5}, {"a": "new"}), ALL) == ([], unknown)
+    assert drop_lost(unknown, Position({A0: 5}, {"a": "new"}), ALL) == ([], unknown)
 
 
 def test_topics_that_went_or_came_again_are_told_and_left_out() -> None:
     begin = Position({A0: 3, A1: 7, B0: 9}, {"a": "old", "b": "same"})
-    clauses, left = gone(begin, Position({A0: 50, B0: 9}, {"a": "new", "b": "same"}), ALL)
+    clauses, left = drop_lost(begin, Position({A0: 50, B0: 9}, {"a": "new", "b": "same"}), ALL)
     assert clauses == ["topic a was deleted and recreated after a-0 was read to offset 3"]
     assert left == Position({B0: 9}, {"b": "same"})
-    clauses, left = gone(begin, Position({B0: 9}, {"b": "same"}), ALL)
+    clauses, left = drop_lost(begin, Position({B0: 9}, {"b": "same"}), ALL)
     assert clauses == ["topic a was deleted after a-0 was read to offset 3"]
     assert left == Position({B0: 9}, {"b": "same"})
 
 
 def test_what_the_query_does_not_ask_for_any_more_is_told_as_that() -> None:
-    clauses, left = gone(Position({A0: 3, A1: 7}), Position({A0: 3}), {A0})
+    clauses, left = drop_lost(Position({A0: 3, A1: 7}), Position({A0: 3}), {A0})
     assert clauses == ["a-1 is left out of the query's options after a-1 was read to offset 7"]
     assert left == Position({A0: 3})
-    assert gone(Position({A0: 3, A1: 7}), Position({A0: 3}), ALL)[0] == ["a-1 was deleted after a-1 was read to offset 7"]
+    assert drop_lost(Position({A0: 3, A1: 7}), Position({A0: 3}), ALL)[0] == ["a-1 was deleted after a-1 was read to offset 7"]
 
 
 def test_a_named_topic_of_which_nothing_was_ever_seen_is_unknown() -> None:

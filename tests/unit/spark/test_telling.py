@@ -10,14 +10,14 @@ from types import SimpleNamespace
 import pytest
 
 from ottla.client.errors import TimedOut
-from ottla.spark.error_display import telling
+from ottla.spark.error_display import hide_tracebacks
 from ottla.spark.errors import DataLoss, OptionError
 from ottla.spark.streams.stream_position import from_json
 
 HIDES = "SPARK_HIDE_TRACEBACK"
 
 
-@telling
+@hide_tracebacks
 class Reader:
     def plan(self, error: Exception | None = None) -> list[int]:
         if error is not None:

@@ -10,7 +10,7 @@ from ottla.wire import Malformed, decode, encode
 from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.api.produce import ProduceRequest
-from ottla.wire.inspection.walk import seen
+from ottla.wire.inspection.walk import read_seen
 from ottla.wire.schema import Message
 from tests.fuzz.mutations import mutations
 from tests.unit.wire.agreement import assert_as_walked
@@ -37,7 +37,7 @@ def test_mutated_bytes_raise_malformed_and_nothing_else(cls: type[Message]) -> N
         seeds = [encode(sample(cls, version, rng), version) for _ in range(3)]
         for data in mutations(seeds, rng):
             found, found_in_view = outcome(cls, version, data), outcome(cls, version, memoryview(b"--" + data)[2:])
-            walked = seen(cls, version, data)
+            walked = read_seen(cls, version, data)
             if walked.fault:
                 assert str(found) == str(found_in_view) == str(walked.fault), data
                 assert (walked.fault.message, walked.fault.version) == (cls.__name__, version)

@@ -32,7 +32,7 @@ class BrokerChanges:
         self._context = term.context
         self._leaders = leaders
 
-    def changed(self, there: Mapping[int, LiveBroker]) -> Steps[set[int]]:
+    def apply_registrations(self, there: Mapping[int, LiveBroker]) -> Steps[set[int]]:
         """Apply the set of registered brokers, and return the ids of brokers that are new or have another broker epoch."""
         known = self._context.brokers
         lost = {node for node, broker in known.items() if node not in there or there[node].epoch != broker.epoch}
@@ -72,7 +72,7 @@ class BrokerChanges:
         """Write the epochs of the current registrations to the registry, for the next controller."""
         yield from self._term.commit([Change(layout.SEEN_BROKERS, entries.broker_epochs_value(self._context.brokers.values()))])
 
-    def held(self, node_ids: set[int]) -> Steps[list[TopicPartition]]:
+    def partitions_on(self, node_ids: set[int]) -> Steps[list[TopicPartition]]:
         """Return the partitions that have a replica on one of these brokers. Each partition is listed once."""
         context = self._context
         return chosen(context.partitions() if node_ids else (), lambda one: context.is_held(one, node_ids))
@@ -81,13 +81,13 @@ class BrokerChanges:
         log.info("brokers %s are no longer alive", sorted(lost))
         held = dict[int, list[TopicPartition]]()
         for node in lost:
-            held[node] = yield from self.held({node})
+            held[node] = yield from self.partitions_on({node})
         for node in lost:
             self._context.remove_broker(node)
             self._term.close_way(node)
         for node in lost:
             for some in in_pieces(held[node]):
-                self._term.deletions.failed(node, some)
+                self._term.deletions.halt_failed(node, some)
                 yield None
         partitions = dict.fromkeys(chain(*held.values()))
         yield from self._reload_states(lost, partitions)
@@ -127,7 +127,7 @@ class BrokerChanges:
         yield from self._term.send()
         yield from self._leaders.elect((yield from self._leaders.without_leader()))
         for node in joined:
-            held = yield from chosen((yield from self.held({node})), self._leaders.has_led)
+            held = yield from chosen((yield from self.partitions_on({node})), self._leaders.has_led)
             yield from each(held, partial(requests.lead, (node,)))
         yield from self._term.send()
 
@@ -148,7 +148,7 @@ class BrokerChanges:
         if epoch not in (UNKNOWN_EPOCH, broker.epoch):
             return STALE_BROKER_EPOCH, []
         log.info("broker %d is about to stop", node_id)
-        held = yield from chosen((yield from self.held({node_id})), self._can_be_left)
+        held = yield from chosen((yield from self.partitions_on({node_id})), self._can_be_left)
         led = yield from chosen(held, lambda one: context.leaders[one].leader == node_id)
         if not context.brokers.keys() - context.shutting_down - {node_id}:
             return NONE, led  # no other broker could lead: as long as this one runs, new topics need it as their leader
@@ -168,7 +168,7 @@ class BrokerChanges:
         """Send LeaderAndIsr to brokers that reported a failed log directory, because their responses name the lost replicas."""
         nodes = set((yield from self._term.reader.notifications(LOG_DIR_EVENTS, names, failed_broker)))
         for node in nodes:
-            held = yield from chosen((yield from self.held({node})), self._context.leaders.__contains__)
+            held = yield from chosen((yield from self.partitions_on({node})), self._context.leaders.__contains__)
             yield from each(held, partial(self._term.requests.lead, (node,)))
         yield from self._term.send()
         yield from self._term.states.remove(f"{LOG_DIR_EVENTS}/{name}" for name in names)

@@ -72,10 +72,10 @@ class ControllerChannel:
         before, then = None if last is None else last.message, request.message
         partitions = request.partitions + (0 if last is None else last.partitions)
         if isinstance(before, UpdateMetadataRequest) and isinstance(then, UpdateMetadataRequest) and partitions <= AT_ONCE:
-            self._waiting[-1] = request._replace(message=merged(before, then), partitions=partitions)
+            self._waiting[-1] = request._replace(message=merge(before, then), partitions=partitions)
         else:
             self._waiting.append(request)
-        self._go_on()
+        self._send_next()
 
     def close(self) -> None:
         """Drop all waiting requests and stop sending, because the broker is gone or this broker is no longer the controller."""
@@ -87,7 +87,7 @@ class ControllerChannel:
         self._scheduler.drop(self)
         self._channels.forget(self._node_id, LANE)
 
-    def drained(self) -> Steps[None]:
+    def when_drained(self) -> Steps[None]:
         """Wait until the broker has answered all requests, or this connection is closed."""
         if self._is_busy:
             yield self._drained.append
@@ -97,7 +97,7 @@ class ControllerChannel:
         for done in waiting:
             done(None)
 
-    def _go_on(self) -> None:
+    def _send_next(self) -> None:
         if self._waiting and not self._is_busy:
             self._is_busy = True
             self._send(self._waiting.popleft())
@@ -106,7 +106,7 @@ class ControllerChannel:
         if request.partitions <= AT_ONCE or self._channels.is_itself(self._node_id):
             self._request(request)
         else:
-            self._scheduler.begin(self, _encoded(request), partial(self._request, request), urgent=True)
+            self._scheduler.begin(self, _encode(request), partial(self._request, request), urgent=True)
 
     def _request(self, request: ControlRequest, body: Sequence[Part] | None = None) -> None:
         self._channels.request(
@@ -135,12 +135,12 @@ class ControllerChannel:
         self._repeats.over()
         self._is_busy = False
         self._answered(request, response)
-        self._go_on()
+        self._send_next()
         if not self._is_busy:
             self._notify_drained()
 
 
-def _encoded(request: ControlRequest) -> Steps[Sequence[Part]]:
+def _encode(request: ControlRequest) -> Steps[Sequence[Part]]:
     message, version = request.message, request.version
     path = next(path for path in MANY[type(message)] if level_of(type(message), version, path) is not None)
     writer = BlockWriter(version, path)
@@ -155,7 +155,7 @@ class _Key(NamedTuple):
     topic_id: bytes
 
 
-def merged(first: UpdateMetadataRequest, then: UpdateMetadataRequest) -> UpdateMetadataRequest:
+def merge(first: UpdateMetadataRequest, then: UpdateMetadataRequest) -> UpdateMetadataRequest:
     """Return one request with the partition states of both; states of `then` win.
 
     Neither argument is changed, because other brokers may be sent the same partition objects.

@@ -62,7 +62,7 @@ class RegistryRetry:
 
     def pause(self, failure: RegistryAway) -> Steps[None]:
         """Pause before a retry. Raises `failure` if the session may have ended or the term is over."""
-        if self.is_over or self._scheduler.now().mono_ms >= self._registry.lives_until_ms():
+        if self.is_over or self._scheduler.now().mono_ms >= self._registry.session_end_ms():
             raise failure
         self._repeats.log_once(log, logging.INFO, "the controller waits for the registry: %s", failure)
         yield self._scheduler.rest(self._repeats.pause_ms())
@@ -80,7 +80,7 @@ class ControllerReader:
         (entry,) = yield from self._patience.read(lambda: self._registry.read([path], changed=changed))
         return None if entry is None else entry.value
 
-    def finalized(self) -> Steps[dict[str, int]]:
+    def finalized_levels(self) -> Steps[dict[str, int]]:
         """Return the finalized feature levels. If their entry can't be decoded, log that and return an empty dict."""
         found = dict[str, int]()
         yield from self._each([layout.FEATURES], [None], None, lambda _, entry: found.update(features.levels_in(entry.value)))
@@ -112,7 +112,7 @@ class ControllerReader:
         found = dict[TopicPartition, LeaderAndIsr]()
         known = dict[tuple[bytes, int], LeaderAndIsr]()  # many partitions have few distinct states
 
-        def take(partition: TopicPartition, entry: Entry) -> None:
+        def add(partition: TopicPartition, entry: Entry) -> None:
             key = entry.value, entry.version
             state = known.get(key)
             if state is None:
@@ -121,7 +121,7 @@ class ControllerReader:
 
         for first in range(0, len(partitions), AT_ONCE):
             some = partitions[first : first + AT_ONCE]
-            yield from self._each([layout.state_path(*partition) for partition in some], some, None, take)
+            yield from self._each([layout.state_path(*partition) for partition in some], some, None, add)
         return found
 
     def notifications(self, path: str, names: Sequence[str], understand: Callable[[bytes], T]) -> Steps[list[T]]:

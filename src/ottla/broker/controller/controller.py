@@ -166,11 +166,13 @@ class Controller:
         None if this broker is not the controller.
         """
 
-        def narrowed(objects: TermObjects) -> Steps[dict[str, Feature] | None]:
+        def narrow(objects: TermObjects) -> Steps[dict[str, Feature] | None]:
             yield None
-            return features.served_by_all(offered, [features.served(one.features) for one in objects.term.context.brokers.values()])
+            return features.served_by_all(
+                offered, [features.supported_features(one.features) for one in objects.term.context.brokers.values()]
+            )
 
-        return self.run(narrowed, None)
+        return self.run(narrow, None)
 
     def alter_reassignments(self, targets: Targets, *, may_resize: bool) -> Steps[Faults | None]:
         """Start or cancel reassignments, and return a fault per partition; None if this broker is not the controller."""
@@ -178,7 +180,7 @@ class Controller:
 
     def reassignments(self, partitions: Iterable[TopicPartition] | None) -> Steps[dict[TopicPartition, ReplicaAssignment] | None]:
         """Return the ongoing reassignments of `partitions`, or of all if None. Return None if this broker is not the controller."""
-        return self.run(lambda objects: objects.reassignments.listed(partitions), None)
+        return self.run(lambda objects: objects.reassignments.find_ongoing(partitions), None)
 
     def elect(self, partitions: Iterable[TopicPartition] | None, *, is_unclean: bool) -> Steps[Faults | None]:
         """Elect leaders on request, and return a fault per partition; None if this broker is not the controller."""
@@ -213,7 +215,7 @@ class Controller:
         if not self._is_candidate:
             return
         objects = self._objects
-        held = partial(self._election.held, None if objects is None else objects.term.elected)
+        held = partial(self._election.contend, None if objects is None else objects.term.elected)
         elected = yield from (held() if objects is None else objects.term.patience.read(held))
         if self._objects is not None and self._objects.term.elected != elected:
             log.info("this broker is not the controller any more")
@@ -234,7 +236,7 @@ class Controller:
     def _begin_term(self, elected: Elected) -> Steps[None]:
         """Load and watch all entries, elect missing leaders, and send all brokers their state."""
         node_id, registry, settings = self._node_id, self._registry, self._settings
-        told = self._answered, self._states_refused
+        told = self._on_response, self._states_refused
         term = ControllerTerm(elected, node_id, registry, self._channels, settings, self._scheduler, *told)
         watches = Watches(self._topic_changed, self._reassignments_wanted, self._elections_wanted, self._isrs_altered)
         objects = self._objects = TermObjects(term, self._new_id, watches)
@@ -264,7 +266,7 @@ class Controller:
         log.log(self._level, sentence, len(term.context.brokers), len(partitions))
         yield from objects.topics.to_be_deleted(deleted)
         yield from objects.reassignments.resume()
-        yield from objects.elections.written()
+        yield from objects.elections.process_requested()
         if not self._is_alone:
             self._scheduler.at(BALANCE, self._scheduler.now().mono_ms + BALANCED_FIRST_MS, self._balance)
 
@@ -294,7 +296,7 @@ class Controller:
         if not term.protocol.has(Switch.FEATURES) or (yield from term.reader.value(layout.FEATURES)) is not None:
             return
         offered = {} if PROTOCOL in term.settings.given and not self._is_alone else features.OFFERED
-        newest = features.served_by_all(offered, [features.served(one.features) for one in brokers])
+        newest = features.served_by_all(offered, [features.supported_features(one.features) for one in brokers])
         levels = {name: one.highest for name, one in newest.items() if one.highest != features.OFF}
         value = layout.features_json(levels, 2 if term.protocol.is_at_least(FEATURES_IN_2_FROM) else 1)
         try:
@@ -305,11 +307,13 @@ class Controller:
     def _suitable(self, term: ControllerTerm, brokers: Mapping[int, LiveBroker]) -> Steps[dict[int, LiveBroker]]:
         """Return the registered brokers that support the finalized features. The controller ignores all other brokers."""
         found, unsuitable, levels = dict[int, LiveBroker](), set[tuple[int, int]](), dict[str, int]()
-        offered = {node_id: features.served(broker.features) for node_id, broker in brokers.items()}
-        if term.protocol.has(Switch.FEATURES) and any(features.unserved(features.NEWEST, each) for each in offered.values()):
-            levels = yield from term.reader.finalized()
+        offered = {node_id: features.supported_features(broker.features) for node_id, broker in brokers.items()}
+        if term.protocol.has(Switch.FEATURES) and any(
+            features.unsupported_levels(features.NEWEST, each) for each in offered.values()
+        ):
+            levels = yield from term.reader.finalized_levels()
         for node_id, broker in brokers.items():
-            unserved = features.unserved(levels, offered[node_id])
+            unserved = features.unsupported_levels(levels, offered[node_id])
             if not unserved:
                 found[node_id] = broker
                 continue
@@ -338,8 +342,8 @@ class Controller:
 
     def _process_brokers(self, objects: TermObjects) -> Steps[None]:
         there = yield from objects.term.reader.brokers(self._brokers_changed, each=self._brokers_changed)
-        joined = yield from objects.brokers.changed((yield from self._suitable(objects.term, there)))
-        yield from objects.topics.resume((yield from objects.brokers.held(joined)))
+        joined = yield from objects.brokers.apply_registrations((yield from self._suitable(objects.term, there)))
+        yield from objects.topics.resume((yield from objects.brokers.partitions_on(joined)))
         yield from objects.reassignments.resume_on(joined)
 
     def _topics_changed(self, path: str) -> None:
@@ -365,7 +369,7 @@ class Controller:
     def _process_isr_changes(self, objects: TermObjects) -> Steps[None]:
         names = yield from objects.term.reader.names(ISR_CHANGES, self._isr_changed)
         if names:
-            yield from objects.reassignments.in_sync((yield from objects.isrs.notified(names)))
+            yield from objects.reassignments.in_sync((yield from objects.isrs.publish_notified(names)))
 
     def _isrs_altered(self, partitions: Iterable[TopicPartition]) -> None:
         objects = self._objects
@@ -374,10 +378,10 @@ class Controller:
             self._soon(None, lambda objects: objects.reassignments.in_sync(moving))
 
     def _reassignments_wanted(self, path: str) -> None:
-        self._soon("reassignments", lambda objects: objects.reassignments.written())
+        self._soon("reassignments", lambda objects: objects.reassignments.process_requested())
 
     def _elections_wanted(self, path: str) -> None:
-        self._soon("elections of first replicas", lambda objects: objects.elections.written())
+        self._soon("elections of first replicas", lambda objects: objects.elections.process_requested())
 
     def _balance(self, now: Now) -> None:
         """Check the leader imbalance now and schedule the next check (`auto.leader.rebalance.enable`)."""
@@ -396,17 +400,17 @@ class Controller:
 
     # Responses of brokers
 
-    def _answered(self, request: ControlRequest, response: Any) -> None:
+    def _on_response(self, request: ControlRequest, response: Any) -> None:
         if response.error_code:
             level = logging.INFO if response.error_code in STALE else logging.ERROR
             log.log(level, "broker %d refused %s: %s", request.node_id, _describe_request(request), error_name(response.error_code))
         elif isinstance(request.message, LeaderAndIsrRequest):
             self._soon(None, partial(_roles_answered, request.node_id, response))
         if request.deleted:
-            self._soon(None, lambda objects: self._stopped(objects, request, response))
+            self._soon(None, lambda objects: self._on_stop_response(objects, request, response))
 
-    def _stopped(self, objects: TermObjects, request: ControlRequest, response: StopReplicaResponse) -> Steps[None]:
-        yield from objects.topics.stopped(request, response)
+    def _on_stop_response(self, objects: TermObjects, request: ControlRequest, response: StopReplicaResponse) -> Steps[None]:
+        yield from objects.topics.on_stop_response(request, response)
         pause_ms = objects.topics.begin_pause()
         if pause_ms is not None:
             self._scheduler.at(DELETIONS_AGAIN, self._scheduler.now().mono_ms + pause_ms, self._delete_again)

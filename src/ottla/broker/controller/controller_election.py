@@ -42,7 +42,7 @@ class ControllerElection:
         """Forget the claim of the ended session: an existing controller entry no longer belongs to this broker."""
         self._claim = b""
 
-    def held(self, at_work: Elected | None) -> Steps[Elected | None]:
+    def contend(self, at_work: Elected | None) -> Steps[Elected | None]:
         """Return this broker's controller epoch, after taking part in the election if there is no controller.
 
         Return None if another broker is the controller. Return `at_work` if it is still valid, otherwise a new epoch. The

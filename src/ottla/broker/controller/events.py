@@ -33,7 +33,7 @@ class ControllerEvent(NamedTuple):
     over: Callable[[], None]
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """Do nothing. This is the default callback for the end of an event."""
 
 
@@ -52,7 +52,7 @@ class ControllerEvents:
         self._events: deque[ControllerEvent] = deque()
         self._waiting: set[str] = set()
 
-    def soon(self, name: str | None, work: Callable[[], Steps[None]], over: Callable[[], None] = _nobody) -> None:
+    def soon(self, name: str | None, work: Callable[[], Steps[None]], over: Callable[[], None] = _do_nothing) -> None:
         """Queue an event, unless an event of the same name is waiting. Events without a name (None) are never merged."""
         if name is not None:
             if name in self._waiting:

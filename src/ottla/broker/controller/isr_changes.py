@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from ottla.broker.controller.leader_elections import LeaderChanges
 from ottla.broker.controller.term import ControllerTerm
-from ottla.cluster.controller_rules.alter_partition import asked, fault, read_broker_epochs
+from ottla.cluster.controller_rules.alter_partition import fault, read_broker_epochs, requested_state
 from ottla.cluster.controller_rules.context import ControllerContext, LeaderAndIsr, TopicPartition
 from ottla.cluster.controller_rules.entries import ISR_CHANGES, changed_isrs
 from ottla.ports import Steps
@@ -34,7 +34,7 @@ class IsrChanges:
         self._context = term.context
         self._leaders = leaders
 
-    def notified(self, names: list[str]) -> Steps[list[TopicPartition]]:
+    def publish_notified(self, names: list[str]) -> Steps[list[TopicPartition]]:
         """Send to all brokers the states that leaders have written, remove the notifications, and return the partitions."""
         found = yield from self._term.reader.notifications(ISR_CHANGES, names, changed_isrs)
         partitions = list({one: None for some in found for one in some if self._context.assignment(one).replicas})
@@ -54,15 +54,17 @@ class IsrChanges:
         for topic in request.topics:
             name = self._context.names.get(topic.topic_id) if version >= BY_ID_FROM else topic.topic_name
             if name is not None:
-                wanted.update(((name, one.partition_index), asked(one, request.broker_id, version)) for one in topic.partitions)
+                wanted.update(
+                    ((name, one.partition_index), requested_state(one, request.broker_id, version)) for one in topic.partitions
+                )
                 epochs.update(((name, one.partition_index), read_broker_epochs(one)) for one in topic.partitions)
-        codes = yield from self._altered(wanted, epochs, version)
+        codes = yield from self._write_permitted(wanted, epochs, version)
         self._term.requests.add_metadata_for_all(wanted)
         yield from self._term.send()
         self._tell(wanted)
         return AlterPartitionResponse(topics=[self._result(topic, codes, version) for topic in request.topics])
 
-    def _altered(
+    def _write_permitted(
         self, wanted: dict[TopicPartition, LeaderAndIsr], epochs: dict[TopicPartition, dict[int, int]], version: int
     ) -> Steps[dict[TopicPartition, int]]:
         """Write the permitted states, and return an error code per partition. It is NONE if the partition already has the state."""
@@ -86,10 +88,10 @@ class IsrChanges:
         for one in topic.partitions:
             key = (name or "", one.partition_index)
             code = UNKNOWN_TOPIC_ID if name is None else codes[key]
-            result.partitions.append(self._described(key, code))
+            result.partitions.append(self._describe(key, code))
         return result
 
-    def _described(self, partition: TopicPartition, code: int) -> PartitionResult:
+    def _describe(self, partition: TopicPartition, code: int) -> PartitionResult:
         state = self._context.leaders.get(partition)
         if code or state is None:
             return PartitionResult(partition_index=partition[1], error_code=code)

@@ -167,10 +167,10 @@ class RequestedElections:
         percentage = self._term.settings.leader_imbalance_per_broker_percentage
         moving, deletions = self._context.reassigning, self._term.deletions
         there = yield from chosen(self._context.partitions(), lambda one: one not in moving and one[0] not in deletions)
-        missed = yield from reassignments.imbalanced(self._context, there, percentage)
+        missed = yield from reassignments.find_imbalanced(self._context, there, percentage)
         yield from self._release(missed, "leaders were out of balance")
 
-    def written(self) -> Steps[None]:
+    def process_requested(self) -> Steps[None]:
         """Run the preferred elections that a tool wrote to the registry, remove the entry, and watch it again."""
         value = yield from self._term.reader.value(PREFERRED_ELECTIONS, self._changed)
         if value is None:

@@ -53,11 +53,11 @@ class Reassignments:
 
     def alter(self, targets: Targets, *, may_resize: bool) -> Steps[Faults]:
         """Start or cancel reassignments on request. `may_resize` permits another replication factor."""
-        faults, moves = yield from self._judged(targets, may_resize=may_resize)
+        faults, moves = yield from self._check_all(targets, may_resize=may_resize)
         yield from self._forget_written(lambda partition, replicas: partition in moves)
         return faults | (yield from self._begin(moves))
 
-    def listed(self, partitions: Iterable[TopicPartition] | None) -> Steps[dict[TopicPartition, ReplicaAssignment]]:
+    def find_ongoing(self, partitions: Iterable[TopicPartition] | None) -> Steps[dict[TopicPartition, ReplicaAssignment]]:
         """Return the ongoing reassignments of `partitions`, or of all partitions if None."""
         context = self._context
         asked = context.reassigning if partitions is None else partitions
@@ -70,7 +70,7 @@ class Reassignments:
 
     def resume(self) -> Steps[None]:
         """Resume the reassignments of the previous term."""
-        yield from self.written()
+        yield from self.process_requested()
         yield from self._advance(list(self._context.reassigning))
 
     def resume_on(self, nodes: Iterable[int]) -> Steps[None]:
@@ -87,12 +87,12 @@ class Reassignments:
         if complete:
             yield from self._complete(complete)
 
-    def written(self) -> Steps[None]:
+    def process_requested(self) -> Steps[None]:
         """Start the reassignments that a tool has written to the registry, and watch the entry for further ones."""
-        moves = yield from self._written()
+        moves = yield from self._read_requested()
         if not moves:
             return
-        faults, wanted = yield from self._judged(dict(moves))
+        faults, wanted = yield from self._check_all(dict(moves))
         faults |= yield from self._begin({one: to for one, to in wanted.items() if self._context.assignment(one) != to})
         failed = {one: fault for one, fault in faults.items() if fault[0] != NONE}
         for (name, index), (_, sentence) in failed.items():
@@ -100,7 +100,7 @@ class Reassignments:
         moving = self._context.reassigning
         yield from self._forget_written(lambda partition, replicas: partition in failed or partition not in moving)
 
-    def _judged(self, targets: Targets, *, may_resize: bool = True) -> Steps[tuple[Faults, Moves]]:
+    def _check_all(self, targets: Targets, *, may_resize: bool = True) -> Steps[tuple[Faults, Moves]]:
         faults: Faults = {}
         moves: Moves = {}
         for some in in_pieces(targets.items(), JUDGED_AT_ONCE):
@@ -118,9 +118,9 @@ class Reassignments:
     ) -> ReplicaAssignment | Fault:
         if partition[0] in self._term.deletions:
             return UNKNOWN_TOPIC_OR_PARTITION, BEING_DELETED
-        judged = reassignments.wanted(self._context, partition, target)
+        judged = reassignments.request_reassignment(self._context, partition, target)
         if isinstance(judged, ReplicaAssignment):  # a fault of the replicas takes precedence over their number
-            judged = reassignments.wanted(self._context, partition, target, may_resize=may_resize)
+            judged = reassignments.request_reassignment(self._context, partition, target, may_resize=may_resize)
         return judged
 
     def _begin(self, moves: Moves) -> Steps[Faults]:
@@ -199,7 +199,7 @@ class Reassignments:
             return True
         return False
 
-    def _written(self) -> Steps[dict[TopicPartition, tuple[int, ...]]]:
+    def _read_requested(self) -> Steps[dict[TopicPartition, tuple[int, ...]]]:
         """Return the reassignments that tools wrote to the registry and that are not removed yet."""
         value = yield from self._term.reader.value(REASSIGNMENTS, self._changed)
         if value is None:
@@ -212,7 +212,7 @@ class Reassignments:
 
     def _forget_written(self, is_over: Callable[[TopicPartition, Sequence[int]], bool]) -> Steps[None]:
         """Remove completed reassignments from the tools' entry, and the entry itself when it is empty."""
-        moves = yield from self._written()
+        moves = yield from self._read_requested()
         left = {partition: replicas for partition, replicas in moves.items() if not is_over(partition, replicas)}
         if left != moves:
             value = reassignments.value_of(left) if left else None

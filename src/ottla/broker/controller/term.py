@@ -90,7 +90,7 @@ class PartitionStates:
             if not wanted:
                 continue
             try:
-                missed = yield from self._missed(wanted)
+                missed = yield from self._write_once(wanted)
             except (RegistryAway, RegistryRefused):
                 raise
             except StorageFailed as failure:
@@ -103,12 +103,12 @@ class PartitionStates:
                 left.extend((half, races + 1) for half in _halves(missed))
         return changed
 
-    def _missed(self, wanted: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[list[TopicPartition]]:
+    def _write_once(self, wanted: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[list[TopicPartition]]:
         """Write the states `wanted` in one commit. Return the partitions that have another state afterwards.
 
         The context then contains that other state.
         """
-        written = {one: self._written(one, state) for one, state in wanted.items()}
+        written = {one: self._state_after_commit(one, state) for one, state in wanted.items()}
         try:
             yield from self.commit([self._change(one, state) for one, state in wanted.items()])
         except CONFLICTS:
@@ -136,7 +136,7 @@ class PartitionStates:
         expected = NEW if partition not in self._context.leaders else state.partition_epoch
         return Change(layout.state_path(*partition), entries.state_value(written), expected, may_use_spare=True)
 
-    def _written(self, partition: TopicPartition, state: LeaderAndIsr) -> LeaderAndIsr:
+    def _state_after_commit(self, partition: TopicPartition, state: LeaderAndIsr) -> LeaderAndIsr:
         """Return the state as the registry has it after the commit: with this controller's epoch and the next partition epoch."""
         epoch = 0 if partition not in self._context.leaders else state.partition_epoch + 1
         return state._replace(controller_epoch=self._context.epoch, partition_epoch=epoch)
@@ -206,7 +206,7 @@ class ControllerTerm:
 
     def send(self) -> Steps[None]:
         """Send the queued `requests` to their brokers."""
-        for request in self.requests.take(self.deletions.forgotten):
+        for request in self.requests.drain(self.deletions.forgotten):
             if request is not None and request.node_id in self._ways:
                 self._ways[request.node_id].send(request)
             yield None
@@ -215,7 +215,7 @@ class ControllerTerm:
         """Send the queued `requests`, and wait until their brokers have answered, so that few messages are in memory at a time."""
         yield from self.send()
         for way in list(self._ways.values()):
-            yield from way.drained()
+            yield from way.when_drained()
 
     def close(self) -> None:
         """Close the channels to all brokers, because another broker can be the controller."""

@@ -66,7 +66,7 @@ class TopicChanges:
         """Load the entries of these topics into the context, watch them, and return the new partitions."""
         topics = yield from self._term.reader.topics(names, self._changed)
         if self._term.protocol.has(Switch.TOPIC_IDS):
-            yield from self._give_ids({name: topic for name, topic in topics.items() if topic.topic_id is None})
+            yield from self._assign_ids({name: topic for name, topic in topics.items() if topic.topic_id is None})
         new = list[TopicPartition]()
         for name, topic in topics.items():
             new += yield from self._add_partitions(name, topic.topic_id, topic.assignments)
@@ -91,7 +91,7 @@ class TopicChanges:
         if not self._left:
             self._repeats.over()
 
-    def _give_ids(self, topics: Mapping[str, TopicEntry]) -> Steps[None]:
+    def _assign_ids(self, topics: Mapping[str, TopicEntry]) -> Steps[None]:
         """Write ids for topics without one: topics created before 2.8 or by older tools (KIP-516)."""
         for name, topic in topics.items():
             topic_id = self._new_id()
@@ -160,7 +160,7 @@ class TopicChanges:
             yield from each(beginning.items(), lambda asked: requests.stop(asked[1], asked[0], is_deleted=True))
         yield from self._term.send()
 
-    def stopped(self, request: ControlRequest, response: StopReplicaResponse) -> Steps[None]:
+    def on_stop_response(self, request: ControlRequest, response: StopReplicaResponse) -> Steps[None]:
         """Record a broker's StopReplica response: which replicas it deleted, and which it failed to delete."""
         codes = {(one.topic_name, one.partition_index): one.error_code for one in response.partition_errors}
         yield None
@@ -168,8 +168,8 @@ class TopicChanges:
         for some in in_pieces(request.deleted):
             failed = [one for one in some if codes.get(one, response.error_code) != NONE]
             failures += len(failed)
-            self._term.deletions.failed(request.node_id, failed)
-            self._term.deletions.deleted(request.node_id, set(some).difference(failed))
+            self._term.deletions.halt_failed(request.node_id, failed)
+            self._term.deletions.mark_deleted(request.node_id, set(some).difference(failed))
             yield None
         if failures:
             sentence = "broker %d could not delete %d replicas, for the cause in its log: the request is retried"

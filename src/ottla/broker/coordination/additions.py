@@ -65,7 +65,7 @@ class PartitionAdditions:
         self.leaves_early = transactions.is_alone
         """Whether additions are acknowledged before they are durable. On one disk, records reveal a lost addition at startup."""
         self._coordinators = transactions.coordinators
-        self.ended = transactions.ended
+        self.ended = transactions.wait_for_markers
         self.when_durable = transactions.coordinators.when_durable
         self._asker = asker
         self._node_id = node_id
@@ -116,9 +116,9 @@ class PartitionAdditions:
             self._waiting[node_id] = left
         self._under_way.add(node_id)
         message = AddPartitionsToTxnRequest(transactions=[_transaction(question.wanted) for question in asked.values()])
-        self._asker.request(node_id, message, partial(self._answered, node_id, list(asked.values())), lane=LANE)
+        self._asker.request(node_id, message, partial(self._on_response, node_id, list(asked.values())), lane=LANE)
 
-    def _answered(self, node_id: int, asked: list[Question], response: AddPartitionsToTxnResponse | None) -> None:
+    def _on_response(self, node_id: int, asked: list[Question], response: AddPartitionsToTxnResponse | None) -> None:
         self._under_way.discard(node_id)
         if node_id in self._waiting:
             self._send(node_id)
@@ -130,7 +130,7 @@ class PartitionAdditions:
                 refused = response.error_code == CLUSTER_AUTHORIZATION_FAILED
                 question.added = Added(INVALID_TXN_STATE if refused else response.error_code)
             else:
-                question.added = _added(question.wanted, results.get(question.wanted.transactional_id))
+                question.added = _result_of(question.wanted, results.get(question.wanted.transactional_id))
             question.done(None)
 
 
@@ -147,7 +147,7 @@ def _transaction(wanted: AddPartitions) -> Transaction:
     )
 
 
-def _added(wanted: AddPartitions, result: AddPartitionsToTxnResponse.AddPartitionsToTxnResult | None) -> Added:
+def _result_of(wanted: AddPartitions, result: AddPartitionsToTxnResponse.AddPartitionsToTxnResult | None) -> Added:
     """Return another broker's result for one transaction. A `result` of None means that the response lacks it."""
     codes: dict[TopicPartition, int] = {
         (topic.name, part.partition_index): part.partition_error_code

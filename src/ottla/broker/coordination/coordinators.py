@@ -21,7 +21,7 @@ from ottla.broker.serving.request import Peer, Ready, Request
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import NO_LEADER, ClusterImage
 from ottla.coord.coordinator_partitions import partition_of
-from ottla.coord.runtime.machine import KeyAndValue, Shown, WrittenBy, everything
+from ottla.coord.runtime.machine import KeyAndValue, Shown, WrittenBy, every_topic
 from ottla.coord.runtime.shard import M, Refuse, Shard
 from ottla.ports import Done, Now, Steps, StorageFailed
 from ottla.records.batches.builder import build
@@ -196,7 +196,7 @@ class Coordinators(Generic[M]):
                     for _ in self._loaded_slowly(partition):
                         pass
                 except StorageFailed as failure:
-                    self._failed(partition, failure)
+                    self._on_load_failure(partition, failure)
 
     def of(self, partition: Partition) -> Shard[M] | None:
         """Return the coordinator on this partition of the topic; None if it is not loaded or the partition can't be used."""
@@ -232,18 +232,18 @@ class Coordinators(Generic[M]):
     ) -> Reply:
         """Pass a request `body` to the coordinator of `key`. Return the reply that `finish` makes from its response."""
         answers: list[A] = []
-        delayed = DelayedReply(partial(self._changes.attempted, lambda: finish(answers[0])), blocking=blocking, missing=1)
+        delayed = DelayedReply(partial(self._changes.attempt, lambda: finish(answers[0])), blocking=blocking, missing=1)
 
         def answer(message: A) -> None:
             answers.append(message)
-            delayed.happened()
+            delayed.count_down()
 
         self._route(key, body, request, answer)
         return delayed.reply()
 
     def request_steps(self, key: str, body: object, request: Request[Message]) -> Steps[A]:
         """Pass a request `body` to the coordinator of `key`, wait, and return the coordinator's response."""
-        return _waited(partial(self._route, key, body, request))
+        return _wait_for(partial(self._route, key, body, request))
 
     def when_durable(self, key: str, told: Callable[[int], None]) -> None:
         """Call `told(error_code)` once all decisions of the coordinator of `key` so far are durable, or have failed."""
@@ -257,14 +257,14 @@ class Coordinators(Generic[M]):
     def requested_of(self, shard: Shard[M], body: object, request: Request[Message]) -> Steps[A]:
         """Pass a request `body` to the coordinator `shard`, wait, and return its response, even if it is unloaded meanwhile."""
         if shard.is_present:
-            return _waited(partial(self._decide, shard, body, request))
-        return _waited(lambda answer: answer(self._kind.refuse(body, NOT_COORDINATOR)))  # type: ignore[arg-type]  # a reply to it
+            return _wait_for(partial(self._decide, shard, body, request))
+        return _wait_for(lambda answer: answer(self._kind.refuse(body, NOT_COORDINATOR)))  # type: ignore[arg-type]  # a reply to it
 
     def request_several(
         self, parts: Iterable[tuple[str, object]], request: Request[Message], combine: Callable[[list[A]], Ready]
     ) -> Reply:
         """Pass each body in `parts` to the coordinator of its key. Return the reply that `combine` makes from all responses."""
-        return _combined(self._changes, (partial(self._route, key, part, request) for key, part in parts), combine)
+        return _combine(self._changes, (partial(self._route, key, part, request) for key, part in parts), combine)
 
     def request_each(self, body: object, request: Request[Message], finish: Callable[[A], Ready]) -> Iterator[Reply]:
         """Pass a request to all loaded coordinators, one after another. Yield the reply that `finish` makes from each response."""
@@ -273,7 +273,7 @@ class Coordinators(Generic[M]):
             return finish(answers[0])
 
         for _, shard in self.present():
-            yield _combined(self._changes, (partial(self._decide, shard, body, request),), combine)
+            yield _combine(self._changes, (partial(self._decide, shard, body, request),), combine)
 
     def append_gathered(self, now: Now) -> None:
         """Append the records gathered in a batch of requests: one record batch for each coordinator, and one sync."""
@@ -291,7 +291,7 @@ class Coordinators(Generic[M]):
 
     def _decide(self, shard: Shard[M], body: object, request: Request[Message], answer: Callable[[Never], None]) -> None:
         peer = request.peer
-        shown = everything if self._kind.shown_to is None else self._kind.shown_to(peer)
+        shown = every_topic if self._kind.shown_to is None else self._kind.shown_to(peer)
         shard.request(body, answer, request.now, request.version, request.client_id or "", f"/{peer.host}", shown)
         if shard.gathered:
             self.gathering[shard] = None
@@ -330,7 +330,7 @@ class Coordinators(Generic[M]):
             return
         self._drop(index)
         name = self._loading[index] = ("load", self.topic, index, object())
-        failed = partial(self._failed, partition)
+        failed = partial(self._on_load_failure, partition)
         self._scheduler.begin(name, self._loaded_slowly(partition), failed=failed, urgent=True)
 
     def on_resignation(self, index: int) -> None:
@@ -370,7 +370,7 @@ class Coordinators(Generic[M]):
         if self._kind.loaded is not None:
             self._kind.loaded(shard, partition.index, now)
 
-    def _failed(self, partition: Partition, failure: Exception) -> None:
+    def _on_load_failure(self, partition: Partition, failure: Exception) -> None:
         self._loading.pop(partition.index, None)
         log.error("%s cannot be read, so it has no coordinator: %s", partition, failure)
 
@@ -405,7 +405,7 @@ class CoordinatorMoves:
             coordinators.on_resignation(partition.index)
 
 
-def _waited(ask: Callable[[Callable[[A], None]], None]) -> Steps[A]:
+def _wait_for(ask: Callable[[Callable[[A], None]], None]) -> Steps[A]:
     """Call `ask` with a callback, wait until the callback is called, and return its argument."""
     answers: list[A] = []
     waiting: list[Done] = []
@@ -421,19 +421,17 @@ def _waited(ask: Callable[[Callable[[A], None]], None]) -> Steps[A]:
     return answers[0]
 
 
-def _combined(
-    changes: Changes, asks: Iterable[Callable[[Callable[[A], None]], None]], combine: Callable[[list[A]], Ready]
-) -> Reply:
+def _combine(changes: Changes, asks: Iterable[Callable[[Callable[[A], None]], None]], combine: Callable[[list[A]], Ready]) -> Reply:
     """Call all `asks` with callbacks. Return the reply that `combine` makes from the responses, in the order of `asks`."""
     answers: dict[int, A] = {}
-    finish = partial(changes.attempted, lambda: combine([answers[place] for place in sorted(answers)]))
+    finish = partial(changes.attempt, lambda: combine([answers[place] for place in sorted(answers)]))
     delayed = DelayedReply(finish, blocking=False)
     for place, ask in enumerate(asks):
         delayed.expect()
-        ask(partial(_answered, answers, place, delayed))
+        ask(partial(_collect, answers, place, delayed))
     return delayed.reply()
 
 
-def _answered(answers: dict[int, A], place: int, delayed: DelayedReply, message: A) -> None:
+def _collect(answers: dict[int, A], place: int, delayed: DelayedReply, message: A) -> None:
     answers[place] = message
-    delayed.happened()
+    delayed.count_down()

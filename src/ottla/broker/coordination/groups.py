@@ -31,7 +31,7 @@ from ottla.coord.memory import GroupMemory
 from ottla.coord.offset_reader import OffsetReader, Replayed
 from ottla.coord.outcome import TopicsChanged, TopicsDeleted, TopicsForgotten
 from ottla.coord.records import TransactionEnded
-from ottla.coord.refusal import refused
+from ottla.coord.refusal import refuse
 from ottla.coord.runtime.shard import Shard
 from ottla.coord.settings import MINUTE_MS, GroupSettings
 from ottla.ports import Now, Steps
@@ -56,18 +56,18 @@ class GroupTopics:
         if self._topics is None:
             return
         images = {name: self._image.topics.get(name) for name in names}
-        present = [self._seen(image) for image in images.values() if image is not None]
+        present = [self._topic_of(image) for image in images.values() if image is not None]
         self._are_new = self._are_new or any(self._topics.with_id(topic.topic_id) is None for topic in present)
-        self._topics = self._topics.changed(present, [name for name, image in images.items() if image is None])
+        self._topics = self._topics.with_changes(present, [name for name, image in images.items() if image is None])
         self._noted.update(names)
 
-    def known(self) -> KnownTopics:
+    def present_topics(self) -> KnownTopics:
         """Return the current topics."""
         if self._topics is None:
-            self._topics = KnownTopics(self._seen(image) for image in self._image.topics.values())
+            self._topics = KnownTopics(self._topic_of(image) for image in self._image.topics.values())
         return self._topics
 
-    def changed(self) -> TopicsChanged | None:
+    def pop_changes(self) -> TopicsChanged | None:
         """Return the changes since the last call, for the coordinators. Return None if there are none."""
         if not self._noted or self._topics is None:
             return None
@@ -75,7 +75,7 @@ class GroupTopics:
         are_new, self._are_new = self._are_new, False
         return TopicsChanged(self._topics, names, are_new)
 
-    def _seen(self, image: TopicImage) -> KnownTopic:
+    def _topic_of(self, image: TopicImage) -> KnownTopic:
         return KnownTopic(image.name, image.topic_id, TopicShape(len(image.partitions), self._racks(image)))
 
     def _racks(self, image: TopicImage) -> tuple[frozenset[str], ...]:
@@ -108,9 +108,9 @@ class GroupCoordinators:
             OFFSETS_TOPIC,
             self._new_machine,
             _read,
-            refused,
+            refuse,
             self._notify_of_topics,
-            self._loaded,
+            self._on_load,
             self._stop_removal,
             shown_to=None if rights.is_open else rights.shown_to,
             patience_ms=lambda: settings.value.offsets_commit_timeout_ms,
@@ -181,15 +181,15 @@ class GroupCoordinators:
         left -= answer.names
         if not left:
             self._forgetting.pop(index, None)
-        self._forgotten_waits.changed()
+        self._forgotten_waits.notify()
 
     def _new_machine(self) -> GroupMachine:
         settings, assignors = self._group_settings(), self._assignors_in_force()
         machine = GroupMachine(settings, self._new_id, assignors, self._settings_of_group, self._memory)
-        machine.apply(TopicsSeen(self._topics.known(), frozenset(), new=False))
+        machine.apply(TopicsSeen(self._topics.present_topics(), frozenset(), new=False))
         return machine
 
-    def _loaded(self, shard: Shard[GroupMachine], index: int, now: Now) -> None:
+    def _on_load(self, shard: Shard[GroupMachine], index: int, now: Now) -> None:
         groups, offsets = shard.machine.count, len(shard.machine.offsets)
         if groups:
             log.info("%s: %d groups, %d committed offsets", shard.name, groups, offsets)
@@ -202,7 +202,7 @@ class GroupCoordinators:
 
     def _notify_of_topics(self, now: Now) -> None:
         """Pass topic changes on to all loaded coordinators."""
-        changed = self._topics.changed()
+        changed = self._topics.pop_changes()
         if changed is not None:
             for shard in self.coordinators.shards:
                 shard.submit(changed, now)

@@ -103,7 +103,7 @@ class TransactionGuard:
             place, known = (partition.topic, partition.index), partition.log.producers
             if known.is_fenced(producer_id, producer_epoch):
                 admission.errors[place] = INVALID_PRODUCER_EPOCH
-            elif self._must_ask(request, partition, header):
+            elif self._must_verify(request, partition, header):
                 admission.tokens[partition] = known.token(producer_id)
                 own[place] = partition
         if not own or (not adds and not self._settings.value.transaction_partition_verification_enable):
@@ -144,7 +144,7 @@ class TransactionGuard:
                 return added
             tokens.update((partition, partition.log.producers.token(wanted.producer_id)) for partition in ended)
 
-    def _must_ask(self, request: Request[ProduceRequest], partition: Partition, header: BatchHeader) -> bool:
+    def _must_verify(self, request: Request[ProduceRequest], partition: Partition, header: BatchHeader) -> bool:
         """Return whether the coordinator must verify a batch.
 
         This is so if no transaction is open here, or if the coordinator can lack this partition: a power failure can preserve the

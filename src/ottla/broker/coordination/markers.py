@@ -154,7 +154,7 @@ def wait_replicated(partitions: list[Partition]) -> Steps[dict[Partition, int]]:
     missing = len(partitions)
     waiting: list[Callable[[None], None]] = []
 
-    def told(partition: Partition, error_code: int) -> None:
+    def record(partition: Partition, error_code: int) -> None:
         nonlocal missing
         missing -= 1
         if error_code:
@@ -163,7 +163,7 @@ def wait_replicated(partitions: list[Partition]) -> Steps[dict[Partition, int]]:
             waiting.pop()(None)
 
     for partition in partitions:
-        partition.when_committed(partition.log.log_end_offset, partial(told, partition))
+        partition.when_committed(partition.log.log_end_offset, partial(record, partition))
     while missing:
         yield waiting.append
     return failed
@@ -286,12 +286,12 @@ class TransactionMarkers:
     def _send(self, leader: int) -> None:
         """Send waiting markers to a broker while a connection is idle."""
         lanes = self._lanes.setdefault(leader, [f"markers-{number}" for number in range(UNDER_WAY)])
-        while lanes and (taken := self._take(leader)):
+        while lanes and (taken := self._pop_request(leader)):
             lane = lanes.pop()
             request = WriteTxnMarkersRequest(markers=[pending.marker(places) for pending, places in taken.items()])
-            self._asker.request(leader, request, partial(self._answered, leader, lane, taken), lane=lane)
+            self._asker.request(leader, request, partial(self._on_response, leader, lane, taken), lane=lane)
 
-    def _take(self, leader: int) -> Queue:
+    def _pop_request(self, leader: int) -> Queue:
         """Remove from the queue the markers for the next request to the broker `leader`, and return them.
 
         There is one marker for each producer, because responses identify markers by producer id.
@@ -310,7 +310,7 @@ class TransactionMarkers:
                 room -= len(taken[pending])
         return taken
 
-    def _answered(self, leader: int, lane: str, taken: Queue, response: WriteTxnMarkersResponse | None) -> None:
+    def _on_response(self, leader: int, lane: str, taken: Queue, response: WriteTxnMarkersResponse | None) -> None:
         self._lanes[leader].append(lane)
         codes = {
             (marker.producer_id, topic.name, part.partition_index): part.error_code

@@ -46,9 +46,7 @@ class RegistryOffsets:
     def _commit(self, request: Request[OffsetCommitRequest]) -> Steps[Reply]:
         changes: list[Change] = []
         topics = [
-            CommittedTopic(
-                name=topic.name, partitions=[self._committed(request, topic, part, changes) for part in topic.partitions]
-            )
+            CommittedTopic(name=topic.name, partitions=[self._store(request, topic, part, changes) for part in topic.partitions])
             for topic in request.body.topics
         ]
         if changes and not (yield from self._are_kept(changes)):
@@ -72,7 +70,7 @@ class RegistryOffsets:
             return True
         return False
 
-    def _committed(
+    def _store(
         self,
         request: Request[OffsetCommitRequest],
         topic: OffsetCommitRequest.OffsetCommitRequestTopic,
@@ -107,13 +105,15 @@ class RegistryOffsets:
             topics=[
                 FetchedTopic(
                     name=topic.name,
-                    partitions=[self._fetched(group_id, topic.name, index, kept) for index in topic.partition_indexes],
+                    partitions=[self._partition_response(group_id, topic.name, index, kept) for index in topic.partition_indexes],
                 )
                 for topic in topics
             ]
         )
 
-    def _fetched(self, group_id: str, topic: str, index: int, kept: Mapping[str, Entry | None] | None) -> FetchedPartition:
+    def _partition_response(
+        self, group_id: str, topic: str, index: int, kept: Mapping[str, Entry | None] | None
+    ) -> FetchedPartition:
         """Return the response for a partition. `kept` are the registry's entries by path, or None if the registry failed."""
         path = consumer_offset_path(group_id, topic, index)
         error_code = UNKNOWN_TOPIC_OR_PARTITION

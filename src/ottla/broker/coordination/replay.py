@@ -77,7 +77,7 @@ class Replay(Generic[Record]):
     def read(self, view: memoryview, offset: int) -> tuple[Iterable[Record], int]:
         """Return the records of `view` from `offset` on, and the next offset; at most `offset` if no whole batch is left."""
         try:
-            columns = _opened(view, offset)
+            columns = _open(view, offset)
         except (BadBatch, CodecFailed):
             return self._one_by_one(view, offset)
         return self._records(columns), columns.next_offset
@@ -102,7 +102,7 @@ class Replay(Generic[Record]):
         while (header := _header(view, position)) is not None:
             batch = view[position : position + header.size]
             try:
-                columns = _opened(batch, offset)
+                columns = _open(batch, offset)
                 found += self._records(columns)
                 following = columns.next_offset
             except (BadBatch, CodecFailed) as failure:
@@ -120,13 +120,13 @@ class Replay(Generic[Record]):
             part = slice(run.first - columns.first, run.end - columns.first)
             rows = RecordRows(raw, *(column[part] for column in spans))
             if run.header.is_control:
-                yield from self._ended(run.header.producer_id, rows)
+                yield from self._end_transaction(run.header.producer_id, rows)
             elif run.header.is_transactional:
-                yield from self._reader.of_transaction(run.header.producer_id, self._decoded(rows, columns.offsets[part]))
+                yield from self._reader.of_transaction(run.header.producer_id, self._decode_rows(rows, columns.offsets[part]))
             else:
-                yield from self._decoded(rows, columns.offsets[part])
+                yield from self._decode_rows(rows, columns.offsets[part])
 
-    def _decoded(self, rows: RecordRows, offsets: Sequence[int]) -> Iterator[Record]:
+    def _decode_rows(self, rows: RecordRows, offsets: Sequence[int]) -> Iterator[Record]:
         def unusual(row: int) -> Record | None:
             try:
                 decoded = self._reader.read(*rows.record(row))
@@ -138,7 +138,7 @@ class Replay(Generic[Record]):
 
         return self._reader.read_all(rows, unusual)
 
-    def _ended(self, producer_id: int, rows: RecordRows) -> Iterator[Record]:
+    def _end_transaction(self, producer_id: int, rows: RecordRows) -> Iterator[Record]:
         for row in range(len(rows.keys_at)):
             key = rows.record(row)[0] or b""
             if len(key) >= _MARKER.size:
@@ -161,7 +161,7 @@ def _stretches(columns: Columns) -> Iterator[Run]:
         yield begun._replace(end=end)
 
 
-def _opened(view: memoryview, offset: int) -> Columns:
+def _open(view: memoryview, offset: int) -> Columns:
     return open_batches(view, from_offset=offset, control=True, check_crcs=True)
 
 

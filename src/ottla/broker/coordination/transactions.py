@@ -23,7 +23,7 @@ from ottla.cluster.features import TRANSACTION_VERSION
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import TRANSACTIONS_TOPIC
 from ottla.coord.runtime.shard import Shard
-from ottla.coord.transactions.inputs import Added, AddPartitions, MarkersWritten, TransactionSettings, WriteMarkers, refused
+from ottla.coord.transactions.inputs import Added, AddPartitions, MarkersWritten, TransactionSettings, WriteMarkers, refuse
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.records import TransactionReader
 from ottla.coord.transactions.transaction import NO_PARTITIONS, Forgotten, Opened, Stored, with_opened
@@ -52,7 +52,7 @@ class TransactionCoordinators:
     ) -> None:
         """Create the coordinators. `is_alone`: all partitions of the cluster are on this broker, on one disk."""
         kind = CoordinatorKind(
-            TRANSACTIONS_TOPIC, self._new_machine, self._read, refused, loaded=self._loaded, carry_out=self._execute
+            TRANSACTIONS_TOPIC, self._new_machine, self._read, refuse, loaded=self._on_load, carry_out=self._execute
         )
         self.coordinators = Coordinators(kind, image, create, partitions, scheduler, changes)
         self._ends = Waits(scheduler)
@@ -75,10 +75,10 @@ class TransactionCoordinators:
 
     def add(self, part: AddPartitions, request: Request[Message]) -> Steps[Added]:
         """Add partitions to a transaction, and return the coordinator's result once the id's previous transaction has ended."""
-        yield from self.ended(part.transactional_id, request)
+        yield from self.wait_for_markers(part.transactional_id, request)
         return (yield from self.coordinators.request_steps(part.transactional_id, part, request))
 
-    def ended(self, transactional_id: str, request: Request[Message]) -> Steps[None]:
+    def wait_for_markers(self, transactional_id: str, request: Request[Message]) -> Steps[None]:
         """Wait until no markers of this id are being written; then the coordinator accepts a new transaction.
 
         The reply to EndTxn is sent before the markers are written, so a producer's next records can arrive before the markers.
@@ -134,7 +134,7 @@ class TransactionCoordinators:
     def _new_machine(self) -> TransactionMachine:
         return TransactionMachine(self._transaction_settings(), self._new_producer_id, self.coordinators.weight)
 
-    def _loaded(self, shard: Shard[TransactionMachine], index: int, now: Now) -> None:
+    def _on_load(self, shard: Shard[TransactionMachine], index: int, now: Now) -> None:
         if shard.machine.by_id:
             log.info("%s: %d transactional ids, %d open", shard.name, len(shard.machine.by_id), len(shard.machine.ongoing))
 
@@ -145,7 +145,7 @@ class TransactionCoordinators:
 
     def _complete(self, shard: Shard[TransactionMachine], written: MarkersWritten) -> None:
         shard.submit(written, self._scheduler.now())
-        self._ends.changed(written.transactional_id)
+        self._ends.notify(written.transactional_id)
 
     def _settings_changed(self) -> None:
         """Apply changed transaction settings from the next decision on."""

@@ -116,7 +116,7 @@ def create_acls(request: Request[CreateAclsRequest], context: AclContext) -> Ste
 def delete_acls(request: Request[DeleteAclsRequest], context: AclContext) -> Steps[Reply]:
     """Delete the ACLs that match the filters, and return the deleted ACLs of each filter."""
     writer = ResponseWriter(request, RESULTS, DeleteAclsResponse())
-    for part in writer.admitted(request):
+    for part in writer.admit(request):
         for acls_of_one, result in (yield from _deleted_by(part, context)):
             yield from writer.put(_result(result, acls_of_one))
     return writer.reply()
@@ -125,7 +125,7 @@ def delete_acls(request: Request[DeleteAclsRequest], context: AclContext) -> Ste
 def _result(error: Deleted, found: list[Acl]) -> Iterator[DeleteAclsResponse]:
     """Yield the result of one filter: its error, or its deleted ACLs in several responses."""
     for at in range(0, max(1, len(found)), RULES_AT_ONCE):
-        some = [_matching(acl) for acl in found[at : at + RULES_AT_ONCE]]
+        some = [_describe(acl) for acl in found[at : at + RULES_AT_ONCE]]
         one = Deleted(error_code=error.error_code, error_message=error.error_message, matching_acls=some)
         yield DeleteAclsResponse(filter_results=[one])
 
@@ -143,7 +143,7 @@ def _deleted_by(part: Request[DeleteAclsRequest], context: AclContext) -> Steps[
         if not (yield from _fit_any(wanted, present, keys)):
             continue
         fitting: list[list[Acl]] = []
-        (decision,) = yield from context.commits.commit_slowly(partial(_decided, present, wanted, keys, fitting))
+        (decision,) = yield from context.commits.commit_slowly(partial(_decide, present, wanted, keys, fitting))
         if decision.error_code:
             return [([], Deleted(error_code=decision.error_code, error_message=decision.message)) for _ in filters]
         for before, now in zip(found, fitting, strict=True):
@@ -163,13 +163,13 @@ def _fit_any(wanted: list[AclFilter], present: Acls, keys: list[Key]) -> Steps[b
     return False
 
 
-def _decided(present: Acls, filters: list[AclFilter], keys: list[Key], fitting: list[list[Acl]]) -> list[Decision]:
+def _decide(present: Acls, filters: list[AclFilter], keys: list[Key], fitting: list[list[Acl]]) -> list[Decision]:
     """Decide the deletion of ACLs on the resources `keys`, and set `fitting` to the ACLs that match each filter."""
     fitting[:], decision = acls.delete(present, filters, keys)
     return [decision]
 
 
-def _matching(acl: Acl) -> Matching:
+def _describe(acl: Acl) -> Matching:
     return Matching(
         error_code=NONE,
         error_message=None,

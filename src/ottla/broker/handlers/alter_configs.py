@@ -33,7 +33,7 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.settings import BrokerSettings, SettingError, SettingsInForce, TopicSettings
 from ottla.broker.settings.broker_security import bare
-from ottla.broker.settings.changes import APPEND, DELETE, SET, SUBTRACT, ConfigChange, changed
+from ottla.broker.settings.changes import APPEND, DELETE, SET, SUBTRACT, ConfigChange, apply_changes
 from ottla.broker.settings.group import GroupConfigs, group_value
 from ottla.broker.settings.kinds import LIST
 from ottla.broker.settings.setting import Reach, Setting, SettingsOf
@@ -78,7 +78,7 @@ def alter_configs(request: Request[AlterConfigsRequest], context: AlterContext) 
     """Replace all configs of a resource by the configs in the request."""
     resources = request.body.resources
     changes = [[ConfigChange(each.name, SET, each.value) for each in one.configs[: MOST_CHANGES + 1]] for one in resources]
-    decisions = yield from _decided(context, request, resources, changes, {})
+    decisions = yield from _decide_all(context, request, resources, changes, {})
     results = [_result(*each) for each in zip(resources, decisions, strict=True)]
     return AlterConfigsResponse(responses=results)
 
@@ -96,12 +96,12 @@ def incremental_alter_configs(request: Request[IncrementalAlterConfigsRequest], 
         [ConfigChange(each.name, each.config_operation, each.value) for each in one.configs[: MOST_CHANGES + 1]]
         for one in resources
     ]
-    decisions = yield from _decided(context, request, resources, changes, None)
+    decisions = yield from _decide_all(context, request, resources, changes, None)
     results = [_result(*each) for each in zip(resources, decisions, strict=True)]
     return IncrementalAlterConfigsResponse(responses=results)
 
 
-def _decided(
+def _decide_all(
     context: AlterContext,
     request: Altering,
     resources: Sequence[AlteredResource],
@@ -111,7 +111,7 @@ def _decided(
     """Return the decision for each resource. One commit makes all changes of topics and groups."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     decide = [
-        partial(_altered, context, request, resource, wanted, base, times[resource.resource_type, resource.resource_name])
+        partial(_alter, context, request, resource, wanted, base, times[resource.resource_type, resource.resource_name])
         for resource, wanted in zip(resources, changes, strict=True)
     ]
     if request.body.validate_only:
@@ -139,7 +139,7 @@ def _result(resource: AlteredResource, decision: Decision) -> Altered:
     )
 
 
-def _altered(
+def _alter(
     context: AlterContext,
     request: Altering,
     resource: AlteredResource,
@@ -208,7 +208,7 @@ def _alter_topic(
     present = topic_configs(context.cluster, name)
     _check_lists(changes, TopicSettings, "Can't {} to key {} because its type is not LIST: set it instead.")
     in_force = partial(context.settings.value.topic_value, overrides=present)
-    after = changed(present if base is None else base, changes, TopicSettings, in_force)
+    after = apply_changes(present if base is None else base, changes, TopicSettings, in_force)
     return context.configs.of_topic(name, after)
 
 
@@ -220,7 +220,7 @@ def _alter_group(
     present = group_configs(context.cluster, name)
     _check_lists(changes, GroupConfigs, "Can't {} to key {} because its type is not LIST: set it instead.")
     in_force = partial(group_value, context.settings.value, overrides=present)
-    after = changed(present if base is None else base, changes, GroupConfigs, in_force)
+    after = apply_changes(present if base is None else base, changes, GroupConfigs, in_force)
     return context.configs.of_group(name, after)
 
 
@@ -232,7 +232,7 @@ def _alter_broker(
     _check_lists(changes, BrokerSettings, "Config value {} is not allowed for config key: {}; it is not a list, so set it.")
     _check_reach(changes, node_id)
     present = settings.of_all_brokers if node_id is None else settings.of_this_broker
-    after = changed(present if base is None else base, changes, BrokerSettings, settings.value)
+    after = apply_changes(present if base is None else base, changes, BrokerSettings, settings.value)
     try:
         decision = context.configs.of_broker(node_id, after)
     except SettingError as error:
@@ -259,7 +259,7 @@ def _alter_logger(
 
 def _check_reach(changes: list[ConfigChange], node_id: int | None) -> None:
     """Refuse settings that can't change at runtime, or not at this level."""
-    found = [(change.name, *_declared(change.name)) for change in changes if change.operation != DELETE]
+    found = [(change.name, *_declaration(change.name)) for change in changes if change.operation != DELETE]
     known = [(name, setting, one_listener) for name, setting, one_listener in found if setting is not None]
     fixed = [name for name, setting, _ in known if not setting.dynamic]
     bare = [name for name, setting, one_listener in known if setting.reach is Reach.LISTENER and not one_listener]
@@ -276,7 +276,7 @@ def _check_reach(changes: list[ConfigChange], node_id: int | None) -> None:
         raise ConfigRefused(INVALID_REQUEST, f"{sentence}[{','.join(single)}]")
 
 
-def _declared(name: str) -> tuple[Setting[object] | None, bool]:
+def _declaration(name: str) -> tuple[Setting[object] | None, bool]:
     """Return the broker setting of this name, and whether the name is for one listener (listener.name.NAME.SETTING)."""
     found = bare(name, BrokerSettings.DECLARED)
     return BrokerSettings.DECLARED.get(found), found != name

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from json import dumps
 
 from ottla.broker.handlers.config_resources import ConfigRefused
-from ottla.broker.settings.changes import APPEND, DELETE, SUBTRACT, ConfigChange, changed
+from ottla.broker.settings.changes import APPEND, DELETE, SUBTRACT, ConfigChange, apply_changes
 from ottla.broker.settings.kinds import STRING
 from ottla.broker.settings.setting import size_error
 from ottla.broker.settings.setting_sources import DEFAULT_CONFIG, DescribedSetting, Synonym
@@ -63,7 +63,7 @@ def altered_subscription(name: str, base: Mapping[str, str], changes: list[Confi
         if operation != DELETE and key not in ClientMetricsConfigs.DECLARED:
             known = ", ".join(ClientMetricsConfigs.DECLARED)
             raise ConfigRefused(INVALID_REQUEST, f"{ClientMetricsConfigs.UNKNOWN.format(key)}; use {known}.")
-    after = changed(base, changes, ClientMetricsConfigs, ClientMetricsConfigs().value)
+    after = apply_changes(base, changes, ClientMetricsConfigs, ClientMetricsConfigs().value)
     found = subscription(name, after)
     if INTERVAL in after and not SHORTEST_MS <= found.interval_ms <= LONGEST_MS:
         between = f"interval must be between {SHORTEST_MS} and {LONGEST_MS} (1 hour)"
@@ -76,7 +76,7 @@ def altered_subscription(name: str, base: Mapping[str, str], changes: list[Confi
 def described_pushes(client_metrics: ClientMetrics, name: str, now: Now) -> list[DescribedSetting]:
     """Return an entry for each client instance or, with the id of one as `name`, its metrics. Raises `ConfigRefused`."""
     if not name:
-        return [_row(uuid_text(each.instance_id), _summary(each, now)) for each in client_metrics.listed(now)]
+        return [_row(uuid_text(each.instance_id), _summary(each, now)) for each in client_metrics.recent(now)]
     try:
         instance = client_metrics.find(urlsafe_b64decode(f"{name}=="))
     except ValueError:

@@ -38,7 +38,7 @@ Component = DescribeClientQuotasRequest.ComponentData
 def alter_client_quotas(request: Request[AlterClientQuotasRequest], changes: QuotaChanges) -> Steps[Reply]:
     """Set and remove quotas; each entity has its own result."""
     body = request.body
-    wanted = [_wanted(entry) for entry in body.entries]
+    wanted = [_parse_entry(entry) for entry in body.entries]
     decisions = yield from changes.alter(wanted, validate_only=body.validate_only)
     results = [
         Altered(
@@ -51,7 +51,7 @@ def alter_client_quotas(request: Request[AlterClientQuotasRequest], changes: Quo
     return AlterClientQuotasResponse(entries=results)
 
 
-def _wanted(entry: AlterClientQuotasRequest.EntryData) -> Wanted:
+def _parse_entry(entry: AlterClientQuotasRequest.EntryData) -> Wanted:
     ops: list[Op] = [(op.key, None if op.remove else op.value) for op in entry.ops]
     try:
         return entity_of([(each.entity_type, each.entity_name) for each in entry.entity]), ops
@@ -76,7 +76,7 @@ def describe_client_quotas(request: Request[DescribeClientQuotasRequest], cluste
     writer = ResponseWriter(request, ("entries",), DescribeClientQuotasResponse(error_message=None, entries=[]))
     for begin in range(0, len(quotas), ENTITIES_AT_ONCE):
         some = quotas[begin : begin + ENTITIES_AT_ONCE]
-        found = [_described(*each) for each in some if _fits(each[0], components, strict=strict)]
+        found = [_describe(*each) for each in some if _fits(each[0], components, strict=strict)]
         yield from writer.put((DescribeClientQuotasResponse(error_message=None, entries=found),))
     return writer.reply()
 
@@ -110,6 +110,6 @@ def _fits(entity: QuotaEntity, components: list[Component], *, strict: bool) -> 
     )
 
 
-def _described(entity: QuotaEntity, quotas: Mapping[str, float]) -> Described:
+def _describe(entity: QuotaEntity, quotas: Mapping[str, float]) -> Described:
     named = [DescribedEntity(entity_type=kind, entity_name=name) for kind, name in entity.names.items()]
     return Described(entity=named, values=[Value(key=key, value=value) for key, value in quotas.items()])

@@ -73,15 +73,15 @@ def leader_and_isr(request: Request[LeaderAndIsrRequest], replicas: ReplicaManag
     body, version = request.body, request.version
     writer = ResponseWriter(request, BY_ID if version >= BY_TOPIC_ID_FROM else BY_NAME)
 
-    def taken() -> Steps[None]:
+    def apply() -> Steps[None]:
         replicas.leader_addresses.update({each.broker_id: (each.host_name, each.port) for each in body.live_leaders})
         for part in request.parts():
             told = list(read_roles(part.body, version))
-            errors = yield from updates.take_roles(told)
+            errors = yield from updates.apply_roles(told)
             writer.add(_response(errors, {role.topic: role.topic_id for role in told}, version))
             yield None
 
-    error_code = yield from replicas.run_in_order(body.controller_epoch, body.broker_epoch, taken)
+    error_code = yield from replicas.run_in_order(body.controller_epoch, body.broker_epoch, apply)
     return LeaderAndIsrResponse(error_code=error_code) if error_code else writer.reply()
 
 
@@ -106,16 +106,16 @@ def stop_replica(
     """Stop all given replicas, and return an error per partition."""
     body, writer = request.body, ResponseWriter(request, ERRORS)
 
-    def stopped() -> Steps[None]:
+    def apply() -> Steps[None]:
         for part in request.parts():
-            errors = yield from publisher.take(ReplicasStopped(read_stops(part.body)))
+            errors = yield from publisher.apply_events(ReplicasStopped(read_stops(part.body)))
             gone = {stop.topic for stop in read_stops(part.body) if stop.is_deleted}
             yield from groups.awaits_forgotten(gone)
             errors |= {one: KAFKA_STORAGE_ERROR for one in errors if one[0] in gone and groups.is_forgetting(one[0])}
             writer.add(_stop_response(errors))
             yield None
 
-    error_code = yield from replicas.run_in_order(body.controller_epoch, body.broker_epoch, stopped)
+    error_code = yield from replicas.run_in_order(body.controller_epoch, body.broker_epoch, apply)
     return StopReplicaResponse(error_code=error_code) if error_code else writer.reply()
 
 

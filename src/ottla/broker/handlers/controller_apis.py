@@ -81,16 +81,16 @@ def alter_partition_reassignments(
     controller: Controller,
 ) -> Reply:
     """Respond once the targets are written to the registry; ListPartitionReassignments returns the progress."""
-    return _altered(request.body, controller)
+    return _alter_reassignments(request.body, controller)
 
 
-def _altered(body: AlterPartitionReassignmentsRequest, controller: Controller) -> Steps[Reply]:
+def _alter_reassignments(body: AlterPartitionReassignmentsRequest, controller: Controller) -> Steps[Reply]:
     targets: Targets = {(topic.name, one.partition_index): one.replicas for topic in body.topics for one in topic.partitions}
     if len(targets) < sum(len(topic.partitions) for topic in body.topics):
-        return _refused(INVALID_REQUEST, "A partition is named twice: name each once.")
+        return _refuse(INVALID_REQUEST, "A partition is named twice: name each once.")
     found = yield from controller.alter_reassignments(targets, may_resize=body.allow_replication_factor_change)
     if found is None:
-        return _refused(NOT_CONTROLLER)
+        return _refuse(NOT_CONTROLLER)
     responses = [Altered(name=topic.name, partitions=list(_results(topic, found))) for topic in body.topics]
     return AlterPartitionReassignmentsResponse(error_message=None, responses=responses)
 
@@ -101,7 +101,7 @@ def _results(topic: AlterPartitionReassignmentsRequest.ReassignableTopic, found:
         yield AlteredPartition(partition_index=one.partition_index, error_code=code, error_message=sentence or None)
 
 
-def _refused(code: int, sentence: str = "") -> AlterPartitionReassignmentsResponse:
+def _refuse(code: int, sentence: str = "") -> AlterPartitionReassignmentsResponse:
     return AlterPartitionReassignmentsResponse(error_code=code, error_message=sentence or ERRORS[code].sentence)
 
 
@@ -115,11 +115,11 @@ def list_partition_reassignments(request: Request[ListPartitionReassignmentsRequ
         return ListPartitionReassignmentsResponse(error_code=NOT_CONTROLLER, error_message=ERRORS[NOT_CONTROLLER].sentence)
     topics: dict[str, Listed] = {}
     for (name, index), assignment in found.items():
-        topics.setdefault(name, Listed(name=name)).partitions.append(_moving(index, assignment))
+        topics.setdefault(name, Listed(name=name)).partitions.append(_describe_ongoing(index, assignment))
     return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))
 
 
-def _moving(index: int, assignment: ReplicaAssignment) -> ListedPartition:
+def _describe_ongoing(index: int, assignment: ReplicaAssignment) -> ListedPartition:
     return ListedPartition(
         partition_index=index,
         replicas=list(assignment.replicas),
@@ -137,7 +137,7 @@ def _moving(index: int, assignment: ReplicaAssignment) -> ListedPartition:
 def elect_leaders(request: Request[ElectLeadersRequest], controller: Controller, rights: Rights) -> Steps[Reply]:
     """Return a result per partition. A request for all partitions gets no result for partitions that need no election."""
     body, version = request.body, request.version
-    if not rights.asked(request.peer, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME, request.api.name, request.now):
+    if not rights.check(request.peer, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME, request.api.name, request.now):
         sentence = ERRORS[CLUSTER_AUTHORIZATION_FAILED].sentence
         return _all_refused(body, version, CLUSTER_AUTHORIZATION_FAILED, sentence)
     if body.election_type not in (PREFERRED, UNCLEAN):
@@ -188,7 +188,7 @@ def controlled_shutdown(request: Request[ControlledShutdownRequest], controller:
 )
 def allocate_producer_ids(request: Request[AllocateProducerIdsRequest], blocks: ProducerIdBlocks) -> Steps[Reply]:
     """Allocate the next block for a broker, unless its broker epoch is stale."""
-    block = yield from blocks.allocated(request.body.broker_id, request.body.broker_epoch)
+    block = yield from blocks.allocate_for(request.body.broker_id, request.body.broker_epoch)
     if isinstance(block, int):
         return AllocateProducerIdsResponse(error_code=block)
     return AllocateProducerIdsResponse(producer_id_start=block.start, producer_id_len=len(block))

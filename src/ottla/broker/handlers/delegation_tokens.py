@@ -85,7 +85,7 @@ def create_delegation_token(request: Request[CreateDelegationTokenRequest], cont
 def renew_delegation_token(request: Request[RenewDelegationTokenRequest], context: TokenContext) -> Reply:
     body = request.body
     steps = context.tokens.renew(bytes(body.hmac), request.peer.principal, body.renew_period_ms, request.now)
-    return _changed(context, request.peer, steps, RenewDelegationTokenResponse)
+    return _change_token(context, request.peer, steps, RenewDelegationTokenResponse)
 
 
 @serves(ExpireDelegationTokenRequest, to_the_end=True)
@@ -93,7 +93,7 @@ def expire_delegation_token(request: Request[ExpireDelegationTokenRequest], cont
     """Set the expiry of a token. A negative period expires it now, and the response then has the current time."""
     body, now = request.body, request.now
     steps = context.tokens.expire(bytes(body.hmac), request.peer.principal, body.expiry_time_period_ms, now)
-    return _changed(context, request.peer, steps, ExpireDelegationTokenResponse, now.wall_ms)
+    return _change_token(context, request.peer, steps, ExpireDelegationTokenResponse, now.wall_ms)
 
 
 @serves(DescribeDelegationTokenRequest, most=MOST_OWNERS)
@@ -108,13 +108,13 @@ def describe_delegation_token(request: Request[DescribeDelegationTokenRequest], 
     budget = Budget(LOOKED_AT_ONCE)
     for token in context.tokens.all():
         if (owners is None or token.is_of(owners)) and _may_see(context.rights, request.peer, token):
-            shown = _shown(token, context.tokens.proof(token.token_id), request.version)
+            shown = _describe(token, context.tokens.proof(token.token_id), request.version)
             yield from writer.put((DescribeDelegationTokenResponse(tokens=[shown]),))
         yield from budget.spend(1 + len(token.renewers))
     return writer.reply()
 
 
-def _changed(
+def _change_token(
     context: TokenContext,
     peer: Peer,
     steps: Steps[Decision],
@@ -136,7 +136,7 @@ def _changed(
 
 
 def _create_fault(context: TokenContext, peer: Peer, owner: str, renewers: list[str]) -> int:
-    if not _may_ask(peer):
+    if not _may_request(peer):
         return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     if owner.startswith(NO_TYPE):
         return INVALID_PRINCIPAL_TYPE
@@ -146,12 +146,12 @@ def _create_fault(context: TokenContext, peer: Peer, owner: str, renewers: list[
 
 
 def _refusal(tokens: DelegationTokens, peer: Peer) -> int:
-    if not _may_ask(peer):
+    if not _may_request(peer):
         return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     return NONE if tokens.is_on else DELEGATION_TOKEN_AUTH_DISABLED
 
 
-def _may_ask(peer: Peer) -> bool:
+def _may_request(peer: Peer) -> bool:
     if peer.authentication is not None:
         return not peer.authentication.by_token
     return peer.security_protocol is SecurityProtocol.SSL and peer.principal != "User:ANONYMOUS"
@@ -176,7 +176,7 @@ def _about(owner: str, requester: str, version: int) -> CreateDelegationTokenRes
     return answer
 
 
-def _shown(token: DelegationToken, proof: bytes, version: int) -> Described:
+def _describe(token: DelegationToken, proof: bytes, version: int) -> Described:
     shown = Described(
         issue_timestamp=token.issue_ms,
         expiry_timestamp=token.expiry_ms,

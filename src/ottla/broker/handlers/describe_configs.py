@@ -32,7 +32,7 @@ from ottla.broker.settings import BrokerSettings, Listener, SettingsInForce
 from ottla.broker.settings.setting_sources import (
     DEFAULT_CONFIG,
     DescribedSetting,
-    as_told,
+    as_emulated,
     described_broker,
     described_changes,
     described_group,
@@ -66,14 +66,14 @@ class DescribeContext(NamedTuple):
 )
 def describe_configs(request: Request[DescribeConfigsRequest], context: DescribeContext) -> Reply:
     """Describe the settings that the request names for each resource, or all settings if it names none."""
-    response = DescribeConfigsResponse(results=[_described(context, resource, request) for resource in request.body.resources])
+    response = DescribeConfigsResponse(results=[_describe(context, resource, request) for resource in request.body.resources])
     if request.version == 0:
         for entry in (entry for result in response.results for entry in result.configs):
             entry.is_default = entry.config_source == DEFAULT_CONFIG  # the only information about sources in version 0
     return response
 
 
-def _described(context: DescribeContext, resource: DescribedResource, request: Request[DescribeConfigsRequest]) -> Described:
+def _describe(context: DescribeContext, resource: DescribedResource, request: Request[DescribeConfigsRequest]) -> Described:
     body = request.body
     kind, name = resource.resource_type, resource.resource_name
     try:
@@ -89,7 +89,7 @@ def _described(context: DescribeContext, resource: DescribedResource, request: R
 
 
 def _rows(context: DescribeContext, kind: int, name: str, request: Request[DescribeConfigsRequest]) -> Iterable[DescribedSetting]:
-    told = as_told(context.settings.value, request.release)
+    told = as_emulated(context.settings.value, request.release)
     if kind == TOPIC:
         return described_topic(told, topic_configs(context.cluster, name))
     if kind == GROUP:

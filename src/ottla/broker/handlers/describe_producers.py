@@ -40,7 +40,7 @@ AT_ONCE: Final = 500
 def describe_producers(request: Request[DescribeProducersRequest], cluster: ClusterImage, partitions: Partitions) -> Steps[Reply]:
     """Describe the active producers of each partition, led here or not. A partition without a replica here gets an error."""
     writer = ResponseWriter(request, ANSWERED, DescribeProducersResponse())
-    for part in writer.admitted(request):
+    for part in writer.admit(request):
         for topic in part.body.topics:
             errors = _unknown(cluster, topic)
             if errors:

@@ -122,14 +122,14 @@ class _Page:
     def _from_cursor(self, names: Sequence[str]) -> Iterator[TopicResponse]:
         cursor = self._cursor
         if cursor is None:
-            return self._described(names, 0)
+            return self._describe_from(names, 0)
         at = bisect_left(names, cursor.topic_name)
         is_there = names[at : at + 1] == [cursor.topic_name]
         if cursor.partition_index < 0 or not (self._are_all or is_there):
             return (TopicResponse(error_code=INVALID_REQUEST, name=name) for name in ([] if self._are_all else names))
-        return self._described(islice(names, at, None), cursor.partition_index if is_there else 0)
+        return self._describe_from(islice(names, at, None), cursor.partition_index if is_there else 0)
 
-    def _described(self, names: Iterable[str], first: int) -> Iterator[TopicResponse]:
+    def _describe_from(self, names: Iterable[str], first: int) -> Iterator[TopicResponse]:
         """Yield the topics, each large topic in pieces. `first` is the first partition of the first topic."""
         for name in names:
             if not self._room:
@@ -147,7 +147,7 @@ class _Page:
     def _pieces(self, topic: TopicImage, first: int) -> Iterator[TopicResponse]:
         end = min(first + self._room, len(topic.partitions))
         for start in range(first, max(end, first + 1), AT_ONCE):
-            described = _described(topic, self._operations(topic.name))
+            described = _describe(topic, self._operations(topic.name))
             described.partitions = _partitions(self._describer, topic, start, min(end, start + AT_ONCE))
             yield described
         self._room -= max(0, end - first)
@@ -160,7 +160,7 @@ def _unknown(name: str, operations: int) -> TopicResponse:
     return TopicResponse(error_code=error_code, name=name, topic_authorized_operations=operations)
 
 
-def _described(topic: TopicImage, operations: int) -> TopicResponse:
+def _describe(topic: TopicImage, operations: int) -> TopicResponse:
     return TopicResponse(
         name=topic.name,
         topic_id=topic.topic_id,

@@ -18,7 +18,7 @@ from ottla.broker.handlers.fetch_reading import (
     FetchContext,
     new_session,
     note,
-    rested,
+    wait_for_change,
 )
 from ottla.broker.quotas.exemptions import replica_id
 from ottla.broker.serving.down_conversion import OldFetch
@@ -45,8 +45,8 @@ def _fetch_many(context: FetchContext, request: Request[FetchRequest], whole: Wh
             if isinstance(answer, Close):
                 return answer
             if reading.enough or purgatory.now().mono_ms >= reading.until_ms:
-                return reading.encoded(answer, purgatory.now())
-            yield from rested(purgatory, reading.until_ms, wakes, purgatory.now().mono_ms - began.mono_ms)
+                return reading.encode(answer, purgatory.now())
+            yield from wait_for_change(purgatory, reading.until_ms, wakes, purgatory.now().mono_ms - began.mono_ms)
     finally:
         reading.leave()
 
@@ -78,7 +78,7 @@ class LargeFetch(Fetch):
             response = part.refused or self._read(part.body)
             if self.version < BATCHES_FROM:
                 left = max(0, self.context.settings.value.fetch_max_bytes - converted)
-                yield from OldFetch(self.context.partitions, part.body, self.version, response, left).converted(self.context.checks)
+                yield from OldFetch(self.context.partitions, part.body, self.version, response, left).convert(self.context.checks)
                 converted += sum(len(data.records or b"") for topic in response.responses for data in topic.partitions)
             writer.add(response, part)
             writer.most_bytes = MOST_RESPONSE_BYTES + self.size
@@ -88,7 +88,7 @@ class LargeFetch(Fetch):
         self._end()
         return writer
 
-    def encoded(self, writer: ResponseWriter, now: Now) -> Ready:
+    def encode(self, writer: ResponseWriter, now: Now) -> Ready:
         """Return the response that `read` wrote, and record that the client receives the session's id."""
         session = self._session
         if session is not None and not session.is_over:
@@ -125,7 +125,7 @@ def fetch(request: Request[FetchRequest], context: FetchContext) -> Reply:
     has_to_rest = context.quotas.is_on and _has_to_rest(context, request)
     if whole is not None:
         if body.session_epoch not in (FIRST_EPOCH, NO_EPOCH):
-            return _continued(context, request)
+            return _continue_session(context, request)
         return FetchResponse() if has_to_rest else _fetch_many(context, request, whole)
     if body.session_epoch == NO_EPOCH and body.session_id == NO_SESSION:
         reading = Fetch(context, request)
@@ -147,7 +147,7 @@ def _has_to_rest(context: FetchContext, request: Request[FetchRequest]) -> bool:
     return replica_id(request.body) < 0 and context.quotas.has_to_rest(request.peer.principal, request.client_id)
 
 
-def _continued(context: FetchContext, request: Request[FetchRequest]) -> Steps[Reply]:
+def _continue_session(context: FetchContext, request: Request[FetchRequest]) -> Steps[Reply]:
     """Serve an incremental fetch that names many partitions, after adding them to its session."""
     return (yield from add_partitions(context, request)) or fetch.handler(request, context)
 

@@ -13,12 +13,12 @@ from ottla.broker.handlers.fetch_reading import (
     FetchContext,
     PartitionData,
     TopicResponse,
-    rested,
+    wait_for_change,
 )
 from ottla.broker.serving.fetch_sessions import FetchSession, Held
 from ottla.broker.serving.parts import Budget, ResponseWriter
 from ottla.broker.serving.purgatory import Reply
-from ottla.broker.serving.refusals import joined
+from ottla.broker.serving.refusals import join
 from ottla.broker.serving.request import Close, Request
 from ottla.ports import Now, Steps
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
@@ -54,7 +54,7 @@ class IncrementalFetch(Fetch):
             return None
         if session.epoch != self._epoch:  # another connection has continued the session
             return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
-        return FetchResponse(session_id=session.id, responses=self._news(found))
+        return FetchResponse(session_id=session.id, responses=self._report_changes(found))
 
     def _attempt_slowly(self, expired: bool) -> Steps[Reply]:
         """Read many partitions that can have changed, in steps, until there is enough data or the time is over."""
@@ -68,22 +68,22 @@ class IncrementalFetch(Fetch):
                 yield from budget.spend()
             self._end()
             if self.enough or expired or session.is_over:
-                return (yield from self._news_slowly(found))
-            yield from rested(purgatory, self.until_ms, wakes, purgatory.now().mono_ms - began.mono_ms)
+                return (yield from self._report_changes_slowly(found))
+            yield from wait_for_change(purgatory, self.until_ms, wakes, purgatory.now().mono_ms - began.mono_ms)
             expired = purgatory.now().mono_ms >= self.until_ms
 
-    def _news_slowly(self, found: list[tuple[Held, PartitionData]]) -> Steps[Reply]:
+    def _report_changes_slowly(self, found: list[tuple[Held, PartitionData]]) -> Steps[Reply]:
         session = self._session
         writer = ResponseWriter(self.request, ANSWERED)
         for start in range(0, max(1, len(found)), READ_AT_ONCE):
             if session.epoch != self._epoch:
                 return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
-            news = FetchResponse(session_id=session.id, responses=self._news(found[start : start + READ_AT_ONCE]))
+            news = FetchResponse(session_id=session.id, responses=self._report_changes(found[start : start + READ_AT_ONCE]))
             writer.add(news, None if start else self.request)  # refusals are written once
             yield None
         return writer.reply()
 
-    def _news(self, found: list[tuple[Held, PartitionData]]) -> list[TopicResponse]:
+    def _report_changes(self, found: list[tuple[Held, PartitionData]]) -> list[TopicResponse]:
         """Record these results in the session. Return, by topic, the results that differ from what the client has received."""
         session = self._session
         topics: list[TopicResponse] = []
@@ -124,7 +124,7 @@ def add_partitions(context: FetchContext, request: Request[FetchRequest]) -> Ste
             return part.refused
         denied = part.denied if part.refused is None else part.refused
         if isinstance(denied, Message):
-            request.denied = denied if request.denied is None else joined(request.denied, denied)
+            request.denied = denied if request.denied is None else join(request.denied, denied)
         if part.refused is None:
             sessions.update(session, part.body.topics, (), session.terms)
         yield None

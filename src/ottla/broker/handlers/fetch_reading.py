@@ -152,7 +152,7 @@ class Fetch:
             return response
         left = self.context.settings.value.fetch_max_bytes
         old = OldFetch(self.context.partitions, self.body, self.version, response, left)
-        return old.converted(self.context.checks)
+        return old.convert(self.context.checks)
 
     def _begin_session(self, response: FetchResponse, now: Now) -> None:
         session = new_session(self, self._count(), now)
@@ -210,30 +210,30 @@ class Fetch:
         if partition is None:
             return self._nobodys(part, self.context.partitions.absent_error(topic, part.partition))
         if topic_id is not None and topic_id != partition.topic_id:
-            return self._failed(part, INCONSISTENT_TOPIC_ID)
+            return self._error_data(part, INCONSISTENT_TOPIC_ID)
         followers, diverging = None if partition.replicas is None else self.context.followers, None
         if followers is None:
             error_code = partition.leader_error(part.current_leader_epoch)
         else:
             error_code = followers.error(partition, self.replica_id, part.current_leader_epoch, self.version)
-            diverging = None if error_code or self.replica_id < 0 else followers.diverging(partition, part)
+            diverging = None if error_code or self.replica_id < 0 else followers.find_divergence(partition, part)
         if self.version < ZSTD_FROM and partition.config.compression_type == "zstd" and partition.offline is None:
             error_code = UNSUPPORTED_COMPRESSION_TYPE  # KIP-110: regardless of the codec of the stored batches
         sought = not error_code and diverging is None
         if sought and not partition.log.log_start_offset <= part.fetch_offset <= partition.log.log_end_offset:
             error_code = OFFSET_OUT_OF_RANGE
         if error_code:
-            return self._failed(part, error_code)
+            return self._error_data(part, error_code)
         return self._records(partition, part) if followers is None else self._of_replica(partition, part, followers, diverging)
 
     def _of_replica(self, partition: Partition, part: Asked, followers: Followers, diverging: EpochEnd | None) -> PartitionData:
         """Read a replicated partition. Record a follower's position; a consumer can be referred to a follower (KIP-392)."""
         preferred = None
         if self.replica_id < 0 and self.body.rack_id:
-            preferred = followers.preferred(partition, part.fetch_offset, self.body.rack_id)
+            preferred = followers.choose_replica(partition, part.fetch_offset, self.body.rack_id)
         elif self.replica_id >= 0 and diverging is None and self._looks == 1:  # once, although a waiting fetch reads repeatedly
             state = self.body.replica_state
-            followers.fetched(
+            followers.record_fetch(
                 partition, self.replica_id, part, NO_EPOCH if state is None else state.replica_epoch, self.request.now
             )
         until = None if self.replica_id < 0 else partition.log.log_end_offset
@@ -247,7 +247,7 @@ class Fetch:
         if diverging is not None:
             data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset)
         if self.replica_id >= 0:
-            followers.sent(partition, data)
+            followers.count_sent(partition, data)
         return data
 
     def _records(self, partition: Partition, part: Asked, until: int | None = None) -> PartitionData:
@@ -266,7 +266,7 @@ class Fetch:
         if part.fetch_offset < until:
             max_bytes = min(part.partition_max_bytes, self._left)
             if max_bytes < 0:
-                return self._failed(part, UNKNOWN_SERVER_ERROR)
+                return self._error_data(part, UNKNOWN_SERVER_ERROR)
             if max_bytes > 0 or not self.size or self.version < BATCHES_FROM:
                 self._slice(partition, part, data, max_bytes, until)
         return data
@@ -284,7 +284,7 @@ class Fetch:
                 may_check=self._check_cost < MOST_COST,
             )
         except StorageFailed as failure:
-            data.error_code = CORRUPT_MESSAGE if isinstance(failure, Damaged) else self._known(KAFKA_STORAGE_ERROR)
+            data.error_code = CORRUPT_MESSAGE if isinstance(failure, Damaged) else self._supported_error(KAFKA_STORAGE_ERROR)
             self.enough = True
             return
         self._check_cost += log.check_cost - before
@@ -303,11 +303,13 @@ class Fetch:
         self._unknown += 1
         return PartitionData(partition_index=part.partition, error_code=error_code, high_watermark=-1, records=b"")
 
-    def _failed(self, part: Asked, error_code: int) -> PartitionData:
+    def _error_data(self, part: Asked, error_code: int) -> PartitionData:
         self.enough = True
-        return PartitionData(partition_index=part.partition, error_code=self._known(error_code), high_watermark=-1, records=b"")
+        return PartitionData(
+            partition_index=part.partition, error_code=self._supported_error(error_code), high_watermark=-1, records=b""
+        )
 
-    def _known(self, error_code: int) -> int:
+    def _supported_error(self, error_code: int) -> int:
         """Return the error code that the client's version supports.
 
         Old clients get NOT_LEADER_OR_FOLLOWER instead of a storage error (KIP-112), so that they search for another leader.
@@ -335,7 +337,7 @@ def note(reading: Fetch, session: FetchSession, body: FetchRequest, answered: li
             session.record(held, data, reading.until(held, data))
 
 
-def rested(purgatory: Purgatory, until_ms: int, wakes: int, took_ms: int) -> Steps[None]:
+def wait_for_change(purgatory: Purgatory, until_ms: int, wakes: int, took_ms: int) -> Steps[None]:
     """Wait between two readings of a delayed fetch, until a partition has changed or the monotonic clock reaches `until_ms`.
 
     `wakes` is the number of changes before the last reading, and `took_ms` the time that the reading took.

@@ -104,7 +104,7 @@ def find_coordinator(
     body = request.body
     is_one = request.version < MANY_KEYS_FROM
     resource = RESOURCES.get(body.key_type)
-    denied = _denied(request, rights, resource, [body.key] if is_one else body.coordinator_keys) if resource else frozenset()
+    denied = _find_denied(request, rights, resource, [body.key] if is_one else body.coordinator_keys) if resource else frozenset()
     is_denied_all = len(denied) == (1 if is_one else len(set(body.coordinator_keys))) > 0
     kinds: Kinds = {GROUP: groups, TRANSACTION: transactions}
     common = (NONE, "") if is_denied_all else _no_coordinator(request, kinds)
@@ -136,9 +136,9 @@ def _coordinator(key: str, node_id: int, addresses: Addresses, peer: Peer) -> Co
     return Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=NONE, error_message="")
 
 
-def _denied(request: Request[FindCoordinatorRequest], rights: Rights, resource: Resource, keys: list[str]) -> frozenset[str]:
+def _find_denied(request: Request[FindCoordinatorRequest], rights: Rights, resource: Resource, keys: list[str]) -> frozenset[str]:
     """Return the groups or transactional ids that the client may not describe."""
-    return frozenset(rights.denied(request.peer, Operation.DESCRIBE, resource, keys, request.api.name, request.now))
+    return frozenset(rights.find_denied(request.peer, Operation.DESCRIBE, resource, keys, request.api.name, request.now))
 
 
 def _no_coordinator(request: Request[FindCoordinatorRequest], kinds: Kinds) -> tuple[int, str]:
@@ -169,17 +169,17 @@ def join_group(request: Request[JoinGroupRequest], groups: Coordinators[GroupMac
 @serves(SyncGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_MEMBERS, most_bytes=MOST_GROUP_BYTES)
 def sync_group(request: Request[SyncGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
     """Return the member's assignment. The reply is delayed until the group's leader has sent the assignments."""
-    return groups.request(request.body.group_id, request.body, request, _unchanged, blocking=True)
+    return groups.request(request.body.group_id, request.body, request, _unchanged_message, blocking=True)
 
 
 @serves(HeartbeatRequest, Need(Operation.READ, Resource.GROUP, "group_id"))
 def heartbeat(request: Request[HeartbeatRequest], groups: Coordinators[GroupMachine]) -> Reply:
-    return groups.request(request.body.group_id, request.body, request, _unchanged, blocking=True)
+    return groups.request(request.body.group_id, request.body, request, _unchanged_message, blocking=True)
 
 
 @serves(LeaveGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_MEMBERS)
 def leave_group(request: Request[LeaveGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
-    return groups.request(request.body.group_id, request.body, request, _unchanged, blocking=True)
+    return groups.request(request.body.group_id, request.body, request, _unchanged_message, blocking=True)
 
 
 @serves(
@@ -205,9 +205,9 @@ def consumer_group_heartbeat(
     if _hides_some(request, rights, request.body.subscribed_topic_names or ()):
         sentence = ERRORS[TOPIC_AUTHORIZATION_FAILED].sentence
         return ConsumerGroupHeartbeatResponse(error_code=TOPIC_AUTHORIZATION_FAILED, error_message=sentence)
-    tell = _unchanged if rights.is_unlimited(request.peer) else partial(_without_hidden, request.peer, rights, cluster)
+    tell = _unchanged_message if rights.is_unlimited(request.peer) else partial(_without_hidden, request.peer, rights, cluster)
     if len(request.body.subscribed_topic_names or ()) > AT_ONCE:
-        return _heard_slowly(request, groups, tell)
+        return _heartbeat_slowly(request, groups, tell)
     return groups.request(request.body.group_id, request.body, request, tell, blocking=True)
 
 
@@ -228,13 +228,13 @@ def _without_hidden(peer: Peer, rights: Rights, cluster: ClusterImage, message: 
 
 def _hides_some(request: Request[ConsumerGroupHeartbeatRequest], rights: Rights, names: Iterable[str]) -> bool:
     """Return whether a member names topics that it may not describe, and log that. The caller refuses the whole heartbeat."""
-    hidden = not rights.is_open and rights.denied(
+    hidden = not rights.is_open and rights.find_denied(
         request.peer, Operation.DESCRIBE, Resource.TOPIC, names, request.api.name, request.now
     )
     return bool(hidden)
 
 
-def _heard_slowly(
+def _heartbeat_slowly(
     request: Request[ConsumerGroupHeartbeatRequest], groups: Coordinators[GroupMachine], tell: Callable[[Message], Message]
 ) -> Steps[Reply]:
     body = request.body
@@ -250,7 +250,7 @@ def _serves_consumers(settings: SettingsInForce, features: Features) -> bool:
     return "consumer" in settings.value.group_coordinator_rebalance_protocols and features.level(GROUP_VERSION) != OFF
 
 
-def _unchanged(message: Message) -> Message:
+def _unchanged_message(message: Message) -> Message:
     return message
 
 
@@ -265,8 +265,8 @@ def list_groups(
     sees_all = rights.may(request.peer, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
     seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.GROUP)
     writer = ResponseWriter(request, ("groups",), ListGroupsResponse(error_code=groups.loading_error))
-    for reply in groups.request_each(request.body, request, _unchanged):
-        message = yield from purgatory.awaited(reply)
+    for reply in groups.request_each(request.body, request, _unchanged_message):
+        message = yield from purgatory.wait_for(reply)
         if isinstance(message, ListGroupsResponse):
             if not sees_all:
                 message.groups = [group for group in message.groups if seen[group.group_id]]
@@ -348,9 +348,9 @@ def _described_slowly(
     describe: Callable[[list[str]], Reply],
 ) -> Steps[Reply]:
     """Describe the requested groups with `describe`, a few at a time, and write all results into one response."""
-    for part in writer.admitted(request):
+    for part in writer.admit(request):
         for names in by_weight(names_in(part.body), partial(_weight, groups), DESCRIBED_BYTES):
-            described = yield from purgatory.awaited(describe(names))
+            described = yield from purgatory.wait_for(describe(names))
             if not isinstance(described, Message):
                 return described
             for group in described.groups:  # type: ignore[attr-defined]  # both responses have groups

@@ -132,7 +132,7 @@ def _answer(
     if version >= ONE_OFFSET_FROM and sought is None:
         answer.error_code = UNSUPPORTED_VERSION
     else:
-        answer.error_code = _known(partition.leader_error(part.current_leader_epoch), version)
+        answer.error_code = _supported_error(partition.leader_error(part.current_leader_epoch), version)
     if answer.error_code:
         return
     try:
@@ -147,7 +147,7 @@ def _answer(
         if not answer.error_code:
             answer.timestamp, answer.offset = yield from _find(partition, sought, request.body, checks)
     except StorageFailed as failure:
-        answer.error_code = CORRUPT_MESSAGE if isinstance(failure, Damaged) else _known(KAFKA_STORAGE_ERROR, version)
+        answer.error_code = CORRUPT_MESSAGE if isinstance(failure, Damaged) else _supported_error(KAFKA_STORAGE_ERROR, version)
     if answer.offset >= 0 and version >= LEADER_EPOCH_FROM:
         answer.leader_epoch = partition.leader_epoch
 
@@ -157,7 +157,7 @@ def _first_version(timestamp: int, version: int) -> int:
     return 0 if timestamp >= EARLIEST else FIRST_VERSION.get(timestamp, version + 1)
 
 
-def _known(error_code: int, version: int) -> int:
+def _supported_error(error_code: int, version: int) -> int:
     """Return NOT_LEADER_OR_FOLLOWER instead of a storage error to older clients (KIP-112), so that they find another leader."""
     return NOT_LEADER_OR_FOLLOWER if error_code == KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_FROM else error_code
 
@@ -207,7 +207,7 @@ def _find(partition: Partition, timestamp: int, asked: ListOffsetsRequest, check
         case _:
             found = yield from _in_parts(partition, partial(partition.log.offset_for_timestamp, timestamp))
     while isinstance(found, Sought):
-        in_batch = yield from checks.run(found.look())
+        in_batch = yield from checks.run(found.search())
         following = partial(partition.log.offset_for_timestamp, found.timestamp, found.next_offset)
         found = in_batch or (yield from _in_parts(partition, following))
     return found if found is not None and found[1] < latest else NOTHING
@@ -223,6 +223,6 @@ def _in_parts(partition: Partition, look_up: Callable[[], Answer]) -> Steps[Foun
             continue
         if not isinstance(found, Further):
             return found
-        look_up = partial(partition.log.look_further, found)
+        look_up = partial(partition.log.continue_search, found)
         yield None
     raise StorageFailed(str(partition), "it went offline meanwhile")

@@ -42,10 +42,10 @@ def describe_log_dirs(
     request: Request[DescribeLogDirsRequest], partitions: Partitions, directories: LogDirectories, disk: Disk
 ) -> Steps[Reply]:
     """Describe each directory with the requested partitions. Partitions that this broker does not have are skipped."""
-    found = yield from _by_directory(_asked(partitions, request.body.topics), directories)
+    found = yield from _by_directory(_select(partitions, request.body.topics), directories)
     if request.body.topics is None and request.release.is_today:
         return (yield from _all_described(request, found, directories, disk))
-    return (yield from _described(found, directories, disk))
+    return (yield from _describe(found, directories, disk))
 
 
 def _all_described(
@@ -63,7 +63,7 @@ def _all_described(
     return writer.reply()
 
 
-def _described(found: dict[str, list[Partition]], directories: LogDirectories, disk: Disk) -> Steps[Reply]:
+def _describe(found: dict[str, list[Partition]], directories: LogDirectories, disk: Disk) -> Steps[Reply]:
     results = []
     for path in directories.paths:
         directory = _directory(path, directories, disk)
@@ -115,7 +115,7 @@ def _by_directory(found: list[Partition], directories: LogDirectories) -> Steps[
     return held
 
 
-def _asked(partitions: Partitions, topics: Asked | None) -> list[Partition]:
+def _select(partitions: Partitions, topics: Asked | None) -> list[Partition]:
     if topics is None:
         return list(partitions)
     asked = ((topic.topic, index) for topic in topics for index in topic.partitions)

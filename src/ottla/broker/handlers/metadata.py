@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.security.rights import NOT_ASKED, Rights
 from ottla.broker.serving.addresses import Addresses
-from ottla.broker.serving.all_topics import TOPICS, AllTopics, Asker, described_topic
+from ottla.broker.serving.all_topics import TOPICS, AllTopics, TopicsQuery, described_topic
 from ottla.broker.serving.authorization import Operation, Resource
 from ottla.broker.serving.metadata_waits import MetadataWaits
 from ottla.broker.serving.partition_fields import PartitionDescriber
@@ -78,7 +78,7 @@ def describe_cluster(
         return DescribeClusterResponse(error_code=UNSUPPORTED_ENDPOINT_TYPE, error_message=sentence)
     asks = body.include_cluster_authorized_operations
 
-    def described() -> Reply:
+    def describe() -> Reply:
         return DescribeClusterResponse(
             cluster_id=identity.cluster_id,
             controller_id=cluster.controller_id,
@@ -89,7 +89,7 @@ def describe_cluster(
             cluster_authorized_operations=rights.cluster_operations(request.peer) if asks else NOT_ASKED,
         )
 
-    return metadata_waits.delay(request.now, described)
+    return metadata_waits.delay(request.now, describe)
 
 
 class MetadataContext(NamedTuple):
@@ -114,10 +114,10 @@ class MetadataContext(NamedTuple):
 )
 def metadata(request: Request[MetadataRequest], context: MetadataContext) -> Reply:
     """Describe the brokers and the requested topics, or all topics if none is named. Create missing topics if allowed."""
-    return context.metadata_waits.delay(request.now, partial(_described, request, context))
+    return context.metadata_waits.delay(request.now, partial(_describe, request, context))
 
 
-def _described(request: Request[MetadataRequest], context: MetadataContext) -> Reply:
+def _describe(request: Request[MetadataRequest], context: MetadataContext) -> Reply:
     body = request.body
     if request.whole is None and (body.topics is None or (request.version == 0 and not body.topics)):
         return _all(request, context)
@@ -126,15 +126,17 @@ def _described(request: Request[MetadataRequest], context: MetadataContext) -> R
         return _not_by_id(body.topics)
     hidden = _hidden(request, context)
     if not context.metadata_waits.has_metadata:
-        return _named(request, context, dict.fromkeys(_missing(context.cluster, body.topics), LEADER_NOT_AVAILABLE) | hidden)
+        return _describe_named(
+            request, context, dict.fromkeys(_find_missing(context.cluster, body.topics), LEADER_NOT_AVAILABLE) | hidden
+        )
     if body.allow_auto_topic_creation and context.settings.value.auto_create_topics_enable:
-        missing = [name for name in _missing(context.cluster, body.topics) if name not in hidden]
-        denied = hidden | _denied(request, context.rights, missing)
+        missing = [name for name in _find_missing(context.cluster, body.topics) if name not in hidden]
+        denied = hidden | _deny_creation(request, context.rights, missing)
         missing = [name for name in missing if name not in denied]
         if missing:
             return context.purgatory.run(_with_new(request, context, missing, denied), to_the_end=True)
-        return _named(request, context, denied)
-    return _named(request, context, hidden)
+        return _describe_named(request, context, denied)
+    return _describe_named(request, context, hidden)
 
 
 def _hidden(request: Request[MetadataRequest], context: MetadataContext) -> dict[str, int]:
@@ -143,26 +145,26 @@ def _hidden(request: Request[MetadataRequest], context: MetadataContext) -> dict
         return {}
     by_id = (context.cluster.name_of(asked.topic_id) for asked in request.body.topics or () if asked.topic_id != NO_ID)
     named = [name for name in (*by_id, *(asked.name for asked in request.body.topics or ())) if name is not None]
-    names = context.rights.denied(request.peer, Operation.DESCRIBE, Resource.TOPIC, named, request.api.name, request.now)
+    names = context.rights.find_denied(request.peer, Operation.DESCRIBE, Resource.TOPIC, named, request.api.name, request.now)
     return dict.fromkeys(names, TOPIC_AUTHORIZATION_FAILED)
 
 
-def _denied(request: Request[MetadataRequest], rights: Rights, missing: list[str]) -> dict[str, int]:
+def _deny_creation(request: Request[MetadataRequest], rights: Rights, missing: list[str]) -> dict[str, int]:
     """Return an error for each missing topic that the client may not create."""
     if not missing or rights.may(request.peer, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
         return {}
-    denied = rights.denied(request.peer, Operation.CREATE, Resource.TOPIC, missing, request.api.name, request.now)
+    denied = rights.find_denied(request.peer, Operation.CREATE, Resource.TOPIC, missing, request.api.name, request.now)
     return dict.fromkeys(denied, TOPIC_AUTHORIZATION_FAILED)
 
 
-def _named(request: Request[MetadataRequest], context: MetadataContext, refused: dict[str, int]) -> MetadataResponse:
+def _describe_named(request: Request[MetadataRequest], context: MetadataContext, refused: dict[str, int]) -> MetadataResponse:
     """Describe the topics that a request names; `refused` has the errors of topics that could not be created."""
     body = request.body
     if context.by_name.made_lately:
         refused |= _unseen(context.by_name, request)
     response = _brokers(request, context)
     response.topics = [
-        _answered(context.describer, context.cluster, asked, refused, request.version) for asked in _distinct(body.topics or ())
+        _describe_one(context.describer, context.cluster, asked, refused, request.version) for asked in _distinct(body.topics or ())
     ]
     if body.include_topic_authorized_operations:
         for topic in response.topics:
@@ -178,10 +180,10 @@ def _with_new(
     refused = dict(denied)
     for start in range(0, len(missing), MADE_AT_ONCE):
         names = missing[start : start + MADE_AT_ONCE]
-        decisions = yield from context.by_name.made(names)
+        decisions = yield from context.by_name.create(names)
         refused |= {decision.name: decision.error_code for decision in decisions if not is_there(decision)}
         yield None
-    return _named(request, context, refused)
+    return _describe_named(request, context, refused)
 
 
 def _all(request: Request[MetadataRequest], context: MetadataContext) -> Reply:
@@ -192,12 +194,12 @@ def _all(request: Request[MetadataRequest], context: MetadataContext) -> Reply:
         there = (topic for topic in context.cluster.topics.values() if topic.name not in unseen and seen[topic.name])
         response.topics = [described_topic(context.describer, topic, request.version) for topic in there]
         return response
-    asker = Asker(request.version, request.release.name, request.body.include_topic_authorized_operations)
+    asker = TopicsQuery(request.version, request.release.name, request.body.include_topic_authorized_operations)
     if not context.rights.is_unlimited(request.peer):
         return _with_all(request, response, _visible(request, context, asker))
     at_hand = context.all_topics.at_hand(asker)
     if at_hand is None:
-        return _with_all(request, response, context.all_topics.made(asker, request.release))
+        return _with_all(request, response, context.all_topics.encode(asker, request.release))
     return Encoded(with_array(translate_response(request, response), request.version, TOPICS, at_hand))
 
 
@@ -206,7 +208,7 @@ def _with_all(request: Request[MetadataRequest], response: MetadataResponse, mad
     return Encoded(with_array(translate_response(request, response), request.version, TOPICS, array))
 
 
-def _visible(request: Request[MetadataRequest], context: MetadataContext, asker: Asker) -> Steps[list[Part]]:
+def _visible(request: Request[MetadataRequest], context: MetadataContext, asker: TopicsQuery) -> Steps[list[Part]]:
     """Return the encoded array of the topics that the client may describe."""
     seen, rights = context.rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC), context.rights
 
@@ -242,7 +244,7 @@ def _distinct(asked: Iterable[Asked]) -> Iterable[Asked]:
     return {(topic.topic_id, None if topic.topic_id != NO_ID else topic.name): topic for topic in asked}.values()
 
 
-def _missing(cluster: ClusterImage, asked: Iterable[Asked]) -> list[str]:
+def _find_missing(cluster: ClusterImage, asked: Iterable[Asked]) -> list[str]:
     """Return the topics requested by name that do not exist and have a valid name."""
     names = {topic.name: None for topic in asked if topic.topic_id == NO_ID and topic.name not in cluster.topics}
     return [name for name in names if name is not None and name_error(name) is None]
@@ -254,7 +256,7 @@ def _unseen(by_name: TopicsByName, request: Request[MetadataRequest]) -> dict[st
     return {name: error_code for name, error_code in errors.items() if error_code}
 
 
-def _answered(
+def _describe_one(
     describer: PartitionDescriber, cluster: ClusterImage, asked: Asked, refused: dict[str, int], version: int
 ) -> TopicResponse:
     if asked.topic_id != NO_ID:

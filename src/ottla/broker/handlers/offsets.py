@@ -155,7 +155,7 @@ def offset_fetch(
     seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
     if request.version < MANY_GROUPS_FROM:
         return _fetch_one(cluster, groups, request, seen)
-    wanted = [_named(cluster, group) for group in body.groups] if request.version >= TOPIC_IDS_FROM else body.groups
+    wanted = [_with_names(cluster, group) for group in body.groups] if request.version >= TOPIC_IDS_FROM else body.groups
     wanted = [group if group.topics is None else _visible(group, group.topics, seen) for group in wanted]
 
     def combine(messages: list[FetchedGroup]) -> OffsetFetchResponse:
@@ -163,7 +163,7 @@ def offset_fetch(
             answered.topics = [topic for topic in answered.topics if seen[topic.name]]
             if not answered.error_code:
                 hidden = (topic for topic in asked.topics or () if topic.name and not seen[topic.name])
-                answered.topics += [_failed(topic, TOPIC_AUTHORIZATION_FAILED) for topic in hidden]
+                answered.topics += [_error_topic(topic, TOPIC_AUTHORIZATION_FAILED) for topic in hidden]
         if request.version >= TOPIC_IDS_FROM:
             for asked, answered in zip(body.groups, messages, strict=True):
                 _identify(cluster, asked, answered)
@@ -183,7 +183,7 @@ def _coordinator_request(request: Request[OffsetFetchRequest], group: FetchGroup
     return StableFetch(group) if request.body.require_stable else group
 
 
-def _named(cluster: ClusterImage, group: FetchGroup) -> FetchGroup:
+def _with_names(cluster: ClusterImage, group: FetchGroup) -> FetchGroup:
     """Return the group with topic names for its topic ids. Topics with unknown ids are skipped."""
     if group.topics is None:
         return group
@@ -199,7 +199,7 @@ def _identify(cluster: ClusterImage, asked: FetchGroup, answered: FetchedGroup) 
     """Add topic ids to the answered topics, and errors for unknown requested ids. Omit deleted topics in a fetch of all topics."""
     if asked.topics is not None:
         if not answered.error_code:
-            answered.topics += [_failed(topic, UNKNOWN_TOPIC_ID) for topic in asked.topics if not topic.name]
+            answered.topics += [_error_topic(topic, UNKNOWN_TOPIC_ID) for topic in asked.topics if not topic.name]
         return
     present = []
     for topic in answered.topics:
@@ -210,7 +210,7 @@ def _identify(cluster: ClusterImage, asked: FetchGroup, answered: FetchedGroup) 
     answered.topics = present
 
 
-def _failed(topic: FetchTopic, error_code: int) -> FetchedTopic:
+def _error_topic(topic: FetchTopic, error_code: int) -> FetchedTopic:
     partitions = [
         FetchedPartition(partition_index=index, committed_offset=-1, metadata="", error_code=error_code)
         for index in topic.partition_indexes

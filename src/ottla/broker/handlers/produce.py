@@ -26,7 +26,7 @@ from ottla.broker.handlers.produce_batches import (
     append_part,
     check_part,
     check_slowly,
-    failed,
+    error_response,
     internal_error,
     is_batch,
     is_current,
@@ -134,9 +134,9 @@ def _in_parts(request: Request[ProduceRequest], context: ProduceContext) -> Step
         if isinstance(stopped, Close):
             return stopped
         if stopped is not None:
-            checked.append((part, context.purgatory.awaited(stopped)))
+            checked.append((part, context.purgatory.wait_for(stopped)))
         elif part.version < ONE_BATCH_FROM:
-            checked.append((part, context.purgatory.awaited((yield from _convert(part, context)))))
+            checked.append((part, context.purgatory.wait_for((yield from _convert(part, context)))))
         else:
             slow = SlowProduce(part, context)
             yield from slow.check()
@@ -144,12 +144,12 @@ def _in_parts(request: Request[ProduceRequest], context: ProduceContext) -> Step
         yield None
     replies: list[tuple[Request[ProduceRequest], Steps[Ready]]] = []
     for part, found in checked:
-        steps = context.purgatory.awaited((yield from found.append())) if isinstance(found, SlowProduce) else found
+        steps = context.purgatory.wait_for((yield from found.append())) if isinstance(found, SlowProduce) else found
         replies.append((part, steps))
-    return (yield from _answered(request, replies))
+    return (yield from _combine(request, replies))
 
 
-def _answered(request: Request[ProduceRequest], replies: list[tuple[Request[ProduceRequest], Steps[Ready]]]) -> Steps[Reply]:
+def _combine(request: Request[ProduceRequest], replies: list[tuple[Request[ProduceRequest], Steps[Ready]]]) -> Steps[Reply]:
     """Return the combined response of all parts. A close, or no reply, in any part replaces it."""
     writer = ResponseWriter(request, BY_PARTITION[1])
     instead: Reply | None = None
@@ -242,9 +242,9 @@ class SlowProduce:
         for topic in self._request.body.topic_data:
             own = list(islice(answered, len(topic.partition_data)))
             response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=own))
-        return reply_to(self._request, response, unsynced, self._purgatory, self._kept(parts))
+        return reply_to(self._request, response, unsynced, self._purgatory, self._add_results(parts))
 
-    def _kept(self, parts: list[PartitionResponse]) -> Kept | None:
+    def _add_results(self, parts: list[PartitionResponse]) -> Kept | None:
         """Return the results of partitions that were added to a transaction, and how the reply waits for their durability.
 
         This is (function that takes a callback, results), or None if no partition was added.
@@ -273,7 +273,7 @@ class SlowProduce:
         if not error_code and not isinstance(looked, PartitionResponse):
             _, partition, _, _, headers = looked
             error_code = self._admission.error_of(partition, headers[0])
-        return failed(index, error_code) if error_code else None
+        return error_response(index, error_code) if error_code else None
 
     def _is_pause_due(self, number: int) -> bool:
         """Return whether to pause at part `number`: after every `PAUSE_PARTITIONS` parts, and at a large part."""
@@ -281,13 +281,13 @@ class SlowProduce:
 
     def check_part(self, name: str | None, data: PartitionData) -> Steps[Looked]:
         """Check one partition's part without changing state, so that a bug fails this part alone."""
-        looked = yield from self._purgatory.spared(self._look_at_any_size(name, data))
+        looked = yield from self._purgatory.spared(self._check_any_size(name, data))
         if isinstance(looked, Mistake):
             self._purgatory.changes.report(looked.error, f"{self._request.peer}: a batch", data.records or b"")
-            return failed(data.index, UNKNOWN_SERVER_ERROR, MISTAKE)
+            return error_response(data.index, UNKNOWN_SERVER_ERROR, MISTAKE)
         return looked
 
-    def _look_at_any_size(self, name: str | None, data: PartitionData) -> Steps[Looked]:
+    def _check_any_size(self, name: str | None, data: PartitionData) -> Steps[Looked]:
         request, partition = self._request, None if name is None else self._partitions.get(name, data.index)
         if partition is None or len(data.records or b"") <= AT_ONCE_BYTES:
             looked = check_part(name, data, request, self._partitions, self._refusal)
@@ -330,13 +330,13 @@ def _convert(request: Request[ProduceRequest], context: ProduceContext) -> Steps
 def _arrive(records: Buffer, terms: Terms, checks: LongChecks) -> Steps[Arrived]:
     """Convert old messages to batches within the memory limit: with little memory first, then with the maximum if necessary."""
     most_bytes = min(LARGE_BYTES, MOST_EXPANSION * len(records))
-    arrived = yield from checks.holding(most_bytes, _arriving(records, terms._replace(limit_bytes=most_bytes)))
+    arrived = yield from checks.hold_during(most_bytes, _convert_within(records, terms._replace(limit_bytes=most_bytes)))
     if arrived.error_code == MESSAGE_TOO_LARGE:
-        arrived = yield from checks.holding(terms.limit_bytes, _arriving(records, terms))
+        arrived = yield from checks.hold_during(terms.limit_bytes, _convert_within(records, terms))
     return arrived
 
 
-def _arriving(records: Buffer, terms: Terms) -> Steps[Arrived]:
+def _convert_within(records: Buffer, terms: Terms) -> Steps[Arrived]:
     return (yield from arrive(records, terms))
 
 

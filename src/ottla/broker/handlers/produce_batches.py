@@ -33,7 +33,7 @@ Looked = Taken | PartitionResponse
 """The result of a check: batches to append, or the response that refuses them."""
 
 
-def failed(index: int, error_code: int, message: str | None = None) -> PartitionResponse:
+def error_response(index: int, error_code: int, message: str | None = None) -> PartitionResponse:
     return PartitionResponse(index=index, error_code=error_code, base_offset=-1, error_message=message)
 
 
@@ -48,7 +48,7 @@ def check_part(
     if partition is None or records is None or partition.leader_error():
         return untaken(name, data, partitions, refusal)
     if isinstance(records, Arrived):
-        return _arrived(partition, data.index, records)
+        return _check_converted(partition, data.index, records)
     header = _sound(records, request)
     if isinstance(header, Refused):
         return refused_part(data.index, header)
@@ -70,18 +70,18 @@ def untaken(name: str | None, data: PartitionData, partitions: Partitions, refus
     The reason is a refusal, a missing partition or leader, or missing records.
     """
     if refusal or name is None:
-        return failed(data.index, refusal or UNKNOWN_TOPIC_ID)
+        return error_response(data.index, refusal or UNKNOWN_TOPIC_ID)
     partition = partitions.get(name, data.index)
     error_code = partitions.absent_error(name, data.index) if partition is None else partition.leader_error()
     if error_code:
-        return failed(data.index, error_code)
-    return failed(data.index, INVALID_RECORD, "The request has no batch for this partition.")
+        return error_response(data.index, error_code)
+    return error_response(data.index, INVALID_RECORD, "The request has no batch for this partition.")
 
 
-def _arrived(partition: Partition, index: int, arrived: Arrived) -> Looked:
+def _check_converted(partition: Partition, index: int, arrived: Arrived) -> Looked:
     """Return the result of the check for messages of an old format that were converted to batches."""
     if arrived.error_code:
-        return failed(index, arrived.error_code, arrived.sentence)
+        return error_response(index, arrived.error_code, arrived.sentence)
     if not arrived.headers:  # there was only a truncated message
         return PartitionResponse(index=index, base_offset=-1)
     return index, partition, partition.config, arrived.view, arrived.headers
@@ -100,10 +100,10 @@ def append_part(looked: Looked, request: Request[ProduceRequest], unsynced: Unsy
     index, partition, _, records, headers = looked
     acks_all = request.body.acks not in (ACKS_NONE, ACKS_LEADER)
     if acks_all and partition.replicas is not None and (error_code := partition.acks_error()):
-        return failed(index, error_code)
+        return error_response(index, error_code)
     appended = partition.append(records, headers, request.now, writer=request.peer)
     if appended.error_code:
-        return failed(index, appended.error_code)
+        return error_response(index, appended.error_code)
     response = PartitionResponse(
         index=index,
         base_offset=appended.base_offset,
@@ -136,7 +136,7 @@ def check_slowly(partition: Partition, records: memoryview, request: Request[Pro
 
 
 def refused_part(index: int, refused: Refused) -> PartitionResponse:
-    response = failed(index, refused.error_code, refused.sentence or None)
+    response = error_response(index, refused.error_code, refused.sentence or None)
     response.record_errors = [
         RecordError(batch_index=record, batch_index_error_message=sentence) for record, sentence in refused.records
     ]

@@ -45,7 +45,7 @@ class Acknowledgements:
         self._left: dict[int, Part] = {}
         self._delayed: DelayedReply
 
-    def delayed(self, appended: Sequence[tuple[Partition, int, Part]], until_ms: int, *, has_more: bool) -> DelayedReply:
+    def delay(self, appended: Sequence[tuple[Partition, int, Part]], until_ms: int, *, has_more: bool) -> DelayedReply:
         """Return the delayed response for the appended records: (partition, offset after the records, part of the response).
 
         `has_more` adds one further event to wait for. `until_ms` is a time of the monotonic clock.
@@ -53,23 +53,23 @@ class Acknowledgements:
         delayed = self._delayed = DelayedReply(self._finish, blocking=False, missing=len(appended) + has_more)
         self._left = {number: part for number, (_, _, part) in enumerate(appended)}
         for number, (partition, offset, _) in enumerate(appended):
-            partition.when_committed(offset, partial(self._told, number))
+            partition.when_committed(offset, partial(self._on_acknowledged, number))
         if self._left:
-            self._purgatory.expire(delayed, until_ms, self._expired)
+            self._purgatory.expire(delayed, until_ms, self._expire)
         return delayed
 
-    def _told(self, number: int, error_code: int) -> None:
+    def _on_acknowledged(self, number: int, error_code: int) -> None:
         part = self._left.pop(number, None)
         if part is not None:
             if error_code:
                 self._failed(part, error_code)
-            self._delayed.happened()
+            self._delayed.count_down()
 
     def _finish(self) -> ProduceResponse:
         self._purgatory.cancel_expiry(self._delayed)
         return self._response
 
-    def _expired(self) -> ProduceResponse:
+    def _expire(self) -> ProduceResponse:
         """Set REQUEST_TIMED_OUT in incomplete parts. Their records can still reach all replicas later."""
         left, self._left = self._left, {}
         for part in left.values():
@@ -89,7 +89,7 @@ def reply_to(
     if request.version < STORAGE_ERROR_FROM:
         _use_older_codes(response, request)
     if body.acks == ACKS_NONE:
-        return _unanswered(request, response)
+        return _answer_without_acks(request, response)
     if body.acks > ACKS_LEADER and request.release.waits_for_replicas(body.acks):
         return _too_few_replicas(response, request)
     if not unsynced and kept is None:
@@ -100,7 +100,7 @@ def reply_to(
     if body.acks not in (ACKS_NONE, ACKS_LEADER) and any(partition.replicas is not None for partition, _, _ in unsynced):
         until_ms = request.now.mono_ms + max(0, body.timeout_ms)
         acks = Acknowledgements(response, partial(_set_error, request.version), purgatory)
-        return _also_kept(acks.delayed(unsynced, until_ms, has_more=kept is not None), kept)
+        return _also_kept(acks.delay(unsynced, until_ms, has_more=kept is not None), kept)
     return _when_synced(response, unsynced, kept, request.version)
 
 
@@ -126,7 +126,7 @@ def _too_few_replicas(response: ProduceResponse, request: Request[ProduceRequest
     return DelayedOperation((), request.now.mono_ms + max(0, request.body.timeout_ms), retry)
 
 
-def _unanswered(request: Request[ProduceRequest], response: ProduceResponse) -> Reply:
+def _answer_without_acks(request: Request[ProduceRequest], response: ProduceResponse) -> Reply:
     """Return no reply to acks=0, or close the connection after a failure, so that the producer refreshes its metadata."""
     if request.denied is not None:
         return Close(f"a produce request with acks=0 names a topic to which {request.peer.principal} may not write")
@@ -143,7 +143,7 @@ def _when_synced(response: ProduceResponse, unsynced: Unsynced, kept: Kept | Non
     """Delay the response until every part is on stable storage or has failed."""
     delayed = DelayedReply(lambda: response, blocking=False, missing=len(unsynced) + (kept is not None))
     for partition, offset, part in unsynced:
-        partition.when_synced(offset, partial(_synced, delayed, part, version))
+        partition.when_synced(offset, partial(_on_synced, delayed, part, version))
     return _also_kept(delayed, kept)
 
 
@@ -162,18 +162,18 @@ def _added_for_good(delayed: DelayedReply, added: list[PartitionResponse], error
     if error_code:
         for part in added:
             part.error_code, part.base_offset = NOT_COORDINATOR, -1
-    delayed.happened()
+    delayed.count_down()
 
 
-def _synced(delayed: DelayedReply, part: PartitionResponse, version: int, error_code: int) -> None:
+def _on_synced(delayed: DelayedReply, part: PartitionResponse, version: int, error_code: int) -> None:
     if error_code:
         _set_error(version, part, error_code)
-    delayed.happened()
+    delayed.count_down()
 
 
 def _set_error(version: int, part: PartitionResponse, error_code: int) -> None:
-    part.error_code, part.base_offset = _known(error_code, version), -1
+    part.error_code, part.base_offset = _supported_error(error_code, version), -1
 
 
-def _known(error_code: int, version: int) -> int:
+def _supported_error(error_code: int, version: int) -> int:
     return NOT_LEADER_OR_FOLLOWER if error_code == KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_FROM else error_code

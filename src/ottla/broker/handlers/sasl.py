@@ -30,7 +30,7 @@ def sasl_handshake(request: Request[SaslHandshakeRequest], logins: Logins) -> Re
     if rejected is None:
         return SaslHandshakeResponse(mechanisms=mechanisms)
     last = SaslHandshakeResponse(error_code=UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms)
-    return logins.refused(request.peer, rejected, request.now, last)
+    return logins.refuse(request.peer, rejected, request.now, last)
 
 
 @serves(SaslAuthenticateRequest)
@@ -40,10 +40,10 @@ def sasl_authenticate(request: Request[SaslAuthenticateRequest], logins: Logins)
         sentence = PLAINTEXT if authentication is None else OPEN
         return SaslAuthenticateResponse(error_code=ILLEGAL_SASL_STATE, error_message=sentence)
 
-    def tell(outcome: Outcome, lifetime_ms: int) -> Ready:
+    def respond(outcome: Outcome, lifetime_ms: int) -> Ready:
         if isinstance(outcome, Rejected):
             sentence = authentication.sentence(outcome)
             return SaslAuthenticateResponse(error_code=SASL_AUTHENTICATION_FAILED, error_message=sentence)
         return SaslAuthenticateResponse(error_message=None, auth_bytes=outcome.data, session_lifetime_ms=lifetime_ms)
 
-    return logins.token(request, bytes(request.body.auth_bytes), tell)
+    return logins.token(request, bytes(request.body.auth_bytes), respond)

@@ -59,12 +59,12 @@ def describe_user_scram_credentials(
     writer = ResponseWriter(request, ("results",), DescribeUserScramCredentialsResponse(error_message=None))
     for begin in range(0, len(users), USERS_AT_ONCE):
         some = users[begin : begin + USERS_AT_ONCE]
-        results = [_described(user, named[user], credentials) for user in some if named or credentials.of(user)]
+        results = [_describe(user, named[user], credentials) for user in some if named or credentials.of(user)]
         yield from writer.put((DescribeUserScramCredentialsResponse(error_message=None, results=results),))
     return writer.reply()
 
 
-def _described(user: str, times: int, credentials: Credentials) -> Described:
+def _describe(user: str, times: int, credentials: Credentials) -> Described:
     if times > 1:
         sentence = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}; name it once."
         return Described(user=user, error_code=DUPLICATE_RESOURCE, error_message=sentence)

@@ -19,7 +19,7 @@ from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.settings import BrokerSettings, SettingsInForce
-from ottla.broker.settings.setting_sources import as_told, described_topic
+from ottla.broker.settings.setting_sources import as_emulated, described_topic
 from ottla.broker.topics.topics import ExpectedTopic, Incomplete, Topics
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.decision import Decision
@@ -97,14 +97,16 @@ def create_topics(request: Request[CreateTopicsRequest], context: CreateContext)
     beyond = {one.name for one in throttled}
     admitted = [topic for topic in wanted if topic.name not in beyond]
     decided = yield from context.topics.create(admitted, validate_only=body.validate_only, room=room)
-    decisions = {one.name: one for one in decided} | {one.name: _throttled(one.name) for one in throttled}
+    decisions = {one.name: one for one in decided} | {one.name: _throttle_decision(one.name) for one in throttled}
     if whole is not None:
         whole.made += sum(len(one.replicas) for one in decisions.values() if not one.error_code)
     configs = {topic.name: topic.configs for topic in wanted}
-    told = as_told(settings, request.release)
-    response = CreateTopicsResponse(topics=[_created(told, decision, configs[name]) for name, decision in decisions.items()])
+    told = as_emulated(settings, request.release)
+    response = CreateTopicsResponse(topics=[_result_of(told, decision, configs[name]) for name, decision in decisions.items()])
     _hide_configs(response.topics, context.rights.answers(request.peer, Operation.DESCRIBE_CONFIGS, Resource.TOPIC))
-    response.topics += [_repeated(name) for name in {topic.name: None for topic in body.topics if request.repeats(topic.name)}]
+    response.topics += [
+        _refuse_repeated(name) for name in {topic.name: None for topic in body.topics if request.repeats(topic.name)}
+    ]
     made = [] if body.validate_only else [one for one in decisions.values() if not one.error_code]
     expected = {one.name: ExpectedTopic(one.topic_id, len(one.replicas)) for one in made}
     incomplete = _incomplete({topic.name: topic for topic in response.topics})
@@ -132,7 +134,7 @@ def _admitted(quotas: ClientQuotas, request: Request[Message], strict_from: int,
     return quotas.admits(request.peer.principal, request.client_id, partitions, is_strict=is_strict)
 
 
-def _throttled(name: str) -> Decision:
+def _throttle_decision(name: str) -> Decision:
     return Decision(name, THROTTLING_QUOTA_EXCEEDED, EXCEEDED)
 
 
@@ -145,7 +147,7 @@ def _hide_configs(created: list[Created], seen: Mapping[str, bool]) -> None:
             topic.configs = None
 
 
-def _repeated(name: str) -> Created:
+def _refuse_repeated(name: str) -> Created:
     return Created(name=name, error_code=INVALID_REQUEST, error_message=TWICE.format(name))
 
 
@@ -164,7 +166,7 @@ def _new_topic(settings: BrokerSettings, topic: CreateTopicsRequest.CreatableTop
     )
 
 
-def _created(told: BrokerSettings, decision: Decision, configs: Mapping[str, str | None]) -> Created:
+def _result_of(told: BrokerSettings, decision: Decision, configs: Mapping[str, str | None]) -> Created:
     if decision.error_code:
         return Created(name=decision.name, error_code=decision.error_code, error_message=decision.message)
     texts = {name: text for name, text in configs.items() if text is not None}
@@ -205,9 +207,9 @@ def delete_topics(request: Request[DeleteTopicsRequest], context: ChangeContext)
     if not context.settings.value.delete_topic_enable:
         error_code = TOPIC_DELETION_DISABLED if request.version >= DISABLED_CODE_FROM else INVALID_REQUEST
         sentence = "This broker deletes no topics: set delete.topic.enable=true and start it again."
-        return DeleteTopicsResponse(responses=[_refused(state, error_code, sentence) for state in states])
+        return DeleteTopicsResponse(responses=[_refuse(state, error_code, sentence) for state in states])
     times = Counter(_name(cluster, state) for state in states)
-    times.update({_name(cluster, state): 1 for state in states if request.repeats(*_given(state, request.version))})
+    times.update({_name(cluster, state): 1 for state in states if request.repeats(*_request_key(state, request.version))})
     results = {_name(cluster, state): _deletable(cluster, state, times) for state in states}
     if not context.rights.may(request.peer, Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME):
         _refuse_denied(request, results.values(), cluster, context.rights)
@@ -231,7 +233,7 @@ def _refuse_denied(
         result.error_code = TOPIC_AUTHORIZATION_FAILED
         result.error_message = ERRORS[TOPIC_AUTHORIZATION_FAILED].sentence
     if denied:
-        rights.refused(request.peer, Operation.DELETE, Resource.TOPIC, denied, request.api.name, request.now)
+        rights.log_refusal(request.peer, Operation.DELETE, Resource.TOPIC, denied, request.api.name, request.now)
 
 
 def _delete(request: Request[DeleteTopicsRequest], context: ChangeContext, results: list[Deleted]) -> Steps[Reply]:
@@ -257,7 +259,7 @@ def _count_deletion(request: Request[DeleteTopicsRequest], context: ChangeContex
             result.error_code, result.error_message = THROTTLING_QUOTA_EXCEEDED, EXCEEDED
 
 
-def _given(state: DeleteState, version: int) -> tuple[object, ...]:
+def _request_key(state: DeleteState, version: int) -> tuple[object, ...]:
     """Return the key by which a request names a topic: its name, and its id in versions with topic ids."""
     return (state.name, state.topic_id) if version >= BY_ID_FROM else (state.name,)
 
@@ -275,22 +277,22 @@ def _known_name(cluster: ClusterImage, result: Deleted) -> str:
     return name
 
 
-def _refused(state: DeleteState, error_code: int, sentence: str) -> Deleted:
+def _refuse(state: DeleteState, error_code: int, sentence: str) -> Deleted:
     return Deleted(name=state.name, topic_id=state.topic_id, error_code=error_code, error_message=sentence)
 
 
 def _deletable(cluster: ClusterImage, state: DeleteState, times: Counter[tuple[str | None, bytes]]) -> Deleted:
     if state.name is not None and state.topic_id != NO_ID:
-        return _refused(state, INVALID_REQUEST, "You may not specify both topic name and topic id: give one of them.")
+        return _refuse(state, INVALID_REQUEST, "You may not specify both topic name and topic id: give one of them.")
     if state.name is None and state.topic_id == NO_ID:
-        return _refused(state, INVALID_REQUEST, "Neither topic name nor id were specified: give one of them.")
+        return _refuse(state, INVALID_REQUEST, "Neither topic name nor id were specified: give one of them.")
     if times[_name(cluster, state)] > 1:
         what = "id" if state.name is None else "name"
-        return _refused(state, INVALID_REQUEST, f"Duplicate topic {what}: the request names it more than once.")
+        return _refuse(state, INVALID_REQUEST, f"Duplicate topic {what}: the request names it more than once.")
     if state.name is None and cluster.name_of(state.topic_id) is None:
-        return _refused(state, UNKNOWN_TOPIC_ID, "This server does not host this topic ID: refresh the metadata.")
+        return _refuse(state, UNKNOWN_TOPIC_ID, "This server does not host this topic ID: refresh the metadata.")
     if state.name is not None and cluster.topics.get(state.name) is None:
-        return _refused(
+        return _refuse(
             state, UNKNOWN_TOPIC_OR_PARTITION, f"This server does not host this topic-partition: there is no topic {state.name!r}."
         )
     return Deleted(name=state.name, topic_id=state.topic_id, error_code=NONE)
@@ -332,5 +334,5 @@ def _grown(
     if context.quotas.is_on:
         decision = yield from topics.add_partitions(topic.name, topic.count, assignments, validate_only=True)
         if not _admitted(context.quotas, request, STRICT_GROWTH_FROM, decision, len(decision.replicas)):
-            return _throttled(topic.name)
+            return _throttle_decision(topic.name)
     return (yield from topics.add_partitions(topic.name, topic.count, assignments, validate_only=request.body.validate_only))

@@ -103,7 +103,7 @@ def init_producer_id(
     if request.body.transactional_id is None and not _may_write(request, rights):
         return init_refused(CLUSTER_AUTHORIZATION_FAILED)
     if producer_ids.is_empty:
-        yield from producer_ids.awaited()
+        yield from producer_ids.wait()
     body = request.body
     if body.transactional_id:
 
@@ -149,13 +149,11 @@ def add_partitions_to_txn(
     request: Request[AddPartitionsToTxnRequest], cluster: ClusterImage, transactions: TransactionCoordinators
 ) -> Steps[Reply]:
     """Add partitions to a transaction. If any partition does not exist, add none."""
-    add = _added_to_several if request.version >= MANY_FROM else _added
+    add = _added_to_several if request.version >= MANY_FROM else _add
     return (yield from add(request, cluster, transactions))
 
 
-def _added(
-    request: Request[AddPartitionsToTxnRequest], cluster: ClusterImage, transactions: TransactionCoordinators
-) -> Steps[Reply]:
+def _add(request: Request[AddPartitionsToTxnRequest], cluster: ClusterImage, transactions: TransactionCoordinators) -> Steps[Reply]:
     body = request.body
     topics = body.v3_and_below_topics
     unknown = _unknown(cluster, topics)

@@ -67,7 +67,7 @@ def txn_offset_commit(
     if not body.group_id:
         return pending_refused(body, INVALID_GROUP_ID)
     by_id = request.version >= TOPIC_IDS_FROM
-    known, unknown = split_known(cluster, body.topics, _failed, by_id=by_id, committable=lambda count: count or 0)
+    known, unknown = split_known(cluster, body.topics, _error_topic, by_id=by_id, committable=lambda count: count or 0)
     if not known:
         return TxnOffsetCommitResponse(topics=unknown)
     part = replace(body, topics=known)
@@ -75,7 +75,7 @@ def txn_offset_commit(
     if groups.count and (request.version >= ADDS_FROM or settings.value.transaction_partition_verification_enable):
         partition = partitions.get(OFFSETS_TOPIC, partition_of(body.group_id, groups.count))
         if partition is not None and not partition.leader_error():
-            error_code = yield from _admitted(request, partition, guard)
+            error_code = yield from _admit(request, partition, guard)
     if error_code:
         response = pending_refused(part, error_code)
         response.topics += unknown
@@ -88,7 +88,7 @@ def txn_offset_commit(
     return groups.request(body.group_id, part, request, finish)
 
 
-def _admitted(request: Request[TxnOffsetCommitRequest], partition: Partition, guard: TransactionGuard) -> Steps[int]:
+def _admit(request: Request[TxnOffsetCommitRequest], partition: Partition, guard: TransactionGuard) -> Steps[int]:
     """Return NONE if the transaction has the group's partition and did not end during the verification, else the error."""
     body, adds = request.body, request.version >= ADDS_FROM
     if adds:
@@ -115,6 +115,6 @@ def _error_of_version(error_code: int, version: int) -> int:
     return INVALID_TXN_STATE if error_code == TRANSACTION_ABORTABLE and version < ABORTABLE_FROM else error_code
 
 
-def _failed(topic: Topic, indexes: list[int], error_code: int) -> TopicResult:
+def _error_topic(topic: Topic, indexes: list[int], error_code: int) -> TopicResult:
     parts = [PartitionResult(partition_index=index, error_code=error_code) for index in indexes]
     return TopicResult(name=topic.name, topic_id=topic.topic_id, partitions=parts)

@@ -80,7 +80,7 @@ class Channels:
         self._last_id = self._last_id % LAST_ID + 1
         header = FrameHeader(message.WIRE.key, version, self._last_id, f"broker-{self._node_id}-{lane}")
         parts = encode_request(header, message) if body is None else frame_request(header, body)
-        heard = partial(self._heard, node_id, header, answered)
+        heard = partial(self._on_frame, node_id, header, answered)
         found = address or self.address(node_id)
         if found is None:
             self._within.later(partial(answered, None))
@@ -120,7 +120,7 @@ class Channels:
         self._lanes[node_id, lane] = OpenLane(address, link)
         return link
 
-    def _heard(self, node_id: int, header: FrameHeader, answered: Heard, frame: memoryview | None) -> None:
+    def _on_frame(self, node_id: int, header: FrameHeader, answered: Heard, frame: memoryview | None) -> None:
         if frame is None:
             answered(None)
             return

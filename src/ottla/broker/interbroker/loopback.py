@@ -63,14 +63,14 @@ class Within:
 
     def _begin(self, lane: str) -> None:
         message, version, _ = self._lanes[lane][0]
-        now, answered = self._scheduler.now(), partial(self._answered, lane)
-        begun = self._changes.attempted(lambda: self._serve(message, version, ITSELF, now, answered))
+        now, answered = self._scheduler.now(), partial(self._on_answer, lane)
+        begun = self._changes.attempt(lambda: self._serve(message, version, ITSELF, now, answered))
         if isinstance(begun, Mistake):
             name = type(message).__name__
             self._changes.report(begun.error, f"{name} of this broker to itself", encode(message, version))
-            self._answered(lane, None)
+            self._on_answer(lane, None)
 
-    def _answered(self, lane: str, response: Message | None) -> None:
+    def _on_answer(self, lane: str, response: Message | None) -> None:
         waiting = self._lanes[lane]
         _, _, answered = waiting.popleft()
         if waiting:

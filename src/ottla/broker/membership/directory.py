@@ -93,7 +93,7 @@ def _leave_in_sync_sets(registry: SharedRegistry, node_id: int, counted: Mapping
         if others:
             is_left = True
             leader = NO_LEADER if state.leader == node_id else state.leader
-            value = entries.state_value(state.led(leader, others))
+            value = entries.state_value(state.with_leader(leader, others))
             with suppress(*CONFLICTS):
                 yield from registry.commit([Change(layout.state_path(name, index), value, state.partition_epoch)])
                 changed.append((name, index))
@@ -143,7 +143,7 @@ class DirectoryEpoch:
         if not (yield from self._is_in_doubt()):
             return {}
         counted = yield from in_sync_of(self._registry, self._node_id)
-        if counted and (yield from self._take_acceptance(counted)):
+        if counted and (yield from self._leave_if_accepted(counted)):
             return {}
         if counted and not self._alone(counted):
             log.info("this broker has lost its directory, and waits until %d partitions have it in sync no more", len(counted))
@@ -153,7 +153,7 @@ class DirectoryEpoch:
             counted = yield from in_sync_of(self._registry, self._node_id, counted)
         return counted
 
-    def registered(self, broker_epoch: int) -> Steps[None]:
+    def record_registration(self, broker_epoch: int) -> Steps[None]:
         """Write the epoch of a registration, to the directory first. Raises `StorageFailed`."""
         if self.has_registry:
             return
@@ -173,7 +173,7 @@ class DirectoryEpoch:
     def _alone(self, counted: Mapping[TopicPartition, LeaderAndIsr]) -> list[TopicPartition]:
         return [one for one, state in counted.items() if state.isr == (self._node_id,)]
 
-    def _take_acceptance(self, counted: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[bool]:
+    def _leave_if_accepted(self, counted: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[bool]:
         """Return whether an operator has accepted the loss of records. If so, first leave every ISR with another replica."""
         path = layout.accepted_loss_path(self._node_id)
         (accepted,) = yield from self._registry.read([path])

@@ -53,11 +53,11 @@ class Event:
         self.has_happened = False
         self._done: Done | None = None
 
-    def changed(self, path: str) -> None:
+    def on_change(self, path: str) -> None:
         """Set the event, as a callback of a registry watch."""
         self._happen()
 
-    def passed(self, now: Now) -> None:
+    def on_deadline(self, now: Now) -> None:
         """Set the event, as a callback of a deadline."""
         self._happen()
 
@@ -128,7 +128,7 @@ class BrokerMembership:
         """Register with these listeners, now and in each later session. `joined` is called once, after success or refusal."""
         self._listeners = listeners
         self._joined = joined
-        self._registry.on_session(self._told)
+        self._registry.on_session(self._on_session_event)
         self._begin()
 
     def is_member(self, now: Now) -> bool:
@@ -136,9 +136,9 @@ class BrokerMembership:
         return self.broker_epoch != NO_EPOCH and now.mono_ms < self._until_ms()
 
     def _until_ms(self) -> int:
-        return self._registry.lives_until_ms() - self._registry.timeout_ms // DRIFT
+        return self._registry.session_end_ms() - self._registry.timeout_ms // DRIFT
 
-    def _told(self, event: SessionEvent) -> None:
+    def _on_session_event(self, event: SessionEvent) -> None:
         match event:
             case SessionEvent.AWAY:
                 log.warning("the registry is unreachable; this broker serves until its session expires")
@@ -164,18 +164,18 @@ class BrokerMembership:
             for tell in self.left:
                 tell(now)
 
-    def look(self) -> None:
+    def check_entry(self) -> None:
         """Check that this broker's entry exists in the registry, because an operator can remove the entry during a session."""
         self._must_look = True
-        self._scheduler.begin(LOOK, self._looked(), failed=self._could_not_look)
+        self._scheduler.begin(LOOK, self._check_entry(), failed=self._on_check_failure)
 
     def _entry_changed(self, path: str) -> None:
-        self.look()
+        self.check_entry()
 
-    def _could_not_look(self, failure: Exception) -> None:
-        self._scheduler.at(LOOK, self._scheduler.now().mono_ms + RETRY_MS, lambda now: self.look())
+    def _on_check_failure(self, failure: Exception) -> None:
+        self._scheduler.at(LOOK, self._scheduler.now().mono_ms + RETRY_MS, lambda now: self.check_entry())
 
-    def _looked(self) -> Steps[None]:
+    def _check_entry(self) -> Steps[None]:
         path = layout.broker_path(self._identity.node_id)
         while self._must_look and self.broker_epoch != NO_EPOCH:
             self._must_look, epoch = False, self.broker_epoch
@@ -216,14 +216,14 @@ class BrokerMembership:
         """Register with a unique value, which identifies the entry as created in this session even if the response was lost."""
         self._scheduler.cancel("registration")
         self._scheduler.drop("registration")
-        self._value = self._described()
+        self._value = self._encode_entry()
         self._register(self._scheduler.now())
 
     def _register(self, now: Now) -> None:
         if self.broker_epoch == NO_EPOCH:
-            self._scheduler.begin("registration", self._registered(), self._ended, self._failed)
+            self._scheduler.begin("registration", self._register_steps(), self._on_outcome, self._on_failure)
 
-    def _failed(self, failure: Exception) -> None:
+    def _on_failure(self, failure: Exception) -> None:
         level = logging.INFO if isinstance(failure, RegistryAway) else logging.ERROR
         self._repeats.log_once(log, level, "this broker could not register; it is retried: %s", failure)
         self._again()
@@ -231,17 +231,17 @@ class BrokerMembership:
     def _again(self) -> None:
         self._scheduler.at("registration", self._scheduler.now().mono_ms + self._repeats.pause_ms(), self._register)
 
-    def _ended(self, outcome: Entry | NotAMember) -> None:
+    def _on_outcome(self, outcome: Entry | NotAMember) -> None:
         """Complete a registration attempt. `outcome` is the entry, of this broker or another, or the reason of a refusal."""
         joined, self._joined = self._joined, None
-        refusal = outcome if isinstance(outcome, NotAMember) else self._taken(outcome)
+        refusal = outcome if isinstance(outcome, NotAMember) else self._accept(outcome)
         if refusal is not None and joined is None:
             self._repeats.log_once(log, logging.ERROR, "%s", refusal)
             self._again()
         if joined is not None:
             joined(refusal)
 
-    def _taken(self, entry: Entry) -> NotAMember | None:
+    def _accept(self, entry: Entry) -> NotAMember | None:
         """Continue with the registration `entry`, and return None. Return a `NotAMember` if another broker has the same id."""
         if entry.value == self._value:
             now = self._scheduler.now()
@@ -251,7 +251,7 @@ class BrokerMembership:
             level = logging.DEBUG if self._directory.has_registry else logging.INFO
             log.log(level, "registered as broker %d with epoch %d", self._identity.node_id, entry.created)
             self._watch_session(now)
-            self.look()
+            self.check_entry()
             for tell in self.entered:
                 tell(now)
             return None
@@ -267,7 +267,7 @@ class BrokerMembership:
         """
         if not self._settings.value.inter_broker_protocol_version.has(Switch.FEATURES):
             return None
-        unserved = features.unserved(self._levels(), features.OFFERED)
+        unserved = features.unsupported_levels(self._levels(), features.OFFERED)
         if not unserved:
             return None
         levels = ", ".join(f"{name}={level}" for name, level in unserved.items())
@@ -276,7 +276,7 @@ class BrokerMembership:
             "lower them with `ottla features downgrade`."
         )
 
-    def _registered(self) -> Steps[Entry | NotAMember]:
+    def _register_steps(self) -> Steps[Entry | NotAMember]:
         """Create the entry, write its epoch to the data directory, and return the entry. Return a `NotAMember` if refused."""
         refusal = self._unsuitable()
         if refusal is not None:
@@ -285,12 +285,12 @@ class BrokerMembership:
         if sentence is not None:
             return NotAMember(sentence)
         self.oldest_epoch = self._directory.newest_epoch + 1
-        entry = yield from self._made()
+        entry = yield from self._create_entry()
         if entry.value == self._value:
-            yield from self._directory.registered(entry.created)
+            yield from self._directory.record_registration(entry.created)
         return entry
 
-    def _made(self) -> Steps[Entry]:
+    def _create_entry(self) -> Steps[Entry]:
         """Create this broker's entry in the registry, and return it. Return another entry that does not expire in time.
 
         An existing entry is probably from this broker's previous process, whose session will soon expire.
@@ -301,16 +301,16 @@ class BrokerMembership:
             gone = Event()
             with suppress(*CONFLICTS):
                 yield from self._registry.commit([Change(path, self._value, NEW, ephemeral=True)])
-            (entry,) = yield from self._registry.read([path], changed=gone.changed)
+            (entry,) = yield from self._registry.read([path], changed=gone.on_change)
             if entry is None:
                 continue
             if entry.value == self._value or self._scheduler.now().mono_ms >= deadline_ms:
                 return entry
-            self._scheduler.at("registration", deadline_ms, gone.passed)
+            self._scheduler.at("registration", deadline_ms, gone.on_deadline)
             while not gone.has_happened:
                 yield gone.wait
 
-    def _described(self) -> bytes:
+    def _encode_entry(self) -> bytes:
         """Return the value of this broker's entry, in a version that the oldest release of the cluster can read."""
         settings = self._settings.value
         protocol = settings.inter_broker_protocol_version

@@ -73,25 +73,27 @@ class Notifications:
     def load_again(self, now: Now) -> None:
         """Read everything in a new session, because notifications may have been missed."""
         self._is_all_due = True
-        self._look()
+        self._process_if_changed()
 
     def read_again(self, paths: Iterable[str]) -> None:
         """Read these entries as soon as the registry is reachable, because an earlier read failed."""
         self._told.update(dict.fromkeys(paths))
-        self._look()
+        self._process_if_changed()
 
-    def _changed(self, path: str) -> None:
-        self._look()
+    def _on_change(self, path: str) -> None:
+        self._process_if_changed()
 
-    def _look(self) -> None:
+    def _process_if_changed(self) -> None:
         self._is_due = True
-        self._scheduler.begin("notifications", self._followed(), lambda _: self._repeats.over(), self._failed)
+        self._scheduler.begin("notifications", self._process_steps(), lambda _: self._repeats.over(), self._on_failure)
 
-    def _failed(self, failure: Exception) -> None:
+    def _on_failure(self, failure: Exception) -> None:
         self._repeats.log_once(log, logging.INFO, "changes of settings and ACLs could not be read; it is retried: %s", failure)
-        self._scheduler.at("notifications", self._scheduler.now().mono_ms + self._repeats.pause_ms(), lambda now: self._look())
+        self._scheduler.at(
+            "notifications", self._scheduler.now().mono_ms + self._repeats.pause_ms(), lambda now: self._process_if_changed()
+        )
 
-    def _followed(self) -> Steps[None]:
+    def _process_steps(self) -> Steps[None]:
         while self._is_due:
             self._is_due = False
             if self._is_all_due:
@@ -104,7 +106,7 @@ class Notifications:
 
     def _new(self) -> Steps[None]:
         """Record the entries that new notifications name, each entry once."""
-        listed = yield from self._registry.list([each.path for each in announcements.ALL], changed=self._changed)
+        listed = yield from self._registry.list([each.path for each in announcements.ALL], changed=self._on_change)
         now_ms = self._scheduler.now().mono_ms
         seen: dict[str, int] = {}
         new: list[tuple[Announcements, str]] = []
@@ -155,18 +157,18 @@ class Notifications:
         for some in _pieces(wanted):
             watched = [path for path in some if path in WATCHED]
             if watched:
-                entries = yield from self._registry.read(watched, changed=self._changed)
-                fault = self._take_in(watched, entries) or fault
+                entries = yield from self._registry.read(watched, changed=self._on_change)
+                fault = self._apply(watched, entries) or fault
             others = [path for path in some if path not in watched]
             entries = yield from self._registry.read(others)
-            fault = self._take_in(others, entries) or fault
+            fault = self._apply(others, entries) or fault
             yield None
-        yield from self._sink.take()
+        yield from self._sink.apply_events()
         for path in wanted:
             self._told.pop(path, None)
         return fault
 
-    def _take_in(self, paths: Sequence[str], entries: Sequence[Entry | None]) -> str:
+    def _apply(self, paths: Sequence[str], entries: Sequence[Entry | None]) -> str:
         fault = ""
         for path, entry in zip(paths, entries, strict=True):
             if entry is None and path not in self._known:

@@ -125,7 +125,7 @@ class Checkpoints:
                 self._offsets[HIGH_WATERMARKS][partition.topic, partition.index] = partition.high_watermark
         self._scheduler.begin(HIGH_WATERMARKS, self._replace(HIGH_WATERMARKS))
 
-    def says_more(self, partition: Partition, offset: int, latest_start: int) -> bool:
+    def is_beyond(self, partition: Partition, offset: int, latest_start: int) -> bool:
         """Return whether a checkpoint has too high an offset for a log that is truncated to `offset`.
 
         The log's start is then at most `latest_start`.
@@ -158,7 +158,7 @@ class Checkpoints:
         self.touched[partition] = None
 
     def forget(self, topic: str, index: int) -> None:
-        """Remove the entries of a deleted partition; call `settle` before the topic's name can be reused."""
+        """Remove the entries of a deleted partition; call `remove_deleted` before the topic's name can be reused."""
         self._cuts.pop((topic, index), None)
         for offsets in self._offsets.values():
             if offsets.pop((topic, index), None) is not None:
@@ -173,12 +173,12 @@ class Checkpoints:
                 self.forget(topic, index)
         return held_records
 
-    def settle(self, topics: Iterable[str] | None = None) -> None:
+    def remove_deleted(self, topics: Iterable[str] | None = None) -> None:
         """Remove from the files the deleted partitions of `topics`, or of all topics if None, before a name is reused.
 
         This blocks on the disk, but usually there is nothing to do.
         """
-        if not self._is_settling_due(topics) or not self._write_files():
+        if not self._is_removal_due(topics) or not self._write_files():
             return
         try:
             self._disk.sync_dir("")  # a file replaced a moment ago may not be on stable storage under its name
@@ -186,11 +186,11 @@ class Checkpoints:
         except StorageFailed as failure:
             log.error("deleted topics may come back in the checkpoints after a power cut: %s", failure)
 
-    def settle_slowly(self, topics: Iterable[str]) -> Steps[None]:
+    def remove_deleted_slowly(self, topics: Iterable[str]) -> Steps[None]:
         """Remove deleted partitions of `topics` from the files in steps that do not block on the disk.
 
-        A failure is not reported; a later call of `settle` then removes the partitions."""
-        if not self._is_settling_due(topics):
+        A failure is not reported; a later call of `remove_deleted` then removes the partitions."""
+        if not self._is_removal_due(topics):
             return
         count = self._count
         for name in FILES:
@@ -198,14 +198,14 @@ class Checkpoints:
                 return
         self._stale = {topic: number for topic, number in self._stale.items() if number > count}
 
-    def _is_settling_due(self, topics: Iterable[str] | None) -> bool:
+    def _is_removal_due(self, topics: Iterable[str] | None) -> bool:
         if topics is None or len(self._stale) > MOST_STALE:
             return bool(self._stale)
         return not self._stale.keys().isdisjoint(topics)
 
     def write(self) -> bool:
         """Write the files to stable storage. Return False if the disk refused; the existing files then remain correct."""
-        touched = self._take_touched()
+        touched = self._pop_touched()
         for partition in touched:
             if partition.offline is None:
                 try:
@@ -239,19 +239,19 @@ class Checkpoints:
         self._waiting[name].append(done)
         self._scheduler.begin(name, self._replace(name), urgent=True)  # a running job of this name continues instead
 
-    def _tell(self, waiting: list[Done], failure: StorageFailed | None) -> None:
+    def _call_back(self, waiting: list[Done], failure: StorageFailed | None) -> None:
         """Schedule the callbacks `waiting` with the result of a write, because they must not be called inside another call."""
         for done in waiting:
-            self._scheduler.at(object(), 0, partial(_told, done, failure))
+            self._scheduler.at(object(), 0, partial(_call, done, failure))
 
-    def _take_touched(self) -> list[Partition]:
+    def _pop_touched(self) -> list[Partition]:
         touched = list(self.touched)
         self.touched.clear()
         return touched
 
     def _write_files(self) -> bool:
         written = True
-        for name, data in self._changed():
+        for name, data in self._outdated_files():
             self._scheduler.drop(name)  # otherwise the job would replace the file with older data
             failed: StorageFailed | None = None
             try:
@@ -261,16 +261,16 @@ class Checkpoints:
                 written, failed = False, failure
                 log.error("a checkpoint could not be written: %s; the next start reads more of the logs for it", failure)
             waiting, self._waiting[name] = self._waiting[name], []
-            self._tell(waiting, failed)
+            self._call_back(waiting, failed)
         return written
 
     def write_soon(self) -> Steps[None]:
         """Write the files without blocking: sync each partition separately, then replace the files when all syncs have ended."""
-        touched = self._take_touched()
+        touched = self._pop_touched()
         flushes = Countdown()
         for partition in touched:
             if partition.offline is None:
-                self._scheduler.begin(("checkpoint", partition), flushes.counted(self._flush(partition)))
+                self._scheduler.begin(("checkpoint", partition), flushes.count(self._flush(partition)))
             yield None
         while flushes.left:
             yield flushes.wait
@@ -319,16 +319,16 @@ class Checkpoints:
             except StorageFailed as failure:
                 failed = failure
                 log.error(
-                    "a checkpoint could not be written: %s; %s", failure, _what_comes_of(failure), extra={"cause": "checkpoint"}
+                    "a checkpoint could not be written: %s; %s", failure, _retry_notice(failure), extra={"cause": "checkpoint"}
                 )
             except GeneratorExit:
                 self._waiting[name] += waiting  # the caller that dropped this job writes the file at once
                 raise
-            self._tell(waiting, failed)
+            self._call_back(waiting, failed)
             if not self._waiting[name]:
                 return
 
-    def _changed(self) -> Iterable[tuple[str, bytes]]:
+    def _outdated_files(self) -> Iterable[tuple[str, bytes]]:
         """Yield the names of outdated files, with their new content."""
         for name, offsets in self._offsets.items():
             data = format_offsets(offsets)
@@ -354,12 +354,12 @@ class Checkpoints:
         self._note(partition, partition.log.log_end_offset)
         self._scheduler.begin(RECOVERY_POINTS, self._replace(RECOVERY_POINTS))
         log.error("%s is offline: %s", partition, vanished)
-        partition.go_offline(str(vanished))
+        partition.fail_offline(str(vanished))
 
     def _try_again(self, partition: Partition, failure: StorageFailed) -> None:
         self.touched[partition] = None
         sentence = "%s: its checkpoint could not be written: %s; %s"
-        log.error(sentence, partition, failure, _what_comes_of(failure), extra=CAUSE)
+        log.error(sentence, partition, failure, _retry_notice(failure), extra=CAUSE)
 
 
 def _of_a_cut(offset: int, latest_start: int) -> Iterable[tuple[str, int]]:
@@ -367,7 +367,7 @@ def _of_a_cut(offset: int, latest_start: int) -> Iterable[tuple[str, int]]:
     return (RECOVERY_POINTS, offset), (CLEANED_OFFSETS, offset), (LOG_START_OFFSETS, latest_start)
 
 
-def _told(done: Done, failure: StorageFailed | None, now: Now) -> None:
+def _call(done: Done, failure: StorageFailed | None, now: Now) -> None:
     done(failure)
 
 
@@ -377,6 +377,6 @@ def _inner_start(partition: Partition) -> int:
     return start if start > partition.log.segments[0].base_offset else 0
 
 
-def _what_comes_of(failure: StorageFailed) -> str:
+def _retry_notice(failure: StorageFailed) -> str:
     """Return when the checkpoint is written next, as the end of an error message. A failed sync of names is never retried."""
     return "none is until the broker restarts" if isinstance(failure, SyncFailed) else "it is written with the next one"

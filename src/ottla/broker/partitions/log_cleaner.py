@@ -63,10 +63,10 @@ class Cleaner:
     def start(self, now: Now) -> None:
         """Schedule the search for logs to compact."""
 
-        def look(now: Now) -> None:
+        def search(now: Now) -> None:
             self._scheduler.begin("compaction", self._compact_all())
 
-        self._scheduler.every("compaction", lambda: self._settings.value.log_cleaner_backoff_ms, look, now)
+        self._scheduler.every("compaction", lambda: self._settings.value.log_cleaner_backoff_ms, search, now)
 
     def cleaned_offset(self, partition: Partition) -> int:
         """Return the offset up to which a partition is compacted."""
@@ -74,7 +74,7 @@ class Cleaner:
 
     def _compact_all(self) -> Steps[None]:
         """Compact one log after another until none is due. A log with a disk error is paused."""
-        self._forget_gone()
+        self._forget_removed()
         while self._settings.value.log_cleaner_enable:
             now = self._clock.now()
             found = yield from self._dirtiest(now)
@@ -177,7 +177,7 @@ class Cleaner:
             result.bytes_written,
         )
 
-    def _forget_gone(self) -> None:
+    def _forget_removed(self) -> None:
         if self._unreadable or self._refused:
             live = set(self._partitions)
             self._unreadable &= live

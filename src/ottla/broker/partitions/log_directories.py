@@ -25,7 +25,7 @@ EVERY = "*"
 _PARTITION = re.compile(r".+-\d+")
 
 
-def _nothing() -> Collection[str]:
+def _none_cordoned() -> Collection[str]:
     return ()
 
 
@@ -33,7 +33,7 @@ class LogDirectories:
     """The log directories (`log.dirs`) of this broker, and the log directory in which each partition is."""
 
     def __init__(
-        self, disk: Disk, further: Sequence[str] = (), name: str = "", cordoned: Callable[[], Collection[str]] = _nothing
+        self, disk: Disk, further: Sequence[str] = (), name: str = "", cordoned: Callable[[], Collection[str]] = _none_cordoned
     ) -> None:
         """Create the collection. `name` is the absolute path of the data directory, and `further` has those of the others.
 

@@ -163,7 +163,7 @@ class Partition:
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
 
-    def opened(self, log: Log) -> None:
+    def use_log(self, log: Log) -> None:
         """Use a recovered log. All of it is readable, because this is the only in-sync replica.
 
         A log that other brokers wrote continues in its newest leader epoch, because epochs only increase.
@@ -252,13 +252,13 @@ class Partition:
             return (view, *(yield from check_slowly(view, header, self.demands, now.wall_ms)))
         change = Recompression(self._codec, self._level, most_bytes)
         try:
-            looking = check_slowly(view, header, self.demands, now.wall_ms, taken=change.take, keeps_all=change.keeps_all)
+            looking = check_slowly(view, header, self.demands, now.wall_ms, taken=change.add, keeps_all=change.keeps_all)
             header, refused = yield from looking
         except OverLimit:
             return view, header, TOO_LARGE
         if refused is not None:
             return view, header, refused
-        encoded, header = change.made(header)
+        encoded, header = change.finish(header)
         return encoded, header, TOO_LARGE if header.size > most_bytes else None
 
     def append(
@@ -312,7 +312,7 @@ class Partition:
         """Return the error code for acks=all before an append. Without other replicas, it is always NONE."""
         return NONE
 
-    def changed(self) -> None:
+    def notify_change(self) -> None:
         """Notify readers and checkpoints of a change, such as a new log start offset."""
         self._touched[self] = None
         self._on_change(self)
@@ -321,7 +321,7 @@ class Partition:
         """Advance the log start offset, which the checkpoint file already contains."""
         self._changes.made = True
         self.log.delete_records(offset)
-        self.changed()
+        self.notify_change()
 
     # Durability
 
@@ -358,7 +358,7 @@ class Partition:
         self._waiting.append((0, callback))
         self._want_sync(self)
 
-    def synced(self, upto: int, now: Now) -> None:
+    def record_sync(self, upto: int, now: Now) -> None:
         """Record that the log is on stable storage up to `upto`, and call the callbacks that waited for it."""
         self.log.mark_synced(upto)
         self._touched[self] = None
@@ -372,17 +372,17 @@ class Partition:
         """Go offline after a failed sync, because the content of stable storage is unknown. Do nothing if already offline."""
         if self.offline is None:
             log.error("%s: a sync failed (%s); the partition is offline until the broker restarts", self, failure)
-            self.go_offline(str(failure))
+            self.fail_offline(str(failure))
 
-    def came_online(self) -> None:
+    def notify_online(self) -> None:
         """Notify waiting requests that the log is open, although it could not be opened at first."""
-        self.changed()
+        self.notify_change()
 
-    def go_offline(self, reason: str) -> None:
+    def fail_offline(self, reason: str) -> None:
         """Go offline, and call all waiting callbacks with KAFKA_STORAGE_ERROR."""
         self.offline = reason
         self.log.producers.leave()
-        self.changed()
+        self.notify_change()
         waiting, self._waiting = self._waiting, []
         for _, callback in waiting:
             callback(KAFKA_STORAGE_ERROR)

@@ -117,7 +117,7 @@ class Partitions:
         """Open a partition's log, or take the partition offline. Return False if opening it must be retried."""
         self.opens += 1
         try:
-            partition.opened(self._open_log(partition, now, clean=clean))
+            partition.use_log(self._open_log(partition, now, clean=clean))
             partition.log.producers.join(self.producers)
             if not self.checkpoints.is_known(partition):
                 self.checkpoints.touched[partition] = None
@@ -146,7 +146,7 @@ class Partitions:
                     break
                 if partition.offline is None:
                     log.info("%s could be opened", partition)
-                    partition.came_online()
+                    partition.notify_online()
             del self._unopened[partition]
             yield None
         if self._unopened:
@@ -182,7 +182,7 @@ class Partitions:
             partition.configure(config)
             if partition.offline is None:
                 partition.log.config = config
-                self.syncs.configured(partition, now)
+                self.syncs.apply_config(partition, now)
             self._on_change(partition)
 
     def before_cut(self, partition: Partition, offset: int, latest_start: int) -> Steps[None]:
@@ -190,7 +190,7 @@ class Partitions:
 
         The recorded log start offset is then at most `latest_start`. Raises `StorageFailed`.
         """
-        while self.syncs.is_under_way(partition) or self.checkpoints.says_more(partition, offset, latest_start):
+        while self.syncs.is_under_way(partition) or self.checkpoints.is_beyond(partition, offset, latest_start):
             if self.syncs.is_under_way(partition):
                 yield partial(self.syncs.when_over, partition)
             yield from self.checkpoints.lower(partition, offset, latest_start)
@@ -224,7 +224,7 @@ class Partitions:
             if is_gone:
                 self.directories.forget(name)
             return is_gone
-        partition.go_offline("the topic was deleted")
+        partition.fail_offline("the topic was deleted")
         self.checkpoints.touched.pop(partition, None)
         try:
             partition.log.delete()
@@ -251,7 +251,7 @@ class Partitions:
                 yield None
                 continue
             if partition.log.log_start_offset != start:
-                partition.changed()
+                partition.notify_change()
             if not removed:
                 return
             failure = yield partial(self._disk.sync_soon, [partition.log.directory])
@@ -270,7 +270,7 @@ class Partitions:
             failure = yield partial(self._disk.sync_soon, [partition.log.directory])
             try:
                 if failure is None:
-                    partition.log.go_on_swapping(step)
+                    partition.log.run_swap_step(step)
                     continue
             except StorageFailed as refused:
                 failure = refused
@@ -289,7 +289,7 @@ class Partitions:
         writing = Countdown()
         for partition in list(self.checkpoints.touched):
             if partition.offline is None:
-                self._scheduler.begin(("write out", partition), writing.counted(self._write_out(partition)), urgent=True)
+                self._scheduler.begin(("write out", partition), writing.count(self._write_out(partition)), urgent=True)
             yield None
         while writing.left:
             yield writing.wait
@@ -301,7 +301,7 @@ class Partitions:
         with suppress(StorageFailed):
             is_synced = (yield partial(self._disk.sync_soon, partition.log.write_out())) is None
         if is_synced:
-            partition.synced(upto, self._scheduler.now())
+            partition.record_sync(upto, self._scheduler.now())
         else:
             partition.log.was_not_flushed()
         self.syncs.over(partition)

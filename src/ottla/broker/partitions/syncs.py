@@ -93,7 +93,7 @@ class Syncs:
             return
         upto, files = partition.log.log_end_offset, partition.log.dirty_files()
         if not files:  # a running sync has already covered everything
-            partition.synced(upto, self._clock.now())
+            partition.record_sync(upto, self._clock.now())
             return
         try:
             self._disk.sync_soon(files, partial(self._finish, partition, upto))
@@ -111,14 +111,14 @@ class Syncs:
             if partition.offline is not None or log.unnamed is None or partition in self._wanted or partition in self._under_way:
                 continue  # a sync of the file also syncs its name; if no sync follows, the next append requests one
             try:
-                self._disk.sync_soon([log.directory], partial(self._named, partition, log.unnamed))
+                self._disk.sync_soon([log.directory], partial(self._on_name_synced, partition, log.unnamed))
                 self._naming.add(partition)
             except TryAgain:
                 continue
             except StorageFailed as failure:
                 self._fail(partition, failure)
 
-    def _named(self, partition: Partition, segment: Segment, failure: StorageFailed | None) -> None:
+    def _on_name_synced(self, partition: Partition, segment: Segment, failure: StorageFailed | None) -> None:
         self._naming.discard(partition)
         if failure is None:
             partition.log.is_named(segment)
@@ -133,7 +133,7 @@ class Syncs:
             self._timed.add(partition)
             self._scheduler.at(("flush", partition), now.mono_ms + partition.config.flush_ms, partial(self._flush_due, partition))
 
-    def configured(self, partition: Partition, now: Now) -> None:
+    def apply_config(self, partition: Partition, now: Now) -> None:
         """Apply changed flush configs, also to records that are already appended."""
         if partition.log.synced_offset < partition.log.log_end_offset:
             self._timed.discard(partition)
@@ -152,7 +152,7 @@ class Syncs:
 
     def _finish(self, partition: Partition, upto: int, failure: StorageFailed | None) -> None:
         if failure is None:
-            partition.synced(upto, self._clock.now())
+            partition.record_sync(upto, self._clock.now())
         else:
             self._fail(partition, failure)
         self.over(partition)

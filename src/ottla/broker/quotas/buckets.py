@@ -24,10 +24,10 @@ class TokenBucket:
         self._tokens = most if tokens is None else tokens
         self._at_ms = now_ms
 
-    def take(self, amount: float, now_ms: int) -> None:
-        self._tokens = self.left(now_ms) - amount
+    def use(self, amount: float, now_ms: int) -> None:
+        self._tokens = self.tokens(now_ms) - amount
 
-    def left(self, now_ms: int) -> float:
+    def tokens(self, now_ms: int) -> float:
         """Return the tokens in the bucket; a negative number is a debt."""
         if now_ms > self._at_ms:
             self._tokens = min(self.most, self._tokens + self.per_second * (now_ms - self._at_ms) / MS)
@@ -36,11 +36,11 @@ class TokenBucket:
 
     def wait_ms(self, now_ms: int) -> int:
         """Return the time until the bucket contains a whole token, in ms."""
-        return max(0, ceil(min((1 - self.left(now_ms)) / self.per_second * MS, FOR_EVER_MS))) if self.per_second else FOR_EVER_MS
+        return max(0, ceil(min((1 - self.tokens(now_ms)) / self.per_second * MS, FOR_EVER_MS))) if self.per_second else FOR_EVER_MS
 
     def debt_ms(self, now_ms: int) -> int:
         """Return the time until the debt is paid, in ms; 0 without a debt, and at most the largest number in a response."""
-        left = self.left(now_ms)
+        left = self.tokens(now_ms)
         if left >= 0:
             return 0
         # The rate of a quota near the smallest positive float becomes 0.

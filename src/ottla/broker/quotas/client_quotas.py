@@ -106,7 +106,7 @@ class KindOfQuota:
 
     def _forget(self, now_ms: int) -> None:
         self._known.clear()
-        owing = [(owner, bucket) for owner, bucket in self._buckets.items() if bucket.left(now_ms) < self._at_first(bucket.most)]
+        owing = [(owner, bucket) for owner, bucket in self._buckets.items() if bucket.tokens(now_ms) < self._at_first(bucket.most)]
         self._buckets = dict(owing[-MOST_KNOWN // 2 :])
 
 
@@ -163,7 +163,7 @@ class ClientQuotas:
         """Record a client's use of a quota."""
         bucket, now_ms = self._bucket(key, client)
         if bucket is not None:
-            bucket.take(amount, now_ms)
+            bucket.use(amount, now_ms)
 
     def use_time(self, client: Client, used_ns: int) -> None:
         """Record a client's use of the broker's thread, in ns."""
@@ -176,7 +176,7 @@ class ClientQuotas:
     def readable(self, principal: str, client_id: str | None, most: int) -> int:
         """Return how many of `most` bytes a consumer may read at once."""
         bucket, now_ms = self._bucket(CONSUMER_BYTE_RATE, Client(principal, client_id or ""))
-        return most if bucket is None else max(1, min(most, int(max(bucket.left(now_ms), bucket.most / LEAST_SHARE))))
+        return most if bucket is None else max(1, min(most, int(max(bucket.tokens(now_ms), bucket.most / LEAST_SHARE))))
 
     def admits(self, principal: str, client_id: str | None, partitions: int, *, is_strict: bool) -> bool:
         """Count the creation or deletion of partitions toward the client's quota, and return whether the quota permits it.

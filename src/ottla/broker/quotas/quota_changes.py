@@ -50,10 +50,10 @@ class QuotaChanges:
     def _decisions(self, wanted: Sequence[Wanted]) -> list[Decision]:
         below = {entity.user for entity, _ in wanted if isinstance(entity, QuotaEntity) and entity.client_id is not None}
 
-        def may_go(user: str) -> bool:
+        def is_removable(user: str) -> bool:
             return user not in below and self._image.can_remove_user(user)
 
-        decisions = [self._decision(entity, ops, may_go) for entity, ops in wanted]
+        decisions = [self._decision(entity, ops, is_removable) for entity, ops in wanted]
         for user in below - {None}:
             self._drop_emptied(user or "", decisions)
         return decisions
@@ -76,9 +76,9 @@ class QuotaChanges:
         try:
             if isinstance(entity, RefusedQuota):
                 raise entity
-            after = quotas.altered(entity, self._image.quotas, ops)
+            after = quotas.alter(entity, self._image.quotas, ops)
         except RefusedQuota as refused:
-            return quotas.refused("", refused)
+            return quotas.refuse("", refused)
         if after == self._image.quotas.get(entity, {}):
             return Decision(str(entity))
         return quotas.decide(entity, after, self._image.user_configs, may_go)

@@ -155,13 +155,13 @@ def find(name: str) -> Release:
 
     Raises `UnknownRelease`.
     """
-    return _made(releases.named(name, KNOWN))
+    return _find(releases.match_release(name, KNOWN))
 
 
-def _made(name: str) -> Release:
+def _find(name: str) -> Release:
     return Release(
         name=name,
-        versions={} if name in releases.BEFORE_VERSIONS else releases.served(name),
+        versions={} if name in releases.BEFORE_VERSIONS else releases.served_versions(name),
         dialect=_at(name, traits.DIALECT),
         unreadable=_at(name, traits.UNREADABLE),
         closes_all_the_same=_at(name, traits.CLOSES_ALL_THE_SAME),

@@ -96,7 +96,7 @@ class _Wanted:
     def is_left(self) -> bool:
         return bool(self._changes)
 
-    def done(self, replica: Replica, change: IsrChange) -> None:
+    def _finish(self, replica: Replica, change: IsrChange) -> None:
         if self._changes.get(replica) is change:
             del self._changes[replica]
 
@@ -156,12 +156,12 @@ class IsrsByController:
         if any(replica.topic_id == NO_TOPIC_ID for replica in changes):
             version = min(version, TOPIC_IDS_FROM - 1)
 
-        def answered(response: AlterPartitionResponse | None) -> None:
+        def on_answer(response: AlterPartitionResponse | None) -> None:
             self._is_under_way = False
-            self._answered(changes, response)
+            self._on_response(changes, response)
 
         message = self._message(changes, version)
-        self._channels.request(controller_id, message, version, answered, lane="isr", timeout_ms=TIMEOUT_MS)
+        self._channels.request(controller_id, message, version, on_answer, lane="isr", timeout_ms=TIMEOUT_MS)
 
     def _message(self, changes: dict[Replica, IsrChange], version: int) -> AlterPartitionRequest:
         topics: dict[tuple[str, bytes], AlterPartitionRequest.TopicData] = {}
@@ -182,7 +182,7 @@ class IsrsByController:
         epoch = self._terms.broker_epoch
         return AlterPartitionRequest(broker_id=self._node_id, broker_epoch=epoch, topics=list(topics.values()))
 
-    def _answered(self, changes: dict[Replica, IsrChange], response: AlterPartitionResponse | None) -> None:
+    def _on_response(self, changes: dict[Replica, IsrChange], response: AlterPartitionResponse | None) -> None:
         if response is None or response.error_code:
             if response is not None:
                 self._repeats.log_once(log, logging.INFO, REFUSED, error_name(response.error_code))
@@ -198,17 +198,17 @@ class IsrsByController:
         is_left = False
         for replica, change in changes.items():
             part = parts.get((replica.topic_id, replica.index)) or parts.get((replica.topic, replica.index))
-            if part is None or not self._is_settled(replica, change, part):
+            if part is None or not self._apply_result(replica, change, part):
                 is_left = True
             else:
-                self._wanted.done(replica, change)
+                self._wanted._finish(replica, change)
         if is_left:
             self._again()
         else:
             self._repeats.over()
             self._send()
 
-    def _is_settled(self, replica: Replica, change: IsrChange, part: AlterPartitionResponse.PartitionData) -> bool:
+    def _apply_result(self, replica: Replica, change: IsrChange, part: AlterPartitionResponse.PartitionData) -> bool:
         """Apply the result of a leader's change. Return False if the change must be retried soon."""
         if part.error_code == NONE:
             now = self._scheduler.now()
@@ -263,9 +263,9 @@ class IsrsByRegistry:
         self._begin()
 
     def _begin(self) -> None:
-        self._scheduler.begin(self, self._write(), lambda _: self._repeats.over(), self._failed)
+        self._scheduler.begin(self, self._write(), lambda _: self._repeats.over(), self._on_failure)
 
-    def _failed(self, failure: Exception) -> None:
+    def _on_failure(self, failure: Exception) -> None:
         sentence = "in-sync sets could not be written to the registry, and are written again: %s"
         self._repeats.log_once(log, logging.WARNING, sentence, failure)
         self._scheduler.at(self, self._scheduler.now().mono_ms + self._repeats.pause_ms(), lambda now: self._begin())
@@ -275,7 +275,7 @@ class IsrsByRegistry:
             changes = self._wanted.current(AT_ONCE)
             for replica, change in changes.items():
                 version = yield from self._written_as(replica, change)
-                self._wanted.done(replica, change)
+                self._wanted._finish(replica, change)
                 if version is not None:
                     now = self._scheduler.now()
                     self._note(replica, now)
@@ -291,7 +291,7 @@ class IsrsByRegistry:
         except CONFLICTS:
             (entry,) = yield from self._registry.read([path])
         # An earlier attempt may have succeeded although its response was lost.
-        if entry is not None and entry.version == change.partition_epoch + 1 and _says_the_same(entry.value, value):
+        if entry is not None and entry.version == change.partition_epoch + 1 and _is_same_state(entry.value, value):
             return entry.version
         log.info("%s: its in-sync set was not written: the controller has decided something else", replica)
         return None
@@ -345,7 +345,7 @@ def isr_updates(
     return IsrsByRegistry(node_id, registry, scheduler)
 
 
-def _says_the_same(found: bytes, written: bytes) -> bool:
+def _is_same_state(found: bytes, written: bytes) -> bool:
     with suppress(ValueError):
         return layout.read(found) == layout.read(written)
     return False

@@ -37,13 +37,13 @@ def read_roles(request: LeaderAndIsrRequest, version: int) -> Iterator[ReplicaRo
     """Yield the roles that a LeaderAndIsr request assigns to this broker's replicas."""
     if version < GROUPED_LEADER_AND_ISR_FROM:
         for state in request.ungrouped_partition_states:
-            yield ReplicaRole(state.topic_name, NO_TOPIC_ID, state.partition_index, _assigned(state))
+            yield ReplicaRole(state.topic_name, NO_TOPIC_ID, state.partition_index, _parse_state(state))
     for topic in request.topic_states:
         for state in topic.partition_states:
-            yield ReplicaRole(topic.topic_name, topic.topic_id, state.partition_index, _assigned(state))
+            yield ReplicaRole(topic.topic_name, topic.topic_id, state.partition_index, _parse_state(state))
 
 
-def _assigned(state: LeaderAndIsrRequest.LeaderAndIsrPartitionState) -> Assigned:
+def _parse_state(state: LeaderAndIsrRequest.LeaderAndIsrPartitionState) -> Assigned:
     return Assigned(
         leader=state.leader,
         leader_epoch=state.leader_epoch,

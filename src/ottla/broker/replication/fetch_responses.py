@@ -74,7 +74,7 @@ class FollowerSession:
         self.held.clear()
         self._forgotten.clear()
 
-    def answered(self, session_id: int) -> None:
+    def set_id(self, session_id: int) -> None:
         """Record that the leader accepted the last request in the session `session_id`; 0 means that it gave no session."""
         if self.is_full:
             self.id = session_id
@@ -136,7 +136,7 @@ class ResponseProcessor:
                 if data.error_code == OFFSET_OUT_OF_RANGE:
                     astray.append(followed)
                 elif data.error_code:
-                    self._refused(followed, data.error_code)
+                    self._on_error(followed, data.error_code)
                 else:
                     yield from self._process(followed, data)
                 yield None
@@ -154,7 +154,7 @@ class ResponseProcessor:
             and followed.asked_offset == followed.replica.log.log_end_offset
         )
 
-    def _refused(self, followed: FetchedReplica, error_code: int) -> None:
+    def _on_error(self, followed: FetchedReplica, error_code: int) -> None:
         if error_code == FENCED_LEADER_EPOCH:
             log.info(
                 "%s: its leader has a newer epoch than %d; waiting for the controller's update", followed, followed.leader_epoch
@@ -238,14 +238,14 @@ class ResponseProcessor:
             if not self._fetcher.is_followed(followed):
                 continue
             if followed in ahead:
-                yield from self._moved(followed, latest[followed], starts=False)
+                yield from self._move(followed, latest[followed], starts=False)
             elif followed in earliest:
-                yield from self._moved(followed, earliest[followed], starts=True)
+                yield from self._move(followed, earliest[followed], starts=True)
             else:
                 self._fetcher.pause(followed)
             yield None
 
-    def _moved(self, followed: FetchedReplica, offset: int, *, starts: bool) -> Steps[None]:
+    def _move(self, followed: FetchedReplica, offset: int, *, starts: bool) -> Steps[None]:
         replica, end_offset = followed.replica, followed.replica.log.log_end_offset
         try:
             if not starts:

@@ -82,12 +82,12 @@ class ReplicaFetchers:
     def _begin(self, fetcher: ReplicaFetcher, key: tuple[int, int], now: object) -> None:
         """Start a fetcher after the broker's current work, so that one fetch request names all replicas of a metadata update."""
 
-        def failed(failure: Exception) -> None:
+        def on_failure(failure: Exception) -> None:
             log.error("fetching from broker %d failed: %s; it is restarted", fetcher.leader, failure)
             again_ms = self._scheduler.now().mono_ms + self._settings.value.replica_fetch_backoff_ms
             self._scheduler.at(fetcher, again_ms, partial(self._begin, fetcher, key))
 
-        self._scheduler.begin(fetcher, fetcher.steps(), lambda _: self._over(fetcher, key), failed, urgent=True)
+        self._scheduler.begin(fetcher, fetcher.steps(), lambda _: self._over(fetcher, key), on_failure, urgent=True)
 
     def _over(self, fetcher: ReplicaFetcher, key: tuple[int, int]) -> None:
         """Remove a fetcher without partitions, and close its connection."""
@@ -108,9 +108,9 @@ class ReplicaFetchers:
     def _begin_later(self, followed: FetchedReplica, offset: int) -> None:
         """Advance a log start offset to the leader's. One later job advances many offsets, in parallel with fetches."""
         self._starts[followed] = offset
-        self._scheduler.begin("log starts of followers", self._noted())
+        self._scheduler.begin("log starts of followers", self._write_starts())
 
-    def _noted(self) -> Steps[None]:
+    def _write_starts(self) -> Steps[None]:
         while self._starts:
             starts, self._starts = self._starts, {}
             yield from self._begin_at({one.replica: offset for one, offset in starts.items() if one.is_current})

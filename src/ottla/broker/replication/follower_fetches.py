@@ -43,7 +43,7 @@ class Followers:
             return partition.reader_error(current_leader_epoch)
         return partition.leader_error(current_leader_epoch)
 
-    def diverging(self, partition: Partition, part: Asked) -> EpochEnd | None:
+    def find_divergence(self, partition: Partition, part: Asked) -> EpochEnd | None:
         """Return the largest epoch up to the follower's last epoch, with its end offset, if the logs diverge; else None."""
         if isinstance(part, Held) and not isinstance(part, HeldByFollower):
             return None
@@ -58,7 +58,7 @@ class Followers:
             return None
         return found if found.epoch < epoch or found.end_offset < part.fetch_offset else None
 
-    def fetched(self, partition: Partition, node_id: int, part: Asked, broker_epoch: int, now: Now) -> None:
+    def record_fetch(self, partition: Partition, node_id: int, part: Asked, broker_epoch: int, now: Now) -> None:
         """Record a follower's fetch offset and log start offset."""
         assert isinstance(partition, Replica), "only these have others"
         start_offset = part.start_offset if isinstance(part, HeldByFollower) else part.log_start_offset
@@ -80,14 +80,14 @@ class Followers:
         in_sync = isinstance(leader, LeaderState) and node_id in leader.isr
         return not in_sync and self._quota.is_used_up(self._scheduler.now().mono_ms)
 
-    def sent(self, partition: Partition, data: FetchResponse.PartitionData) -> None:
+    def count_sent(self, partition: Partition, data: FetchResponse.PartitionData) -> None:
         """Count the bytes sent to a follower toward the replication throttle."""
         if data.records and self._is_throttled(partition):
             self._quota.use(len(data.records), self._scheduler.now().mono_ms)
 
     # The closest replica (KIP-392)
 
-    def preferred(self, partition: Partition, offset: int, rack: str) -> int | None:
+    def choose_replica(self, partition: Partition, offset: int, rack: str) -> int | None:
         """Return the in-sync follower in a consumer's rack that has the requested offset; None if there is none.
 
         Other followers are not returned, because they can lag further and further, and consumers would lag with them.

@@ -74,7 +74,7 @@ class MissedDeletions:
         self._untold.difference_update(topics)
 
     def _begin(self, now: Now) -> None:
-        if self._untold and not self._scheduler.begin(self, self._search(self._life), failed=self._failed):
+        if self._untold and not self._scheduler.begin(self, self._search(self._life), failed=self._on_failure):
             self._retry()
 
     def _retry(self) -> None:
@@ -90,7 +90,7 @@ class MissedDeletions:
             log.info("%d topics are removed: they were deleted in the registry while this broker had no controller", len(gone))
             self._forget(sorted(gone))
 
-    def _failed(self, failure: Exception) -> None:
+    def _on_failure(self, failure: Exception) -> None:
         sentence = "the existence of %d topics is unknown (%s); it is checked again"
         self._repeats.log_once(log, logging.INFO, sentence, len(self._untold), failure)
         self._retry()
@@ -118,7 +118,7 @@ class TopicConfigs:
                 configs = self._parse(name, None if entry is None else entry.value)
                 self._sink.learn([NewTopicConfigs(name, new[name], configs)])
 
-    def pending(self, names: Iterable[str]) -> list[str]:
+    def pending_topics(self, names: Iterable[str]) -> list[str]:
         """Return the topics whose configs could not be read yet."""
         return [name for name in names if name in self._owed]
 
@@ -166,7 +166,7 @@ class ImageUpdates:
         self._replicas = replicas
         self._publisher = publisher
         self._configs = TopicConfigs(registry, image, publisher)
-        self._unheard = MissedDeletions(registry, image, scheduler, self._gone)
+        self._unheard = MissedDeletions(registry, image, scheduler, self._remove_topics)
 
     def apply(
         self,
@@ -178,15 +178,15 @@ class ImageUpdates:
     ) -> Steps[int]:
         """Apply all live brokers and some topics, in steps. Return the error code if the request is outdated, else NONE."""
 
-        def taken() -> Steps[None]:
+        def in_order() -> Steps[None]:
             self._unheard.begin_epoch(controller_epoch, broker_epoch)
-            yield from self._publisher.take(BrokersChanged(controller_id, brokers))
+            yield from self._publisher.apply_events(BrokersChanged(controller_id, brokers))
             for some in topics:
                 yield from self._apply_topics(some)
                 yield None
-            yield from self._publisher.take(UpToDate())
+            yield from self._publisher.apply_events(UpToDate())
 
-        return self._replicas.run_in_order(controller_epoch, broker_epoch, taken)
+        return self._replicas.run_in_order(controller_epoch, broker_epoch, in_order)
 
     def _apply_topics(self, topics: Sequence[TopicUpdate]) -> Steps[None]:
         if not topics:
@@ -196,14 +196,14 @@ class ImageUpdates:
             yield from self._configs.load((topic.name, topic.topic_id) for topic in topics)
         except RegistryAway as failure:
             log.warning("the settings of new topics could not be read (%s): defaults apply until then", failure)
-            owed = self._configs.pending(topic.name for topic in topics)
+            owed = self._configs.pending_topics(topic.name for topic in topics)
             self._read_again([layout.topic_config_path(name) for name in owed])
-        yield from self._publisher.take(TopicsUpdated(topics))
+        yield from self._publisher.apply_events(TopicsUpdated(topics))
 
-    def take_roles(self, roles: Sequence[ReplicaRole]) -> Steps[Errors]:
+    def apply_roles(self, roles: Sequence[ReplicaRole]) -> Steps[Errors]:
         """Apply roles, and return an error code per partition. Raises `RegistryAway`; the controller then sends the roles again."""
         yield from self._configs.load((role.topic, role.topic_id) for role in roles)
-        return (yield from self._publisher.take(RolesAssigned(roles)))
+        return (yield from self._publisher.apply_events(RolesAssigned(roles)))
 
-    def _gone(self, names: Iterable[str]) -> None:
+    def _remove_topics(self, names: Iterable[str]) -> None:
         self._publisher.soon(TopicsRemoved(names))

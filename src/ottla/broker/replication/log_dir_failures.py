@@ -36,12 +36,12 @@ class LogDirFailures:
 
     def _begin(self, now: Now) -> None:
         self._is_due = False
-        self._scheduler.begin(self, self._notify(), lambda _: self._repeats.over(), self._failed)
+        self._scheduler.begin(self, self._notify(), lambda _: self._repeats.over(), self._on_failure)
 
     def _notify(self) -> Steps[None]:
         yield from self._registry.commit([Change(EVENT, failed_broker_value(self._node_id), sequential=True)])
 
-    def _failed(self, failure: Exception) -> None:
+    def _on_failure(self, failure: Exception) -> None:
         sentence = "offline partitions could not be reported to the controller; it is retried: %s"
         self._repeats.log_once(log, logging.WARNING, sentence, failure)
         self._is_due = True

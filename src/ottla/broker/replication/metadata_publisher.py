@@ -72,11 +72,11 @@ class MetadataPublisher:
     def soon(self, *events: MetadataEvent) -> None:
         """Apply events after the events of earlier calls. If those are already applied, apply the events at once."""
         self._soon.extend(events)
-        self._scheduler.begin("metadata", self._drained())
+        self._scheduler.begin("metadata", self._apply_queued())
 
-    def _drained(self) -> Steps[None]:
+    def _apply_queued(self) -> Steps[None]:
         while self._soon:
-            yield from self.take(self._soon.popleft())
+            yield from self.apply_events(self._soon.popleft())
 
     def learn(self, settings: Iterable[Setting]) -> None:
         """Apply settings to the cluster image at once. The broker uses them from the next application of events on."""
@@ -84,17 +84,17 @@ class MetadataPublisher:
             apply_setting(self._image, setting)
             self._pending.append(setting)
 
-    def take(self, *events: MetadataEvent) -> Steps[Errors]:
+    def apply_events(self, *events: MetadataEvent) -> Steps[Errors]:
         """Apply events in order, and return the error codes of roles and stops."""
         errors: Errors = {}
         for event in events:
             match event:
                 case BrokersChanged(controller_id, brokers):
-                    yield from self._take_brokers(controller_id, brokers)
+                    yield from self._apply_brokers(controller_id, brokers)
                 case TopicsUpdated(topics):
-                    yield from self._take_topics(topics)
+                    yield from self._apply_topics(topics)
                 case TopicsRemoved(names):
-                    self._tell(drop_topics(self._image, names))
+                    self._notify(drop_topics(self._image, names))
                 case RolesAssigned(roles):
                     errors |= yield from self._replicas.apply_roles(roles)
                 case ReplicasStopped(replicas):
@@ -104,26 +104,26 @@ class MetadataPublisher:
                 case _:
                     self.learn([event])
         if self._pending:
-            yield from self._take_effect()
+            yield from self._apply_settings()
         return errors
 
-    def _take_brokers(self, controller_id: int, brokers: Mapping[int, BrokerImage]) -> Steps[None]:
+    def _apply_brokers(self, controller_id: int, brokers: Mapping[int, BrokerImage]) -> Steps[None]:
         has_lost = not self._image.brokers.keys() <= brokers.keys()
         apply_brokers(self._image, controller_id, brokers)
         if has_lost:
             yield from self._replicas.remove_followers()
 
-    def _take_topics(self, topics: Sequence[TopicUpdate]) -> Steps[None]:
-        self._tell((yield from apply_topics(self._image, topics)))
+    def _apply_topics(self, topics: Sequence[TopicUpdate]) -> Steps[None]:
+        self._notify((yield from apply_topics(self._image, topics)))
         yield from self._replicas.part_with(topics)
 
-    def _tell(self, noticed: Noticed) -> None:
+    def _notify(self, noticed: Noticed) -> None:
         if noticed.changed or noticed.deleted:
             self._changed([*noticed.changed, *noticed.deleted])
         if noticed.deleted:  # coordinators remove the offsets of topics that are no longer in the image
             self._deleted(noticed.deleted, self._scheduler.now())
 
-    def _take_effect(self) -> Steps[None]:
+    def _apply_settings(self) -> Steps[None]:
         pending, self._pending = self._pending, []
         if any(isinstance(one, QuotasChanged) for one in pending):
             self._quotas.load()

@@ -98,7 +98,7 @@ class Replica(Partition):
     def has_role(self) -> bool:
         return self.is_sole or self.replicas is not None
 
-    def opened(self, log: Log) -> None:
+    def use_log(self, log: Log) -> None:
         """Use `log`, the recovered log. Take the high watermark from the checkpoint."""
         self.log = log
         self.offline = None
@@ -138,13 +138,13 @@ class Replica(Partition):
         if self.is_sole and self.high_watermark == before:
             self._on_change(self)  # the checkpoints are unchanged
         else:
-            self.changed()
+            self.notify_change()
 
     def suspend(self) -> None:
         """Stop leading until `resume`, because other brokers can lead. Keep the state of followers."""
         self.role = FOLLOWER
         self._abandon(self.replicas, NOT_LEADER_OR_FOLLOWER)
-        self.changed()
+        self.notify_change()
 
     def follow(self, assigned: Assigned, topic_id: bytes) -> None:
         """Follow another broker. `topic_id` is the id that the leader was sent for the topic, if any.
@@ -160,31 +160,31 @@ class Replica(Partition):
         self.role = FOLLOWER
         self.leader_epoch = assigned.leader_epoch
         self._abandon(before, NOT_LEADER_OR_FOLLOWER)
-        self.changed()
+        self.notify_change()
 
     def stop(self) -> None:
         """End the role of this replica, because it is no longer assigned or the broker's session can be over."""
         before, self.replicas, self.is_sole = self.replicas, None, False
         self.role = FOLLOWER
         self._abandon(before, NOT_LEADER_OR_FOLLOWER)
-        self.changed()
+        self.notify_change()
 
-    def go_offline(self, reason: str) -> None:
+    def fail_offline(self, reason: str) -> None:
         """Take the replica offline, and complete all waiting replies with an error."""
-        super().go_offline(reason)
+        super().fail_offline(reason)
         self._ports.moved.pop(self, None)
         self._abandon(self.replicas, NOT_LEADER_OR_FOLLOWER)
         if self.has_role:
             self._ports.failures.notify()
 
-    def came_online(self) -> None:
+    def notify_online(self) -> None:
         """Notify the controller, after a delay, that the log is open, so that the controller assigns a role again."""
-        super().came_online()
+        super().notify_online()
         self._ports.failures.notify()
 
     def _abandon(self, role: LeaderState | FollowerState | None, error_code: int) -> None:
         if isinstance(role, LeaderState):
-            for told in role.abandoned():
+            for told in role.pop_all():
                 told(error_code)
 
     # As the leader
@@ -211,7 +211,7 @@ class Replica(Partition):
         self._ports.moved[self] = None
         if leader.waiting:
             error_code = self._late_error(leader)
-            for told in leader.released(offset):
+            for told in leader.pop_reached(offset):
                 told(error_code)
 
     def _late_error(self, leader: LeaderState) -> int:
@@ -222,9 +222,9 @@ class Replica(Partition):
         is_enough = len(leader.maximal_isr) >= leader.min_isr(self._min_insync_replicas)
         return NONE if is_enough else NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
-    def synced(self, upto: int, now: Now) -> None:
+    def record_sync(self, upto: int, now: Now) -> None:
         """Record a sync, and advance the high watermark if each record must be flushed before it is readable."""
-        super().synced(upto, now)
+        super().record_sync(upto, now)
         if self.role is LEADER and self.offline is None and self.config.flush_messages <= EACH:
             self._advance(now)
 
@@ -246,13 +246,13 @@ class Replica(Partition):
         elif not isinstance(leader, LeaderState):
             callback(NOT_LEADER_OR_FOLLOWER)
         elif offset <= self.high_watermark:
-            self._committed(offset, callback, self._late_error(leader))
+            self._on_committed(offset, callback, self._late_error(leader))
         else:
             if self.must_sync(acks_all=True) and self.log.synced_offset < offset:
                 self._want_sync(self)
-            leader.when_high_watermark(offset, partial(self._committed, offset, callback))
+            leader.when_high_watermark(offset, partial(self._on_committed, offset, callback))
 
-    def _committed(self, offset: int, callback: Callable[[int], None], error_code: int) -> None:
+    def _on_committed(self, offset: int, callback: Callable[[int], None], error_code: int) -> None:
         if error_code:
             callback(error_code)
         else:
@@ -287,7 +287,7 @@ class Replica(Partition):
         if follower is None:
             return
         known, known_start = follower.log_end_offset, follower.log_start_offset
-        follower.fetched(offset, log_start_offset, self.log.log_end_offset, now.mono_ms, broker_epoch)
+        follower.record_fetch(offset, log_start_offset, self.log.log_end_offset, now.mono_ms, broker_epoch)
         change = None if node_id in leader.isr else leader.expand(node_id, self.high_watermark, now.mono_ms)
         if change is not None:
             if not leader.is_repeated(change):
@@ -296,7 +296,7 @@ class Replica(Partition):
         if known != offset:
             self._advance(now)
         if log_start_offset > known_start >= 0:
-            self.changed()  # a delayed reply may wait for the deletion of records everywhere
+            self.notify_change()  # a delayed reply may wait for the deletion of records everywhere
 
     def shrink_isr(self, now: Now) -> None:
         """Request an ISR without followers that have lagged for too long, if there are any."""
@@ -329,7 +329,7 @@ class Replica(Partition):
         if not leader.is_repeated(change):
             sentence = "%s: the controller refused the in-sync set %s (%s); it is retried from time to time"
             log.info(sentence, self, list(change.isr), error_name(error_code))
-        leader.refused(change, now.mono_ms)
+        leader.cancel_refused(change, now.mono_ms)
         self._advance(now)
 
     def remove_followers(self, now: Now) -> None:
@@ -342,7 +342,7 @@ class Replica(Partition):
         before = self.high_watermark
         self._raise_high_watermark(now)
         if self.high_watermark != before:
-            self.changed()
+            self.notify_change()
 
     # As a follower
 
@@ -384,7 +384,7 @@ class Replica(Partition):
             self._flush(self, now)
 
     @property
-    def owes_sync(self) -> bool:
+    def needs_sync(self) -> bool:
         """Return whether flush.messages requires a sync of copied records before a fetch confirms them to the leader."""
         return (
             self._has_flush_settings
@@ -400,7 +400,7 @@ class Replica(Partition):
         if offset != self.high_watermark:
             self.high_watermark = offset
             self._ports.moved[self] = None
-            self.changed()
+            self.notify_change()
 
     def truncate_to(self, offset: int) -> Steps[None]:
         """Truncate all batches at or beyond `offset`, where the leader has other records. Raises `StorageFailed`.
@@ -409,7 +409,7 @@ class Replica(Partition):
         """
         epoch, held = self.leader_epoch, self.log
         while True:
-            plan = yield from held.planned_cut(offset)
+            plan = yield from held.plan_cut(offset)
             if plan is None or not self._still_follows(epoch):
                 return
             lowest = min(offset, held.segments[0].base_offset) if held.loses_all(plan) else plan.end_offset
@@ -436,7 +436,7 @@ class Replica(Partition):
         finally:
             self.high_watermark = max(min(self.high_watermark, self.log.log_end_offset), self.log.log_start_offset)
             self._ports.moved[self] = None
-            self.changed()
+            self.notify_change()
 
     def reach_back(self, records: memoryview) -> Steps[None]:
         """Begin an empty log at the base offset of the leader's first batch, if the log's start is inside that batch.

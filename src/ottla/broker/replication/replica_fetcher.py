@@ -63,9 +63,9 @@ class EpochQuestions:
             if followed.replica.key[1:] not in asked:
                 yield from self._cut(followed, EpochEnd(NO_EPOCH, NO_EPOCH))
         if asked:
-            yield from self._ask(asked, version)
+            yield from self._request_ends(asked, version)
 
-    def _ask(self, asked: dict[tuple[str, int], FetchedReplica], version: int) -> Steps[None]:
+    def _request_ends(self, asked: dict[tuple[str, int], FetchedReplica], version: int) -> Steps[None]:
         request = OffsetForLeaderEpochRequest(replica_id=self._fetcher.context.node_id)
         topics: dict[str, OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = {}
         for followed in asked.values():
@@ -116,7 +116,7 @@ class FlushWaits:
 
     def steps(self, named: Iterable[FetchedReplica]) -> Steps[None]:
         """Wait until the records of these partitions that must be flushed are synced."""
-        while owing := [followed for followed in named if followed.replica.owes_sync and followed.is_current]:
+        while owing := [followed for followed in named if followed.replica.needs_sync and followed.is_current]:
             self._owing = dict.fromkeys(owing)
             for followed in owing:
                 replica = followed.replica
@@ -250,7 +250,7 @@ class ReplicaFetcher:
             self._was_reached = True
             log.info("broker %d can be fetched from again", self.leader)
         held = dict(session.held) if session.is_full else session.held
-        session.answered(answer.session_id)
+        session.set_id(answer.session_id)
         yield from taking.steps(answer, held, uses_ids=session.uses_ids)
 
     def _not_fetched(self, answer: FetchResponse | None) -> None:
@@ -270,7 +270,7 @@ class ReplicaFetcher:
         context, heard = self.context, list[Any]()
 
         def start(done: Done) -> None:
-            def answered(body: Any) -> None:
+            def on_response(body: Any) -> None:
                 heard.append(body)
                 done(None)
 
@@ -279,7 +279,7 @@ class ReplicaFetcher:
                 self.leader,
                 message,
                 version,
-                answered,
+                on_response,
                 lane=self.lane,
                 timeout_ms=settings.replica_socket_timeout_ms,
                 address=context.address(self.leader),

@@ -136,7 +136,7 @@ class ReplicaManager:
 
     # The broker in its cluster
 
-    def entered(self, broker_epoch: int, now: Now) -> None:
+    def begin_registration(self, broker_epoch: int, now: Now) -> None:
         """Begin a new registration: drop earlier roles, and lead partitions that the controller assigned to it already."""
         self._begin_session(broker_epoch)
         self.wake_up(now)
@@ -202,7 +202,7 @@ class ReplicaManager:
     def run_in_order(self, controller_epoch: int, broker_epoch: int, steps: Callable[[], Steps[None]]) -> Steps[int]:
         """Run the steps of a request after all earlier requests; return an error code if the request is outdated by then."""
 
-        def taken() -> Steps[int]:
+        def run() -> Steps[int]:
             error_code = self.epoch_error(controller_epoch, broker_epoch)
             if error_code == STALE_BROKER_EPOCH:
                 log.warning("ignored a request of the controller for an earlier registration, of broker epoch %d", broker_epoch)
@@ -217,7 +217,7 @@ class ReplicaManager:
             yield from steps()
             return NONE
 
-        return (yield from self._turns.steps(taken()))
+        return (yield from self._turns.steps(run()))
 
     def apply_roles(self, told: Iterable[ReplicaRole]) -> Steps[Errors]:
         """Apply roles, and return an error code per partition. The image contains the configs of their topics."""
@@ -279,7 +279,7 @@ class ReplicaManager:
 
     def _apply_role(self, role: ReplicaRole, followers: list[Replica]) -> int:
         now = self._scheduler.now()
-        replica = self._held(role, now)
+        replica = self._prepare(role, now)
         if replica.offline is not None:
             return KAFKA_STORAGE_ERROR
         if replica.has_role:
@@ -301,7 +301,7 @@ class ReplicaManager:
                 followers.append(replica)
         return NONE
 
-    def _held(self, role: ReplicaRole, now: Now) -> Replica:
+    def _prepare(self, role: ReplicaRole, now: Now) -> Replica:
         held = self._partitions.get(role.topic, role.index)
         if held is None:
             config = self._settings.value.log_config(self._image.configs_of(role.topic, role.topic_id))
@@ -320,7 +320,7 @@ class ReplicaManager:
             yield None
         if gone:
             log.info("replicas deleted by the controller: %s", some([f"{stop.topic}-{stop.index}" for stop in gone]))
-            yield from self._partitions.checkpoints.settle_slowly({stop.topic for stop in gone})
+            yield from self._partitions.checkpoints.remove_deleted_slowly({stop.topic for stop in gone})
             failure = yield from self._partitions.directories.sync_removals()
             if failure is not None:
                 log.error("the deletion of replicas could not be synced: %s; the controller retries", failure)

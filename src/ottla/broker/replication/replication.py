@@ -60,7 +60,9 @@ class Replication:
         ports = self._ports
         ports.partitions = partitions
         membership = self._membership
-        ports.isrs = isr_updates(ports.node_id, ports.terms, image, settings, scheduler, self._channels, registry, membership.look)
+        ports.isrs = isr_updates(
+            ports.node_id, ports.terms, image, settings, scheduler, self._channels, registry, membership.check_entry
+        )
         ports.failures = LogDirFailures(ports.node_id, registry, scheduler)
         self.manager = ReplicaManager(ports, partitions, directories, image, settings, scheduler, lambda: membership.oldest_epoch)
         manager, terms = self.manager, ports.terms
@@ -79,7 +81,7 @@ class Replication:
         self.manager.deleted.append(come)
         self.manager.leading.append(moves.on_election)
         self.manager.led.append(moves.on_resignation)
-        membership.entered.append(lambda now: manager.entered(membership.broker_epoch, now))
+        membership.entered.append(lambda now: manager.begin_registration(membership.broker_epoch, now))
         membership.left.append(lambda now: manager.drop_roles())
         membership.silenced.append(lambda now: manager.suspend_leaders())
         membership.woken.append(manager.wake_up)

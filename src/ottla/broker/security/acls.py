@@ -49,7 +49,7 @@ class AclAuthorizer:
         kind = peer.principal, peer.host, operation, resource
         found = self._kept.get(kind)
         if found is None:
-            self._take_room()
+            self._make_room()
             found = self._kept[kind] = YES if peer.principal in self._super_users else _Answers(self, kind)
         return found
 
@@ -90,10 +90,10 @@ class AclAuthorizer:
         """Return whether the authorization decision for the resource `name` may be cached."""
         if len(name) > LONGEST_KEPT:
             return False
-        self._take_room()
+        self._make_room()
         return True
 
-    def _take_room(self) -> None:
+    def _make_room(self) -> None:
         if not self._room:
             self._forget()
         self._room -= 1

@@ -98,12 +98,12 @@ class Authentication:
         return None if self._phase is LoginPhase.OPEN else self._sasl.most_bytes
 
     @property
-    def takes_bare_tokens(self) -> bool:
+    def accepts_bare_tokens(self) -> bool:
         """Return whether the next frame is a token instead of a request."""
         return self.is_bare and self.is_under_way
 
     @property
-    def takes_first_tokens(self) -> bool:
+    def accepts_first_tokens(self) -> bool:
         """Return whether the next frame may be a token without a handshake, as clients of 0.9 send it."""
         return self._phase is LoginPhase.BEGINNING and GSSAPI in self._sasl.offers
 
@@ -160,7 +160,7 @@ class Authentication:
         self._mechanism = mechanism
         return step
 
-    def settle(self, step: Challenge | Authenticated | Rejected, now: Now) -> tuple[Challenge | Authenticated | Rejected, int]:
+    def apply_step(self, step: Challenge | Authenticated | Rejected, now: Now) -> tuple[Challenge | Authenticated | Rejected, int]:
         """Apply the outcome of a token, and return the response and the lifetime of the session, in ms (0: unlimited)."""
         if isinstance(step, Challenge):
             return step, 0

@@ -93,10 +93,10 @@ def _attribute(data: bytes) -> str:
     number = _object_identifier(kind.content)
     if number not in KEYWORDS or value.tag not in ENCODINGS:
         return f"{number}=#{value.whole.hex()}"
-    return f"{KEYWORDS[number]}={_escaped(value.content.decode(ENCODINGS[value.tag]))}"
+    return f"{KEYWORDS[number]}={_escape(value.content.decode(ENCODINGS[value.tag]))}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     inner = text.strip(" ")
     start = len(text) - len(text.lstrip(" "))
     escaped = "".join("\\00" if each == "\0" else f"\\{each}" if each in ESCAPED else each for each in inner)

@@ -33,7 +33,7 @@ class Credentials:
         self._random_bytes = random_bytes
         self._own_secret = random_bytes(SECRET_BYTES)
 
-    def of_nobody(self, user: str, algorithm: Algorithm) -> Credential:
+    def fake_credential(self, user: str, algorithm: Algorithm) -> Credential:
         """Return a fake credential for a user that does not exist, so that clients cannot find out which users exist.
 
         It is equal on all brokers, and does not depend on other users. It is derived from the cluster's secret, or from this
@@ -47,9 +47,9 @@ class Credentials:
 
         Write nothing, and return an empty list, if the registry already has the secret.
         """
-        return self._commits.commit_slowly(self._hiding)
+        return self._commits.commit_slowly(self._decide_hiding)
 
-    def _hiding(self) -> list[Decision]:
+    def _decide_hiding(self) -> list[Decision]:
         changes = unknown_users.keep(self._image.unknown_users, self._first, self._random_bytes)
         return [Decision(layout.UNKNOWN_USERS, changes=changes)] if changes else []
 

@@ -32,7 +32,7 @@ class KerberosRule:
     everywhere: bool = False
     case: str = ""
 
-    def applied(self, parts: Parts) -> str | None:
+    def apply(self, parts: Parts) -> str | None:
         """Return the user; None if this rule does not apply to the principal."""
         if len(parts) - 1 != self.count:
             return None
@@ -88,7 +88,7 @@ def _parse(text: str, default_realm: str) -> ShortName:
             re.sub(r"\$(\d)", r"\\g<\1>", (replacement or "").replace("\\", "\\\\")),
             bool(everywhere),
             case or "",
-        ).applied
+        ).apply
     except re.error as wrong:
         raise ValueError(f"{text!r} has an invalid pattern ({wrong}): correct it.") from None
 

@@ -82,47 +82,47 @@ class Logins:
         """
         if authentication.is_open(now.mono_ms):
             return None
-        if authentication.takes_bare_tokens:
+        if authentication.accepts_bare_tokens:
             return self._bare(authentication, bytes(frame), peer, now)
         (key,) = KEY.unpack_from(frame) if len(frame) >= KEY.size else (-1,)
-        if authentication.takes_first_tokens and not 0 <= key <= MOST_API_KEY:
+        if authentication.accepts_first_tokens and not 0 <= key <= MOST_API_KEY:
             authentication.handshake(GSSAPI, now, is_bare=True)
             return self._bare(authentication, bytes(frame), peer, now)
         objection = authentication.objection(key, now)
         if objection is not None:
-            return self._kept(self.refused(peer, Rejected(objection), now))
+            return self._keep(self.refuse(peer, Rejected(objection), now))
         return None
 
     def token(self, request: Request[Message], data: bytes, tell: Telling) -> Reply:
         """Respond to the token of a SaslAuthenticate request."""
-        return self._take(request.peer, data, request.now, tell)
+        return self._process(request.peer, data, request.now, tell)
 
-    def refused(self, peer: Peer, rejected: Rejected, now: Now, last: Message | None = None) -> Begun:
+    def refuse(self, peer: Peer, rejected: Rejected, now: Now, last: Message | None = None) -> Begun:
         """Close a connection after a delay, which slows down password guessing. `last` is sent before the close."""
         assert peer.authentication is not None, "others are not refused"
         close = Close(f"it did not authenticate: {rejected.cause}", last=last)
         delay_ms = peer.authentication.sasl.failed_delay_ms
         return close if delay_ms <= 0 else DelayedOperation((), now.mono_ms + delay_ms, lambda now, expired: close)
 
-    def _take(self, peer: Peer, data: bytes, now: Now, tell: Telling) -> Begun:
+    def _process(self, peer: Peer, data: bytes, now: Now, tell: Telling) -> Begun:
         authentication = peer.authentication
         assert authentication is not None, "others send no tokens"
         step = authentication.step(data, now)
         if isinstance(step, Computed):
-            return self._purgatory.run(self._computed(step, peer, tell))
-        return self._settle(step, peer, now, tell)
+            return self._purgatory.run(self._compute(step, peer, tell))
+        return self._finish(step, peer, now, tell)
 
-    def _computed(self, step: Computed, peer: Peer, tell: Telling) -> Steps[Reply]:
+    def _compute(self, step: Computed, peer: Peer, tell: Telling) -> Steps[Reply]:
         outcome = yield from self._checks.run(_alone(step))
-        return self._settle(outcome, peer, self._purgatory.now(), tell)
+        return self._finish(outcome, peer, self._purgatory.now(), tell)
 
-    def _settle(self, step: Outcome, peer: Peer, now: Now, tell: Telling) -> Begun:
+    def _finish(self, step: Outcome, peer: Peer, now: Now, tell: Telling) -> Begun:
         authentication = peer.authentication
         assert authentication is not None, "others send no tokens"
-        outcome, lifetime_ms = authentication.settle(step, now)
+        outcome, lifetime_ms = authentication.apply_step(step, now)
         answer = tell(outcome, lifetime_ms)
         if isinstance(outcome, Rejected):
-            return self.refused(peer, outcome, now, answer if isinstance(answer, Message) else None)
+            return self.refuse(peer, outcome, now, answer if isinstance(answer, Message) else None)
         if isinstance(outcome, Authenticated):
             peer.principal = f"User:{outcome.name}"
             log.debug("%s logged in as %s", peer, printable(peer.principal))
@@ -130,9 +130,9 @@ class Logins:
 
     def _bare(self, authentication: Authentication, data: bytes, peer: Peer, now: Now) -> Answer | DelayedReply:
         """Respond to a token in a frame without a request header."""
-        return self._kept(self._take(peer, data, now, _bare_answer))
+        return self._keep(self._process(peer, data, now, _bare_answer))
 
-    def _kept(self, reply: Begun) -> Answer | DelayedReply:
+    def _keep(self, reply: Begun) -> Answer | DelayedReply:
         if isinstance(reply, DelayedReply):
             reply.encode_with(_as_it_is)
             return reply

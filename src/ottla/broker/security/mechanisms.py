@@ -46,14 +46,14 @@ def _oauthbearer(at: OfferedAt, means: Means) -> Begin:
         return partial(OAuthBearerServer, partial(judge_unsecured, _unsecured_rules(at)))
     if handler is not None and handler not in VALIDATORS:
         raise SettingError(
-            f"{at.named(HANDLER)} names {handler}, which Ottla has not: leave it out for signed tokens, or, for tests alone, "
+            f"{at.full_name(HANDLER)} names {handler}, which Ottla has not: leave it out for signed tokens, or, for tests alone, "
             f"name {UNSECURED}."
         )
     url = settings.sasl_oauthbearer_jwks_endpoint_url
     if not url:
         raise SettingError(
             f"OAUTHBEARER on listener {at.listener} does not know whose tokens count: set {URL} to where the keys of their "
-            f"issuer are, or, for tests alone, {at.named(HANDLER)}={UNSECURED}"
+            f"issuer are, or, for tests alone, {at.full_name(HANDLER)}={UNSECURED}"
         )
     source = KeySource(
         url,
@@ -77,7 +77,9 @@ def _unsecured_rules(at: OfferedAt) -> BearerRules:
     options = at.options()
     skew_ms = options.get(f"{OPTION}AllowableClockSkewMs", "0")
     if not skew_ms.isdecimal():
-        raise SettingError(f"{at.named('sasl.jaas.config')} has an {OPTION}AllowableClockSkewMs that is not a number: write 3000.")
+        raise SettingError(
+            f"{at.full_name('sasl.jaas.config')} has an {OPTION}AllowableClockSkewMs that is not a number: write 3000."
+        )
     return BearerRules(
         skew_ms=int(skew_ms),
         scope_claim=options.get(f"{OPTION}ScopeClaimName", "scope"),
@@ -90,7 +92,7 @@ def _unsecured_rules(at: OfferedAt) -> BearerRules:
 
 def _scram(algorithm: Algorithm, at: OfferedAt, means: Means) -> Begin:
     """Return SCRAM with the users in the registry. No settings are needed."""
-    lookup, nobody = partial(_account, algorithm, means), partial(means.credentials.of_nobody, algorithm=algorithm)
+    lookup, nobody = partial(_account, algorithm, means), partial(means.credentials.fake_credential, algorithm=algorithm)
     return lambda: ScramServer(algorithm, lookup, nonce(means.random_bytes), nobody)
 
 
@@ -111,18 +113,18 @@ def _of_token(algorithm: Algorithm, means: Means, token_id: str) -> Account | Ca
     if found is not None:
         return Account(name, found, login.expiry_ms, by_token=True)
 
-    def made() -> Account:
+    def compute() -> Account:
         salt = letters(algorithm.hmac(login.password.encode(), SALT)[:NONCE_BYTES]).encode()
-        salted = algorithm.salted(login.password, salt, LEAST_ITERATIONS)
+        salted = algorithm.salt_password(login.password, salt, LEAST_ITERATIONS)
         credential = kept[token_id, algorithm.name] = credential_of(algorithm, salted, salt, LEAST_ITERATIONS)
         return Account(name, credential, login.expiry_ms, by_token=True)
 
-    return made
+    return compute
 
 
 def _gssapi(at: OfferedAt, means: Means) -> Begin:
     """Return the mechanism with the keytab of the login module's options, as in Kafka. Raises `SettingError`."""
-    name, options = at.named("sasl.jaas.config"), at.options()
+    name, options = at.full_name("sasl.jaas.config"), at.options()
     keytab, principal = options.get("keyTab"), options.get("principal")
     if not keytab or not principal or "@" not in principal:
         example = f'{MODULE} required useKeyTab=true storeKey=true keyTab="/path/kafka.keytab" principal="kafka/host@REALM";'
@@ -137,7 +139,7 @@ def _gssapi(at: OfferedAt, means: Means) -> Begin:
 
 def _plain(at: OfferedAt, means: Means) -> Begin:
     """Return PLAIN with the users and passwords of the login module's options, as in Kafka. Raises `SettingError`."""
-    name = at.named("sasl.jaas.config")
+    name = at.full_name("sasl.jaas.config")
     text = at.settings.sasl_jaas_config
     example = f'{PLAIN_MODULE} required user_alice="PASSWORD";'
     if not text:
@@ -173,7 +175,7 @@ MECHANISMS: Final[dict[str, Callable[[OfferedAt, Means], Begin]]] = {
 """Factories of the mechanisms, by name. They raise `SettingError`."""
 
 
-def offered(means: Means, settings: BrokerSettings, listener: str) -> SaslListener:
+def offer(means: Means, settings: BrokerSettings, listener: str) -> SaslListener:
     """Return the mechanisms of a listener with SASL. Raises `SettingError`."""
     own = settings.of_listener(listener)
     if not own.sasl_enabled_mechanisms:

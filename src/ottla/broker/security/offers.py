@@ -34,7 +34,7 @@ class OfferedAt:
     listener: str
     mechanism: str
 
-    def named(self, setting: str) -> str:
+    def full_name(self, setting: str) -> str:
         return f"listener.name.{self.listener.lower()}.{self.mechanism.lower()}.{setting}"
 
     def module(self) -> LoginModule:
@@ -43,7 +43,7 @@ class OfferedAt:
         try:
             return jaas.parse(text) if text else LoginModule("", {})
         except ValueError as error:
-            raise SettingError(f"{self.named('sasl.jaas.config')} {error}") from None
+            raise SettingError(f"{self.full_name('sasl.jaas.config')} {error}") from None
 
     def options(self) -> Mapping[str, str]:
         """Return the login module's options. Raises `SettingError`."""

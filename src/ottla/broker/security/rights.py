@@ -97,7 +97,7 @@ YES: Final = Always(answer=True)
 NO: Final = Always(answer=False)
 
 
-class Everybody:
+class AllowAll:
     """The authorizer if none is configured: everything is allowed."""
 
     changes = 0
@@ -109,7 +109,7 @@ class Everybody:
         return True
 
 
-class _Asked(dict[str, bool]):
+class _LazyDecisions(dict[str, bool]):
     """The decisions of a custom authorizer by resource name. Each decision is requested when it is first read."""
 
     def __init__(self, authorizer: Authorizer, peer: Peer, operation: Operation, resource: Resource) -> None:
@@ -121,7 +121,7 @@ class _Asked(dict[str, bool]):
         return answer
 
 
-class AskingEachTime:
+class UncachedAuthorizer:
     """A custom authorizer. Its decisions are cached only within one request, because they can change at any time."""
 
     def __init__(self, authorizer: Authorizer) -> None:
@@ -134,7 +134,7 @@ class AskingEachTime:
         return self._asked
 
     def answers(self, peer: Peer, operation: Operation, resource: Resource) -> Mapping[str, bool]:
-        return _Asked(self._authorizer, peer, operation, resource)
+        return _LazyDecisions(self._authorizer, peer, operation, resource)
 
     def allows_some(self, peer: Peer, operation: Operation, resource: Resource) -> bool:
         """Return whether the custom authorizer allows the resource name "*".
@@ -173,7 +173,7 @@ class Rights:
 
     def __init__(self, answering: Answering, *, has_rules: bool = False) -> None:
         self.has_rules = has_rules
-        self.is_open = isinstance(answering, Everybody)
+        self.is_open = isinstance(answering, AllowAll)
         self.answers = answering.answers
         self.allows_some = answering.allows_some
         self._answering = answering
@@ -201,19 +201,21 @@ class Rights:
         seen = self.answers(peer, Operation.DESCRIBE, Resource.TOPIC)
         return names if seen is YES else frozenset(name for name in names if seen[name])
 
-    def asked(self, peer: Peer, operation: Operation, resource: Resource, name: str, api: str, now: Now) -> bool:
+    def check(self, peer: Peer, operation: Operation, resource: Resource, name: str, api: str, now: Now) -> bool:
         """Check whether a client may perform an operation on one resource, and return the result. Log a refusal with the `api`."""
         if self.may(peer, operation, resource, name):
             return True
-        self.refused(peer, operation, resource, (name,), api, now)
+        self.log_refusal(peer, operation, resource, (name,), api, now)
         return False
 
-    def denied(self, peer: Peer, operation: Operation, resource: Resource, names: Iterable[str], api: str, now: Now) -> list[str]:
+    def find_denied(
+        self, peer: Peer, operation: Operation, resource: Resource, names: Iterable[str], api: str, now: Now
+    ) -> list[str]:
         """Return the names on which a client may not perform a request's operation, and log the refusal."""
         may = self.answers(peer, operation, resource)
         denied = [name for name in names if not may[name]]
         if denied:
-            self.refused(peer, operation, resource, denied, api, now)
+            self.log_refusal(peer, operation, resource, denied, api, now)
         return denied
 
     def operations(self, peer: Peer, resource: Resource, name: str) -> int:
@@ -222,7 +224,7 @@ class Rights:
             return ALL_OPERATIONS[resource]
         return sum(1 << operation for operation in OPERATIONS[resource] if self.answers(peer, operation, resource)[name])
 
-    def refused(self, peer: Peer, operation: Operation, resource: Resource, names: Sequence[str], api: str, now: Now) -> None:
+    def log_refusal(self, peer: Peer, operation: Operation, resource: Resource, names: Sequence[str], api: str, now: Now) -> None:
         """Log a refused operation. Lines per second are limited, and the next line has the number of omitted refusals."""
         second = now.mono_ms // 1000
         if second != self._second:

@@ -24,7 +24,7 @@ from ottla.wire.codec.blocks import BlockWriter
 
 TOPICS: Final = ("topics",)
 MOST_KEPT: Final = 8
-"""Upper limit of cached arrays, one for each `Asker`. A client uses one version, and a cluster has few kinds of clients."""
+"""Upper limit of cached arrays, one for each `TopicsQuery`. A client uses one version, and a cluster has few kinds of clients."""
 AT_ONCE: Final = 100
 """Partitions described between two pauses."""
 
@@ -32,7 +32,7 @@ TopicResponse = MetadataResponse.MetadataResponseTopic
 PartitionResponse = MetadataResponse.MetadataResponsePartition
 
 
-class Asker(NamedTuple):
+class TopicsQuery(NamedTuple):
     """The properties of a Metadata request on which the encoded list of all topics depends."""
 
     version: int
@@ -41,26 +41,26 @@ class Asker(NamedTuple):
 
 
 class AllTopics:
-    """A cache of the encoded list of all topics for Metadata responses, by request properties (`Asker`)."""
+    """A cache of the encoded list of all topics for Metadata responses, by request properties (`TopicsQuery`)."""
 
     def __init__(self, cluster: ClusterImage, partitions: Partitions, describer: PartitionDescriber) -> None:
         self._cluster = cluster
         self._partitions = partitions
         self._describer = describer
         self._turned = 0
-        self._made: dict[Asker, tuple[int, list[Part]]] = {}
-        self._waiting: dict[Asker, list[Done]] = {}
+        self._made: dict[TopicsQuery, tuple[int, list[Part]]] = {}
+        self._waiting: dict[TopicsQuery, list[Done]] = {}
 
-    def turned(self) -> None:
+    def invalidate(self) -> None:
         """Record that a partition went offline or came back, which makes the cached lists outdated."""
         self._turned += 1
 
-    def at_hand(self, asker: Asker) -> list[Part] | None:
+    def at_hand(self, asker: TopicsQuery) -> list[Part] | None:
         """Return the cached list of all topics, encoded for this kind of request; None if it is missing or outdated."""
         made = self._made.get(asker)
         return made[1] if made is not None and made[0] == self._state() else None
 
-    def made(self, asker: Asker, release: Release) -> Steps[list[Part]]:
+    def encode(self, asker: TopicsQuery, release: Release) -> Steps[list[Part]]:
         """Return the list of all topics, encoded for this kind of request. It is as new as this call or newer."""
         asked = self._state()
         while True:
@@ -76,10 +76,10 @@ class AllTopics:
         """Return a number that increases with each change of topics, leaders or partitions."""
         return self._cluster.changes + self._partitions.opens + self._turned
 
-    def _wait(self, asker: Asker, done: Done) -> None:
+    def _wait(self, asker: TopicsQuery, done: Done) -> None:
         self._waiting[asker].append(done)
 
-    def _make(self, asker: Asker, release: Release) -> Steps[None]:
+    def _make(self, asker: TopicsQuery, release: Release) -> Steps[None]:
         self._waiting[asker] = []
         try:
             state = self._state()
@@ -93,10 +93,12 @@ class AllTopics:
             for done in self._waiting.pop(asker):  # if this job was dropped, a waiting job takes over
                 done(None)
 
-    def some(self, asker: Asker, release: Release, names: Iterable[str], operations: Callable[[str], int]) -> Steps[list[Part]]:
+    def some(
+        self, asker: TopicsQuery, release: Release, names: Iterable[str], operations: Callable[[str], int]
+    ) -> Steps[list[Part]]:
         """Return the encoded list of the topics `names`, each with the client's authorized operations."""
         writer = BlockWriter(asker.version, TOPICS)
-        described = self._described(names, operations, asker.version)
+        described = self._describe(names, operations, asker.version)
         for topics in by_weight(described, lambda topic: 1 + len(topic.partitions), AT_ONCE):
             response = MetadataResponse(topics=topics)
             if not release.is_today:
@@ -105,7 +107,7 @@ class AllTopics:
             yield None
         return writer.array()
 
-    def _described(self, names: Iterable[str], operations: Callable[[str], int], version: int) -> Iterator[TopicResponse]:
+    def _describe(self, names: Iterable[str], operations: Callable[[str], int], version: int) -> Iterator[TopicResponse]:
         for topic in (topic for name in names if (topic := self._cluster.topics.get(name)) is not None):
             described = described_topic(self._describer, topic, version)
             described.topic_authorized_operations = operations(topic.name)

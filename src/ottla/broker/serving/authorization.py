@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ottla.broker.security.rights import Rights
-from ottla.broker.serving.refusals import joined, refusal
+from ottla.broker.serving.refusals import join, refusal
 from ottla.broker.serving.request import Close, Peer, Request
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.acls import Operation as Operation
@@ -82,7 +82,7 @@ class Guard:
         self._rights = rights
         self._name_of = name_of
 
-    def refused(self, request: Request[Message], needs: Iterable[Need]) -> Message | Close | None:
+    def apply(self, request: Request[Message], needs: Iterable[Need]) -> Message | Close | None:
         """Remove refused items, and add their errors to `request.denied`. If no item is left, return the response, else None."""
         for need in needs:
             named = getattr(request.body, need.head) if need.head else CLUSTER_NAME
@@ -121,7 +121,7 @@ class Guard:
         """Remove refused items from the request, and add their errors to `request.denied`. Return whether any item is left."""
         if not isinstance(named, list):
             resource = need.resource or Resource.CLUSTER
-            self._rights.refused(request.peer, need.operation, resource, (str(named),), request.api.name, request.now)
+            self._rights.log_refusal(request.peer, need.operation, resource, (str(named),), request.api.name, request.now)
             return False
         resources = [self._resource(need, item) for item in named]
         answers = {kind: self._rights.answers(request.peer, need.operation, kind) for kind in {kind for kind, _ in resources}}
@@ -134,10 +134,10 @@ class Guard:
             (allowed if is_allowed else denied.setdefault(kind, [])).append(item)
         for kind, items in denied.items():
             names = [name for resource, name in resources if resource is kind and name is not None and not answers[kind][name]]
-            self._rights.refused(request.peer, need.operation, kind, names, request.api.name, request.now)
+            self._rights.log_refusal(request.peer, need.operation, kind, names, request.api.name, request.now)
             response = _refusal(request, kind, _with(request.body, need.head, items), of_items=True)
             if response is not None:
-                request.denied = response if request.denied is None else joined(response, request.denied)
+                request.denied = response if request.denied is None else join(response, request.denied)
         request.body = _with(request.body, need.head, allowed)
         return bool(allowed)
 

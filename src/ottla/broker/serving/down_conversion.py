@@ -66,7 +66,7 @@ class OldFetch:
                     self._wanted.append(wanted)
                     data.records = b""
 
-    def converted(self, checks: LongChecks) -> Steps[Reply]:
+    def convert(self, checks: LongChecks) -> Steps[Reply]:
         """Return the response with message sets instead of slices of logs, each within its partition's `partition_max_bytes`.
 
         Up to version 2, bytes beyond the limit are cut off, even within the first message, after which a client increases its
@@ -80,7 +80,7 @@ class OldFetch:
         own = min(self._left, sum(min(wanted.max_bytes, EXPANSION * wanted.found_bytes) for wanted in self._wanted))
         for opened in (min(LARGE_BYTES, max(READ_BYTES, EXPANSION * found)), DEFAULT_LIMIT_BYTES):
             size = min(2 * max(own, 0) + opened, MOST_HELD_BY_LARGE_BYTES)
-            results = yield from checks.holding(size, self._convert_all(opened))
+            results = yield from checks.hold_during(size, self._convert_all(opened))
             if results is not None:
                 break
         for wanted, result in zip(self._wanted, results or (), strict=True):

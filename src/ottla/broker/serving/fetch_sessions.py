@@ -67,7 +67,7 @@ class Held:
         self.high_watermark = NEVER_TOLD
         self.log_start_offset = NEVER_TOLD
 
-    def ask(self, part: FetchRequest.FetchPartition) -> None:
+    def update(self, part: FetchRequest.FetchPartition) -> None:
         self.fetch_offset = part.fetch_offset
         self.partition_max_bytes = part.partition_max_bytes
         self.current_leader_epoch = part.current_leader_epoch
@@ -86,8 +86,8 @@ class HeldByFollower(Held):
 
     __slots__ = ("is_in_sync", "last_fetched_epoch", "start_offset")
 
-    def ask(self, part: FetchRequest.FetchPartition) -> None:
-        super().ask(part)
+    def update(self, part: FetchRequest.FetchPartition) -> None:
+        super().update(part)
         self.is_in_sync = False
         self.last_fetched_epoch = part.last_fetched_epoch
         self.start_offset = part.log_start_offset
@@ -198,7 +198,7 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def changed(self, key: PartitionKey) -> None:
+    def mark_changed(self, key: PartitionKey) -> None:
         """Mark a changed partition to be read again in all sessions."""
         watched = self._watched.get(key)
         if watched:
@@ -240,7 +240,7 @@ class FetchSessions:
             identity = session.identity(topic)
             for part in topic.partitions:
                 held = session.held.get((identity, part.partition)) or self._hold(session, topic, part.partition)
-                held.ask(part)
+                held.update(part)
                 session.due[held] = None
                 if isinstance(held, HeldByFollower) and session.outside is not None:
                     session.outside[held] = None

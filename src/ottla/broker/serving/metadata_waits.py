@@ -34,7 +34,7 @@ class MetadataWaits:
         if not self.has_metadata:
             self.has_metadata = True
             self._purgatory.wake(self)
-        self._updates.changed()
+        self._updates.notify()
 
     def delay(self, now: Now, answer: Callable[[], Reply]) -> Reply:
         """Return the answer once the first metadata has arrived, or after a timeout."""

@@ -168,7 +168,7 @@ class ResponseWriter:
             yield None
         self._writer.end_item()
 
-    def admitted(self, request: Request[Body]) -> Iterator[Request[Body]]:
+    def admit(self, request: Request[Body]) -> Iterator[Request[Body]]:
         """Yield the parts of a request that may be served, until the response is too large. Write the refusals of the others."""
         for part in request.parts():
             if part.refused is None:
@@ -219,7 +219,7 @@ def serve_parts(
     for part in request.parts():
         reply: Ready
         if part.refused is None:
-            reply = yield from purgatory.spared(_served(purgatory, part, serve))
+            reply = yield from purgatory.spared(_serve(purgatory, part, serve))
         else:
             reply = part.refused
         if isinstance(reply, Mistake):
@@ -229,7 +229,7 @@ def serve_parts(
         reply = translate_response(part, reply)
         if _error_of(reply, request.version):
             return reply
-        last = _agreed(writer, last, reply, answered)
+        last = _merge_error(writer, last, reply, answered)
         writer.write(reply)
         if writer.is_too_large:
             return writer.reply()
@@ -237,8 +237,8 @@ def serve_parts(
     return writer.reply()
 
 
-def _served(purgatory: Purgatory, part: Request[Message], serve: Callable[[Request[Message]], Begun]) -> Steps[Ready]:
-    return (yield from purgatory.awaited(serve(part)))
+def _serve(purgatory: Purgatory, part: Request[Message], serve: Callable[[Request[Message]], Begun]) -> Steps[Ready]:
+    return (yield from purgatory.wait_for(serve(part)))
 
 
 def _error_of(answer: Struct, version: int) -> int:
@@ -247,7 +247,7 @@ def _error_of(answer: Struct, version: int) -> int:
     return int(getattr(answer, ERROR)) if has_one else NONE
 
 
-def _agreed(writer: ResponseWriter, last: Struct | None, reply: Message, answered: Path) -> Struct | None:
+def _merge_error(writer: ResponseWriter, last: Struct | None, reply: Message, answered: Path) -> Struct | None:
     """Keep only the error, if a reply's first item continues the item `last` and either has an error. Return its last item."""
     if len(answered) < 3:
         return None

@@ -71,7 +71,7 @@ class DelayedReply:
         """Count one more event that must happen."""
         self._missing += 1
 
-    def happened(self) -> None:
+    def count_down(self) -> None:
         """Count one event as happened, and complete the reply at the last one."""
         self._missing -= 1
         if self._missing or self._finish is None or (self._encode is None and self._instead is None):
@@ -143,7 +143,7 @@ class Purgatory:
     def __init__(self, scheduler: Scheduler, changes: Changes) -> None:
         self._scheduler = scheduler
         self.changes = changes
-        self.spared = changes.spared
+        self.spared = changes.attempt_steps
         self._operations: dict[DelayedReply, DelayedOperation] = {}
         self._by_key: dict[Hashable, dict[DelayedReply, None]] = {}
         self._woken: dict[Hashable, None] = {}
@@ -177,31 +177,31 @@ class Purgatory:
             result: Result = end.value
             return self.run(result, failed, to_the_end=to_the_end) if type(result) is GeneratorType else result
         except EXPECTED as failure:
-            return _closed(failure) if failed is None else failed(failure)
+            return _close(failure) if failed is None else failed(failure)
         delayed, early = DelayedReply(blocking=True), list[Begun]()
 
-        def done(reply: Begun) -> None:
+        def on_result(reply: Begun) -> None:
             if delayed.is_returned:
                 self.complete(delayed, reply)
             else:
                 early.append(reply)
 
         def answer(failure: Exception) -> None:
-            done(_closed(failure) if failed is None else failed(failure))
+            on_result(_close(failure) if failed is None else failed(failure))
 
         rest = _rest(steps, pause, None if to_the_end else delayed)
-        self._scheduler.begin(delayed, self.spared(rest), done, answer, urgent=True)
+        self._scheduler.begin(delayed, self.spared(rest), on_result, answer, urgent=True)
         return early[0] if early else delayed
 
-    def awaited(self, reply: Reply) -> Steps[Ready]:
+    def wait_for(self, reply: Reply) -> Steps[Ready]:
         """Begin a reply now, and return steps that wait for its completion and can be run at any time."""
         found: list[Ready] = []
         begun = self._begun(reply)
         delayed = self.watch(begun, found.append) if isinstance(begun, DelayedOperation) else begun
         if isinstance(delayed, DelayedReply):
             delayed.encode_with(found.append)
-            return _awaited(delayed, found)
-        return _awaited(None, [delayed])
+            return _wait_for(delayed, found)
+        return _wait_for(None, [delayed])
 
     def complete(self, delayed: DelayedReply, reply: Reply) -> None:
         """Complete a delayed reply by another reply. If that reply is delayed too, complete both together."""
@@ -219,7 +219,7 @@ class Purgatory:
 
         Return other replies as they are. A bug in the first step that has changed nothing becomes the reply.
         """
-        return reply if isinstance(reply, BEGUN) else self.changes.attempted(partial(self.run, reply))
+        return reply if isinstance(reply, BEGUN) else self.changes.attempt(partial(self.run, reply))
 
     def wake(self, key: Hashable) -> None:
         """Mark the operations that watch this key. They are evaluated after the current batch of requests."""
@@ -241,7 +241,7 @@ class Purgatory:
                 del self._due[delayed]
                 self._try_complete(delayed, now, expired=False)
             if self._due and self.now().mono_ms >= end_ms:
-                self._scheduler.at("woken replies", end_ms + 1, _go_on)
+                self._scheduler.at("woken replies", end_ms + 1, _wake_network)
                 return
 
     def expire(self, delayed: DelayedReply, until_ms: int, instead: Callable[[], Ready]) -> None:
@@ -281,7 +281,7 @@ class Purgatory:
         operation = self._operations.get(delayed)
         if operation is None:
             return
-        reply = self._evaluated(operation, now, expired)
+        reply = self._evaluate(operation, now, expired)
         if reply is None:
             assert not expired, "an expired operation replies"
             return
@@ -289,23 +289,23 @@ class Purgatory:
         self._release(delayed)
         self.complete(delayed, reply)
 
-    def _evaluated(self, operation: DelayedOperation, now: Now, expired: bool) -> Reply | None:
+    def _evaluate(self, operation: DelayedOperation, now: Now, expired: bool) -> Reply | None:
         """Evaluate an operation. An expected failure closes the connection; a bug that has changed nothing fails the request."""
         try:
-            return self.changes.attempted(partial(operation.try_complete, now, expired))
+            return self.changes.attempt(partial(operation.try_complete, now, expired))
         except EXPECTED as failure:
-            return _closed(failure)
+            return _close(failure)
 
 
-def _closed(failure: Exception) -> Close:
+def _close(failure: Exception) -> Close:
     return Close(f"its request could not be served: {failure}")
 
 
-def _go_on(now: Now) -> None:
+def _wake_network(now: Now) -> None:
     """Do nothing: the deadline only makes the network call `evaluate_woken`."""
 
 
-def _awaited(delayed: DelayedReply | None, found: list[Ready]) -> Steps[Ready]:
+def _wait_for(delayed: DelayedReply | None, found: list[Ready]) -> Steps[Ready]:
     if delayed is not None and not delayed.done:
         yield partial(_call_when_done, delayed)
     return found[0]

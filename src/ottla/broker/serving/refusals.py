@@ -42,7 +42,7 @@ def is_answered(body: Message) -> bool:
     return getattr(body, "acks", None) != NO_ACKS
 
 
-def joined(response: Message, refused: Message) -> Message:
+def join(response: Message, refused: Message) -> Message:
     """Add the items of `refused`, which have errors, to the lists of `response`, and return `response`."""
     for field in response.WIRE.fields:
         if field.array and field.kind == "struct":
@@ -50,13 +50,13 @@ def joined(response: Message, refused: Message) -> Message:
     return response
 
 
-def shortened(answer: Struct, version: int) -> None:
+def shorten(answer: Struct, version: int) -> None:
     """Shorten the error messages of a response, because they can repeat names of 32 767 bytes, the limit of a string."""
     for name, is_below in _messages(type(answer), version):
         value = getattr(answer, name)
         if is_below:
             for below in value if isinstance(value, list) else () if value is None else (value,):
-                shortened(below, version)
+                shorten(below, version)
         elif value is not None and len(value) > LONGEST_MESSAGE:
             setattr(answer, name, value[:LONGEST_MESSAGE] + "…")
 
@@ -88,10 +88,10 @@ def _found_messages(kind: type[Struct], version: int) -> tuple[tuple[str, bool],
 def translate_response(request: Request[Message], response: Message) -> Message:
     """Return a response with the refused items added, error codes of the listener's release, and shortened error messages."""
     if request.denied is not None:
-        response = joined(response, request.denied)
+        response = join(response, request.denied)
     if not request.release.is_today:
         replace_newer_errors(response, request.release)
-    shortened(response, request.version)
+    shorten(response, request.version)
     return response
 
 

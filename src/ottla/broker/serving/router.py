@@ -17,7 +17,7 @@ from ottla.broker.serving.addresses import LEADERS_FROM, CurrentLeaders
 from ottla.broker.serving.authorization import Guard
 from ottla.broker.serving.parts import NEVER, MessageReader, as_decoded, open_slowly, reader_of, serve_parts
 from ottla.broker.serving.purgatory import Begun, DelayedOperation, DelayedReply, Purgatory, Reply
-from ottla.broker.serving.refusals import is_answered, refusal, shortened, translate_response
+from ottla.broker.serving.refusals import is_answered, refusal, shorten, translate_response
 from ottla.broker.serving.request import (
     ANSWERABLE,
     NO_REPLY,
@@ -75,7 +75,7 @@ class Router:
         self._logins = logins
         self._guard = guard
         self._leaders = leaders
-        self._encode: Encode = self.encoded
+        self._encode: Encode = self.encode
         self._handlers: dict[tuple[int, int], tuple[Handler, Route, int, int]] = {}
         for key, route in served.routes.items():
             handler = route.bind(contexts)
@@ -83,7 +83,7 @@ class Router:
             self._handlers |= {(key, v): (handler, route, route.whole_bytes(v), headers[v]) for v in route.versions}
         self._at_hand: Request[Message] | None = None
 
-    def encoded(self, request: Request[Message], reply: Answerable) -> Answer:
+    def encode(self, request: Request[Message], reply: Answerable) -> Answer:
         """Return a result encoded for the network."""
         key, version = request.api.key, request.version
         if not isinstance(reply, Message):
@@ -97,11 +97,11 @@ class Router:
         try:
             return encode_response(request.correlation_id, key, version, reply)
         except Unencodable:
-            shortened(reply, version)
+            shorten(reply, version)
             return encode_response(request.correlation_id, key, version, reply)
 
     def encode_by(self, encode: Encode) -> None:
-        """Encode all later replies with `encode`, which calls `encoded` itself."""
+        """Encode all later replies with `encode`, which calls `encode` itself."""
         self._encode = encode
 
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | DelayedReply:
@@ -121,7 +121,7 @@ class Router:
         version = asked if release.is_today else release.read_as(key, asked)
         found = None if version is None else self._handlers.get((key, version))
         if version is None or found is None:
-            return self._unserved(key, asked, correlation_id, peer, now)
+            return self._refuse_version(key, asked, correlation_id, peer, now)
         handler, route, whole_bytes, header_version = found
         if version != asked:
             frame, owned = _with_version(frame, version), True
@@ -132,9 +132,9 @@ class Router:
                 request.size = len(frame)
                 if _is_modest(request, route, frame, position):
                     request.is_owned, self._at_hand = owned, request
-                    return self._kept(request, self._ask(request, handler, route))
+                    return self._keep(request, self._call(request, handler, route))
                 steps = self._slowly(request, handler, route, frame if owned else bytearray(frame), position)
-                return self._kept(request, self._purgatory.run(steps, partial(self._expected, request)))
+                return self._keep(request, self._purgatory.run(steps, partial(self._fail_expected, request)))
             body = decode_body(route.api.request, version, frame, position)
         except Malformed as malformed:
             return None if release.is_silent_on(key, known=True) else Close(str(malformed))
@@ -143,11 +143,11 @@ class Router:
         if owned:
             request.is_owned = True
         self._at_hand = request
-        reply = self._ask(request, handler, route)
+        reply = self._call(request, handler, route)
         if isinstance(reply, ANSWERABLE):
             self._changes.made = False  # the change is complete, so a later exception comes from encoding
             return self._encode(request, reply)
-        return self._kept(request, reply)
+        return self._keep(request, reply)
 
     def serve(self, message: Message, version: int, peer: Peer, now: Now, answered: Callable[[Message | None], None]) -> None:
         """Serve a request that has no bytes, as `receive` does, and call `answered` once with the response; None if there is none.
@@ -163,22 +163,22 @@ class Router:
         else:
             reader = MessageReader(message, version, paths[0], route.parts.things)
             request.body = reader.part(next(reader.blocks()))
-            request.whole = None if reader.is_one_block else Whole(reader, partial(self._refused, route=route))
+            request.whole = None if reader.is_one_block else Whole(reader, partial(self._refuse_early, route=route))
         self._at_hand = request
 
-        def done(reply: Ready) -> None:
-            given = reply if isinstance(reply, Mistake) else self._changes.attempted(partial(handed_over, request, reply))
+        def on_reply(reply: Ready) -> None:
+            given = reply if isinstance(reply, Mistake) else self._changes.attempt(partial(handed_over, request, reply))
             answered(handed_over(request, self._mistaken(request, given)) if isinstance(given, Mistake) else given)
 
-        reply = self._ask(request, handler, route)
+        reply = self._call(request, handler, route)
         if isinstance(reply, DelayedOperation):
-            self._purgatory.watch(reply, done)
+            self._purgatory.watch(reply, on_reply)
         elif isinstance(reply, DelayedReply):
-            reply.encode_with(done)
+            reply.encode_with(on_reply)
         else:
-            done(reply)
+            on_reply(reply)
 
-    def _kept(self, request: Request[Message], reply: Begun) -> Answer | DelayedReply:
+    def _keep(self, request: Request[Message], reply: Begun) -> Answer | DelayedReply:
         """Put a delayed reply into the purgatory and return it. Encode any other reply and return its bytes."""
         if isinstance(reply, DelayedReply):
             reply.encode_with(partial(self._encode_delayed, request))
@@ -194,7 +194,7 @@ class Router:
         paths = parts.paths_of(route.api.request, request.version)
         assert paths is not None, "others are read at once"
         reader = reader_of(parts, request, frame, position, paths[0])
-        whole = request.whole = Whole(reader, partial(self._refused, route=route))
+        whole = request.whole = Whole(reader, partial(self._refuse_early, route=route))
         request.is_owned = True
         try:
             yield from open_slowly(reader, whole, parts)
@@ -204,11 +204,11 @@ class Router:
         if reader.is_one_block:
             request.whole = None
         if reader.is_one_block or parts.together:
-            return self._ask(request, handler, route)
-        serve = partial(self._ask, handler=handler, route=route)
+            return self._call(request, handler, route)
+        serve = partial(self._call, handler=handler, route=route)
         return (yield from serve_parts(self._purgatory, request, paths[1], serve, self._mistaken))
 
-    def _ask(self, request: Request[Message], handler: Handler, route: Route) -> Begun:
+    def _call(self, request: Request[Message], handler: Handler, route: Route) -> Begun:
         """Call the handler and return its reply.
 
         If the handler is a generator, run its first step, and return the reply or a delayed one. Return a refusal instead if the
@@ -216,25 +216,25 @@ class Router:
         """
         try:
             if (self._guard is not None or route.controller_only) and not request.is_part:  # parts are admitted where they are made
-                refused = self._refused(request, route)
+                refused = self._refuse_early(request, route)
                 if refused is not None:
                     return refused
             reply = handler(request)
         except EXPECTED as failure:
-            return self._expected(request, failure)
+            return self._fail_expected(request, failure)
         if type(reply) is GeneratorType:
-            return self._purgatory.run(reply, partial(self._expected, request), to_the_end=route.to_the_end)
+            return self._purgatory.run(reply, partial(self._fail_expected, request), to_the_end=route.to_the_end)
         return reply
 
-    def _expected(self, request: Request[Message], failure: Exception) -> Ready:
+    def _fail_expected(self, request: Request[Message], failure: Exception) -> Ready:
         """Return the response to an expected failure, such as a storage error, that the handler raised."""
         if isinstance(failure, RegistryAway):  # a controller without a response retries
             return Close(f"its request could not be served: {failure}")
         if isinstance(failure, StorageFailed):
-            return self._failed(request, KAFKA_STORAGE_ERROR, f"The broker's disk refused it ({failure}): see the broker's log.")
+            return self._fail(request, KAFKA_STORAGE_ERROR, f"The broker's disk refused it ({failure}): see the broker's log.")
         if isinstance(failure, Malformed):
             return Close(str(failure))
-        return self._failed(request, UNKNOWN_SERVER_ERROR, f"Another broker changed {failure} meanwhile: try again.")
+        return self._fail(request, UNKNOWN_SERVER_ERROR, f"Another broker changed {failure} meanwhile: try again.")
 
     def refuse(self, error_code: int, sentence: str) -> Answer:
         """Answer the last received request with an error, or close its connection if its API has no field for an error."""
@@ -246,22 +246,22 @@ class Router:
         except Unencodable:
             return Close(sentence)
 
-    def _refused(self, request: Request[Message], route: Route) -> Ready | None:
+    def _refuse_early(self, request: Request[Message], route: Route) -> Ready | None:
         """Return the refusal of a request that must not reach its handler; None if the request may be served."""
         if route.controller_only and not self._is_controller():
             return _refusal(request, NOT_CONTROLLER, ERRORS[NOT_CONTROLLER].sentence)
-        refused = None if self._guard is None else self._guard.refused(request, route.needs)
+        refused = None if self._guard is None else self._guard.apply(request, route.needs)
         if refused is None or isinstance(refused, Close) or is_answered(request.body):
             return refused
         return Close(f"{request.peer.principal} may not do it, and the {request.api.name} request wants no response")
 
-    def _unserved(self, key: int, version: int, correlation_id: int, peer: Peer, now: Now) -> Answer | DelayedReply:
+    def _refuse_version(self, key: int, version: int, correlation_id: int, peer: Peer, now: Now) -> Answer | DelayedReply:
         release = peer.release
         if key == API_VERSIONS and key in release.versions:
             handler, route, _, _ = self._handlers[API_VERSIONS, 0]
             request = Request(route.api, 0, version, correlation_id, None, route.message(), peer, release, now)
             self._at_hand = request
-            return self._kept(request, self._ask(request, handler, route))
+            return self._keep(request, self._call(request, handler, route))
         if release.is_silent_on(key, known=False):
             sentence = "%s: API %d version %d is passed over in silence, as %s does"
             log.info(sentence, peer, key, version, release, extra={"cause": "silence"})
@@ -270,7 +270,7 @@ class Router:
         known = f"{key} is served in versions {served.start} to {served.stop - 1}" if served else f"{key} is not served"
         return Close(f"API {known}, and version {version} was asked for")
 
-    def _failed(self, request: Request[Message], error_code: int, sentence: str) -> Ready:
+    def _fail(self, request: Request[Message], error_code: int, sentence: str) -> Ready:
         """Log a failure that the handler did not handle, and return its response."""
         log.error("%s: %s: %s", request.peer, request.api.name, sentence)
         return _refusal(request, error_code, sentence)
@@ -278,12 +278,12 @@ class Router:
     def _encode_delayed(self, request: Request[Message], reply: Ready) -> Answer:
         """Encode a delayed reply. A bug in the encoding fails only this reply, because the request's effects are complete."""
         changes = self._changes
-        answer = Mistake(reply.error) if isinstance(reply, Mistake) else changes.attempted(partial(self._encode, request, reply))
+        answer = Mistake(reply.error) if isinstance(reply, Mistake) else changes.attempt(partial(self._encode, request, reply))
         if not isinstance(answer, Mistake):
             return answer
-        refused = changes.attempted(partial(self._mistaken, request, answer))
+        refused = changes.attempt(partial(self._mistaken, request, answer))
         if request.whole is None and not isinstance(refused, Mistake):
-            answer = changes.attempted(partial(self._encode, request, refused))
+            answer = changes.attempt(partial(self._encode, request, refused))
             if not isinstance(answer, Mistake):
                 return answer
         # The names of many items are in no single part of the request, so no response can have an error for each.
@@ -291,7 +291,7 @@ class Router:
 
     def _mistaken(self, request: Request[Message], mistake: Mistake) -> Message | Close:
         """Log a bug that a request, or a part of a request, has met, and return the error response."""
-        self._changes.report(mistake.error, f"{request.peer}: {request.api.name}", _sent(request))
+        self._changes.report(mistake.error, f"{request.peer}: {request.api.name}", _sent_bytes(request))
         return _refusal(request, UNKNOWN_SERVER_ERROR, ERRORS[UNKNOWN_SERVER_ERROR].sentence)
 
 
@@ -327,7 +327,7 @@ def handed_over(request: Request[Message], reply: Answerable) -> Message | None:
     return as_decoded(reply, request.version) if isinstance(reply, Message) else None
 
 
-def _sent(request: Request[Message]) -> bytes:
+def _sent_bytes(request: Request[Message]) -> bytes:
     """Return the request as it was sent, for the log: its frame may be overwritten by now."""
     header = FrameHeader(request.api.key, request.version, request.correlation_id, request.client_id)
     try:

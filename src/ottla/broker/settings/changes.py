@@ -20,7 +20,7 @@ class ConfigChange(NamedTuple):
     value: str | None
 
 
-def changed(
+def apply_changes(
     before: Mapping[str, str], changes: Iterable[ConfigChange], declared: type[SettingsOf], in_force: Callable[[str], object]
 ) -> dict[str, str]:
     """Return the configs after these changes.

@@ -33,13 +33,13 @@ class SettingsInForce:
 
     def check(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> None:
         """Raise `SettingError` if these dynamic settings are invalid as a whole."""
-        wanted = self.value.changed(of_all_brokers, of_this_broker)
+        wanted = self.value.with_dynamic(of_all_brokers, of_this_broker)
         check_runtime_limits(self.value, wanted)
         for check in self.checks:
             check(wanted)
 
     def change(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> None:
         """Replace all dynamic settings, of the cluster and of this broker. Raises `SettingError`."""
-        self.value = self.value.changed(of_all_brokers, of_this_broker)
+        self.value = self.value.with_dynamic(of_all_brokers, of_this_broker)
         for tell in self.told:
             tell()

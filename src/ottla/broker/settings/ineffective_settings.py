@@ -191,13 +191,13 @@ def is_relied_on(setting: Setting[object], text: str) -> bool:
     return setting.idle and setting.name.startswith(RELIED_ON) and setting.parse(text) != setting.default
 
 
-def _declared() -> Iterator[Setting[object]]:
+def _declare_all() -> Iterator[Setting[object]]:
     for line in TABLE.split("\n"):
         if line:
-            yield _setting(*line.split())
+            yield _declare(*line.split())
 
 
-def _setting(name: str, kind: str, default: str, reach: str, allowed: str = "") -> Setting[object]:
+def _declare(name: str, kind: str, default: str, reach: str, allowed: str = "") -> Setting[object]:
     found, to = KINDS[kind], REACHES[reach]
     setting = Setting[object](
         found,
@@ -222,4 +222,4 @@ def _check(allowed: str) -> Check[object] | None:
 class OtherSettings(SettingsOf):
     """Kafka's broker settings for threads, KRaft, remote storage, metrics, security and other features that Ottla does not have."""
 
-    TABLE: ClassVar[dict[str, Setting[object]]] = {setting.name: setting for setting in _declared()}
+    TABLE: ClassVar[dict[str, Setting[object]]] = {setting.name: setting for setting in _declare_all()}

@@ -160,9 +160,9 @@ class SettingsOf:
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
         self.given = dict(given or {})
-        self._take(self.given)
+        self._set_texts(self.given)
 
-    def _take(self, texts: Mapping[str, str]) -> None:
+    def _set_texts(self, texts: Mapping[str, str]) -> None:
         for name, text in texts.items():
             setting = self.find(name)
             value = setting.parse(text)
@@ -183,7 +183,7 @@ class SettingsOf:
         setting = self.DECLARED[name]
         return self.__dict__.get(setting.attribute, setting.default)
 
-    def shown(self, name: str) -> str | None:
+    def text_of(self, name: str) -> str | None:
         """Return the effective value, formatted as Kafka does."""
         return self.DECLARED[name].show(self.value(name))
 

@@ -39,7 +39,7 @@ class DescribedSetting(NamedTuple):
     documentation: str | None
 
 
-def as_told(settings: BrokerSettings, release: Release) -> BrokerSettings:
+def as_emulated(settings: BrokerSettings, release: Release) -> BrokerSettings:
     """Return the settings as the release that a listener emulates shows them to clients.
 
     With eligible leader replicas, min.insync.replicas is set cluster-wide.
@@ -52,7 +52,7 @@ def described_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> I
     for setting, default in _topic_defaults(settings):
         if setting.name in overrides:
             value = setting.show(settings.topic_value(setting.name, overrides))
-            yield _described(setting, value, (Synonym(setting.name, value, TOPIC_CONFIG), *default.synonyms), read_only=False)
+            yield _describe(setting, value, (Synonym(setting.name, value, TOPIC_CONFIG), *default.synonyms), read_only=False)
         elif not setting.hidden:
             yield default
 
@@ -63,7 +63,7 @@ def _topic_defaults(settings: BrokerSettings) -> list[tuple[Setting[object], Des
     found = []
     for name, setting in TopicSettings.DECLARED.items():
         synonyms = () if setting.broker is None else tuple(_synonyms(settings, setting.broker))
-        found.append((setting, _described(setting, setting.show(settings.topic_value(name, {})), synonyms, read_only=False)))
+        found.append((setting, _describe(setting, setting.show(settings.topic_value(name, {})), synonyms, read_only=False)))
     return found
 
 
@@ -75,7 +75,7 @@ def described_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> I
         synonyms = (default,) if setting.broker is None else tuple(_synonyms(settings, setting.broker))
         if name in overrides:
             synonyms = (Synonym(name, value, GROUP_CONFIG), *synonyms)
-        yield _described(setting, value, synonyms, read_only=False)
+        yield _describe(setting, value, synonyms, read_only=False)
 
 
 def described_broker(settings: BrokerSettings) -> Iterator[DescribedSetting]:
@@ -89,7 +89,7 @@ def described_broker(settings: BrokerSettings) -> Iterator[DescribedSetting]:
         if setting.hidden:
             synonyms = tuple(found for found in synonyms if found.source != DEFAULT_CONFIG)
         if synonyms or not setting.hidden:
-            yield _described(setting, settings.shown(name), synonyms, read_only=not setting.dynamic)
+            yield _describe(setting, settings.text_of(name), synonyms, read_only=not setting.dynamic)
     for name in sorted({*settings.given, *settings.of_all_brokers, *settings.of_this_broker}.difference(settings.DECLARED)):
         if (wanted := bare(name, settings.DECLARED)) in settings.DECLARED:
             yield _of_listener(settings, name, settings.DECLARED[wanted])
@@ -108,7 +108,7 @@ def _of_listener(settings: BrokerSettings, name: str, setting: Setting[object]) 
     found = [
         Synonym(name, setting.show(setting.parse(texts[name])), source) for texts, source in _sources(settings) if name in texts
     ]
-    return _described(setting, found[0].value, tuple(found), read_only=True)._replace(name=name)  # read-only as in Kafka
+    return _describe(setting, found[0].value, tuple(found), read_only=True)._replace(name=name)  # read-only as in Kafka
 
 
 def described_changes(texts: Mapping[str, str]) -> Iterator[DescribedSetting]:
@@ -119,10 +119,10 @@ def described_changes(texts: Mapping[str, str]) -> Iterator[DescribedSetting]:
             yield _unknown(name, [DYNAMIC_DEFAULT_BROKER_CONFIG])
             continue
         synonym = Synonym(name, setting.show(setting.parse(text)), DYNAMIC_DEFAULT_BROKER_CONFIG)
-        yield _described(setting, synonym.value, (synonym,), read_only=not setting.dynamic)
+        yield _describe(setting, synonym.value, (synonym,), read_only=not setting.dynamic)
 
 
-def _described(setting: Setting[object], value: str | None, synonyms: tuple[Synonym, ...], *, read_only: bool) -> DescribedSetting:
+def _describe(setting: Setting[object], value: str | None, synonyms: tuple[Synonym, ...], *, read_only: bool) -> DescribedSetting:
     source = synonyms[0].source if synonyms else DEFAULT_CONFIG
     if setting.is_sensitive:
         value, synonyms = None, tuple(synonym._replace(value=None) for synonym in synonyms)

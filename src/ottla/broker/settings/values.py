@@ -93,12 +93,12 @@ class BrokerSettings(
         """
         self.found = dict(found or {})
         self._of_listeners: dict[tuple[str, str], Self] = {}
-        self._take(self.found)
+        self._set_texts(self.found)
         super().__init__(given)
         self.of_all_brokers = dict(of_all_brokers or {})
         self.of_this_broker = dict(of_this_broker or {})
         for texts in (self.of_all_brokers, self.of_this_broker):
-            self._take({name: text for name, text in texts.items() if bare(name, self.DECLARED) in self.DECLARED})
+            self._set_texts({name: text for name, text in texts.items() if bare(name, self.DECLARED) in self.DECLARED})
         refusal = broker_bounds_error(self)
         if refusal is not None:
             raise SettingError(refusal)
@@ -108,7 +108,7 @@ class BrokerSettings(
         """Return the setting of a name, which may be for one listener (`listener.name.NAME.SETTING`). Raises `SettingError`."""
         return super().find(bare(name, cls.DECLARED))
 
-    def changed(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> Self:
+    def with_dynamic(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> Self:
         """Return the settings with other dynamic settings. Raises `SettingError`."""
         return type(self)(self.given, of_all_brokers=of_all_brokers, of_this_broker=of_this_broker, found=self.found)
 
@@ -117,7 +117,7 @@ class BrokerSettings(
         """Return the settings as a cluster with eligible leader replicas shows them: min.insync.replicas is set for all brokers."""
         setting = LogSettings.min_insync_replicas
         implied = {setting.name: self.given.get(setting.name, str(setting.default))}
-        return self.changed(implied | self.of_all_brokers, self.of_this_broker)
+        return self.with_dynamic(implied | self.of_all_brokers, self.of_this_broker)
 
     def shown_default(self, name: str) -> str | None:
         """Return the default value, formatted as Kafka does."""
@@ -154,7 +154,7 @@ class BrokerSettings(
                 for given, text in texts.items()
                 if own_name(given, prefix) in self.DECLARED
             }
-            found = self.changed(self.of_all_brokers, self.of_this_broker | own) if own else self
+            found = self.with_dynamic(self.of_all_brokers, self.of_this_broker | own) if own else self
             self._of_listeners[name, mechanism] = found
         return found
 
@@ -164,8 +164,8 @@ class BrokerSettings(
         if self.log_retention_ms is not None:
             return self.log_retention_ms
         if self.log_retention_minutes is not None:
-            return _scaled(self.log_retention_minutes, MINUTE_MS)
-        return _scaled(self.log_retention_hours, HOUR_MS)
+            return _scale(self.log_retention_minutes, MINUTE_MS)
+        return _scale(self.log_retention_hours, HOUR_MS)
 
     @property
     def default_segment_ms(self) -> int:
@@ -215,7 +215,7 @@ class BrokerSettings(
         return self.value(name)
 
 
-def _scaled(value: int, unit_ms: int) -> int:
+def _scale(value: int, unit_ms: int) -> int:
     return value if value < 0 else value * unit_ms
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ottla.broker.settings import SettingError, SettingsInForce
-from ottla.broker.telemetry.subscriptions import MetricsSubscription, Subscribed, subscribed, subscription
+from ottla.broker.telemetry.subscriptions import MetricsSubscription, Subscribed, combine, subscription
 from ottla.cluster.image import ClusterImage
 from ottla.ports import Now
 from ottla.wire.errors import (
@@ -50,7 +50,7 @@ class MetricsClient(NamedTuple):
     host: str
     port: int
 
-    def shortened(self) -> MetricsClient:
+    def shorten(self) -> MetricsClient:
         """Return the client with its names cut off at a limit, because each name can have 32 KB."""
         client_id, name, version = self.client_id[:LONGEST_SHOWN], self.software_name, self.software_version
         return MetricsClient(client_id, name[:LONGEST_SHOWN], version[:LONGEST_SHOWN], self.host, self.port)
@@ -168,7 +168,7 @@ class ClientMetrics:
             self._keep(instance, Pushed(now.wall_ms, push.compression_type, push.metrics))
         return NONE
 
-    def listed(self, now: Now) -> list[ClientInstance]:
+    def recent(self, now: Now) -> list[ClientInstance]:
         """Return the instances that sent a request within the last `FORGOTTEN_AFTER` push intervals, the latest one last."""
         return [
             each for each in self._instances.values() if now.mono_ms - each.seen_ms <= FORGOTTEN_AFTER * each.subscribed.interval_ms
@@ -193,12 +193,12 @@ class ClientMetrics:
         subscriptions = self._subscribed_to()
         instance = self._instances.pop(instance_id, None)
         if instance is None or instance.made_of is not self._made_of:
-            wanted = subscribed(instance_id, client.properties(uuid_text(instance_id)), subscriptions)
+            wanted = combine(instance_id, client.properties(uuid_text(instance_id)), subscriptions)
             before, instance = instance, ClientInstance(instance_id, client, wanted, self._made_of)
             if before is not None:
                 instance.pushes = before.pushes
                 self._replace(before, instance)
-        instance.client, instance.seen_ms = client.shortened(), now.mono_ms
+        instance.client, instance.seen_ms = client.shorten(), now.mono_ms
         self._instances[instance_id] = instance
         if len(self._instances) > MOST_INSTANCES:
             oldest = next(iter(self._instances))

@@ -42,7 +42,7 @@ class MetricsSubscription(NamedTuple):
     patterns: Mapping[str, Matcher]
 
     def matches(self, client: Mapping[str, str]) -> bool:
-        return all(pattern.matching((client[name],)) for name, pattern in self.patterns.items())
+        return all(pattern.match((client[name],)) for name, pattern in self.patterns.items())
 
 
 class Subscribed(NamedTuple):
@@ -75,7 +75,7 @@ def _patterns(entries: Iterable[str]) -> Mapping[str, Matcher]:
     return found
 
 
-def subscribed(instance_id: bytes, client: Mapping[str, str], subscriptions: Iterable[MetricsSubscription]) -> Subscribed:
+def combine(instance_id: bytes, client: Mapping[str, str], subscriptions: Iterable[MetricsSubscription]) -> Subscribed:
     """Return the combination of all subscriptions that match a client: all their metrics, and the shortest of their intervals.
 
     The subscription id depends on these values and on the client instance, and not on the broker or on time.

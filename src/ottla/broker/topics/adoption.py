@@ -57,7 +57,7 @@ def _adopt_one(
 ) -> Adoption:
     known = image.topics.get(name)
     ids = {topic_id for topic_id in parts.values() if topic_id is not None} | ({known.topic_id} if known else set())
-    twin = image.colliding(name)
+    twin = image.find_collision(name)
     sentence = name_error(name)
     if twin is not None:
         sentence = f"Topic '{name}' collides with the topic {twin}: move its directories elsewhere."
@@ -81,7 +81,7 @@ def _adopt_one(
     ]
     if known is None:
         changes.append(Change(layout.topic_config_path(name), layout.config_json(_configs(name))))
-    return Adoption(name, tuple(changes), _told(name, known, count, sorted(set(placed) - set(parts))))
+    return Adoption(name, tuple(changes), _explain(name, known, count, sorted(set(placed) - set(parts))))
 
 
 def _configs(name: str) -> dict[str, str]:
@@ -91,7 +91,7 @@ def _configs(name: str) -> dict[str, str]:
     return {key: text for key, text in configs.items() if text is not None}
 
 
-def _told(name: str, known: TopicImage | None, count: int, missing: list[int]) -> str:
+def _explain(name: str, known: TopicImage | None, count: int, missing: list[int]) -> str:
     parts = f"{count} partition" + ("s" if count > 1 else "")
     sentence = f"{name} has {parts} now" if known else f"{name} is a topic of {parts} again"
     if missing:

@@ -95,28 +95,28 @@ class TopicsByName:
         """Begin to create topics, unless that is in progress. Return LEADER_NOT_AVAILABLE for each topic without leaders."""
         refused: list[Decision] = []
 
-        def told(decisions: list[Decision]) -> None:
-            refused.extend(self._told(decisions))
+        def on_decisions(decisions: list[Decision]) -> None:
+            refused.extend(self._log_refusals(decisions))
 
         with self._hurrying():
             for name in names:
-                self._scheduler.begin(("create", name), self._asked([self._topic(name)]), told, urgent=True)
+                self._scheduler.begin(("create", name), self._request([self._topic(name)]), on_decisions, urgent=True)
         known = {one.name: one for one in refused}
         return [Decision(name) if self._is_led(name) else known.get(name, Decision(name, LEADER_NOT_AVAILABLE)) for name in names]
 
-    def made(self, names: Sequence[str]) -> Steps[list[Decision]]:
+    def create(self, names: Sequence[str]) -> Steps[list[Decision]]:
         """Create topics and wait for their leaders. A topic that has no leaders in time has the error LEADER_NOT_AVAILABLE."""
-        return (yield from self._led((yield from self._asked(list(map(self._topic, names))))))
+        return (yield from self._wait_for_leaders((yield from self._request(list(map(self._topic, names))))))
 
     def made_on(self, name: str, node_id: int) -> Steps[Decision]:
         """Create a topic with all partitions on broker `node_id`, and wait for their leaders."""
         spec = _topic_on(name, self._settings.value, node_id)
         placed = [Placed(partition_index=index, broker_ids=list(replicas)) for index, replicas in spec.assignments]
         topic = Topic(name=name, num_partitions=-1, replication_factor=-1, assignments=placed)
-        (decision,) = yield from self._led((yield from self._asked([topic])))
+        (decision,) = yield from self._wait_for_leaders((yield from self._request([topic])))
         return decision
 
-    def _led(self, decisions: list[Decision]) -> Steps[list[Decision]]:
+    def _wait_for_leaders(self, decisions: list[Decision]) -> Steps[list[Decision]]:
         """Wait until the topics that the decisions created have leaders. Return the decisions.
 
         A topic without a leader in time gets the error LEADER_NOT_AVAILABLE.
@@ -129,7 +129,7 @@ class TopicsByName:
             for each in decisions
         ]
 
-    def _asked(self, topics: list[Topic]) -> Steps[list[Decision]]:
+    def _request(self, topics: list[Topic]) -> Steps[list[Decision]]:
         """Send CreateTopics to the controller, and return its decisions; LEADER_NOT_AVAILABLE without a response."""
         response: CreateTopicsResponse | None = None
         if self._image.controller_id >= 0:
@@ -162,7 +162,7 @@ class TopicsByName:
         topic = self._image.topics.get(name)
         return topic is not None and all(one.leader != NO_LEADER for one in topic.partitions)
 
-    def _told(self, decisions: list[Decision]) -> list[Decision]:
+    def _log_refusals(self, decisions: list[Decision]) -> list[Decision]:
         """Log the topics whose creation was refused, and return the decisions about them."""
         refused = [one for one in decisions if not is_there(one) and one.error_code != LEADER_NOT_AVAILABLE]
         for decision in refused:

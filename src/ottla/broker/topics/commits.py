@@ -119,9 +119,9 @@ class Commits:
 
     def commit_read(self, reads: Sequence[str], decide: DecideOn) -> Steps[list[Decision]]:
         """Commit decisions based on newly read entries at `reads`, which the image lacks or has in older versions."""
-        return self._turns.steps(self._decided(reads, decide))
+        return self._turns.steps(self._decide(reads, decide))
 
-    def _decided(self, reads: Sequence[str], decide: DecideOn) -> Steps[list[Decision]]:
+    def _decide(self, reads: Sequence[str], decide: DecideOn) -> Steps[list[Decision]]:
         decisions = decide({})
         for _ in range(MOST_RACES):
             paths = list(dict.fromkeys((*reads, *(change.path for change in _changes(decisions)))))
@@ -129,8 +129,8 @@ class Commits:
                 return decisions
             try:
                 entries = dict(zip(paths, (yield from self._registry.read(paths)), strict=True))
-                self._take_in(entries)
-                decisions = [_taken(decision, entries) for decision in decide(entries)]
+                self._load(entries)
+                decisions = [_refuse_taken(decision, entries) for decision in decide(entries)]
                 changes = _changes(decisions)
                 if any(change.path not in entries for change in changes):
                     continue
@@ -141,23 +141,23 @@ class Commits:
                 log.info("another broker was quicker to change %s", conflict)
             except RegistryAway as failure:
                 log.warning("a change of the registry was given up: %s", failure, extra={"cause": "a change given up"})
-                return refused(decisions, REQUEST_TIMED_OUT, AWAY)
+                return refuse(decisions, REQUEST_TIMED_OUT, AWAY)
             except RegistryRefused as failure:
                 log.error("the registry refused a change: %s", failure, extra={"cause": "a refused change"})
-                return refused(decisions, UNKNOWN_SERVER_ERROR, REFUSED)
+                return refuse(decisions, UNKNOWN_SERVER_ERROR, REFUSED)
             except StorageFailed as failure:
                 log.error("a change of topics was refused: %s", failure, extra={"cause": "a refused change"})
-                return refused(decisions, KAFKA_STORAGE_ERROR, FULL)
-        return refused(decisions, UNKNOWN_SERVER_ERROR, RACES)
+                return refuse(decisions, KAFKA_STORAGE_ERROR, FULL)
+        return refuse(decisions, UNKNOWN_SERVER_ERROR, RACES)
 
     def _commit(self, changes: Sequence[Change], entries: Mapping[str, Entry | None]) -> Steps[None]:
         there = [change for change in changes if change.value is not None or entries[change.path] is not None]
         expected = [change._replace(version=_version(entries[change.path])) for change in there]
         guarded = yield from _without_empty_users(self._registry, expected)
-        yield from self._changing(self._registry.commit([*guarded, *self._announce(changes)]))
+        yield from self._mark_changes(self._registry.commit([*guarded, *self._announce(changes)]))
         self._apply((change.path, change.value, _version(entries[change.path]) + 1) for change in changes)
 
-    def _changing(self, steps: CommitSteps) -> CommitSteps:
+    def _mark_changes(self, steps: CommitSteps) -> CommitSteps:
         """Run the steps of a commit. Mark each as a change, so that a bug in it is not treated as free of effects."""
         resumed: StorageFailed | None = None
         try:
@@ -167,7 +167,7 @@ class Commits:
         except StopIteration:
             return
 
-    def _take_in(self, entries: Mapping[str, Entry | None]) -> None:
+    def _load(self, entries: Mapping[str, Entry | None]) -> None:
         """Load these entries into the image, because notifications of their changes may not have arrived yet."""
         self._apply((path, None if entry is None else entry.value, _version(entry)) for path, entry in entries.items())
 
@@ -184,7 +184,7 @@ def alone(changes: Sequence[Change]) -> Sequence[Change]:
     return ()
 
 
-def _taken(decision: Decision, entries: Mapping[str, Entry | None]) -> Decision:
+def _refuse_taken(decision: Decision, entries: Mapping[str, Entry | None]) -> Decision:
     """Return a refusal if a decision creates an entry that exists. Return other decisions unchanged.
 
     The entry exists although the image lacks the topic if the controller has not sent the topic yet, or is deleting it.
@@ -202,5 +202,5 @@ def _version(entry: Entry | None) -> int:
     return NEW if entry is None else entry.version
 
 
-def refused(decisions: Iterable[Decision], error_code: int, sentence: str) -> list[Decision]:
+def refuse(decisions: Iterable[Decision], error_code: int, sentence: str) -> list[Decision]:
     return [one if one.error_code else replace(one, error_code=error_code, message=sentence) for one in decisions]

@@ -65,7 +65,7 @@ class DynamicConfigs:
             for name, text in given.items():
                 kept[name] = text
                 try:
-                    self._settings.value.changed(*found)
+                    self._settings.value.with_dynamic(*found)
                 except SettingError as error:
                     del kept[name]
                     kept.update({name: present[name]} if name in present else {})

@@ -109,7 +109,7 @@ class PartitionDirectories:
         self.places.forget(name)
         return to
 
-    def gone(self, deleted: Collection[str]) -> dict[str, int]:
+    def find_missing(self, deleted: Collection[str]) -> dict[str, int]:
         """Return partition -> recovery point for partitions that had records but have no directory. Skip topics in `deleted`.
 
         Raises `StorageFailed`.

@@ -33,7 +33,7 @@ class ProducerIdBlocks:
     def __init__(self, registry: SharedRegistry) -> None:
         self._registry = registry
 
-    def taken(self, node_id: int, size: int = BLOCK_SIZE) -> Steps[range]:
+    def allocate(self, node_id: int, size: int = BLOCK_SIZE) -> Steps[range]:
         """Allocate the next block for a broker. Raises `StorageFailed`."""
         for _ in range(MOST_RACES):
             (entry,) = yield from self._registry.read([layout.PRODUCER_ID_BLOCK])
@@ -45,7 +45,7 @@ class ProducerIdBlocks:
             return block
         raise StorageFailed(layout.PRODUCER_ID_BLOCK, "other brokers change it all the time")
 
-    def allocated(self, node_id: int, broker_epoch: int) -> Steps[range | int]:
+    def allocate_for(self, node_id: int, broker_epoch: int) -> Steps[range | int]:
         """Return the next block for a broker's request with this broker epoch, or an error code.
 
         If the registry becomes unreachable, a block can be lost, which does no harm.
@@ -56,7 +56,7 @@ class ProducerIdBlocks:
                 return BROKER_ID_NOT_REGISTERED
             if registered.created != broker_epoch:
                 return STALE_BROKER_EPOCH
-            return (yield from self.taken(node_id))
+            return (yield from self.allocate(node_id))
         except StorageFailed as failure:
             log.warning("broker %d was given no block of producer ids: %s", node_id, failure, extra={"cause": LANE})
             return REQUEST_TIMED_OUT if isinstance(failure, RegistryAway) else UNKNOWN_SERVER_ERROR
@@ -100,7 +100,7 @@ class ProducerIds:
         """Return whether the next id requires a wait."""
         return not self._left
 
-    def awaited(self) -> Steps[None]:
+    def wait(self) -> Steps[None]:
         """Wait until an id is available, or its allocation has failed."""
         if not self._left:
             self._begin()
@@ -111,12 +111,12 @@ class ProducerIds:
         if self._is_coming:
             return
         self._is_coming = True
-        self._scheduler.begin("producer ids", self._block_taken(), self._taken, self._refused, urgent=True)
+        self._scheduler.begin("producer ids", self._block_taken(), self._on_block, self._on_failure, urgent=True)
 
     def _block_taken(self) -> Steps[range | None]:
         controller_id = self._image.controller_id
         if controller_id == self._node_id or self._asker.version(AllocateProducerIdsRequest) == UNSPOKEN:
-            block = yield from self.blocks.taken(self._node_id, self._size)
+            block = yield from self.blocks.allocate(self._node_id, self._size)
             self._size = min(GROWTH * self._size, LARGEST_BLOCK)
             return block
         if controller_id < 0:
@@ -129,21 +129,21 @@ class ProducerIds:
             return None
         return range(response.producer_id_start, response.producer_id_start + response.producer_id_len)
 
-    def _taken(self, block: range | None) -> None:
+    def _on_block(self, block: range | None) -> None:
         self._is_coming = False
         if block:
-            self._ids = _chained(self._ids, block)
+            self._ids = _chain(self._ids, block)
             self._left += len(block)
         waiting, self._waiting = self._waiting, []
         for done in waiting:
             done(None)
 
-    def _refused(self, failure: Exception) -> None:
+    def _on_failure(self, failure: Exception) -> None:
         log.warning("no block of producer ids could be allocated: %s", failure, extra={"cause": LANE})
-        self._taken(None)
+        self._on_block(None)
 
 
-def _chained(first: Iterator[int], block: range) -> Iterator[int]:
+def _chain(first: Iterator[int], block: range) -> Iterator[int]:
     """Yield the ids of `first`, then the ids of `block`."""
     yield from first
     yield from block

@@ -60,7 +60,7 @@ class RegistryCheck:
         lost = [f"{name}-{index}" for name, index in forgotten if name not in self.deleted]
         if lost and clean:  # after a crash, these files may name partitions deleted since they were written
             log.warning("partitions that held records have neither a topic nor a directory any more: %s", some(lost))
-        checkpoints.settle()
+        checkpoints.remove_deleted()
 
     def _names(self) -> list[str]:
         return [f"{name}-{index}" for name, index in self._held]

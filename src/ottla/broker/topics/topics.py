@@ -151,7 +151,7 @@ class Topics:
             if entries.get(deletion) is not None:
                 return [Decision(name, INVALID_TOPIC_EXCEPTION, BEING_DELETED)]
             try:
-                topic = cluster_topics.stored(name, entries[path]) if path in entries else self._image.topics.get(name)
+                topic = cluster_topics.parse_stored(name, entries[path]) if path in entries else self._image.topics.get(name)
             except ValueError as error:
                 sentence = f"The registry's entry {path} cannot be parsed ({error}): repair it with ZooKeeper's own tools."
                 return [Decision(name, UNKNOWN_SERVER_ERROR, sentence)]

@@ -135,10 +135,10 @@ def _drain(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _left_on(admin: Admin, node_id: int) -> Moves:
-    from ottla.client.admin.replica_plans import drained
+    from ottla.client.admin.replica_plans import drain_broker
 
     racks = {node.node_id: node.rack for node in admin.describe_cluster().nodes}
-    return drained(_placed(topics_of(admin, None)), node_id, racks)
+    return drain_broker(_placed(topics_of(admin, None)), node_id, racks)
 
 
 def _still_left_on(admin: Admin, node_id: int, moved: Moves) -> Moves:

@@ -53,7 +53,7 @@ def follow(admin: Admin, partitions: Sequence[TopicPartition], *, as_json: bool)
         nodes = {node_id for move in moving.values() for node_id in move.replicas}
         up = nodes & {node.node_id for node in admin.describe_cluster().nodes}
         held = admin.describe_log_dirs(up, list(moving)) if moving else {}
-        seen = progress.look(moving, held, int(time.monotonic() * 1000))
+        seen = progress.update(moving, held, int(time.monotonic() * 1000))
         print(*(as_lines([seen._asdict()]) if as_json else [_sentence(seen)]), flush=True)
         if not moving:
             return

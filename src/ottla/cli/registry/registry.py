@@ -136,7 +136,7 @@ def _tell_gone(disk: RealDisk, entries: Entries, say: Say) -> bool:
 
     held, deleted = _image(entries).partition_names(), entries.children(DELETIONS)
     was_clean = disk.exists(CLEAN_SHUTDOWN)
-    missing = _directories(disk).gone(deleted)
+    missing = _directories(disk).find_missing(deleted)
     for name, offset in missing.items():
         if name in held:
             say("missing", name, f"it had records below offset {offset}, and its directory is missing: {PUT_BACK}.")

@@ -63,7 +63,7 @@ def create_request(rules: Iterable[AclRule]) -> CreateAclsRequest:
                 operation=operation,
                 permission_type=permission,
             )
-            for rule, resource, pattern, operation, permission in _numbered(rules)
+            for rule, resource, pattern, operation, permission in _with_numbers(rules)
         ]
     )
 
@@ -106,7 +106,7 @@ def delete_request(rules: Iterable[AclRule]) -> DeleteAclsRequest:
                 operation=operation,
                 permission_type=permission,
             )
-            for rule, resource, pattern, operation, permission in _numbered(rules)
+            for rule, resource, pattern, operation, permission in _with_numbers(rules)
         ]
     )
 
@@ -136,7 +136,7 @@ def rule_of(principal: str, operation: int, resource: int, name: str, pattern: i
     return AclRule(principal, _word(OPERATIONS, operation), *of, host, _word(PERMISSIONS, permission))
 
 
-def _numbered(rules: Iterable[AclRule]) -> Iterator[tuple[AclRule, int, int, int, int]]:
+def _with_numbers(rules: Iterable[AclRule]) -> Iterator[tuple[AclRule, int, int, int, int]]:
     """Yield (rule, Kafka's numbers of its resource, pattern, operation and permission). Raises `SettingError`."""
     for rule in each_is(AclRule, "rules", rules):
         resource, pattern = _number(RESOURCES, rule.resource), _number(PATTERNS, rule.pattern)

@@ -139,13 +139,13 @@ def _read_consumer(answer: ConsumerGroupDescribeResponse) -> Iterator[DescribedG
             _member(member, member.instance_id, _partitions(member.assignment), is_classic=member.member_type == CLASSIC_MEMBER)
             for member in found.members
         ]
-        yield _described(found, CONSUMER, CONSUMER, members)
+        yield _describe(found, CONSUMER, CONSUMER, members)
 
 
 def _read_share(answer: ShareGroupDescribeResponse) -> Iterator[DescribedGroup]:
     for found in answer.groups:
         members = [_member(member, None, _partitions(member.assignment), is_classic=False) for member in found.members]
-        yield _described(found, SHARE, SHARE, members)
+        yield _describe(found, SHARE, SHARE, members)
 
 
 def _read_streams(answer: StreamsGroupDescribeResponse) -> Iterator[DescribedGroup]:
@@ -168,7 +168,7 @@ def _read_streams(answer: StreamsGroupDescribeResponse) -> Iterator[DescribedGro
             )
             for member in found.members
         ]
-        yield _described(found, STREAMS, STREAMS, members)
+        yield _describe(found, STREAMS, STREAMS, members)
 
 
 def _partitions(assignment: ConsumerGroupDescribeResponse.Assignment) -> list[TopicPartition]:
@@ -180,7 +180,7 @@ def _member(found: Any, instance_id: str | None, assignment: list[TopicPartition
     return GroupMember(*identity, b"", assignment, found.member_epoch, found.rack_id, is_classic)
 
 
-def _described(found: Any, group_type: str, protocol_type: str, members: list[GroupMember]) -> DescribedGroup:
+def _describe(found: Any, group_type: str, protocol_type: str, members: list[GroupMember]) -> DescribedGroup:
     assignor = found.assignor_name or ""
     group = GroupDescription(found.group_id, found.group_state, protocol_type, assignor, members, group_type)
     return DescribedGroup(found.error_code, found.error_message, group._replace(group_epoch=found.group_epoch))

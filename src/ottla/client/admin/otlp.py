@@ -76,7 +76,7 @@ def _point(metric: ClientMetric, attributes_field: int, data: memoryview) -> Cli
         elif number == (5 if is_counted else 4):
             value = _as_double(raw)
         elif number == 6 and not is_counted:
-            value = _signed(_as_whole(raw))
+            value = _to_signed(_as_whole(raw))
     return metric._replace(value=value, samples=samples, time_ms=time_ms, attributes=attributes)
 
 
@@ -98,7 +98,7 @@ def _scalar(data: memoryview) -> Scalar:
         if number == 2:
             return bool(_as_whole(raw))
         if number == 3:
-            return _signed(_as_whole(raw))
+            return _to_signed(_as_whole(raw))
         if number == 4:
             return _as_double(raw)
     return None
@@ -159,5 +159,5 @@ def _as_double(value: int | memoryview) -> float:
     return float(found)
 
 
-def _signed(value: int) -> int:
+def _to_signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value

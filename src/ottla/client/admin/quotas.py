@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from ottla.client.arguments import mapping
+from ottla.client.arguments import check_mapping
 from ottla.client.errors import raise_for
 from ottla.wire.api.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from ottla.wire.api.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
@@ -25,7 +25,7 @@ class QuotaOf(NamedTuple):
     ip: str | None = None
 
     def __str__(self) -> str:
-        return ", ".join(f"{kind} {name or '<default>'}" for kind, name in _named(self))
+        return ", ".join(f"{kind} {name or '<default>'}" for kind, name in _names_of(self))
 
 
 class ClientQuota(NamedTuple):
@@ -35,7 +35,7 @@ class ClientQuota(NamedTuple):
     quotas: dict[str, float]
 
 
-def _named(entity: QuotaOf) -> Iterator[tuple[str, str]]:
+def _names_of(entity: QuotaOf) -> Iterator[tuple[str, str]]:
     for kind, name in zip(("user", "client-id", "ip"), entity, strict=True):
         if name is not None:
             yield kind, name
@@ -47,7 +47,7 @@ def describe_quotas_request(entity: QuotaOf) -> DescribeClientQuotasRequest:
     return DescribeClientQuotasRequest(
         components=[
             component(entity_type=kind, match_type=EXACTLY if name else THE_DEFAULT, match=name or None)
-            for kind, name in _named(entity)
+            for kind, name in _names_of(entity)
         ]
     )
 
@@ -66,8 +66,8 @@ def read_quotas(answer: DescribeClientQuotasResponse) -> list[ClientQuota]:
 def alter_quotas_request(entity: QuotaOf, quotas: Mapping[str, float | None], *, validate_only: bool) -> AlterClientQuotasRequest:
     """Build the request that sets `quotas`, and removes each quota whose value is None."""
     made = AlterClientQuotasRequest
-    named = [made.EntityData(entity_type=kind, entity_name=name or None) for kind, name in _named(entity)]
-    ops = [made.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in mapping("quotas", quotas).items()]
+    named = [made.EntityData(entity_type=kind, entity_name=name or None) for kind, name in _names_of(entity)]
+    ops = [made.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in check_mapping("quotas", quotas).items()]
     return made(entries=[made.EntryData(entity=named, ops=ops)], validate_only=validate_only)
 
 

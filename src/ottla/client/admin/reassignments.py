@@ -64,7 +64,7 @@ class MoveProgress:
         """(bytes copied, bytes in all) of each partition, at the last update."""
         self._seen: deque[tuple[int, int]] = deque()
 
-    def look(
+    def update(
         self,
         moving: Mapping[TopicPartition, PartitionReassignment],
         log_dirs: Mapping[int, Sequence[LogDir]],

@@ -46,7 +46,7 @@ class Load:
         return min((node for node in brokers if node not in others), key=weight, default=None)
 
 
-def drained(placed: Placed, node_id: int, brokers: Racks) -> Moves:
+def drain_broker(placed: Placed, node_id: int, brokers: Racks) -> Moves:
     """Return moves that leave broker `node_id` without replicas. Each replica goes to the broker with the least load.
 
     `placed` contains all partitions. Raises `SettingError` for a partition whose replica no other broker can take.

@@ -56,13 +56,13 @@ class ReplicaSpread:
         brokers, replicas = len(self._brokers), sum(map(len, self.now.values()))
         for _ in range(MOST_WORK // (brokers * replicas + brokers**3 + 1)):
             cycle = self._cycle()
-            if not cycle or not self._go_round(cycle):
+            if not cycle or not self._apply_cycle(cycle):
                 break
         for where, nodes in self.now.items():
             kept = [node for node in self._order[where] if node in nodes]
             self.now[where] = [*kept, *sorted(set(nodes).difference(kept))]
 
-    def _go_round(self, cycle: Sequence[tuple[int, int, TopicPartition]]) -> bool:
+    def _apply_cycle(self, cycle: Sequence[tuple[int, int, TopicPartition]]) -> bool:
         """Take all steps of a cycle, and return True.
 
         If the steps together would put a partition on fewer racks, take no step, and return False.

@@ -66,8 +66,8 @@ def read_created(answer: CreateDelegationTokenResponse, renewers: Iterable[str])
     raise_for(answer.error_code, "Creating a delegation token", DENIED if denied else None)
     return TokenDescription(
         answer.token_id,
-        _shown(answer.principal_type, answer.principal_name),
-        _shown(answer.token_requester_principal_type, answer.token_requester_principal_name),
+        _principal_text(answer.principal_type, answer.principal_name),
+        _principal_text(answer.token_requester_principal_type, answer.token_requester_principal_name),
         answer.issue_timestamp_ms,
         answer.expiry_timestamp_ms,
         answer.max_timestamp_ms,
@@ -89,12 +89,12 @@ def read_tokens(answer: DescribeDelegationTokenResponse) -> list[TokenDescriptio
     tokens = [
         TokenDescription(
             each.token_id,
-            _shown(each.principal_type, each.principal_name),
-            _shown(each.token_requester_principal_type, each.token_requester_principal_name),
+            _principal_text(each.principal_type, each.principal_name),
+            _principal_text(each.token_requester_principal_type, each.token_requester_principal_name),
             each.issue_timestamp,
             each.expiry_timestamp,
             each.max_timestamp,
-            tuple(_shown(renewer.principal_type, renewer.principal_name) for renewer in each.renewers),
+            tuple(_principal_text(renewer.principal_type, renewer.principal_name) for renewer in each.renewers),
             bytes(each.hmac),
         )
         for each in answer.tokens
@@ -102,7 +102,7 @@ def read_tokens(answer: DescribeDelegationTokenResponse) -> list[TokenDescriptio
     return sorted(tokens, key=lambda token: (token.issue_ms, token.token_id))
 
 
-def _shown(kind: str, name: str) -> str:
+def _principal_text(kind: str, name: str) -> str:
     return f"{kind}:{name}" if name else ""
 
 

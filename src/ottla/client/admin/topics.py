@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ottla.client.arguments import each_is, mapping, short_repr, whole
+from ottla.client.arguments import check_mapping, each_is, short_repr, whole
 from ottla.client.arguments import names as names_of
 from ottla.client.consumer.list_offsets import by_topic
 from ottla.client.errors import raise_for
@@ -142,7 +142,7 @@ def create_topics_request(topics: Iterable[NewTopic], timeout_ms: int, *, valida
                 name=topic.name,
                 num_partitions=topic.num_partitions,
                 replication_factor=topic.replication_factor,
-                configs=[config(name=name, value=_text(value)) for name, value in mapping("configs", topic.configs).items()],
+                configs=[config(name=name, value=_text(value)) for name, value in check_mapping("configs", topic.configs).items()],
             )
             for topic in each_is(NewTopic, "topics", topics)
         ],
@@ -172,7 +172,7 @@ def check_deleted(answer: DeleteTopicsResponse) -> None:
 def create_partitions_request(counts: Mapping[str, int], timeout_ms: int) -> CreatePartitionsRequest:
     """Build the request that adds partitions. `counts` maps each topic to its new total number of partitions."""
     topic = CreatePartitionsRequest.CreatePartitionsTopic
-    wanted = mapping("counts", counts).items()
+    wanted = check_mapping("counts", counts).items()
     return CreatePartitionsRequest(
         topics=[topic(name=name, count=count, assignments=None) for name, count in wanted], timeout_ms=timeout_ms
     )
@@ -194,7 +194,7 @@ def alter_configs_request(
     configs = [
         config(name=name, config_operation=operation, value=_text(value))
         for operation, values in changes.items()
-        for name, value in mapping("A change of settings", values).items()
+        for name, value in check_mapping("A change of settings", values).items()
     ]
     altered = IncrementalAlterConfigsRequest.AlterConfigsResource(
         resource_type=resource.kind, resource_name=resource.name, configs=configs

@@ -197,7 +197,7 @@ def opened_before(time_ms: int, producers: Mapping[TopicPartition, Sequence[Acti
     return [(where, one) for where, _, one in sorted(found)]
 
 
-def hanging(candidates: Iterable[Open], descriptions: Iterable[TransactionDescription]) -> list[HangingTransaction]:
+def find_hanging(candidates: Iterable[Open], descriptions: Iterable[TransactionDescription]) -> list[HangingTransaction]:
     """Return the candidates that no coordinator will end: no description has their producer id and their partition."""
     known = {found.producer_id: found for found in descriptions}
     found = []

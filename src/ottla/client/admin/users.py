@@ -46,7 +46,7 @@ def set_password_request(
         mechanism=algorithm.number,
         iterations=iterations,
         salt=salt,
-        salted_password=algorithm.salted(password, salt, iterations),
+        salted_password=algorithm.salt_password(password, salt, iterations),
     )
     return AlterUserScramCredentialsRequest(upsertions=[upsertion])
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from ottla.client.connection.frames import FrameReader
-from ottla.client.connection.older_brokers import fitted
+from ottla.client.connection.older_brokers import fit
 from ottla.client.connection.versions import API_VERSIONS, negotiate, not_shared, versions_of
 from ottla.client.errors import ConnectionFailed, KafkaError, NotSupported, SettingError, broker_error
 from ottla.ports import Buffer, Part
@@ -56,7 +56,7 @@ class Answer(NamedTuple):
 
 
 class ClientConnection:
-    """The state machine of a client's connection to a broker. `versions` maps API keys to versions; it is empty until `greeted`.
+    """The state machine of a client's connection to a broker. `versions` maps API keys to versions.
 
     `features` are the levels of the cluster's finalized features, by name (KIP-584). With `release`, the versions of that Kafka
     release are used without a request, for brokers without ApiVersions.
@@ -75,7 +75,7 @@ class ClientConnection:
         return self._sent
 
     @property
-    def has_only_greeted(self) -> bool:
+    def has_only_negotiated(self) -> bool:
         """Return whether the only answer so far was the one to ApiVersions, and another request is not answered yet."""
         return self._next_id <= 2 and bool(self._sent) and self._sent[0].api_key != API_VERSIONS
 
@@ -89,11 +89,11 @@ class ClientConnection:
         return error
 
     def hello(self, token: object, version: int = _HELLO_VERSION) -> list[Part]:
-        """Return the buffers of an ApiVersions request, the first on every connection. Pass its answer to `greeted`."""
+        """Return the buffers of an ApiVersions request, the first on every connection. Pass its answer to `receive_versions`."""
         body = ApiVersionsRequest(client_software_name="ottla", client_software_version=VERSION)
         return self._encode(version, body, token, expect=True)
 
-    def greeted(self, body: ApiVersionsResponse) -> bool:
+    def receive_versions(self, body: ApiVersionsResponse) -> bool:
         """Process the answer to the request of `hello`. Return whether the broker understood the request's version.
 
         If it did not, the broker is older than that version: send `hello(token, version=0)`.
@@ -118,7 +118,7 @@ class ClientConnection:
         if most is not None:
             version = min(version, most)
         try:
-            return self._encode(version, fitted(version, body), token, expect=expect)
+            return self._encode(version, fit(version, body), token, expect=expect)
         except Unencodable as error:
             raise _unsent(body, error) from error
 
@@ -142,12 +142,12 @@ class ClientConnection:
         """Return the number of bytes still missing of a large answer that is being received; 0 between answers."""
         return self._reader.missing_bytes
 
-    def filled(self, count: int) -> list[Answer]:
+    def receive(self, count: int) -> list[Answer]:
         """Return the answers that are complete after `count` more bytes in the buffer.
 
         Raises `ConnectionFailed` for a stream that cannot be read. Close the connection then.
         """
-        frames = self._reader.filled(count)
+        frames = self._reader.receive(count)
         return [self._answer(frame) for frame in frames] if frames else []
 
     def _answer(self, frame: Buffer) -> Answer:

@@ -29,7 +29,7 @@ class LargeBuffers:
     def __init__(self) -> None:
         self._kept: list[bytearray] = []
 
-    def take(self, size: int) -> memoryview:
+    def allocate(self, size: int) -> memoryview:
         """Return a buffer of exactly `size` bytes, with arbitrary contents."""
         for buffer in self._kept:
             if size <= len(buffer) <= 4 * size and _is_unused(buffer):
@@ -54,7 +54,7 @@ def _is_unused(buffer: bytearray) -> bool:
 
 
 class FrameReader:
-    """A reader of frames. The socket receives into `buffer()`; `filled(count)` then returns the completed frames without sizes."""
+    """A reader of frames. The socket receives into `buffer()`; `receive(count)` then returns the completed frames without sizes."""
 
     def __init__(self, max_frame_bytes: int = 1 << 30, *, least_frame_bytes: int = SIZE_BYTES) -> None:
         self._staging = bytearray(STAGING_BYTES)
@@ -76,7 +76,7 @@ class FrameReader:
         """Return the number of bytes still missing of a large frame that is being received; 0 between frames."""
         return 0 if self._large is None else len(self._large) - self._large_filled
 
-    def filled(self, count: int) -> list[Buffer]:
+    def receive(self, count: int) -> list[Buffer]:
         """Process `count` new bytes, and return the completed frames. Raises `ConnectionFailed` for an impossible frame size."""
         if self._large is not None:
             return self._filled_large(self._large, count)
@@ -114,7 +114,7 @@ class FrameReader:
         return True
 
     def _begin_large(self, body: int, size: int) -> None:
-        self._large = self._buffers.take(size)
+        self._large = self._buffers.allocate(size)
         self._small_in_a_row = 0
         self._large_filled = self._end - body
         self._large[: self._large_filled] = memoryview(self._staging)[body : self._end]

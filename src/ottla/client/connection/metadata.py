@@ -141,7 +141,7 @@ class Metadata:
         is_run = found == list(range(len(found)))
         return f"0 to {len(found) - 1}" if is_run else ", ".join(map(str, found))
 
-    def missing(self, topics: Iterable[str]) -> list[str]:
+    def find_missing(self, topics: Iterable[str]) -> list[str]:
         """Return the topics that have no usable metadata."""
         return [topic for topic in topics if not self.partition_count(topic)]
 

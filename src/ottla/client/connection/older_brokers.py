@@ -1,6 +1,6 @@
 """Conversions of requests for older brokers: older versions lack some fields.
 
-Connections pass every request through `fitted` before encoding it. Callers choose the version. `older_records`, which converts
+Connections pass every request through `fit` before encoding it. Callers choose the version. `older_records`, which converts
 records, is imported when needed.
 """
 
@@ -51,7 +51,7 @@ DEFAULTS_FROM_CREATE_TOPICS: Final = 4
 """The version of CreateTopics from which brokers have defaults for the numbers of partitions and of replicas (KIP-464)."""
 
 
-def fitted(version: int, body: Message) -> Message:
+def fit(version: int, body: Message) -> Message:
     """Return the request `body` without the fields that `version` does not have.
 
     Raises `NotSupported` if leaving out a field would change the meaning of the request.

@@ -109,7 +109,7 @@ def versions_of(release: str) -> dict[int, int]:
     """
     if release not in releases.NAMES:
         raise NotSupported(f"Kafka {release} supports Producer and Consumer only: use these, or a newer broker.")
-    return negotiate((key, served.start, served.stop - 1) for key, served in releases.served(release).items())
+    return negotiate((key, served.start, served.stop - 1) for key, served in releases.served_versions(release).items())
 
 
 def not_shared(api_key: int) -> NotSupported:

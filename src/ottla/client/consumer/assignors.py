@@ -29,7 +29,7 @@ Assign = Callable[[Mapping[str, MemberSubscription], Mapping[str, int]], Assignm
 """(member id -> subscription, topic -> number of partitions) -> assignment of every member"""
 
 
-def _ordered(members: Mapping[str, MemberSubscription]) -> list[str]:
+def _sort(members: Mapping[str, MemberSubscription]) -> list[str]:
     """Return the members in a lasting order: static ones first, by instance id, so that a restart does not change it."""
     return sorted(
         members, key=lambda member: (members[member].group_instance_id is None, members[member].group_instance_id or member, member)
@@ -38,7 +38,7 @@ def _ordered(members: Mapping[str, MemberSubscription]) -> list[str]:
 
 def _by_topic(members: Mapping[str, MemberSubscription]) -> dict[str, list[str]]:
     wanting: dict[str, list[str]] = defaultdict(list)
-    for member in _ordered(members):
+    for member in _sort(members):
         for topic in set(members[member].topics):
             wanting[topic].append(member)
     return wanting
@@ -63,7 +63,7 @@ def assign_range(members: Mapping[str, MemberSubscription], counts: Mapping[str,
 def assign_round_robin(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
     """Assign the partitions of all topics one after the other, each to the next member in turn that subscribes to its topic."""
     given: Assignment = {member: [] for member in members}
-    order = _ordered(members)
+    order = _sort(members)
     turn = 0
     for topic in sorted(_by_topic(members)):
         for partition in range(counts.get(topic, 0)):
@@ -80,7 +80,7 @@ def _still_owned(members: Mapping[str, MemberSubscription], counts: Mapping[str,
     If several members claim a partition, the member of the latest generation owns it.
     """
     owners: dict[TopicPartition, str] = {}
-    for member in sorted(_ordered(members), key=lambda member: members[member].generation_id):
+    for member in sorted(_sort(members), key=lambda member: members[member].generation_id):
         subscription = members[member]
         for where in subscription.owned:
             if where.topic in subscription.topics and where.partition < counts.get(where.topic, 0):

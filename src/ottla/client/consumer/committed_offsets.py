@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.client.arguments import by_place, committed
+from ottla.client.arguments import by_place, offset_to_commit
 from ottla.client.consumer.list_offsets import by_topic, indexes
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -22,7 +22,7 @@ Part = TypeVar("Part")
 
 def committable(offsets: Mapping[Place, OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return `offsets`, integers or `OffsetAndMetadata`, as offsets to commit. Raises `TypeError`, `SettingError`."""
-    return by_place("offsets", offsets, committed)
+    return by_place("offsets", offsets, offset_to_commit)
 
 
 def commit_request(member: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetCommitRequest:

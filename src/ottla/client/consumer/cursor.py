@@ -127,7 +127,7 @@ class Cursor:
         """Return whether all records of the decoded part of the chunk were returned to the user."""
         return self._whole or (self.records is not None and self.taken >= len(self.records))
 
-    def _opened(self) -> list[Columns]:
+    def _open_columns(self) -> list[Columns]:
         part = _open_part(self._chunk, one_by_one=self._one_by_one)
         if part.rest is not None and not self._dropped:
             self._rest, self._one_by_one, self._stop = part.rest, True, part.rest.from_offset
@@ -139,23 +139,23 @@ class Cursor:
         Raises `BrokerError` (CORRUPT_MESSAGE) for damaged records.
         """
         if self.records is None:
-            self.records = [record for columns in self._opened() for record in columns.records(self.where)]
+            self.records = [record for columns in self._open_columns() for record in columns.records(self.where)]
             if self._dropped:  # perhaps another thread called `drop` before the records were decoded
                 del self.records[self.taken :]
         return self.records
 
-    def take(self, count: int) -> Sequence[ConsumerRecord]:
+    def next_records(self, count: int) -> Sequence[ConsumerRecord]:
         """Return the next `count` records, or fewer at the end of the decoded part of the chunk. Count them as returned."""
         taken, in_hand = self.counts
         part = self.open()[taken : taken + count]
         self.counts = (taken + len(part), in_hand + len(part))
         return part
 
-    def take_columns(self) -> list[Columns]:
+    def remaining_columns(self) -> list[Columns]:
         """Return all remaining records of the decoded part of the chunk as columns, and count them as returned."""
         if not self._dropped and self.taken:
             self._chunk = self._chunk._replace(from_offset=self.position())
-        columns = [] if self._dropped else self._opened()
+        columns = [] if self._dropped else self._open_columns()
         if not self._claim():  # another thread called `drop` while the batches were decoded
             return []
         self._whole = True
@@ -220,7 +220,7 @@ class Cursor:
         """Return the offset of the next record for the user."""
         return self._stop if self._whole else self._offset(self.taken)
 
-    def done(self) -> int:
+    def first_unprocessed(self) -> int:
         """Return the offset of the first record that is not processed yet."""
         taken, in_hand = self.counts
         return self._offset(taken - in_hand)
@@ -261,7 +261,7 @@ class Progress:
 
         Return None if there is no such cursor.
         """
-        paused = self._fetcher.paused()
+        paused = self._fetcher.paused_partitions()
         return next((cursor for cursor in self._cursors if not cursor.exhausted and cursor.where not in paused), None)
 
     def handed_out(self) -> tuple[tuple[int, int], ...]:
@@ -277,7 +277,7 @@ class Progress:
         """Return no more records of partitions that are about to be revoked. Their positions stay the same."""
         for where in partitions:
             left = [cursor.drop() for cursor in self._cursors if cursor.where == where and not cursor.exhausted]
-            position = min(left, default=self._fetcher.reading(where).position)
+            position = min(left, default=self._fetcher.state_of(where).position)
             self._fetcher.retire(where).position = position
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
@@ -291,23 +291,23 @@ class Progress:
     def position(self, where: TopicPartition) -> int:
         """Return the offset of the next record of the partition for the user, or -1 if the offset is still unknown."""
         going = [cursor.position() for cursor in self._cursors if cursor.where == where and not cursor.exhausted]
-        return min(going, default=self._fetcher.reading(where).position)
+        return min(going, default=self._fetcher.state_of(where).position)
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets to commit if all records that the user got count as processed."""
-        return self._known((where, self.position(where)) for where in self._fetcher.partitions)
+        return self._with_offsets((where, self.position(where)) for where in self._fetcher.partitions)
 
-    def done(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
+    def processed_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets to commit if only processed records count.
 
         With `partitions` None, return the offsets of all partitions.
         """
         wanted = list(self._fetcher.partitions if partitions is None else partitions)
-        return self._known((where, self._done(where)) for where in wanted if where in self._fetcher.partitions)
+        return self._with_offsets((where, self._first_unprocessed(where)) for where in wanted if where in self._fetcher.partitions)
 
-    def _done(self, where: TopicPartition) -> int:
-        open_ends = [cursor.done() for cursor in self._cursors if cursor.where == where]
-        return min(open_ends, default=self._fetcher.reading(where).position)
+    def _first_unprocessed(self, where: TopicPartition) -> int:
+        open_ends = [cursor.first_unprocessed() for cursor in self._cursors if cursor.where == where]
+        return min(open_ends, default=self._fetcher.state_of(where).position)
 
-    def _known(self, found: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, OffsetAndMetadata]:
+    def _with_offsets(self, found: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, OffsetAndMetadata]:
         return {where: OffsetAndMetadata(offset) for where, offset in found if offset != UNKNOWN_OFFSET}

@@ -29,9 +29,9 @@ def fetched_columns(cursor: Cursor, fetcher: Fetcher) -> FetchedColumns:
 
     Raises `BrokerError` (CORRUPT_MESSAGE) for damaged records.
     """
-    columns, where = cursor.take_columns(), cursor.where
+    columns, where = cursor.remaining_columns(), cursor.where
     ends = (UNKNOWN_OFFSET,) * 3
     if where in fetcher.partitions:  # otherwise the partition was revoked meanwhile
-        reading = fetcher.reading(where)
+        reading = fetcher.state_of(where)
         ends = reading.log_start_offset, reading.last_stable_offset, reading.high_watermark
     return FetchedColumns(where, columns, cursor.position(), *ends)

@@ -124,7 +124,7 @@ class Fetcher:
     def partitions(self) -> Iterable[TopicPartition]:
         return self._readings.keys()
 
-    def reading(self, where: TopicPartition) -> Reading:
+    def state_of(self, where: TopicPartition) -> Reading:
         """Return the state of an assigned partition. Raises `KafkaError` for a partition that is not assigned."""
         try:
             return self._readings[where]
@@ -142,23 +142,23 @@ class Fetcher:
             if self._readings.pop(where, None) is not None:
                 self._drop_chunks(where)
                 self._missing_since_ms.pop(where, None)
-                self._recovered(where)
+                self._clear_error(where)
 
     def _drop_chunks(self, where: TopicPartition) -> None:
         self._chunks = deque(chunk for chunk in self._chunks if chunk.where != where)
 
     def fail(self, where: TopicPartition, error: KafkaError) -> None:
-        """Make `take` raise `error` for a partition, until a seek or a successful fetch of the partition."""
+        """Make `next_chunk` raise `error` for a partition, until a seek or a successful fetch of the partition."""
         self._errors[where] = error
         self._raised.discard(where)
 
-    def _recovered(self, where: TopicPartition) -> None:
+    def _clear_error(self, where: TopicPartition) -> None:
         if self._errors.pop(where, None) is not None:
             self._raised.discard(where)
             self._told.pop(where, None)
 
     def error(self, where: TopicPartition) -> KafkaError | None:
-        """Return the error that `take` raises for a partition, or None."""
+        """Return the error that `next_chunk` raises for a partition, or None."""
         return self._errors.get(where)
 
     def seek(self, where: TopicPartition, offset: int) -> None:
@@ -168,7 +168,7 @@ class Fetcher:
 
     def retire(self, where: TopicPartition) -> Reading:
         """Stop fetching a partition that is about to be revoked, and return none of its records to the user. Keep its position."""
-        reading = self.reading(where)
+        reading = self.state_of(where)
         position = reading.position
         self._restart(where)
         reading.position = position
@@ -180,9 +180,9 @@ class Fetcher:
         self._restart(where).reset_to = timestamp
 
     def _restart(self, where: TopicPartition) -> Reading:
-        reading = self.reading(where)
+        reading = self.state_of(where)
         self._drop_chunks(where)
-        self._recovered(where)
+        self._clear_error(where)
         reading.position = reading.fetch_offset = UNKNOWN_OFFSET
         reading.reset_to = None
         reading.topic_id = NO_TOPIC_ID
@@ -200,9 +200,9 @@ class Fetcher:
         Paused partitions are not fetched, and their records are not returned to the user.
         """
         for where in partitions:
-            self.reading(where).paused = paused
+            self.state_of(where).paused = paused
 
-    def paused(self) -> set[TopicPartition]:
+    def paused_partitions(self) -> set[TopicPartition]:
         return {reading.where for reading in self._readings.values() if reading.paused}
 
     def fetches(self, now_ms: int) -> list[PlannedFetch]:
@@ -216,7 +216,7 @@ class Fetcher:
                 if reading.buffered:
                     full.add(node_id)
             elif node_id == NO_LEADER:
-                self._look_for_leader(reading.where, now_ms)
+                self._request_leader(reading.where, now_ms)
             elif self._was_recreated(reading):
                 self._begin_anew(reading)
             elif node_id not in self._in_flight:
@@ -242,7 +242,7 @@ class Fetcher:
     def _begin_anew(self, reading: Reading) -> None:
         """Continue at the beginning of the recreated topic, because all its records are new.
 
-        Without a `reset_timestamp`, make `take` raise an error instead.
+        Without a `reset_timestamp`, make `next_chunk` raise an error instead.
         """
         topic, partition = reading.where
         if self.reset_timestamp is None:
@@ -251,7 +251,7 @@ class Fetcher:
         log.warning("%s-%d: the topic was deleted and recreated: reading from its beginning", topic, partition)
         self.reset(reading.where, EARLIEST_TIMESTAMP)
 
-    def _look_for_leader(self, where: TopicPartition, now_ms: int) -> None:
+    def _request_leader(self, where: TopicPartition, now_ms: int) -> None:
         self.wants_metadata.add(where.topic)
         code = self.metadata.partition_error(*where)
         error = broker_error(code, f"Fetching {where.topic}-{where.partition}")
@@ -281,7 +281,7 @@ class Fetcher:
             and reading.not_before_ms <= now_ms
         )
 
-    def answered(self, fetch: PlannedFetch, answer: FetchResponse, now_ms: int, version: int = SPOKEN[FETCH][1]) -> None:
+    def on_answer(self, fetch: PlannedFetch, answer: FetchResponse, now_ms: int, version: int = SPOKEN[FETCH][1]) -> None:
         """Process the answer to `fetch`, which was sent in this `version`."""
         self._in_flight.discard(fetch.node_id)
         if answer.error_code:
@@ -295,7 +295,7 @@ class Fetcher:
                 if reading is not None and reading.turn == fetch.turns.get(found.where):
                     if version > NAMED_UNTIL and not found.error_code:
                         reading.topic_id = fetch.ids[found.where.topic]
-                    self._take_in(reading, found, now_ms)
+                    self._store(reading, found, now_ms)
         except BadBatch as error:
             self._back_off(fetch.turns, now_ms)
             self.failure = broker_error(codes.CORRUPT_MESSAGE, "Fetching", str(error))
@@ -311,9 +311,9 @@ class Fetcher:
             if where in self._readings:
                 self._readings[where].not_before_ms = now_ms + self.retry_backoff_ms
 
-    def _take_in(self, reading: Reading, found: FetchedPartition, now_ms: int) -> None:
+    def _store(self, reading: Reading, found: FetchedPartition, now_ms: int) -> None:
         if found.error_code:
-            self._refused(reading, found.error_code, now_ms)
+            self._on_error(reading, found.error_code, now_ms)
             return
         reading.high_watermark, reading.log_start_offset = found.high_watermark, found.log_start_offset
         reading.last_stable_offset = found.last_stable_offset
@@ -326,7 +326,7 @@ class Fetcher:
             context = f"Fetching {reading.where.topic}-{reading.where.partition}"
             self._unreadable(reading, broker_error(codes.CORRUPT_MESSAGE, context, str(error)), now_ms)
             return
-        self._recovered(reading.where)
+        self._clear_error(reading.where)
         if seen.next_offset is None or seen.next_offset <= reading.fetch_offset:
             reading.pause_ms = min(max(FIRST_PAUSE_MS, 2 * reading.pause_ms), self.longest_pause_ms)
             reading.not_before_ms = max(reading.not_before_ms, now_ms + reading.pause_ms)
@@ -340,11 +340,11 @@ class Fetcher:
         self._readings[reading.where] = self._readings.pop(reading.where)
 
     def _unreadable(self, reading: Reading, error: KafkaError, now_ms: int) -> None:
-        """Store the error of an unreadable partition. It is fetched again after a pause, once `take` has raised the error."""
+        """Store the error of an unreadable partition. It is fetched again after a pause, once `next_chunk` has raised the error."""
         reading.not_before_ms = now_ms + self.retry_backoff_ms
         self.fail(reading.where, error)
 
-    def _refused(self, reading: Reading, code: int, now_ms: int) -> None:
+    def _on_error(self, reading: Reading, code: int, now_ms: int) -> None:
         sentence = self.unreadable if code == codes.CORRUPT_MESSAGE else None
         context = f"Fetching {reading.where.topic}-{reading.where.partition} from offset {reading.fetch_offset}"
         error = broker_error(code, context, sentence)
@@ -357,7 +357,7 @@ class Fetcher:
         else:
             self.fail(reading.where, error)
 
-    def take(self) -> Chunk | None:
+    def next_chunk(self) -> Chunk | None:
         """Return the next chunk for the user, or None. Raise the error of a partition that cannot be fetched.
 
         While the error lasts, later calls raise it again when there is no chunk.
@@ -371,10 +371,10 @@ class Fetcher:
             self._raise_error(lambda where: True)
         return chunk
 
-    def take_more(self) -> Chunk | None:
+    def additional_chunk(self) -> Chunk | None:
         """Return the next chunk to append to records that the caller already has, or None.
 
-        Raise no error, because the caller would lose its records. The next `take` raises the error.
+        Raise no error, because the caller would lose its records. The next `next_chunk` raises the error.
         """
         if self.failure is not None or any(self._is_new(where) for where in self._errors):
             return None
@@ -405,7 +405,7 @@ class Fetcher:
 
     @property
     def idle(self) -> bool:
-        """Return whether `take` has neither a chunk to return nor an error to raise."""
+        """Return whether `next_chunk` has neither a chunk to return nor an error to raise."""
         return self.failure is None and not self._chunks and not self._errors
 
     def next_wake_ms(self, now_ms: int) -> int | None:

@@ -54,8 +54,8 @@ class Phase(Enum):
     STABLE = "stable"
 
 
-class Ask(NamedTuple):
-    """A step of the caller: send this request to the group coordinator, and pass the answer to `Membership.answered`."""
+class Request(NamedTuple):
+    """A step of the caller: send this request to the group coordinator, and pass the answer to `Membership.on_answer`."""
 
     body: Message
     timeout_ms: int
@@ -97,7 +97,7 @@ class Idle(NamedTuple):
     until_ms: int
 
 
-Step = Ask | Revoke | Lose | Assign | Lead | Idle
+Step = Request | Revoke | Lose | Assign | Lead | Idle
 GroupAnswer = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse
 
 
@@ -105,7 +105,7 @@ GroupAnswer = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse
 class Membership:
     """The state machine of a consumer's membership in a classic group, without sockets.
 
-    `owned` are the assigned partitions. While `coordinator_lost` is set, the caller must look up the coordinator before an `Ask`.
+    `owned` are the assigned partitions. While `coordinator_lost` is set, the caller looks up the coordinator before a `Request`.
     """
 
     settings: ConsumerSettings
@@ -159,7 +159,7 @@ class Membership:
         self._rejoin = False
         return self._join()
 
-    def _join(self) -> Ask:
+    def _join(self) -> Request:
         settings = self.settings
         metadata = encode_subscription(MemberSubscription(self.topics, self.owned, self.generation_id))
         offered = JoinGroupRequest.JoinGroupRequestProtocol
@@ -172,7 +172,7 @@ class Membership:
             protocol_type=PROTOCOL_TYPE,
             protocols=[offered(name=name, metadata=metadata) for name in settings.partition_assignment_strategy],
         )
-        return Ask(body, settings.max_poll_interval_ms + JOIN_SLACK_MS)
+        return Request(body, settings.max_poll_interval_ms + JOIN_SLACK_MS)
 
     def _next_planning(self, now_ms: int) -> Step:
         return Lead(sorted({topic for member in self._members.values() for topic in member.topics}))
@@ -193,7 +193,7 @@ class Membership:
             protocol_name=self.protocol,
             assignments=[share(member_id=member, assignment=encode_assignment(parts)) for member, parts in self._shares.items()],
         )
-        return Ask(body, self.settings.max_poll_interval_ms + JOIN_SLACK_MS)
+        return Request(body, self.settings.max_poll_interval_ms + JOIN_SLACK_MS)
 
     def _next_adopt(self, now_ms: int) -> Step:
         target = set(self._target)
@@ -205,12 +205,12 @@ class Membership:
         owned = set(self.owned)
         return Assign([where for where in self._target if where not in owned])
 
-    def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+    def finish_revoke(self, partitions: Sequence[TopicPartition]) -> None:
         """Remove the partitions of a finished `Revoke` or `Lose` from `owned`."""
         gone = set(partitions)
         self.owned = [where for where in self.owned if where not in gone]
 
-    def assigned(self, now_ms: int) -> None:
+    def finish_assign(self, now_ms: int) -> None:
         """Finish `Assign`: the member is now stable."""
         self.owned = list(self._target)
         self.phase = Phase.STABLE
@@ -219,7 +219,7 @@ class Membership:
     def _next_stable(self, now_ms: int) -> Step:
         return self.heartbeat() if now_ms >= self._heartbeat_ms else Idle(self._heartbeat_ms)
 
-    def heartbeat(self) -> Ask:
+    def heartbeat(self) -> Request:
         """Build a heartbeat. The driver also sends it while a `Revoke` takes long."""
         body = HeartbeatRequest(
             group_id=self.group_id,
@@ -227,7 +227,7 @@ class Membership:
             member_id=self.member_id,
             group_instance_id=self.settings.group_instance_id,
         )
-        return Ask(body, min(self.settings.request_timeout_ms, self.settings.session_timeout_ms))
+        return Request(body, min(self.settings.request_timeout_ms, self.settings.session_timeout_ms))
 
     _STEPS: ClassVar[dict[Phase, Callable[[Membership, int], Step]]] = {
         Phase.OUT: _next_out,
@@ -237,20 +237,20 @@ class Membership:
         Phase.STABLE: _next_stable,
     }
 
-    def answered(self, answer: GroupAnswer, now_ms: int) -> None:
+    def on_answer(self, answer: GroupAnswer, now_ms: int) -> None:
         """Process the coordinator's answer. Raises `BrokerError` if the group will never accept this member."""
         if answer.error_code:
-            self._refused(answer.error_code, now_ms)
+            self._on_error(answer.error_code, now_ms)
         elif isinstance(answer, JoinGroupResponse):
-            self._joined(answer)
+            self._on_join(answer)
         elif isinstance(answer, SyncGroupResponse):
-            self._synced(answer)
+            self._on_sync(answer)
         else:
             self._heartbeat_ms = now_ms + self.settings.heartbeat_interval_ms
         if answer.error_code == codes.MEMBER_ID_REQUIRED and isinstance(answer, JoinGroupResponse):
             self.member_id = answer.member_id
 
-    def _joined(self, answer: JoinGroupResponse) -> None:
+    def _on_join(self, answer: JoinGroupResponse) -> None:
         # Another member may have owned partitions since a generation that this one missed. A coordinator that assigns partitions
         # itself (KIP-848) prevents that: it assigns a partition only after its owner has returned it.
         self._lost = self._lost or bool(answer.leader and 0 <= self.generation_id < answer.generation_id - 1)
@@ -265,12 +265,12 @@ class Membership:
         }
         self.phase = Phase.PLANNING if leads else Phase.SYNC
 
-    def _synced(self, answer: SyncGroupResponse) -> None:
+    def _on_sync(self, answer: SyncGroupResponse) -> None:
         self._target = decode_assignment(answer.assignment)
         self._members, self._shares = {}, {}
         self.phase = Phase.ADOPT
 
-    def _refused(self, code: int, now_ms: int) -> None:
+    def _on_error(self, code: int, now_ms: int) -> None:
         if code in _COORDINATOR_GONE or code == codes.COORDINATOR_LOAD_IN_PROGRESS:
             self.coordinator_lost = self.coordinator_lost or code in _COORDINATOR_GONE
             self._not_before_ms = now_ms + self.settings.retry_backoff_ms
@@ -297,7 +297,7 @@ class Membership:
         if code in _MEMBER_GONE and 0 <= generation_id == self.generation_id and not waits:
             self._forget_membership(keep_id=code == codes.ILLEGAL_GENERATION)
 
-    def broken(self, ask: Ask, error: KafkaError, now_ms: int) -> None:
+    def broken(self, ask: Request, error: KafkaError, now_ms: int) -> None:
         """Process the loss of the answer to `ask`: find the coordinator and retry after a pause.
 
         Raises `error` if it is not retriable.
@@ -314,7 +314,7 @@ class Membership:
         self._forget_membership(keep_id=True)
         self._not_before_ms = now_ms + self.settings.retry_backoff_ms
 
-    def leave(self) -> Ask | None:
+    def leave(self) -> Request | None:
         """Reset the state, and return a LeaveGroup request, or None if there is nothing to leave.
 
         Static members stay in the group (KIP-345).
@@ -326,4 +326,4 @@ class Membership:
             return None
         member = LeaveGroupRequest.MemberIdentity(member_id=member_id)
         body = LeaveGroupRequest(group_id=self.group_id, members=[member])
-        return Ask(body, self.settings.request_timeout_ms)
+        return Request(body, self.settings.request_timeout_ms)

@@ -342,7 +342,7 @@ class Accumulator:
                 batch.close_ms = 0
             return list(self._unfinished)
 
-    def finished(self, batch: PendingBatch) -> None:
+    def release(self, batch: PendingBatch) -> None:
         """Subtract the bytes of a finished batch from `pending_bytes`, so that new records can use this memory."""
         with self._lock:
             self._forget(batch)

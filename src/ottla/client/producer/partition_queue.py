@@ -111,7 +111,7 @@ class Lane:
         window = max_under_way if self.known or self.identity is None else 1
         return bool(self.queue) and not held and len(self.under_way) < window and self.not_before_ms <= now_ms
 
-    def take(self) -> Outgoing:
+    def next_batch(self) -> Outgoing:
         """Return the next batch to send, and mark it as in flight. It gets a sequence number if the lane has a producer id."""
         batch = self.queue.popleft()
         if self.identity is not None and batch.sequence == NO_SEQUENCE:
@@ -138,7 +138,7 @@ class Lane:
         """Return whether no older batch is in flight or waits to be sent again."""
         return all(batch.order <= other.order for other in (*self.under_way, *self.returned))
 
-    def expired(self, now_ms: int) -> list[Outgoing]:
+    def pop_expired(self, now_ms: int) -> list[Outgoing]:
         """Remove and return the batches that are past their deadline and not in flight."""
         gone = [batch for batch in (*self.returned, *self.queue) if batch.deadline_ms <= now_ms]
         if gone:

@@ -44,7 +44,7 @@ class Send(NamedTuple):
 class Sender:
     """The state machine that sends batches to the leaders of their partitions, without sockets.
 
-    While `wants_identity` is set, no batch is sent until `identified`. `wants_metadata` are topics to refresh. `transactions`, if
+    While `wants_identity` is set, no batch is sent until `set_identity`. `wants_metadata` are topics to refresh. `transactions`, if
     given, provide the producer id. They also decide whether batches can be sent, and which failures are final.
     """
 
@@ -79,7 +79,7 @@ class Sender:
         lane.queue.append(batch)
         self._busy[batch.where] = lane
 
-    def identified(self, identity: Identity) -> None:
+    def set_identity(self, identity: Identity) -> None:
         """Store the producer id and epoch that InitProducerId returned, and start to send batches."""
         self.identity = identity
         self.wants_identity = False
@@ -100,7 +100,7 @@ class Sender:
         """Return the requests to send now. Each has at most one batch per partition; the limit of requests in flight applies."""
         sends: list[Send] = []
         if self.transactions is not None and (stop := self.transactions.stop) is not None:
-            self.give_up(stop)
+            self.fail_unsent(stop)
             return sends
         most = self.settings.max_in_flight_requests_per_connection
         while True:
@@ -145,7 +145,7 @@ class Sender:
         topics: dict[str, list[ProduceRequest.PartitionProduceData]] = {}
         taken = []
         for lane in lanes:
-            batch = lane.take()
+            batch = lane.next_batch()
             taken.append(batch)
             part = ProduceRequest.PartitionProduceData(index=lane.where.partition, records=batch.data)
             topics.setdefault(lane.where.topic, []).append(part)
@@ -161,7 +161,7 @@ class Sender:
         request = ProduceRequest(transactional_id=name, acks=acks, timeout_ms=timeout_ms, topic_data=data)
         return Send(node_id, request, taken)
 
-    def answered(self, send: Send, answer: ProduceResponse, now_ms: int) -> None:
+    def on_answer(self, send: Send, answer: ProduceResponse, now_ms: int) -> None:
         """Process the answer to `send`: each batch is done or is sent again."""
         self._requests[send.node_id] -= 1
         found = {(topic.name, part.index): part for topic in answer.responses for part in topic.partition_responses}
@@ -246,9 +246,9 @@ class Sender:
             self._new_identity(lane)
         if self.transactions is not None:
             if error is None:
-                self.transactions.arrived()
+                self.transactions.confirm_sent()
             else:
-                error = self.transactions.refused(error)
+                error = self.transactions.record_error(error)
         lane.end(batch, written=error is None)
         if lane.idle:
             self._busy.pop(lane.where, None)
@@ -262,7 +262,7 @@ class Sender:
         """Fail the batches that are past their deadline, even the ones in flight, whose answers may take much longer."""
         for lane in list(self._busy.values()):
             unanswered = lane.late_under_way(now_ms)
-            for batch in (*unanswered, *lane.expired(now_ms)):
+            for batch in (*unanswered, *lane.pop_expired(now_ms)):
                 why = batch.last_refusal or lane.refusal or self._no_leader(lane)
                 late = self._too_late(why, UNANSWERED) if batch in unanswered else self._too_late(why)
                 self._finish(batch, error=late, gap=True)
@@ -272,10 +272,10 @@ class Sender:
         code = self.metadata.partition_error(*lane.where)
         return broker_error(code, f"Producing to {lane.where.topic}-{lane.where.partition}") if code else None
 
-    def give_up(self, error: KafkaError) -> None:
+    def fail_unsent(self, error: KafkaError) -> None:
         """Fail every batch that is not in flight with `error`, because the producer is closing or cannot continue."""
         for lane in list(self._busy.values()):
-            for batch in lane.expired(1 << 62):
+            for batch in lane.pop_expired(1 << 62):
                 self._finish(batch, error=error, gap=True)
 
     def next_wake_ms(self, now_ms: int) -> int | None:

@@ -103,7 +103,7 @@ class TransactionPhase(Enum):
 class ProducerTransactions:
     """The state machine of a producer's transactions, without sockets.
 
-    `identity` is None until `initialized`. `failure` is the error that stops the transaction or the producer. With `implicit`,
+    `identity` is None until `on_init_answer`. `failure` is the error that stops the transaction or the producer. With `implicit`,
     brokers add partitions by themselves. `wanted` are the partitions to add before their batches can be sent.
     """
 
@@ -182,7 +182,7 @@ class ProducerTransactions:
 
         Call `reattach` after the other process has committed or aborted the transaction.
         """
-        self.ended()
+        self.reset()
 
     def reattach(self, identity: Identity) -> None:
         """Continue with the producer id and epoch in `identity`, after another process has committed or aborted the transaction."""
@@ -209,7 +209,7 @@ class ProducerTransactions:
         self._tried.update(partitions)
         self._tried_group = group_id or self._tried_group
 
-    def arrived(self) -> None:
+    def confirm_sent(self) -> None:
         """Record that the coordinator accepted a request that `record_sent` recorded.
 
         The coordinator has then begun the transaction.
@@ -242,11 +242,11 @@ class ProducerTransactions:
             v3_and_below_topics=[topic(name=name, partitions=some) for name, some in indexes(partitions)],
         )
 
-    def added(self, partitions: Iterable[TopicPartition] = ()) -> None:
+    def confirm_added(self, partitions: Iterable[TopicPartition] = ()) -> None:
         """Record that the coordinator has added `partitions`, or a group, to the transaction."""
         self._added.update(partitions)
         self.wanted -= self._added
-        self.arrived()
+        self.confirm_sent()
 
     # --- errors
 
@@ -254,7 +254,7 @@ class ProducerTransactions:
         """Require another epoch before the next transaction, because a batch with a sequence number is possibly not written."""
         self.needs_epoch = True
 
-    def refused(self, error: KafkaError, *, by_coordinator: bool = False) -> TransactionError:
+    def record_error(self, error: KafkaError, *, by_coordinator: bool = False) -> TransactionError:
         """Convert an error that is not retriable to a transaction error, store that as `failure`, and return it.
 
         A partition leader that rejects the epoch cannot say why. The coordinator's answer at the end of the transaction shows the
@@ -279,7 +279,7 @@ class ProducerTransactions:
                 f"transaction_timeout_ms={self._timeout_ms}: close this producer.",
                 error,
             )
-        elif (error.code in _FATAL and not self._is_gone(error, by_coordinator)) or ends:
+        elif (error.code in _FATAL and not self._was_aborted(error, by_coordinator)) or ends:
             self.failure = TransactionFailed(f"The producer with {name} cannot continue: close it.", error)
         if isinstance(self.failure, TransactionFailed):
             self.when_failed(self.failure)
@@ -290,7 +290,7 @@ class ProducerTransactions:
             self.when_failed(judged)
         return judged
 
-    def _is_gone(self, error: KafkaError, by_coordinator: bool) -> bool:
+    def _was_aborted(self, error: KafkaError, by_coordinator: bool) -> bool:
         """Return whether brokers had aborted the transaction before its commit, so that an abort can end it."""
         committing = by_coordinator and self.phase is TransactionPhase.COMMITTING
         return committing and self.implicit and error.code == codes.INVALID_TXN_STATE
@@ -310,7 +310,7 @@ class ProducerTransactions:
             producer_epoch=known.producer_epoch,
         )
 
-    def initialized(self, answer: InitProducerIdResponse) -> None:
+    def on_init_answer(self, answer: InitProducerIdResponse) -> None:
         """Process the answer to `init_request`."""
         self.identity = Identity(answer.producer_id, answer.producer_epoch)
         self.needs_epoch = False
@@ -345,7 +345,7 @@ class ProducerTransactions:
             self.needs_epoch = False
         return True
 
-    def ended(self) -> None:
+    def reset(self) -> None:
         """Reset the state after the end of a transaction, so that the next one can begin."""
         self.phase = TransactionPhase.READY
         self.failure = None

@@ -8,7 +8,7 @@ from ottla.client.errors import DeliveryFailed, KafkaError
 from ottla.client.producer.accumulator import PendingBatch
 
 
-def counted(topics: dict[str, int]) -> str:
+def count_text(topics: dict[str, int]) -> str:
     """Return record counts by topic as text for people: "3 records of topic a, 1 of topic b"."""
     found = [f"{count} of topic {topic}" for topic, count in sorted(topics.items()) if count]
     if not found:
@@ -44,22 +44,22 @@ class Losses:
             tally.error = tally.error or error
             tally.topics[topic] = tally.topics.get(topic, 0) + batch.record_count
 
-        def tell(index: int) -> None:
+        def report(index: int) -> None:
             with self._lock:
                 if index not in told:
                     told.add(index)
                     tally.topics[topic] -= 1
 
-        batch.on_error_raised = tell
+        batch.on_error_raised = report
 
-    def take_error(self) -> DeliveryFailed | None:
+    def pop_error(self) -> DeliveryFailed | None:
         """Return the exception for the failures since the last call; None if there are no failures."""
         with self._lock:
             tally, self._tally = self._tally, _Tally()
             topics = {topic: count for topic, count in tally.topics.items() if count}
-        return DeliveryFailed(topics, counted(topics), tally.error) if topics and tally.error is not None else None
+        return DeliveryFailed(topics, count_text(topics), tally.error) if topics and tally.error is not None else None
 
-    def seen(self) -> dict[str, int]:
+    def snapshot(self) -> dict[str, int]:
         """Return the current counts of failed records, by topic."""
         with self._lock:
             return {topic: count for topic, count in self._tally.topics.items() if count}

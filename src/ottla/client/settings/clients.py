@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from ottla.client.consumer.assignors import STRATEGIES
 from ottla.client.errors import SettingError
 from ottla.client.settings.addresses import parse_servers
-from ottla.client.settings.declaration import OneOf, at_least, flag, named, setting, short_text, words
+from ottla.client.settings.declaration import OneOf, at_least, check_name, declare, flag, short_text, words
 from ottla.client.settings.security import SecureSettings
 from ottla.records.compression.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from ottla.wire import releases
@@ -67,7 +67,7 @@ def _release(name: str, value: object) -> str | None:
     if str(value) in FIRST_RELEASES:
         return KAFKA07
     try:
-        return releases.named(str(value), (KAFKA07, *releases.NAMES))
+        return releases.match_release(str(value), (KAFKA07, *releases.NAMES))
     except releases.UnknownRelease as error:
         raise SettingError(f"{name}: {error}") from None
 
@@ -82,22 +82,22 @@ def _servers(name: str, value: object) -> str:
 class ClientSettings(SecureSettings):
     """The settings shared by all clients. Times are in ms, sizes in bytes."""
 
-    bootstrap_servers: str = setting(
+    bootstrap_servers: str = declare(
         "localhost:9092",
         _servers,
         "The brokers to contact first, as host:port; several as a list, or separated by commas.",
         given="str | Iterable[str]",
     )
-    client_id: str | None = setting(CLIENT_ID, short_text, "The client id, by which brokers log and throttle this client.")
-    request_timeout_ms: int = setting(30_000, at_least(1), "The timeout of one request.")
-    retry_backoff_ms: int = setting(100, at_least(0), "The pause before a failed request is sent again.")
-    reconnect_backoff_ms: int = setting(50, at_least(0), "The pause before connecting to a broker again.")
-    reconnect_backoff_max_ms: int = setting(
+    client_id: str | None = declare(CLIENT_ID, short_text, "The client id, by which brokers log and throttle this client.")
+    request_timeout_ms: int = declare(30_000, at_least(1), "The timeout of one request.")
+    retry_backoff_ms: int = declare(100, at_least(0), "The pause before a failed request is sent again.")
+    reconnect_backoff_ms: int = declare(50, at_least(0), "The pause before connecting to a broker again.")
+    reconnect_backoff_max_ms: int = declare(
         1_000, at_least(0), "The maximum of that pause, which grows while a broker is unreachable."
     )
-    metadata_max_age_ms: int = setting(300_000, at_least(1), "The age at which metadata is refreshed.")
-    default_api_timeout_ms: int = setting(60_000, at_least(1), "The timeout of a call, including retries.")
-    api_version: str | None = setting(
+    metadata_max_age_ms: int = declare(300_000, at_least(1), "The age at which metadata is refreshed.")
+    default_api_timeout_ms: int = declare(60_000, at_least(1), "The timeout of a call, including retries.")
+    api_version: str | None = declare(
         None, _release, "The Kafka release of the brokers, such as 0.9.0; needed before 0.10, which has no ApiVersions."
     )
 
@@ -114,10 +114,10 @@ class ClientSettings(SecureSettings):
 class DiscoverySettings(ClientSettings):
     """The settings by which producers and consumers find brokers of Kafka 0.7."""
 
-    zookeeper_connect: str | None = setting(
-        None, named, "The ZooKeeper of brokers of Kafka 0.7, as host:2181,host:2181/path; needs api_version=0.7."
+    zookeeper_connect: str | None = declare(
+        None, check_name, "The ZooKeeper of brokers of Kafka 0.7, as host:2181,host:2181/path; needs api_version=0.7."
     )
-    zookeeper_session_timeout_ms: int = setting(
+    zookeeper_session_timeout_ms: int = declare(
         6_000, at_least(1), "The timeout of the session with ZooKeeper, after which other consumers take the partitions."
     )
 
@@ -143,29 +143,29 @@ class DiscoverySettings(ClientSettings):
 class ProducerSettings(DiscoverySettings):
     """A producer's settings. `batch_size` is larger than Kafka's 16384: here a batch costs more than a record."""
 
-    acks: str = setting(
+    acks: str = declare(
         "all",
         OneOf(ACKS),
         "The replicas that must have a record before it is acknowledged: all (in sync), 1 (the leader), 0 (none).",
         given='Literal["all", "0", "1", "-1", 0, 1, -1]',
     )
-    enable_idempotence: bool = setting(True, flag, "Write each batch once, even if it is sent twice; needs acks=all.")
-    linger_ms: int = setting(5, at_least(0), "The time that a batch waits for more records.")
-    batch_size: int = setting(262_144, at_least(1), "The maximum size of a batch.")
-    buffer_memory: int = setting(67_108_864, at_least(1), "The bytes of unsent records beyond which send() waits.")
-    max_block_ms: int = setting(
+    enable_idempotence: bool = declare(True, flag, "Write each batch once, even if it is sent twice; needs acks=all.")
+    linger_ms: int = declare(5, at_least(0), "The time that a batch waits for more records.")
+    batch_size: int = declare(262_144, at_least(1), "The maximum size of a batch.")
+    buffer_memory: int = declare(67_108_864, at_least(1), "The bytes of unsent records beyond which send() waits.")
+    max_block_ms: int = declare(
         60_000, at_least(0), "The timeout of send() for metadata and memory, and of each transactional call."
     )
-    compression_type: str = setting("none", OneOf(COMPRESSIONS), "The codec of batches: none, gzip, snappy, lz4 or zstd.")
-    max_request_size: int = setting(1_048_576, at_least(1), "The maximum size of a record, and of a request.")
-    max_in_flight_requests_per_connection: int = setting(
+    compression_type: str = declare("none", OneOf(COMPRESSIONS), "The codec of batches: none, gzip, snappy, lz4 or zstd.")
+    max_request_size: int = declare(1_048_576, at_least(1), "The maximum size of a record, and of a request.")
+    max_in_flight_requests_per_connection: int = declare(
         5, at_least(1), "The maximum number of unanswered requests to one broker; at most 5 with idempotence."
     )
-    delivery_timeout_ms: int = setting(120_000, at_least(1), "The timeout of a record's acknowledgement, including retries.")
-    transactional_id: str | None = setting(
-        None, named, "The id that makes the producer transactional; a newer producer with this id fences this one (KIP-98)."
+    delivery_timeout_ms: int = declare(120_000, at_least(1), "The timeout of a record's acknowledgement, including retries.")
+    transactional_id: str | None = declare(
+        None, check_name, "The id that makes the producer transactional; a newer producer with this id fences this one (KIP-98)."
     )
-    transaction_timeout_ms: int = setting(60_000, at_least(1), "The time after which brokers abort an open transaction.")
+    transaction_timeout_ms: int = declare(60_000, at_least(1), "The time after which brokers abort an open transaction.")
 
     @property
     def acks_code(self) -> int:
@@ -200,50 +200,50 @@ class ProducerSettings(DiscoverySettings):
 class ConsumerSettings(DiscoverySettings):
     """A consumer's settings."""
 
-    group_id: str | None = setting(
+    group_id: str | None = declare(
         None, short_text, "The group whose members share the topics' partitions; without one, all partitions are read."
     )
-    group_instance_id: str | None = setting(
+    group_instance_id: str | None = declare(
         None, short_text, "The id of a static member, which keeps its partitions across restarts (KIP-345)."
     )
-    auto_offset_reset: str = setting(
+    auto_offset_reset: str = declare(
         "latest",
         OneOf(["earliest", "latest", "none"]),
         "The position without a valid committed offset: earliest, latest, or none (an error).",
     )
-    enable_auto_commit: bool = setting(True, flag, "Commit the offsets of processed records periodically and on close.")
-    auto_commit_interval_ms: int = setting(5_000, at_least(1), "The interval of automatic commits.")
-    isolation_level: str = setting(
+    enable_auto_commit: bool = declare(True, flag, "Commit the offsets of processed records periodically and on close.")
+    auto_commit_interval_ms: int = declare(5_000, at_least(1), "The interval of automatic commits.")
+    isolation_level: str = declare(
         "read_uncommitted",
         OneOf(["read_uncommitted", "read_committed"]),
         "read_committed hides records of open and aborted transactions; read_uncommitted shows them.",
     )
-    check_crcs: bool = setting(True, flag, "Verify the checksum of each batch.")
-    include_control_records: bool = setting(
+    check_crcs: bool = declare(True, flag, "Verify the checksum of each batch.")
+    include_control_records: bool = declare(
         False, flag, "Also hand out control records, such as the markers of transactions. A setting of Ottla's clients."
     )
-    fetch_min_bytes: int = setting(1, at_least(0), "The amount of data that a broker gathers before it answers a fetch.")
-    fetch_max_bytes: int = setting(52_428_800, at_least(1), "The maximum size of a fetch response.")
-    fetch_max_wait_ms: int = setting(500, at_least(0), "The time that a broker waits for fetch_min_bytes.")
-    max_partition_fetch_bytes: int = setting(
+    fetch_min_bytes: int = declare(1, at_least(0), "The amount of data that a broker gathers before it answers a fetch.")
+    fetch_max_bytes: int = declare(52_428_800, at_least(1), "The maximum size of a fetch response.")
+    fetch_max_wait_ms: int = declare(500, at_least(0), "The time that a broker waits for fetch_min_bytes.")
+    max_partition_fetch_bytes: int = declare(
         1_048_576, at_least(1), "The maximum size of one partition's data in a fetch response."
     )
-    max_poll_records: int = setting(500, at_least(1), "The maximum number of records that poll() returns.")
-    max_poll_interval_ms: int = setting(300_000, at_least(1), "The time between polls after which the group removes a member.")
-    session_timeout_ms: int = setting(45_000, at_least(1), "The time without a heartbeat after which the group removes a member.")
-    heartbeat_interval_ms: int = setting(3_000, at_least(1), "The interval of a member's heartbeats.")
-    partition_assignment_strategy: tuple[str, ...] = setting(
+    max_poll_records: int = declare(500, at_least(1), "The maximum number of records that poll() returns.")
+    max_poll_interval_ms: int = declare(300_000, at_least(1), "The time between polls after which the group removes a member.")
+    session_timeout_ms: int = declare(45_000, at_least(1), "The time without a heartbeat after which the group removes a member.")
+    heartbeat_interval_ms: int = declare(3_000, at_least(1), "The interval of a member's heartbeats.")
+    partition_assignment_strategy: tuple[str, ...] = declare(
         ("range", "cooperative-sticky"),
         _strategies,
         "The partition assignors, in order of preference: range, roundrobin, sticky, cooperative-sticky.",
         given="str | Iterable[str]",
     )
-    rebalance_backoff_ms: int = setting(
+    rebalance_backoff_ms: int = declare(
         2_000,
         at_least(1),
         "The time that a rebalance of Kafka 0.7 waits for other members' partitions and records being processed.",
     )
-    allow_auto_create_topics: bool = setting(True, flag, "Allow brokers to create subscribed topics that do not exist.")
+    allow_auto_create_topics: bool = declare(True, flag, "Allow brokers to create subscribed topics that do not exist.")
 
     @property
     def read_committed(self) -> bool:

@@ -16,7 +16,7 @@ Check = Callable[[str, object], T]
 """A function from a setting's name and the given value to the stored value. Raises `SettingError`."""
 
 
-def setting(default: T, check: Check[T], sentence: str, *, given: str = "", secret: bool = False) -> T:
+def declare(default: T, check: Check[T], sentence: str, *, given: str = "", secret: bool = False) -> T:
     """Declare a setting. `given` is the type of accepted values if it is wider than the type of stored values.
 
     The value of a `secret` setting is never shown.
@@ -26,7 +26,7 @@ def setting(default: T, check: Check[T], sentence: str, *, given: str = "", secr
     )
 
 
-def anything(name: str, value: object) -> object:
+def accept_any(name: str, value: object) -> object:
     """Return the value unchanged. The code that uses the value checks it."""
     return value
 
@@ -76,7 +76,7 @@ def secret(name: str, value: object) -> str | None:
     return value
 
 
-def named(name: str, value: object) -> str | None:
+def check_name(name: str, value: object) -> str | None:
     if value == "":
         raise SettingError(f"{name} is empty: leave it out, or name one.")
     return short_text(name, value)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ottla.client.errors import SettingError
 from ottla.client.settings import declaration
-from ottla.client.settings.declaration import setting
+from ottla.client.settings.declaration import declare
 from ottla.sasl import jaas
 from ottla.sasl.jaas import LoginModule
 
@@ -48,66 +48,68 @@ def _protocols(name: str, value: object) -> tuple[str, ...]:
 class SecureSettings:
     """The settings that secure a client's connections. Without `security_protocol`, connections are plain text."""
 
-    security_protocol: str = setting(
+    security_protocol: str = declare(
         PLAINTEXT, declaration.OneOf(PROTOCOLS), f"The protocol of connections: {', '.join(PROTOCOLS[:-1])} or {PROTOCOLS[-1]}."
     )
-    ssl_truststore_location: str | None = setting(
+    ssl_truststore_location: str | None = declare(
         None, declaration.text, "The file of certificates to trust, PEM or PKCS#12; without one, the system's are trusted."
     )
-    ssl_truststore_password: str | None = setting(None, declaration.secret, "The password of a PKCS#12 trust store.", secret=True)
-    ssl_truststore_type: str | None = setting(
+    ssl_truststore_password: str | None = declare(None, declaration.secret, "The password of a PKCS#12 trust store.", secret=True)
+    ssl_truststore_type: str | None = declare(
         None, declaration.text, "The type of the trust store, PEM or PKCS12; by default that of the file."
     )
-    ssl_truststore_certificates: str | None = setting(None, declaration.text, "The certificates to trust, as PEM text.")
-    ssl_keystore_location: str | None = setting(
+    ssl_truststore_certificates: str | None = declare(None, declaration.text, "The certificates to trust, as PEM text.")
+    ssl_keystore_location: str | None = declare(
         None, declaration.text, "The file of this client's private key and certificates, PEM or PKCS#12."
     )
-    ssl_keystore_password: str | None = setting(None, declaration.secret, "The password of a PKCS#12 key store.", secret=True)
-    ssl_keystore_type: str | None = setting(
+    ssl_keystore_password: str | None = declare(None, declaration.secret, "The password of a PKCS#12 key store.", secret=True)
+    ssl_keystore_type: str | None = declare(
         None, declaration.text, "The type of the key store, PEM or PKCS12; by default that of the file."
     )
-    ssl_keystore_key: str | None = setting(None, declaration.secret, "This client's private key, as PEM text.", secret=True)
-    ssl_keystore_certificate_chain: str | None = setting(None, declaration.text, "The certificates of that key, as PEM text.")
-    ssl_key_password: str | None = setting(None, declaration.secret, "The password of an encrypted private key.", secret=True)
-    ssl_endpoint_identification_algorithm: str = setting(
+    ssl_keystore_key: str | None = declare(None, declaration.secret, "This client's private key, as PEM text.", secret=True)
+    ssl_keystore_certificate_chain: str | None = declare(None, declaration.text, "The certificates of that key, as PEM text.")
+    ssl_key_password: str | None = declare(None, declaration.secret, "The password of an encrypted private key.", secret=True)
+    ssl_endpoint_identification_algorithm: str = declare(
         "https", _algorithm, 'https: a broker\'s certificate must match its host name; "" accepts any host name.'
     )
-    ssl_enabled_protocols: tuple[str, ...] = setting(
+    ssl_enabled_protocols: tuple[str, ...] = declare(
         ("TLSv1.2", "TLSv1.3"), _protocols, "The enabled versions of TLS:  TLSv1.2, TLSv1.3.", given="str | Iterable[str]"
     )
-    ssl_cipher_suites: tuple[str, ...] = setting(
+    ssl_cipher_suites: tuple[str, ...] = declare(
         (), declaration.words, "The cipher suites of TLS 1.2 to offer, by Java's or OpenSSL's names.", given="str | Iterable[str]"
     )
-    ssl_context: object | None = setting(None, declaration.anything, "An `ssl.SSLContext` that replaces all other ssl_* settings.")
-    sasl_mechanism: str = setting(GSSAPI, declaration.OneOf(MECHANISMS), f"The SASL mechanism: {', '.join(MECHANISMS)}.")
-    sasl_username: str | None = setting(None, declaration.named, "The name of the user, for PLAIN and SCRAM.")
-    sasl_password: str | None = setting(None, declaration.secret, "The user's password.", secret=True)
-    sasl_jaas_config: str | None = setting(
+    ssl_context: object | None = declare(
+        None, declaration.accept_any, "An `ssl.SSLContext` that replaces all other ssl_* settings."
+    )
+    sasl_mechanism: str = declare(GSSAPI, declaration.OneOf(MECHANISMS), f"The SASL mechanism: {', '.join(MECHANISMS)}.")
+    sasl_username: str | None = declare(None, declaration.check_name, "The name of the user, for PLAIN and SCRAM.")
+    sasl_password: str | None = declare(None, declaration.secret, "The user's password.", secret=True)
+    sasl_jaas_config: str | None = declare(
         None,
         declaration.secret,
         "The login module with name and password, as in a file for Java clients (--command-config).",
         secret=True,
     )
 
-    sasl_oauthbearer_token_callback: object | None = setting(
+    sasl_oauthbearer_token_callback: object | None = declare(
         None,
-        declaration.anything,
+        declaration.accept_any,
         "A function without arguments that returns an OAUTHBEARER token; it is called on another thread.",
     )
-    sasl_oauthbearer_token_endpoint_url: str | None = setting(
+    sasl_oauthbearer_token_endpoint_url: str | None = declare(
         None,
         declaration.text,
         "The token endpoint, https://host/path (client credentials), or file:///path of a file with a token.",
     )
-    sasl_oauthbearer_client_credentials_client_id: str | None = setting(
-        None, declaration.named, "The OAuth client id (RFC 6749, client credentials)."
+    sasl_oauthbearer_client_credentials_client_id: str | None = declare(
+        None, declaration.check_name, "The OAuth client id (RFC 6749, client credentials)."
     )
-    sasl_oauthbearer_client_credentials_client_secret: str | None = setting(
+    sasl_oauthbearer_client_credentials_client_secret: str | None = declare(
         None, declaration.secret, "The OAuth client secret.", secret=True
     )
-    sasl_oauthbearer_scope: str | None = setting(None, declaration.text, "The OAuth scope to request.")
-    sasl_kerberos_service_name: str | None = setting(
-        None, declaration.named, "The service name of the brokers' Kerberos principals, often kafka, for GSSAPI."
+    sasl_oauthbearer_scope: str | None = declare(None, declaration.text, "The OAuth scope to request.")
+    sasl_kerberos_service_name: str | None = declare(
+        None, declaration.check_name, "The service name of the brokers' Kerberos principals, often kafka, for GSSAPI."
     )
 
     @property
@@ -118,7 +120,7 @@ class SecureSettings:
     def uses_sasl(self) -> bool:
         return self.security_protocol in (SASL_PLAINTEXT, SASL_SSL)
 
-    def secured(self) -> dict[str, Any]:
+    def security_settings(self) -> dict[str, Any]:
         """Return the security settings that differ from their defaults, for use in another client of the same cluster."""
         return {each.name: getattr(self, each.name) for each in fields(SecureSettings) if getattr(self, each.name) != each.default}
 

@@ -22,7 +22,7 @@ EPOCHS_FROM, INELIGIBLE_FROM = 3, 2
 """The first AlterPartition versions with the replicas' broker epochs (KIP-903), and with the error INELIGIBLE_REPLICA (KIP-841)."""
 
 
-def asked(partition: AlterPartitionRequest.PartitionData, leader: int, version: int) -> LeaderAndIsr:
+def requested_state(partition: AlterPartitionRequest.PartitionData, leader: int, version: int) -> LeaderAndIsr:
     """Return the partition state that a leader requests in an AlterPartition request."""
     isr = [one.broker_id for one in partition.new_isr_with_epochs] if version >= EPOCHS_FROM else partition.new_isr
     recovery, epoch = partition.leader_recovery_state, partition.partition_epoch

@@ -40,7 +40,7 @@ class LeaderAndIsr(NamedTuple):
     controller_epoch: int = 0
     partition_epoch: int = 0
 
-    def led(self, leader: int, isr: tuple[int, ...]) -> LeaderAndIsr:
+    def with_leader(self, leader: int, isr: tuple[int, ...]) -> LeaderAndIsr:
         """Return the state after this one, with the given leader and in-sync set, and a new leader epoch."""
         return self._replace(leader=leader, isr=isr, leader_epoch=self.leader_epoch + 1)
 

@@ -65,7 +65,7 @@ class TopicDeletions:
     def is_over(self, topic: str) -> bool:
         """Return whether all replicas of a topic have been deleted."""
         deletion = self._deletions[topic]
-        return not deletion.asked and not self._left(topic, deletion)
+        return not deletion.asked and not self._remaining(topic, deletion)
 
     def begin(self, topic: str) -> Pauses[dict[TopicPartition, list[int]]]:
         """Return the brokers whose replicas must be deleted now, by partition, and record these replicas in `asked`, with pauses.
@@ -77,7 +77,7 @@ class TopicDeletions:
         deletion = self._deletions[topic]
         if deletion.asked or deletion.is_halted or self._is_on_the_move(topic):
             return beginning
-        for number, (index, node) in enumerate(self._left(topic, deletion), 1):
+        for number, (index, node) in enumerate(self._remaining(topic, deletion), 1):
             if number % AT_ONCE == 0:
                 yield
             if node in self._context.brokers:
@@ -91,7 +91,7 @@ class TopicDeletions:
         reassigning = self._context.reassigning
         return bool(reassigning) and any((topic, index) in reassigning for index in self._context.topics.get(topic, ()))
 
-    def deleted(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
+    def mark_deleted(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
         """Mark a broker's replicas of these partitions as deleted."""
         for name, index in partitions:
             deletion = self._deletions.get(name)
@@ -99,7 +99,7 @@ class TopicDeletions:
                 deletion.asked.discard((index, node_id))
                 deletion.deleted.add((index, node_id))
 
-    def failed(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
+    def halt_failed(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
         """Halt the deletion of these partitions' topics, because a broker could not delete its replicas or is offline."""
         for name, index in partitions:
             deletion = self._deletions.get(name)
@@ -107,7 +107,7 @@ class TopicDeletions:
                 deletion.asked.discard((index, node_id))
                 deletion.is_halted = True
 
-    def _left(self, name: str, deletion: Deletion) -> list[tuple[int, int]]:
+    def _remaining(self, name: str, deletion: Deletion) -> list[tuple[int, int]]:
         assignments = self._context.topics.get(name, {})
         return [
             (index, node)

@@ -27,13 +27,13 @@ def offline_leader(
     """
     state = context.leaders[partition]
     online = context.online(partition)
-    isr = _lasting(context, _kept(state.isr, online))
+    isr = _without_restarted(context, _keep(state.isr, online))
     leader = next((node for node in online if node in isr), None)
     if leader is not None:
-        return state.led(state.leader if state.leader in isr else leader, isr)
+        return state.with_leader(state.leader if state.leader in isr else leader, isr)
     if not is_unclean or not online:
         return None
-    elected = state.led(online[0], online[:1])
+    elected = state.with_leader(online[0], online[:1])
     return elected._replace(leader_recovery_state=RECOVERING) if tells_recovery else elected
 
 
@@ -42,14 +42,14 @@ def preferred_leader(context: ControllerContext, partition: TopicPartition) -> L
     state, replicas = context.leaders[partition], context.assignment(partition).replicas
     if not replicas or replicas[0] not in state.isr or not context.is_online(replicas[0], partition):
         return None
-    return state.led(replicas[0], state.isr)
+    return state.with_leader(replicas[0], state.isr)
 
 
 def leader_instead(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
     """Return the state with a new leader, and without brokers that shut down in the ISR; None if no replica can lead."""
     state = context.leaders[partition]
     leader = next((node for node in context.online(partition) if node in state.isr), None)
-    return None if leader is None else state.led(leader, _others(state.isr, context.shutting_down))
+    return None if leader is None else state.with_leader(leader, _others(state.isr, context.shutting_down))
 
 
 def without_offline(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
@@ -61,23 +61,23 @@ def without_offline(context: ControllerContext, partition: TopicPartition) -> Le
     state = context.leaders[partition]
     there = context.online(partition, is_stopping_counted=True)
     leader = state.leader if state.leader in there else NO_LEADER
-    isr = _lasting(context, _kept(state.isr, there)) or state.isr
-    return None if (leader, isr) == (state.leader, state.isr) else state.led(leader, isr)
+    isr = _without_restarted(context, _keep(state.isr, there)) or state.isr
+    return None if (leader, isr) == (state.leader, state.isr) else state.with_leader(leader, isr)
 
 
 def without_follower(context: ControllerContext, partition: TopicPartition, node_id: int) -> LeaderAndIsr | None:
     """Return the state without a stopping follower in the in-sync set; None if the set lacks it or has no other member."""
     state = context.leaders[partition]
     isr = _others(state.isr, {node_id})
-    return None if isr == state.isr or not isr else state.led(state.leader, isr)
+    return None if isr == state.isr or not isr else state.with_leader(state.leader, isr)
 
 
-def _lasting(context: ControllerContext, isr: tuple[int, ...]) -> tuple[int, ...]:
+def _without_restarted(context: ControllerContext, isr: tuple[int, ...]) -> tuple[int, ...]:
     """Return the in-sync replicas except brokers in `begun_anew`, which can lack records. If none is left, return all."""
     return _others(isr, context.begun_anew) or isr
 
 
-def _kept(nodes: Iterable[int], kept: Iterable[int]) -> tuple[int, ...]:
+def _keep(nodes: Iterable[int], kept: Iterable[int]) -> tuple[int, ...]:
     return tuple(node for node in nodes if node in kept)
 
 

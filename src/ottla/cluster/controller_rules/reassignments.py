@@ -30,7 +30,7 @@ Fault = tuple[int, str]
 """A refusal: an error code, and a message for people."""
 
 
-def reassigned(assignment: ReplicaAssignment, target: Sequence[int]) -> ReplicaAssignment:
+def begin_reassignment(assignment: ReplicaAssignment, target: Sequence[int]) -> ReplicaAssignment:
     """Return the assignment during a reassignment to `target`. It replaces a reassignment in progress, but keeps its origin."""
     origin = assignment.origin
     both = tuple(dict.fromkeys((*target, *origin)))
@@ -38,7 +38,7 @@ def reassigned(assignment: ReplicaAssignment, target: Sequence[int]) -> ReplicaA
     return ReplicaAssignment(both, adding, tuple(node for node in both if node not in target))
 
 
-def wanted(
+def request_reassignment(
     context: ControllerContext, partition: TopicPartition, target: Sequence[int] | None, *, may_resize: bool = True
 ) -> ReplicaAssignment | Fault:
     """Return the assignment during a reassignment to `target`, or the refusal. A `target` of None cancels the reassignment.
@@ -55,7 +55,7 @@ def wanted(
             INVALID_REPLICATION_FACTOR,
             f"There are {len(present.origin)} replicas, and their number may not change: name the same number.",
         )
-    after = reassigned(present, present.origin if target is None else target)
+    after = begin_reassignment(present, present.origin if target is None else target)
     sentence = "" if target is None else _fault(context, present, target)
     state = context.leaders.get(partition)
     if state is not None and not set(state.isr) & set(after.replicas):
@@ -71,7 +71,7 @@ def _fault(context: ControllerContext, present: ReplicaAssignment, target: Seque
         return f"Duplicate replica ids in partition reassignment replica list {list(target)}: name each broker once."
     if min(target) < 0:
         return f"Invalid broker id in replica list {list(target)}: ids are 0 or more."
-    dead = [node for node in reassigned(present, target).adding if node not in context.live()]
+    dead = [node for node in begin_reassignment(present, target).adding if node not in context.live()]
     if dead:
         live = ", ".join(map(str, sorted(context.live())))
         return f"Replica assignment has brokers that are not alive: {dead}; choose among {live}."
@@ -108,7 +108,7 @@ def _led_within(context: ControllerContext, partition: TopicPartition, replicas:
     if not able:
         return None
     leader = state.leader if state.leader in able else able[0]
-    return state.led(leader, tuple(node for node in state.isr if node in replicas))
+    return state.with_leader(leader, tuple(node for node in state.isr if node in replicas))
 
 
 def moves_wanted(value: bytes) -> dict[TopicPartition, tuple[int, ...]]:
@@ -137,7 +137,9 @@ def _partitions(value: bytes) -> dict[TopicPartition, Any]:
         raise ValueError(layout.why(error)) from error
 
 
-def imbalanced(context: ControllerContext, partitions: Iterable[TopicPartition], percentage: int) -> Pauses[list[TopicPartition]]:
+def find_imbalanced(
+    context: ControllerContext, partitions: Iterable[TopicPartition], percentage: int
+) -> Pauses[list[TopicPartition]]:
     """Return, with pauses, partitions that their preferred leader does not lead.
 
     Omit preferred leaders that lack the leadership of at most `percentage` percent of their partitions.

@@ -108,7 +108,7 @@ class ControlRequests:
         """Queue UpdateMetadata for all brokers, with all live brokers and the state of these partitions."""
         self.add_metadata(self._context.brokers, partitions)
 
-    def take(self, deleting: frozenset[str]) -> Iterator[ControlRequest | None]:
+    def drain(self, deleting: frozenset[str]) -> Iterator[ControlRequest | None]:
         """Remove and yield all queued requests, in the order in which each broker must get them. `deleting` are topics in deletion.
 
         Requests for unregistered brokers are dropped. A yielded None is a pause in which other work can run.
@@ -196,7 +196,7 @@ class ControlRequests:
             if number % AT_ONCE == 0:
                 yield None
         by_topic = yield from _by_topic(states)
-        brokers = [self._described(broker) for broker in context.brokers.values()]
+        brokers = [self._describe(broker) for broker in context.brokers.values()]
         topics = [
             UpdateMetadataRequest.UpdateMetadataTopicState(
                 topic_name=name, topic_id=context.topic_ids.get(name, NO_TOPIC_ID), partition_states=some
@@ -233,7 +233,7 @@ class ControlRequests:
             offline_replicas=listed[tuple(node for node in replicas if not context.is_online(node, partition))],
         )
 
-    def _described(self, broker: LiveBroker) -> UpdateMetadataRequest.UpdateMetadataBroker:
+    def _describe(self, broker: LiveBroker) -> UpdateMetadataRequest.UpdateMetadataBroker:
         described = UpdateMetadataRequest.UpdateMetadataBroker(id=broker.node_id, rack=broker.rack)
         if self._versions.update_metadata < SEVERAL_ENDPOINTS_FROM:
             plain = broker.endpoint("PLAINTEXT") or Endpoint("PLAINTEXT", "", -1)

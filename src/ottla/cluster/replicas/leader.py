@@ -35,7 +35,7 @@ class Follower:
     broker_epoch: int = UNKNOWN
     refused_ms: int = NEVER
 
-    def fetched(self, offset: int, log_start_offset: int, end_offset: int, now_ms: int, broker_epoch: int) -> None:
+    def record_fetch(self, offset: int, log_start_offset: int, end_offset: int, now_ms: int, broker_epoch: int) -> None:
         """Record a fetch from `offset` while the leader's log ended at `end_offset`.
 
         If `offset` is where the log ended at the previous fetch, the follower was caught up at the time of that fetch. By this
@@ -238,7 +238,7 @@ class LeaderState:
         self._commit(isr, partition_epoch)
         return True
 
-    def refused(self, change: IsrChange, now_ms: int) -> None:
+    def cancel_refused(self, change: IsrChange, now_ms: int) -> None:
         """Cancel a change that the controller has certainly refused."""
         if self.pending is not change:
             return
@@ -258,14 +258,14 @@ class LeaderState:
         """Call `told(error_code)` once the high watermark reaches `offset`, or this broker stops leading."""
         self.waiting.append((offset, told))
 
-    def released(self, high_watermark: int) -> list[Told]:
+    def pop_reached(self, high_watermark: int) -> list[Told]:
         """Remove and return the callbacks whose offset is at most `high_watermark`."""
         told = [told for offset, told in self.waiting if offset <= high_watermark]
         if told:
             self.waiting = [(offset, told) for offset, told in self.waiting if offset > high_watermark]
         return told
 
-    def abandoned(self) -> list[Told]:
+    def pop_all(self) -> list[Told]:
         """Remove and return all callbacks, because this broker stops leading the partition."""
         waiting, self.waiting = self.waiting, []
         return [told for _, told in waiting]

@@ -72,7 +72,7 @@ class MemberReplaced(NamedTuple):
     new_member_id: str
 
 
-class MemberGone(NamedTuple):
+class MemberRemoved(NamedTuple):
     """A member left, or a client did not join in time with the member id that it got."""
 
     group_id: str
@@ -124,7 +124,7 @@ ClassicEvent = (
     | MemberJoined
     | MemberRejoined
     | MemberReplaced
-    | MemberGone
+    | MemberRemoved
     | LeaderElected
     | RebalanceBegun
     | InitialDelaySet

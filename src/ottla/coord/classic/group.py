@@ -17,10 +17,10 @@ from ottla.coord.classic.events import (
     InitialDelaySet,
     JoinCompleted,
     LeaderElected,
-    MemberGone,
     MemberIdGiven,
     MemberJoined,
     MemberRejoined,
+    MemberRemoved,
     MemberReplaced,
     Protocols,
     RebalanceBegun,
@@ -283,7 +283,7 @@ def _id_given(group: ClassicGroup, event: MemberIdGiven) -> None:
     group.weight += _invitation_weight(event.member_id)
 
 
-def _joined(group: ClassicGroup, event: MemberJoined) -> None:
+def _apply_joined_member(group: ClassicGroup, event: MemberJoined) -> None:
     member = event.member
     if not group.members:
         group.protocol_type = event.protocol_type
@@ -305,7 +305,7 @@ def _disinvite(group: ClassicGroup, member_id: str) -> None:
     group.weight -= _invitation_weight(member_id)
 
 
-def _rejoined(group: ClassicGroup, event: MemberRejoined) -> None:
+def _apply_rejoined_member(group: ClassicGroup, event: MemberRejoined) -> None:
     member = group.members[event.member_id]
     _count(group, member.protocols, -1)
     _count(group, event.protocols, 1)
@@ -320,7 +320,7 @@ def _rejoined(group: ClassicGroup, event: MemberRejoined) -> None:
     group.joining[event.member_id] = event.token
 
 
-def _replaced(group: ClassicGroup, event: MemberReplaced) -> None:
+def _replace_member(group: ClassicGroup, event: MemberReplaced) -> None:
     """Replace a member at the same position, because the order of members decides the next leader."""
     seated = {}
     for member_id, member in group.members.items():
@@ -338,7 +338,7 @@ def _replaced(group: ClassicGroup, event: MemberReplaced) -> None:
         awaited.pop(event.member_id, None)
 
 
-def _gone(group: ClassicGroup, event: MemberGone) -> None:
+def _remove_member(group: ClassicGroup, event: MemberRemoved) -> None:
     member = group.members.pop(event.member_id, None)
     if member is not None:
         _count(group, member.protocols, -1)
@@ -353,7 +353,7 @@ def _gone(group: ClassicGroup, event: MemberGone) -> None:
         awaited.pop(event.member_id, None)
 
 
-def _elected(group: ClassicGroup, event: LeaderElected) -> None:
+def _set_leader(group: ClassicGroup, event: LeaderElected) -> None:
     group.leader = event.member_id
 
 
@@ -392,7 +392,7 @@ def _sync_seen(group: ClassicGroup, event: SyncGroupSeen) -> None:
     group.unsynced.pop(event.member_id, None)
 
 
-def _stored(group: ClassicGroup, event: GroupStored) -> None:
+def _apply_stored_group(group: ClassicGroup, event: GroupStored) -> None:
     """Load a stored group. Members that are present already keep protocols that the record does not contain."""
     group.generation = event.generation
     group.protocol_type = event.protocol_type or None
@@ -406,7 +406,9 @@ def _stored(group: ClassicGroup, event: GroupStored) -> None:
     group.syncing.clear()
     group.new.clear()
     known = group.members
-    group.members = {stored.member_id: _restored(stored, known.get(stored.member_id), event.protocol) for stored in event.members}
+    group.members = {
+        stored.member_id: _load_member(stored, known.get(stored.member_id), event.protocol) for stored in event.members
+    }
     group.static = {m.group_instance_id: m.member_id for m in group.members.values() if m.group_instance_id is not None}
     group.unsynced = {member_id: None for member_id in group.unsynced if member_id in group.members}
     group.supported = {}
@@ -416,7 +418,7 @@ def _stored(group: ClassicGroup, event: GroupStored) -> None:
     group.remember_topics()
 
 
-def _restored(stored: StoredMember, known: ClassicMember | None, protocol: str | None) -> ClassicMember:
+def _load_member(stored: StoredMember, known: ClassicMember | None, protocol: str | None) -> ClassicMember:
     """Return a stored member. If its subscription equals that of `known`, it also keeps the other protocols of `known`."""
     protocols: Protocols = ((protocol or "", stored.subscription),)
     if known is not None and known.metadata(protocol) == stored.subscription:
@@ -435,17 +437,17 @@ def _restored(stored: StoredMember, known: ClassicMember | None, protocol: str |
 
 _APPLY: dict[type, Callable[[ClassicGroup, Never], None]] = {
     MemberIdGiven: _id_given,
-    MemberJoined: _joined,
-    MemberRejoined: _rejoined,
-    MemberReplaced: _replaced,
-    MemberGone: _gone,
-    LeaderElected: _elected,
+    MemberJoined: _apply_joined_member,
+    MemberRejoined: _apply_rejoined_member,
+    MemberReplaced: _replace_member,
+    MemberRemoved: _remove_member,
+    LeaderElected: _set_leader,
     RebalanceBegun: _rebalance_begun,
     InitialDelaySet: _delay_set,
     JoinCompleted: _join_completed,
     SyncGroupAwaited: _sync_awaited,
     SyncGroupSeen: _sync_seen,
-    GroupStored: _stored,
+    GroupStored: _apply_stored_group,
 }
 APPLIED = frozenset(_APPLY)
 """The types of the records and events that `apply` can apply."""

@@ -17,7 +17,7 @@ from ottla.coord.consumer.events import TopicsSeen
 from ottla.coord.groups import Context, Decision, drop
 from ottla.coord.outcome import GroupOutcome, JoinKey, SessionKey, SyncGroupKey
 from ottla.coord.records import GroupForgotten, GroupStored
-from ottla.coord.runtime.machine import NOTHING, Asked, Due, Outcome, Reply
+from ottla.coord.runtime.machine import NOTHING, Due, Input, Outcome, Reply
 from ottla.ports import Now
 from ottla.wire.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -32,7 +32,7 @@ NOT_FOUND_FROM = 6
 Described = DescribeGroupsResponse.DescribedGroup
 
 
-def _described(group: ClassicGroup) -> Described:
+def _describe(group: ClassicGroup) -> Described:
     """Return a group's description. It contains the members' metadata only while the group is stable."""
     is_stable = group.state is State.STABLE
     members = [
@@ -108,52 +108,52 @@ class ClassicGroups:
     def _draft(self, group_id: str, now: Now, token: int) -> ClassicDraft:
         return ClassicDraft(self.groups.get(group_id), group_id, self._context.settings, now, token)
 
-    def _join(self, asked: Asked[JoinGroupRequest], now: Now) -> GroupOutcome:
+    def _join(self, asked: Input[JoinGroupRequest], now: Now) -> GroupOutcome:
         """Decide a JoinGroup. An empty group of another kind becomes a classic group."""
         group_id = asked.body.group_id
         present = self._context.find(group_id)
         other = None if group_id in self.groups else present
         if other is not None and not other.is_empty:
-            return _answered(asked, rebalance.join_error(INCONSISTENT_GROUP_PROTOCOL, asked.body.member_id))
+            return _reply_to(asked, rebalance.join_error(INCONSISTENT_GROUP_PROTOCOL, asked.body.member_id))
         draft = self._draft(group_id, now, asked.token)
         join(draft, asked, self._context.new_id, exists=group_id in self.groups)
         if self._lacks_memory(draft):
-            return _answered(asked, rebalance.join_error(GROUP_MAX_SIZE_REACHED, asked.body.member_id))
+            return _reply_to(asked, rebalance.join_error(GROUP_MAX_SIZE_REACHED, asked.body.member_id))
         outcome = draft.outcome()
         if outcome.records and other is not None:
             return Outcome((*other.tombstones(), *outcome.records), outcome.replies, outcome.timers)
         return outcome
 
-    def _sync(self, asked: Asked[SyncGroupRequest], now: Now) -> GroupOutcome:
+    def _sync(self, asked: Input[SyncGroupRequest], now: Now) -> GroupOutcome:
         draft = self._draft(asked.body.group_id, now, asked.token)
         sync_group(draft, asked)
         if self._lacks_memory(draft):
-            return _answered(asked, SyncGroupResponse(error_code=UNKNOWN_SERVER_ERROR))
+            return _reply_to(asked, SyncGroupResponse(error_code=UNKNOWN_SERVER_ERROR))
         return draft.outcome()
 
     def _lacks_memory(self, draft: ClassicDraft) -> bool:
         growth, most_bytes = draft.group.weight - draft.weight_before, self._context.settings.ottla_max_group_bytes
         return self._context.memory.lacks(growth, most_bytes, draft.group.group_id, draft.group.weight)
 
-    def _heartbeat(self, asked: Asked[HeartbeatRequest], now: Now) -> GroupOutcome:
+    def _heartbeat(self, asked: Input[HeartbeatRequest], now: Now) -> GroupOutcome:
         return heartbeat(self.groups.get(asked.body.group_id), asked, now)
 
-    def _leave(self, asked: Asked[LeaveGroupRequest], now: Now) -> GroupOutcome:
+    def _leave(self, asked: Input[LeaveGroupRequest], now: Now) -> GroupOutcome:
         group_id = asked.body.group_id
         draft = self._draft(group_id, now, asked.token)
         leave(draft, asked, exists=group_id in self.groups)
         return draft.outcome()
 
-    def _describe(self, asked: Asked[DescribeGroupsRequest], now: Now) -> GroupOutcome:
+    def _describe(self, asked: Input[DescribeGroupsRequest], now: Now) -> GroupOutcome:
         groups = [
-            _described(self.groups[group_id])
+            _describe(self.groups[group_id])
             if group_id in self.groups
             else _not_found(group_id, asked.version, exists=self._context.find(group_id) is not None)
             for group_id in asked.body.groups
         ]
-        return _answered(asked, DescribeGroupsResponse(groups=groups))
+        return _reply_to(asked, DescribeGroupsResponse(groups=groups))
 
-    def _due(self, asked: Asked[Due], now: Now) -> GroupOutcome:
+    def _due(self, asked: Input[Due], now: Now) -> GroupOutcome:
         key = asked.body.key
         assert isinstance(key, SessionKey | JoinKey | SyncGroupKey), "the inputs of the kind have no other keys"
         if key.group_id not in self.groups:
@@ -168,7 +168,7 @@ class ClassicGroups:
         return draft.outcome()
 
 
-def _answered(asked: Asked[object], message: Message) -> GroupOutcome:
+def _reply_to(asked: Input[object], message: Message) -> GroupOutcome:
     return Outcome(replies=(Reply(asked.token, message),))
 
 

@@ -8,10 +8,10 @@ from ottla.coord.classic import rebalance
 from ottla.coord.classic.draft import ClassicDraft
 from ottla.coord.classic.events import (
     ClassicMember,
-    MemberGone,
     MemberIdGiven,
     MemberJoined,
     MemberRejoined,
+    MemberRemoved,
     MemberReplaced,
     Protocols,
 )
@@ -19,7 +19,7 @@ from ottla.coord.classic.group import ClassicGroup
 from ottla.coord.classic.rebalance import join_error
 from ottla.coord.classic.states import REJOIN, Rejoin, State
 from ottla.coord.outcome import SessionKey
-from ottla.coord.runtime.machine import Asked
+from ottla.coord.runtime.machine import Input
 from ottla.coord.settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
 from ottla.wire.api.join_group import JoinGroupRequest
 from ottla.wire.api.sync_group import SyncGroupResponse
@@ -42,7 +42,7 @@ SKIP_ASSIGNMENT_FROM = 9
 LONGEST_NAME = 8_000
 """The most characters of a client id or instance id in a member id, which must fit a string of 32 767 bytes."""
 
-Ask = Asked[JoinGroupRequest]
+Ask = Input[JoinGroupRequest]
 
 
 def join(draft: ClassicDraft, ask: Ask, new_id: Callable[[], str], *, exists: bool) -> None:
@@ -91,7 +91,7 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
 def _refuse_room(draft: ClassicDraft, member_id: str) -> None:
     """Refuse a member of a full group, and remove it, so that the rebalance does not wait for it."""
     if member_id in draft.group.members or member_id in draft.group.invited:
-        draft.happen(MemberGone(draft.group.group_id, member_id))
+        draft.happen(MemberRemoved(draft.group.group_id, member_id))
         draft.forget(member_id)
     _refuse(draft, GROUP_MAX_SIZE_REACHED)
     rebalance.complete_if_all_joined(draft)
@@ -186,12 +186,12 @@ def _replace(draft: ClassicDraft, ask: Ask, old_id: str, member_id: str) -> None
     draft.expect(member_id)
     group = draft.group
     if group.state is State.STABLE and group.choose_protocol() == group.protocol:
-        _take_seat(draft, ask, member_id, former_leader)
+        _keep_seat(draft, ask, member_id, former_leader)
     else:
         rebalance.begin_or_complete(draft, _reason(ask, f"static member {member_id} rejoined"))
 
 
-def _take_seat(draft: ClassicDraft, ask: Ask, member_id: str, former_leader: str) -> None:
+def _keep_seat(draft: ClassicDraft, ask: Ask, member_id: str, former_leader: str) -> None:
     """Replace a static member's id in the stored group, keep its assignment, and reply without a rebalance.
 
     A leader that reads its own id in the reply would make a new assignment. Newer replies tell the leader to skip it (KIP-814).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.coord.classic import rebalance
 from ottla.coord.classic.draft import ClassicDraft
 from ottla.coord.classic.states import REBALANCES_FROM, State
-from ottla.coord.runtime.machine import Asked
+from ottla.coord.runtime.machine import Input
 from ottla.wire.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.wire.errors import INVALID_GROUP_ID, NONE, UNKNOWN_MEMBER_ID
 
@@ -14,7 +14,7 @@ MANY_MEMBERS_FROM = 3
 Identity = LeaveGroupRequest.MemberIdentity
 
 
-def leave(draft: ClassicDraft, ask: Asked[LeaveGroupRequest], *, exists: bool) -> None:
+def leave(draft: ClassicDraft, ask: Input[LeaveGroupRequest], *, exists: bool) -> None:
     """Decide a LeaveGroup. Each member gets an error code. Before version 3 the only member's code is the response's code."""
     body = ask.body
     if not body.group_id:
@@ -28,10 +28,10 @@ def leave(draft: ClassicDraft, ask: Asked[LeaveGroupRequest], *, exists: bool) -
     else:
         draft.answer(LeaveGroupResponse(error_code=results[0].error_code))
     if gone:
-        _go_on(draft, f"{', '.join(gone)} left; client reason: {leaving[0].reason or 'not provided'}")
+        _continue_rebalance(draft, f"{', '.join(gone)} left; client reason: {leaving[0].reason or 'not provided'}")
 
 
-def _go_on(draft: ClassicDraft, reason: str) -> None:
+def _continue_rebalance(draft: ClassicDraft, reason: str) -> None:
     if draft.group.state in REBALANCES_FROM and draft.group.state is not State.EMPTY:
         rebalance.begin(draft, reason)
     else:

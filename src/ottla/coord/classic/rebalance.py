@@ -13,7 +13,7 @@ from ottla.coord.classic.events import (
     InitialDelaySet,
     JoinCompleted,
     LeaderElected,
-    MemberGone,
+    MemberRemoved,
     RebalanceBegun,
 )
 from ottla.coord.classic.states import REBALANCES_FROM, State
@@ -172,8 +172,8 @@ def session_timed_out(draft: ClassicDraft, member_id: str) -> None:
     """Remove a member whose session has expired, unless it waits for a reply."""
     group = draft.group
     if member_id in group.invited:
-        draft.happen(MemberGone(group.group_id, member_id))
-    elif member_id not in group.members or _is_owed(draft, member_id):
+        draft.happen(MemberRemoved(group.group_id, member_id))
+    elif member_id not in group.members or _awaits_reply(draft, member_id):
         return
     else:
         remove(draft, member_id)
@@ -184,7 +184,7 @@ def session_timed_out(draft: ClassicDraft, member_id: str) -> None:
         complete(draft)
 
 
-def _is_owed(draft: ClassicDraft, member_id: str) -> bool:
+def _awaits_reply(draft: ClassicDraft, member_id: str) -> bool:
     """Return whether a present member waits for a reply, so that its session cannot expire. Return False for a new member.
 
     Only the session timeout shows that a new member is gone.
@@ -198,7 +198,7 @@ def remove(draft: ClassicDraft, member_id: str) -> None:
     group = draft.group
     draft.answer_to(group.joining.get(member_id), join_error(UNKNOWN_MEMBER_ID))
     draft.answer_to(group.syncing.get(member_id), SyncGroupResponse(error_code=UNKNOWN_MEMBER_ID))
-    draft.happen(MemberGone(group.group_id, member_id))
+    draft.happen(MemberRemoved(group.group_id, member_id))
     draft.forget(member_id)
 
 

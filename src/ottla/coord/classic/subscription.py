@@ -35,11 +35,11 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
     except (error, ValueError):
         return None
     found = frozenset(topics)
-    return _shared(found) if len(found) <= FEW else found
+    return _share_equal(found) if len(found) <= FEW else found
 
 
 @lru_cache(maxsize=256)
-def _shared(topics: frozenset[str]) -> frozenset[str]:
+def _share_equal(topics: frozenset[str]) -> frozenset[str]:
     """Return a cached set equal to `topics`, so that many groups with the same few topics share one set in memory."""
     return topics
 

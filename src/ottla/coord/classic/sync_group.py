@@ -9,7 +9,7 @@ from ottla.coord.classic.events import SyncGroupAwaited, SyncGroupSeen
 from ottla.coord.classic.group import ClassicGroup
 from ottla.coord.classic.states import HEARTBEAT, SYNC_GROUP, State, SyncGroupAnswer
 from ottla.coord.outcome import SessionKey
-from ottla.coord.runtime.machine import Asked, Outcome, Reply, Timer
+from ottla.coord.runtime.machine import Input, Outcome, Reply, Timer
 from ottla.ports import Now
 from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -24,7 +24,7 @@ from ottla.wire.errors import (
 PROTOCOL_NAMED_FROM = 5
 
 
-def sync_group(draft: ClassicDraft, ask: Asked[SyncGroupRequest]) -> None:
+def sync_group(draft: ClassicDraft, ask: Input[SyncGroupRequest]) -> None:
     """Decide a SyncGroup. The leader's request has the assignments. Other members wait for them, or get them at once."""
     body = ask.body
     error_code = _error(draft.group, body, ask.version)
@@ -81,7 +81,7 @@ def _answer(draft: ClassicDraft, member_id: str) -> None:
     draft.expect(member_id)
 
 
-def _wait(draft: ClassicDraft, ask: Asked[SyncGroupRequest]) -> None:
+def _wait(draft: ClassicDraft, ask: Input[SyncGroupRequest]) -> None:
     group_id, member_id = ask.body.group_id, ask.body.member_id
     superseded = draft.group.syncing.get(member_id)
     draft.answer_to(superseded, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
@@ -103,7 +103,7 @@ def _share_out(draft: ClassicDraft, body: SyncGroupRequest) -> None:
         draft.expect(member_id)
 
 
-def heartbeat(group: ClassicGroup | None, ask: Asked[HeartbeatRequest], now: Now) -> Outcome[Never]:
+def heartbeat(group: ClassicGroup | None, ask: Input[HeartbeatRequest], now: Now) -> Outcome[Never]:
     """Decide a Heartbeat, which does not change the group. It needs no draft, because heartbeats are the most frequent requests."""
     body = ask.body
     error_code = _heartbeat_error(group, body)

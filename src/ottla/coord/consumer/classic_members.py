@@ -23,10 +23,10 @@ from ottla.coord.consumer.member import Classic, ConsumerMember
 from ottla.coord.consumer.migrate import can_downgrade, downgrade_with, may_be_classic
 from ottla.coord.consumer.reconcile import Target
 from ottla.coord.consumer.states import MemberState
-from ottla.coord.consumer.subscription import Outlook, look
+from ottla.coord.consumer.subscription import Outlook, evaluate
 from ottla.coord.consumer.target import target
 from ottla.coord.outcome import MemberSyncGroupKey, RejoinKey
-from ottla.coord.runtime.machine import Asked
+from ottla.coord.runtime.machine import Input
 from ottla.wire import Malformed
 from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse
@@ -44,7 +44,7 @@ from ottla.wire.errors import (
 Identity = LeaveGroupRequest.MemberIdentity
 
 
-def join(draft: ConsumerDraft, ask: Asked[JoinGroupRequest]) -> Refusal | None:
+def join(draft: ConsumerDraft, ask: Input[JoinGroupRequest]) -> Refusal | None:
     """Decide a JoinGroup to a consumer group that has members. The reply comes at once, because no join phase exists."""
     body = ask.body
     refused = _join_error(draft, ask)
@@ -63,19 +63,19 @@ def join(draft: ConsumerDraft, ask: Asked[JoinGroupRequest]) -> Refusal | None:
     if subscription.owned and member.member_id not in draft.group.members and draft.replaced is None:
         # The member was removed without noticing. Its partitions can belong to other members, so it must revoke them first.
         return Refusal(UNKNOWN_MEMBER_ID, "The member owns partitions, but is unknown to the coordinator: revoke them and rejoin.")
-    updated = _reported(member, ask, subscription)
+    updated = _update_member(member, ask, subscription)
     refused = crowd_error(draft, member, updated)
     if refused is not None:
         return refused
     if updated != member:
         draft.store(member_record(draft.group_id, updated))
-    looked = look(draft, member, updated)
+    looked = evaluate(draft, member, updated)
     if isinstance(looked, Refusal):
         return looked
     return _reconcile(draft, member, updated, looked, subscription)
 
 
-def _join_error(draft: ConsumerDraft, ask: Asked[JoinGroupRequest]) -> Refusal | None:
+def _join_error(draft: ConsumerDraft, ask: Input[JoinGroupRequest]) -> Refusal | None:
     body, most = ask.body, draft.context.settings.group_consumer_max_size
     refused = room_error(draft.group, body.member_id, body.group_instance_id, most)
     if refused is not None:
@@ -103,7 +103,7 @@ def _joining_member(draft: ConsumerDraft, body: JoinGroupRequest) -> ConsumerMem
     return ConsumerMember(member_id) if holder is None else replace_member(draft, holder, member_id)
 
 
-def _reported(member: ConsumerMember, ask: Asked[JoinGroupRequest], subscription: EmbeddedSubscription) -> ConsumerMember:
+def _update_member(member: ConsumerMember, ask: Input[JoinGroupRequest], subscription: EmbeddedSubscription) -> ConsumerMember:
     timeout_ms = rebalance_timeout_ms(ask)
     return replace(
         member,
@@ -143,8 +143,8 @@ def _reconcile(
             return led
         draft.expect(led)
         draft.after(MemberSyncGroupKey(group.group_id, led.member_id), led.rebalance_timeout_ms)
-        _seen(draft, led.member_id)
-    draft.answer(_joined(led))
+        _end_rejoin_wait(draft, led.member_id)
+    draft.answer(_join_response(led))
     return None
 
 
@@ -154,13 +154,13 @@ def _leaves_only_classic(draft: ConsumerDraft, holder: ConsumerMember) -> bool:
     return may_be_classic(draft, 1) if alone else can_downgrade(draft, [holder])
 
 
-def _seen(draft: ConsumerDraft, member_id: str) -> None:
+def _end_rejoin_wait(draft: ConsumerDraft, member_id: str) -> None:
     if member_id in draft.group.rejoining:
         draft.store(RejoinSeen(draft.group_id, member_id))
         draft.cancel(RejoinKey(draft.group_id, member_id))
 
 
-def _joined(member: ConsumerMember) -> JoinGroupResponse:
+def _join_response(member: ConsumerMember) -> JoinGroupResponse:
     """Return the reply to a join. It names no leader, because the coordinator computes the assignment."""
     return JoinGroupResponse(
         member_id=member.member_id, generation_id=member.epoch, protocol_type=PROTOCOL_TYPE, protocol_name=_protocol(member)
@@ -172,10 +172,10 @@ def _protocol(member: ConsumerMember) -> str:
     return member.classic.protocols[0][0]
 
 
-def sync_group(draft: ConsumerDraft, ask: Asked[SyncGroupRequest]) -> Refusal | None:
+def sync_group(draft: ConsumerDraft, ask: Input[SyncGroupRequest]) -> Refusal | None:
     """Decide a SyncGroup: reply with the member's assignment, unless the member must rejoin for a newer target."""
     body = ask.body
-    member = _known(draft, body.member_id, body.group_instance_id, body.generation_id)
+    member = _find_member(draft, body.member_id, body.group_instance_id, body.generation_id)
     if isinstance(member, Refusal):
         return member
     if _differs(body.protocol_type, PROTOCOL_TYPE) or _differs(body.protocol_name, _protocol(member)):
@@ -196,7 +196,7 @@ def _differs(said: str | None, known: str) -> bool:
     return said is not None and said != known
 
 
-def _known(draft: ConsumerDraft, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember | Refusal:
+def _find_member(draft: ConsumerDraft, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember | Refusal:
     """Return the member of a request that uses the classic protocol, or a refusal if it or its generation is unknown."""
     group = draft.group
     if instance_id is not None:
@@ -211,10 +211,10 @@ def _known(draft: ConsumerDraft, member_id: str, instance_id: str | None, genera
     return member
 
 
-def heartbeat(draft: ConsumerDraft, ask: Asked[HeartbeatRequest]) -> Refusal | None:
+def heartbeat(draft: ConsumerDraft, ask: Input[HeartbeatRequest]) -> Refusal | None:
     """Decide a Heartbeat. The reply requests a rejoin if the member must revoke partitions or can get new ones."""
     body = ask.body
-    member = _known(draft, body.member_id, body.group_instance_id, body.generation_id)
+    member = _find_member(draft, body.member_id, body.group_instance_id, body.generation_id)
     if isinstance(member, Refusal):
         return member
     draft.expect(member)
@@ -247,13 +247,13 @@ def _await_rejoin(draft: ConsumerDraft, member: ConsumerMember) -> None:
         draft.after(RejoinKey(draft.group_id, member.member_id), member.rebalance_timeout_ms)
 
 
-def leave(draft: ConsumerDraft, ask: Asked[LeaveGroupRequest]) -> None:
+def leave(draft: ConsumerDraft, ask: Input[LeaveGroupRequest]) -> None:
     """Decide a LeaveGroup, which can remove members of both protocols. Each member gets its own error code."""
     leaving = ask.body.members if ask.version >= MANY_MEMBERS_FROM else [Identity(member_id=ask.body.member_id)]
     going: dict[str, ConsumerMember] = {}
     results = []
     for identity in leaving:
-        member = _leaving(draft.group, identity)
+        member = _find_leaving(draft.group, identity)
         error_code = member.error_code if isinstance(member, Refusal) else NONE
         if isinstance(member, ConsumerMember):
             going[member.member_id] = member
@@ -269,7 +269,7 @@ def leave(draft: ConsumerDraft, ask: Asked[LeaveGroupRequest]) -> None:
     fence(draft, list(going.values()), f"left; client reason: {leaving[0].reason or 'not provided'}" if leaving else "left")
 
 
-def _leaving(group: ConsumerGroup, identity: Identity) -> ConsumerMember | Refusal:
+def _find_leaving(group: ConsumerGroup, identity: Identity) -> ConsumerMember | Refusal:
     """Return the member that leaves, or a refusal. An operator removes a static member by its instance id, without a member id."""
     instance_id = identity.group_instance_id
     if instance_id is None:

@@ -17,7 +17,7 @@ from ottla.coord.consumer.records import ConsumerStored, CurrentStored, MemberSt
 from ottla.coord.groups import Context
 from ottla.coord.outcome import GroupOutcome, GroupRecord, MemberSyncGroupKey, RebalanceKey, RejoinKey, SessionKey, TimerKey
 from ottla.coord.records import GroupStored
-from ottla.coord.runtime.machine import NOBODY, Outcome, Reply, Shown, Timer, everything
+from ottla.coord.runtime.machine import NOBODY, Outcome, Reply, Shown, Timer, every_topic
 from ottla.ports import Now
 from ottla.wire.schema import Message
 
@@ -44,7 +44,7 @@ class ConsumerDraft:
     context: Context
     now: Now
     token: int = NOBODY
-    shown: Shown = everything
+    shown: Shown = every_topic
     replaced: str | None = field(default=None, init=False)
     unsettled: bool = field(default=False, init=False)
     _of_group: Mapping[str, int] | None = field(default=None, init=False)
@@ -70,7 +70,7 @@ class ConsumerDraft:
         """Reply to the request that is being decided, or to an earlier one with this `token`."""
         self._replies.append(Reply(self.token if token is None else token, message))
 
-    def take_over(self, outcome: Outcome[ClassicEvent | GroupStored]) -> None:
+    def merge(self, outcome: Outcome[ClassicEvent | GroupStored]) -> None:
         """Add the records, replies and timers of a decision about a classic group."""
         self._records += outcome.records
         self._replies += outcome.replies
@@ -82,7 +82,7 @@ class ConsumerDraft:
     def cancel(self, key: TimerKey) -> None:
         self._timers[key] = None
 
-    def setting(self, name: str, otherwise: int) -> int:
+    def group_setting(self, name: str, otherwise: int) -> int:
         """Return the group's own value of the setting `name`, or `otherwise` if the group has no value of its own."""
         if self._of_group is None:
             self._of_group = self.context.of_group(self.group_id)
@@ -91,7 +91,9 @@ class ConsumerDraft:
     def expect(self, member: ConsumerMember) -> None:
         """Restart a member's session timeout. Members that use the classic protocol have requested their own timeout."""
         timeout_ms = self.context.settings.group_consumer_session_timeout_ms
-        timeout_ms = self.setting(SESSION_TIMEOUT, timeout_ms) if member.classic is None else member.classic.session_timeout_ms
+        timeout_ms = (
+            self.group_setting(SESSION_TIMEOUT, timeout_ms) if member.classic is None else member.classic.session_timeout_ms
+        )
         self.after(SessionKey(self.group_id, member.member_id), timeout_ms)
 
     def forget(self, member: ConsumerMember) -> None:

@@ -187,9 +187,9 @@ class ConsumerGroup:
 
     def is_subscribed(self, topic: str) -> bool:
         """Return whether a member can be reading this topic."""
-        return any(topic in names for names in self.subscribed())
+        return any(topic in names for names in self.subscribed_topics())
 
-    def subscribed(self) -> Iterator[frozenset[str]]:
+    def subscribed_topics(self) -> Iterator[frozenset[str]]:
         """Yield the sets of topic names to which members subscribe, and those that regular expressions match."""
         yield from self.subscriptions
         for resolved in self.resolved.values():
@@ -199,7 +199,7 @@ class ConsumerGroup:
         """Return the member that has a partition or must still revoke it; None if the partition is free."""
         return self.owners.get(topic_id, {}).get(partition)
 
-    def taken(self, topic_id: Uuid) -> AbstractSet[int]:
+    def taken_partitions(self, topic_id: Uuid) -> AbstractSet[int]:
         """Return the partitions of a topic that members have or must still revoke."""
         return self.owners.get(topic_id, NOBODYS).keys()
 
@@ -278,12 +278,12 @@ def _member_stored(group: ConsumerGroup, event: MemberStored) -> None:
         member = ConsumerMember(event.member_id)
     else:
         _count_member(group, member, -1)
-    member = described(member, event)
+    member = with_stored(member, event)
     group.members[event.member_id] = member
     _count_member(group, member, 1)
 
 
-def described(member: ConsumerMember, stored: MemberStored) -> ConsumerMember:
+def with_stored(member: ConsumerMember, stored: MemberStored) -> ConsumerMember:
     """Return the member with the subscription and other data in `stored`. Its assignment stays."""
     return replace(
         member,
@@ -372,7 +372,7 @@ def _old_metadata_forgotten(group: ConsumerGroup, event: OldMetadataForgotten) -
     group.has_old_metadata = False
 
 
-def _refreshed(group: ConsumerGroup, event: MetadataRefreshed) -> None:
+def _set_refreshed(group: ConsumerGroup, event: MetadataRefreshed) -> None:
     group.stale = False
 
 
@@ -401,13 +401,13 @@ def _rejoin_seen(group: ConsumerGroup, event: RejoinSeen) -> None:
     group.rejoining.discard(event.member_id)
 
 
-def _gone(group: ConsumerGroup, event: EpochForgotten) -> None:
+def _ignore(group: ConsumerGroup, event: EpochForgotten) -> None:
     """Do nothing, because the coordinator removes the group."""
 
 
 _APPLY: dict[type, Callable[[ConsumerGroup, Never], None]] = {
     EpochStored: _epoch_stored,
-    EpochForgotten: _gone,
+    EpochForgotten: _ignore,
     OldMetadataStored: _old_metadata_stored,
     OldMetadataForgotten: _old_metadata_forgotten,
     MemberStored: _member_stored,
@@ -420,7 +420,7 @@ _APPLY: dict[type, Callable[[ConsumerGroup, Never], None]] = {
     CurrentForgotten: _current_forgotten,
     PatternStored: _pattern_stored,
     PatternForgotten: _pattern_forgotten,
-    MetadataRefreshed: _refreshed,
+    MetadataRefreshed: _set_refreshed,
     PatternsSought: _patterns_sought,
     PatternsFound: _patterns_found,
     AssignmentBegun: _assignment_begun,

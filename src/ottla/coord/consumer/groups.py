@@ -22,7 +22,7 @@ from ottla.coord.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEA
 from ottla.coord.consumer.names import in_order
 from ottla.coord.consumer.records import STORED, ConsumerStored, EpochForgotten, MemberStored, PatternStored
 from ottla.coord.consumer.states import MemberState
-from ottla.coord.consumer.subscription import preferred, seek, subscribed_with
+from ottla.coord.consumer.subscription import choose_assignor, seek, subscribed_with
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.groups import Context, Decision, Group
 from ottla.coord.outcome import (
@@ -34,7 +34,7 @@ from ottla.coord.outcome import (
     RejoinKey,
     SessionKey,
 )
-from ottla.coord.runtime.machine import NOBODY, NOTHING, Asked, Due, Outcome, Reply, Shown, everything
+from ottla.coord.runtime.machine import NOBODY, NOTHING, Due, Input, Outcome, Reply, Shown, every_topic
 from ottla.ports import Now, Pauses
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -56,7 +56,7 @@ DescribedMember = ConsumerGroupDescribeResponse.Member
 Assignment = ConsumerGroupDescribeResponse.Assignment
 
 
-def _described(group: ConsumerGroup, topics: KnownTopics, assignor: str) -> Described:
+def _describe(group: ConsumerGroup, topics: KnownTopics, assignor: str) -> Described:
     return Described(
         group_id=group.group_id,
         group_state=group.state.value,
@@ -134,7 +134,7 @@ class ConsumerGroups:
             del self.groups[record.group_id]
             return -before
         if isinstance(record, MemberStored | PatternStored):
-            record = record._replace(topics=self._context.memory.names.shared(record.topics))
+            record = record._replace(topics=self._context.memory.names.share(record.topics))
         consumer.apply(group, record)
         return group.weight - before
 
@@ -160,12 +160,12 @@ class ConsumerGroups:
         """Mark the groups that subscribe to changed topics, so that their next heartbeat compares the topics' metadata."""
         for group in self.groups.values():
             group.stale_patterns = group.stale_patterns or event.new
-            group.stale = group.stale or any(not names.isdisjoint(event.names) for names in group.subscribed())
+            group.stale = group.stale or any(not names.isdisjoint(event.names) for names in group.subscribed_topics())
 
-    def _draft(self, group: ConsumerGroup, now: Now, token: int = NOBODY, shown: Shown = everything) -> ConsumerDraft:
+    def _draft(self, group: ConsumerGroup, now: Now, token: int = NOBODY, shown: Shown = every_topic) -> ConsumerDraft:
         return ConsumerDraft(group, self._context, now, token, shown)
 
-    def _heartbeat(self, asked: Asked[ConsumerGroupHeartbeatRequest], now: Now) -> GroupOutcome:
+    def _heartbeat(self, asked: Input[ConsumerGroupHeartbeatRequest], now: Now) -> GroupOutcome:
         body = asked.body
         refused = heartbeat_error(body, asked.version, self._context.assignors)
         draft = self._draft(self.groups.get(body.group_id) or ConsumerGroup(body.group_id), now, asked.token, asked.shown)
@@ -174,7 +174,7 @@ class ConsumerGroups:
         if refused is None:
             leaves = body.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH)
             refused = leave.leave(draft, asked) if leaves else heartbeats.heartbeat(draft, asked)
-        return draft.outcome() if refused is None else _answered(asked, heartbeats.refusal(refused))
+        return draft.outcome() if refused is None else _reply_to(asked, heartbeats.refusal(refused))
 
     def _begin(self, draft: ConsumerDraft, epoch: int, known: Group | None) -> Refusal | None:
         """Create a group for a joining member. An empty classic group is replaced, and one with members is migrated."""
@@ -188,46 +188,46 @@ class ConsumerGroups:
             draft.store(record)
         return None
 
-    def _describe(self, asked: Asked[ConsumerGroupDescribeRequest], now: Now) -> GroupOutcome:
-        described = [self._described(group_id, now) for group_id in asked.body.group_ids]
-        return _answered(asked, ConsumerGroupDescribeResponse(groups=described))
+    def _describe(self, asked: Input[ConsumerGroupDescribeRequest], now: Now) -> GroupOutcome:
+        described = [self._describe_group(group_id, now) for group_id in asked.body.group_ids]
+        return _reply_to(asked, ConsumerGroupDescribeResponse(groups=described))
 
-    def _described(self, group_id: str, now: Now) -> Described:
+    def _describe_group(self, group_id: str, now: Now) -> Described:
         group = self.groups.get(group_id)
         if not group_id:
             return Described(error_code=INVALID_GROUP_ID)
         if group is not None:
-            return _described(group, self._context.topics, preferred(self._draft(group, now)))
+            return _describe(group, self._context.topics, choose_assignor(self._draft(group, now)))
         if self._context.find(group_id) is not None:
             return _not_found(group_id, f"Group {group_id} is not a consumer group.")
         return _not_found(group_id, f"Group {group_id} not found.")
 
-    def _classic(self, asked: Asked[ClassicRequest], now: Now) -> GroupOutcome:
+    def _classic(self, asked: Input[ClassicRequest], now: Now) -> GroupOutcome:
         """Decide a classic request to a consumer group. The caller has checked that the group `serves` the request."""
         body = asked.body
         draft = self._draft(self.groups[body.group_id], now, asked.token, asked.shown)
         refused = _CLASSIC[type(body)](self, draft, asked)  # type: ignore[arg-type]  # the table goes by the body's type
-        return draft.outcome() if refused is None else _answered(asked, _REFUSED[type(body)](refused))
+        return draft.outcome() if refused is None else _reply_to(asked, _REFUSED[type(body)](refused))
 
-    def _join(self, draft: ConsumerDraft, asked: Asked[JoinGroupRequest]) -> Refusal | None:
+    def _join(self, draft: ConsumerDraft, asked: Input[JoinGroupRequest]) -> Refusal | None:
         error_code = request_error(asked.body, self._context.settings)
         if error_code:
             draft.answer(join_error(error_code, asked.body.member_id))
             return None
         return classic_members.join(draft, asked)
 
-    def _sync(self, draft: ConsumerDraft, asked: Asked[SyncGroupRequest]) -> Refusal | None:
+    def _sync(self, draft: ConsumerDraft, asked: Input[SyncGroupRequest]) -> Refusal | None:
         error_code = sync_request_error(asked.body, asked.version)
         return Refusal(error_code, "") if error_code else classic_members.sync_group(draft, asked)
 
-    def _live(self, draft: ConsumerDraft, asked: Asked[HeartbeatRequest]) -> Refusal | None:
+    def _live(self, draft: ConsumerDraft, asked: Input[HeartbeatRequest]) -> Refusal | None:
         return classic_members.heartbeat(draft, asked)
 
-    def _leave(self, draft: ConsumerDraft, asked: Asked[LeaveGroupRequest]) -> Refusal | None:
+    def _leave(self, draft: ConsumerDraft, asked: Input[LeaveGroupRequest]) -> Refusal | None:
         classic_members.leave(draft, asked)
         return None
 
-    def _timed_out(self, asked: Asked[Due], now: Now) -> GroupOutcome:
+    def _timed_out(self, asked: Input[Due], now: Now) -> GroupOutcome:
         key = asked.body.key
         assert isinstance(key, SessionKey | RebalanceKey | RejoinKey | MemberSyncGroupKey), "the table goes by the key's type"
         group = self.groups.get(key.group_id)
@@ -237,7 +237,7 @@ class ConsumerGroups:
         leave.timed_out(draft, key)
         return draft.outcome()
 
-    def _seek(self, asked: Asked[Due], now: Now) -> GroupOutcome:
+    def _seek(self, asked: Input[Due], now: Now) -> GroupOutcome:
         key = asked.body.key
         assert isinstance(key, PatternsKey), "the table goes by the key's type"
         group = self.groups.get(key.group_id)
@@ -247,20 +247,20 @@ class ConsumerGroups:
         seek(draft, key)
         return draft.outcome()
 
-    def _assign(self, asked: Asked[Due], now: Now) -> GroupOutcome:
+    def _assign(self, asked: Input[Due], now: Now) -> GroupOutcome:
         """Run the next step of an assignment. If the group no longer exists, refuse the heartbeat that waits for the assignment."""
         key = asked.body.key
         assert isinstance(key, AssignmentKey), "the table goes by the key's type"
         draft = self._draft(self.groups.get(key.group_id) or ConsumerGroup(key.group_id), now, asked.token)
-        slow_target.go_on(draft, key)
+        slow_target.continue_assignment(draft, key)
         return draft.outcome()
 
 
-def _answered(asked: Asked[object], message: Message) -> GroupOutcome:
+def _reply_to(asked: Input[object], message: Message) -> GroupOutcome:
     return Outcome(replies=(Reply(asked.token, message),))
 
 
-_CLASSIC: dict[type, Callable[[ConsumerGroups, ConsumerDraft, Asked[Never]], Refusal | None]] = {
+_CLASSIC: dict[type, Callable[[ConsumerGroups, ConsumerDraft, Input[Never]], Refusal | None]] = {
     JoinGroupRequest: ConsumerGroups._join,
     SyncGroupRequest: ConsumerGroups._sync,
     HeartbeatRequest: ConsumerGroups._live,

@@ -12,15 +12,15 @@ from ottla.coord.consumer.names import SharedNames, weight_of
 from ottla.coord.consumer.reconcile import Surroundings, Target, must_begin_anew, reconcile
 from ottla.coord.consumer.records import CurrentForgotten, MemberForgotten, TargetForgotten, TargetStored
 from ottla.coord.consumer.states import MemberState
-from ottla.coord.consumer.subscription import Outlook, look
+from ottla.coord.consumer.subscription import Outlook, evaluate
 from ottla.coord.consumer.target import begin, is_long, target
 from ottla.coord.outcome import AwaitedTarget, MemberSyncGroupKey, RebalanceKey, RejoinKey
-from ottla.coord.runtime.machine import Asked
+from ottla.coord.runtime.machine import Input
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.errors import FENCED_MEMBER_EPOCH, GROUP_MAX_SIZE_REACHED
 from ottla.wire.schema import Uuid
 
-Ask = Asked[ConsumerGroupHeartbeatRequest]
+Ask = Input[ConsumerGroupHeartbeatRequest]
 Assignment = ConsumerGroupHeartbeatResponse.Assignment
 TopicPartitions = ConsumerGroupHeartbeatRequest.TopicPartitions
 
@@ -39,14 +39,14 @@ def heartbeat(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
     member = _member(draft, body, owned)
     if isinstance(member, Refusal):
         return member
-    updated = reported(member, ask, draft.context.memory.names)
+    updated = update_member(member, ask, draft.context.memory.names)
     if updated is not member and (refused := crowd_error(draft, member, updated)) is not None:
         return refused
     if member.classic is not None:
         _end_classic(draft, member)
     if updated is not member:
         draft.store(member_record(draft.group_id, updated))
-    looked = look(draft, member, updated)
+    looked = evaluate(draft, member, updated)
     if isinstance(looked, Refusal):
         return looked
     if is_long(draft, looked, updated):
@@ -114,7 +114,7 @@ def remove_member(draft: ConsumerDraft, member: ConsumerMember) -> None:
     draft.forget(member)
 
 
-def reported(member: ConsumerMember, ask: Ask, names: SharedNames) -> ConsumerMember:
+def update_member(member: ConsumerMember, ask: Ask, names: SharedNames) -> ConsumerMember:
     """Return the member updated with the values in this request. Return the same object if nothing changes."""
     body = ask.body
     says: dict[str, object] = {
@@ -122,7 +122,7 @@ def reported(member: ConsumerMember, ask: Ask, names: SharedNames) -> ConsumerMe
         "rack_id": body.rack_id,
         "client_id": ask.client_id,
         "client_host": ask.client_host,
-        "topics": None if body.subscribed_topic_names is None else names.shared(body.subscribed_topic_names),
+        "topics": None if body.subscribed_topic_names is None else names.share(body.subscribed_topic_names),
         "pattern": body.subscribed_topic_regex,
         "rebalance_timeout_ms": None if body.rebalance_timeout_ms == -1 else body.rebalance_timeout_ms,
         "assignor": body.server_assignor,
@@ -167,7 +167,7 @@ def lead(
         topic = draft.context.topics.with_id(topic_id)
         return topic is not None and topic.name in wanted
 
-    around = Surroundings(draft.group.taken, subscribes, owned, looked.changed)
+    around = Surroundings(draft.group.taken_partitions, subscribes, owned, looked.changed)
     if must_begin_anew(member, around):
         return Refusal(FENCED_MEMBER_EPOCH, "The member's state is unknown to the coordinator: revoke all partitions and rejoin.")
     led = reconcile(member, aim, around)
@@ -198,7 +198,7 @@ def response_to(
     response = ConsumerGroupHeartbeatResponse(
         member_id=settled.member_id,
         member_epoch=settled.epoch,
-        heartbeat_interval_ms=draft.setting(HEARTBEAT_INTERVAL, interval_ms),
+        heartbeat_interval_ms=draft.group_setting(HEARTBEAT_INTERVAL, interval_ms),
     )
     if body.member_epoch == JOINING_EPOCH or is_full or before != settled.assigned:
         held = [TopicPartitions(topic_id=topic_id, partitions=sorted(has)) for topic_id, has in settled.assigned.items()]

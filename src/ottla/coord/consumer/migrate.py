@@ -65,7 +65,7 @@ def upgrade(draft: ConsumerDraft, classic: Group) -> Refusal | None:
     _answer_waiting(draft, classic)
     draft.unsettled = classic.state is not State.STABLE
     draft.store(GroupForgotten(classic.group_id))
-    draft.found(ConsumerGroup(classic.group_id), _beginning(draft, classic, members))
+    draft.found(ConsumerGroup(classic.group_id), _first_records(draft, classic, members))
     for member in members:
         draft.expect(member)
     return None
@@ -147,10 +147,10 @@ def _answer_waiting(draft: ConsumerDraft, classic: ClassicGroup) -> None:
         waiting.answer_to(token, SyncGroupResponse(error_code=REBALANCE_IN_PROGRESS))
     waiting.cancel(JoinKey(classic.group_id))
     waiting.cancel(SyncGroupKey(classic.group_id))
-    draft.take_over(waiting.outcome())
+    draft.merge(waiting.outcome())
 
 
-def _beginning(draft: ConsumerDraft, classic: ClassicGroup, members: Sequence[ConsumerMember]) -> list[ConsumerStored]:
+def _first_records(draft: ConsumerDraft, classic: ClassicGroup, members: Sequence[ConsumerMember]) -> list[ConsumerStored]:
     """Return the first records of a consumer group that replaces a classic group: members, epoch, targets and assignments."""
     group_id, epoch = classic.group_id, classic.generation
     subscribed = {member.topics for member in members}
@@ -218,27 +218,27 @@ def _begin_classic(
     of the rebalance.
     """
     if reason is not None:
-        targets = {member.member_id: _held(member) for member in members}
+        targets = {member.member_id: _all_partitions(member) for member in members}
     waiting = ClassicDraft(None, draft.group_id, draft.context.settings, draft.now, draft.token)
     waiting.happen(_at_rest(draft, members, targets, is_settled=reason is None))
     for member in members:
         waiting.expect(member.member_id)
     if reason is not None:
         if joined is not None:
-            waiting.happen(_rejoined(draft, joined))
+            waiting.happen(_rejoin_event(draft, joined))
         rebalance.begin(waiting, reason)
     log.info("group %s: from the consumer to the classic protocol at generation %d", draft.group_id, draft.group.epoch)
-    draft.take_over(waiting.outcome())
+    draft.merge(waiting.outcome())
 
 
-def _rejoined(draft: ConsumerDraft, member: ConsumerMember) -> MemberRejoined:
+def _rejoin_event(draft: ConsumerDraft, member: ConsumerMember) -> MemberRejoined:
     """Return the event by which the request that is being decided becomes a waiting JoinGroup of this member."""
     assert member.classic is not None, "it joined with the classic protocol"
     timeout_ms, session_timeout_ms = member.rebalance_timeout_ms, member.classic.session_timeout_ms
     return MemberRejoined(draft.group_id, member.member_id, member.classic.protocols, timeout_ms, session_timeout_ms, draft.token)
 
 
-def _held(member: ConsumerMember) -> Partitions:
+def _all_partitions(member: ConsumerMember) -> Partitions:
     """Return the partitions that a member has or must still revoke."""
     held = {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()}
     for topic_id, partitions in member.revoking.items():

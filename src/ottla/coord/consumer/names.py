@@ -30,7 +30,7 @@ class TopicNames(frozenset[str]):
 
     def __new__(cls, names: Iterable[str]) -> TopicNames:
         unique = dict.fromkeys(names)
-        return cls._made(unique, sorted(unique))
+        return cls._create(unique, sorted(unique))
 
     @classmethod
     def slowly(cls, names: Sequence[str]) -> Pauses[TopicNames]:
@@ -44,10 +44,10 @@ class TopicNames(frozenset[str]):
             yield None
         ordered.sort()  # Python's sort merges the runs that are already sorted
         yield None
-        return cls._made(unique, ordered)
+        return cls._create(unique, ordered)
 
     @classmethod
-    def _made(cls, unique: dict[str, None] | set[str], ordered: list[str]) -> TopicNames:
+    def _create(cls, unique: dict[str, None] | set[str], ordered: list[str]) -> TopicNames:
         made = super().__new__(cls, unique)  # from a set, because its size is known in advance
         made.ordered = tuple(ordered)
         made.weight = getsizeof(made) + getsizeof(made.ordered) + TEXT_BYTES * len(ordered) + getsizeof("".join(ordered))
@@ -63,7 +63,7 @@ class SharedNames:
         self.weight = 0
         self._known: dict[ref[TopicNames], tuple[ref[TopicNames], int]] = {}
 
-    def shared(self, names: Iterable[str]) -> TopicNames:
+    def share(self, names: Iterable[str]) -> TopicNames:
         """Return the shared object that equals the set of `names`, and create it if there is none."""
         made = names if isinstance(names, TopicNames) else TopicNames(names)
         known = self._known.get(ref(made))

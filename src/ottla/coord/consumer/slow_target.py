@@ -25,15 +25,15 @@ STORED_AT_ONCE: Final = 100
 """The number of targets that are stored in one step. Each takes about six microseconds to store and apply."""
 
 
-def go_on(draft: ConsumerDraft, key: AssignmentKey) -> None:
+def continue_assignment(draft: ConsumerDraft, key: AssignmentKey) -> None:
     """Run the next step of a group's long assignment.
 
     If the group was replaced meanwhile, refuse the heartbeat that waits for the assignment, so that its member joins again.
     """
     if draft.group.assigning != key.token:
-        give_up(draft, key)
+        cancel_assignment(draft, key)
     elif key.found is None:
-        draft.after(_worked(key), PAUSE_MS)
+        draft.after(_run_step(key), PAUSE_MS)
     else:
         end = key.at + STORED_AT_ONCE
         for changed in key.found[key.at : end]:
@@ -46,13 +46,13 @@ def go_on(draft: ConsumerDraft, key: AssignmentKey) -> None:
             _end(draft, key, key.found)
 
 
-def give_up(draft: ConsumerDraft, key: AssignmentKey) -> None:
+def cancel_assignment(draft: ConsumerDraft, key: AssignmentKey) -> None:
     """Refuse the heartbeat that waits for a long assignment, because the assignment is cancelled."""
     if key.awaited is not None:
         draft.answer(refusal(unknown_member(draft.group, key.awaited.member_id)), key.token)
 
 
-def _worked(key: AssignmentKey) -> AssignmentKey:
+def _run_step(key: AssignmentKey) -> AssignmentKey:
     try:
         next(key.work)
     except StopIteration as end:
@@ -79,7 +79,7 @@ def _answer(draft: ConsumerDraft, key: AssignmentKey, found: tuple[ChangedTarget
     """Answer the heartbeat that began the assignment, with the result of the assignment."""
     member = draft.group.members.get(awaited.member_id)
     if member is None:
-        give_up(draft, key)
+        cancel_assignment(draft, key)
         return
     own = (changed.record.partitions for changed in found if changed.record.member_id == member.member_id)
     aim = Target(key.epoch, next(own, draft.group.targets.get(member.member_id, NO_TARGET)))

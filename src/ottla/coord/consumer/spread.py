@@ -30,7 +30,7 @@ class Spread(Generic[K, V]):
             part[key] = value
         self._size = sum(map(len, self._parts))
 
-    def changed(self, news: Mapping[K, V], gone: Iterable[K] = ()) -> Spread[K, V]:
+    def with_changes(self, news: Mapping[K, V], gone: Iterable[K] = ()) -> Spread[K, V]:
         """Return a new mapping without the keys in `gone`, and with the entries of `news` added or replaced."""
         after: Spread[K, V] = Spread.__new__(Spread)
         after._parts, after._size = [*self._parts], self._size

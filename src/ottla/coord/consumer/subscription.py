@@ -17,7 +17,7 @@ from ottla.coord.consumer.member import ConsumerMember
 from ottla.coord.consumer.records import EpochStored, OldMetadataForgotten, PatternForgotten, PatternStored
 from ottla.coord.outcome import PatternsKey
 from ottla.coord.patterns import IllegalPattern, matcher
-from ottla.coord.runtime.machine import Shown, everything
+from ottla.coord.runtime.machine import Shown, every_topic
 from ottla.wire.errors import INVALID_REGULAR_EXPRESSION
 
 log = logging.getLogger("ottla.coord")
@@ -49,7 +49,7 @@ class Outlook(NamedTuple):
         return member.topics if resolved is None else member.topics | resolved.topics
 
 
-def look(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Outlook | Refusal:
+def evaluate(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Outlook | Refusal:
     """Return the epoch and regular expressions after `member` becomes `updated`. Raise the epoch if subscribed topics changed."""
     resolved = _resolve(draft, member, updated)
     if isinstance(resolved, Refusal):
@@ -91,7 +91,7 @@ def bump_epoch(draft: ConsumerDraft, metadata_hash: int) -> int:
     return epoch
 
 
-def preferred(draft: ConsumerDraft, member: ConsumerMember | None = None, updated: ConsumerMember | None = None) -> str:
+def choose_assignor(draft: ConsumerDraft, member: ConsumerMember | None = None, updated: ConsumerMember | None = None) -> str:
     """Return the assignor that most members name. The first assignor in the settings wins a tie, and is the default."""
     votes = draft.group.assignors
     if member is not None and updated is not None and member.assignor != updated.assignor:
@@ -113,13 +113,13 @@ def _resolve(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMemb
         is_new = bool(updated.pattern) and updated.pattern not in resolved
         return _with_new(draft, updated.pattern, resolved) if is_new else resolved
     is_due = bool(group.patterns) and not group.seeking and _is_due(draft, resolved)
-    return _refreshed(draft, resolved) if is_due else resolved
+    return _rematch(draft, resolved) if is_due else resolved
 
 
 def _with_new(draft: ConsumerDraft, pattern: str, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved] | Refusal:
     """Return `resolved` with the topics of the new `pattern`. If matching takes long, begin it, and return `resolved` unchanged."""
     try:
-        matched, end = _seen(draft.shown, pattern, names := draft.context.topics.names, 0)
+        matched, end = _match_visible(draft.shown, pattern, names := draft.context.topics.names, 0)
     except IllegalPattern as illegal:
         return Refusal(INVALID_REGULAR_EXPRESSION, f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {illegal}")
     if end == len(names):
@@ -151,7 +151,7 @@ def _is_due(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> bool:
     return age_ms > draft.context.settings.group_consumer_regex_refresh_interval_ms
 
 
-def _refreshed(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved]:
+def _rematch(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved]:
     """Match all regular expressions again, and return them with their topics.
 
     A single expression is matched at once if that is quick. Otherwise begin to match, and return `resolved`.
@@ -173,18 +173,18 @@ def _part(draft: ConsumerDraft, shown: Shown, pattern: str, names: tuple[str, ..
     Return (matching names, index at which the next step continues).
     """
     try:
-        return _seen(shown, pattern, names, at)
+        return _match_visible(shown, pattern, names, at)
     except IllegalPattern as illegal:
         log.error("group %s: '%s' is not a regular expression of RE2: %s", draft.group_id, pattern, illegal)
         return frozenset(), len(names)
 
 
-def _seen(shown: Shown, pattern: str, names: tuple[str, ...], at: int) -> tuple[frozenset[str], int]:
+def _match_visible(shown: Shown, pattern: str, names: tuple[str, ...], at: int) -> tuple[frozenset[str], int]:
     """Match visible topic names from `at` on, for one step. Return matches and the next position. Raises `IllegalPattern`.
 
     As in Kafka, an expression has one set of topics for the whole group: the topics visible to the member that last matched it.
     """
-    matched, end = matcher(pattern).part(names, at, None if shown is everything else MOST_JUDGED)
+    matched, end = matcher(pattern).part(names, at, None if shown is every_topic else MOST_JUDGED)
     return shown(matched), end
 
 
@@ -195,13 +195,13 @@ def seek(draft: ConsumerDraft, key: PatternsKey) -> None:
     if key.at == len(key.names):
         key = replace(key, patterns=key.patterns[1:], at=0, matched=frozenset(), found=(*key.found, (key.patterns[0], key.matched)))
     if not key.patterns:
-        _take(draft, dict(key.found))
+        _store_matches(draft, dict(key.found))
         return
     matched, end = _part(draft, key.shown, key.patterns[0], key.names, key.at)
     draft.after(replace(key, at=end, matched=key.matched | matched), PAUSE_MS)
 
 
-def _take(draft: ConsumerDraft, found: Mapping[str, frozenset[str]]) -> None:
+def _store_matches(draft: ConsumerDraft, found: Mapping[str, frozenset[str]]) -> None:
     """Store the topics of each regular expression that members still use."""
     group = draft.group
     draft.store(PatternsFound(group.group_id))

@@ -18,7 +18,7 @@ from ottla.coord.consumer.group import NO_TARGET
 from ottla.coord.consumer.member import ConsumerMember
 from ottla.coord.consumer.reconcile import Target
 from ottla.coord.consumer.records import TargetEpochStored, TargetStored
-from ottla.coord.consumer.subscription import Outlook, preferred
+from ottla.coord.consumer.subscription import Outlook, choose_assignor
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.outcome import AssignmentKey, AwaitedTarget, ChangedTarget
 from ottla.ports import Pauses
@@ -43,7 +43,7 @@ def target(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated:
     group = draft.group
     if _is_due(draft, look):
         if not _is_large(draft, look, updated):
-            return _computed(draft, look, member, updated)
+            return _compute(draft, look, member, updated)
         begin(draft, look, member, updated, None)
     return Target(group.assignment_epoch, group.targets.get(draft.replaced or updated.member_id, NO_TARGET))
 
@@ -59,7 +59,7 @@ def begin(
     """Begin a long assignment. The heartbeat in `awaited` is answered at its end."""
     members, targets = _as_they_become(draft, updated)
     snapshot = look._replace(resolved=dict(look.resolved))
-    assignor = draft.context.assignors[preferred(draft, member, updated)]
+    assignor = draft.context.assignors[choose_assignor(draft, member, updated)]
     work = _changes(draft.group_id, assignor, draft.context.topics, snapshot, members, dict(targets))
     draft.store(AssignmentBegun(draft.group_id, draft.token))
     draft.after(AssignmentKey(draft.group_id, draft.token, look.epoch, work, awaited), PAUSE_MS)
@@ -74,12 +74,12 @@ def _is_large(draft: ConsumerDraft, look: Outlook, updated: ConsumerMember) -> b
     """Return whether members, topic names and partitions together exceed `MOST_AT_ONCE`. Counting stops at the limit."""
     left = MOST_AT_ONCE - len(draft.group.members)
     seen: set[str] = set()
-    for names in (look.topics_of(updated), *draft.group.subscribed()):
+    for names in (look.topics_of(updated), *draft.group.subscribed_topics()):
         left -= len(names) // 10
         if left < 0:
             return True
         for name in names - seen:
-            topic = draft.context.topics.named(name)
+            topic = draft.context.topics.topic(name)
             left -= 0 if topic is None else topic.shape.partitions
         seen |= names
     return left < 0
@@ -88,14 +88,14 @@ def _is_large(draft: ConsumerDraft, look: Outlook, updated: ConsumerMember) -> b
 def _is_time(draft: ConsumerDraft) -> bool:
     """Return whether the last assignment is old enough to compute another one. Members that join meanwhile share it (KIP-1263)."""
     made_ms = draft.group.assignment_wall_ms
-    interval_ms = draft.setting(ASSIGNMENT_INTERVAL, draft.context.settings.group_consumer_assignment_interval_ms)
+    interval_ms = draft.group_setting(ASSIGNMENT_INTERVAL, draft.context.settings.group_consumer_assignment_interval_ms)
     # If the time of the last assignment is in the future, the clock was set back after it.
     return made_ms == 0 or interval_ms == 0 or not 0 <= draft.now.wall_ms - made_ms < interval_ms
 
 
-def _computed(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated: ConsumerMember) -> Target:
+def _compute(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated: ConsumerMember) -> Target:
     members, targets = _as_they_become(draft, updated)
-    assignor = draft.context.assignors[preferred(draft, member, updated)]
+    assignor = draft.context.assignors[choose_assignor(draft, member, updated)]
     found = targets.get(updated.member_id, NO_TARGET)
     for changed in finish(_changes(draft.group_id, assignor, draft.context.topics, look, members, targets)):
         draft.store(changed.record)
@@ -128,7 +128,7 @@ def _changes(
 ) -> Pauses[list[ChangedTarget]]:
     """Compute the assignment with pauses, and return the targets that differ from `targets`."""
     subscribers, shapes = yield from _subscribers(topics, look, members, targets)
-    assigned = yield from _assigned(assignor, subscribers, shapes)
+    assigned = yield from _run_assignor(assignor, subscribers, shapes)
     changes = []
     for count, (member_id, member) in enumerate(members.items()):
         before, after = targets.get(member_id), assigned.get(member_id, NO_TARGET)
@@ -141,7 +141,7 @@ def _changes(
     return changes
 
 
-def _assigned(
+def _run_assignor(
     assignor: Assignor, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]
 ) -> Pauses[Mapping[str, Partitions]]:
     if isinstance(assignor, PatientAssignor):

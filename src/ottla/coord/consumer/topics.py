@@ -33,7 +33,7 @@ class KnownTopic(NamedTuple):
 
 
 class KnownTopics:
-    """All topics, by name and by id, as an immutable value. `changed` returns a new value with a higher `version`."""
+    """All topics, by name and by id, as an immutable value. `with_changes` returns a new value with a higher `version`."""
 
     __slots__ = ("_by_id", "_by_name", "_hashes", "_metadata_hashes", "_names", "version")
 
@@ -46,15 +46,15 @@ class KnownTopics:
         self._metadata_hashes: dict[frozenset[ref[frozenset[str]]], int] = {}
         self._names: tuple[str, ...] | None = None
 
-    def changed(self, topics: Iterable[KnownTopic], gone: Collection[str] = ()) -> KnownTopics:
+    def with_changes(self, topics: Iterable[KnownTopic], gone: Collection[str] = ()) -> KnownTopics:
         """Return a new value with `topics` added or replaced, and `gone` removed. The time depends on the number of changes."""
         news = {topic.name: topic for topic in topics}
         former = [known for name in (*gone, *news) if (known := self._by_name.get(name)) is not None]
         after = KnownTopics.__new__(KnownTopics)
         after.version = self.version + 1
-        after._by_name = self._by_name.changed(news, gone)
+        after._by_name = self._by_name.with_changes(news, gone)
         ids = {topic.topic_id: topic for topic in news.values()}
-        after._by_id = self._by_id.changed(ids, [topic.topic_id for topic in former])
+        after._by_id = self._by_id.with_changes(ids, [topic.topic_id for topic in former])
         after._hashes = self._hashes
         for topic in former:
             self._hashes.pop(topic.name, None)
@@ -69,7 +69,7 @@ class KnownTopics:
             self._names = tuple(self._by_name)
         return self._names
 
-    def named(self, name: str) -> KnownTopic | None:
+    def topic(self, name: str) -> KnownTopic | None:
         return self._by_name.get(name)
 
     def with_id(self, topic_id: Uuid) -> KnownTopic | None:
@@ -127,11 +127,11 @@ class KnownTopics:
         if known is None or known[0] is not topic:
             if len(self._hashes) > 2 * len(self._by_name):  # slow work on an older version adds hashes of deleted topics again
                 self._hashes.clear()
-            known = self._hashes[name] = (topic, xxh3_64_intdigest(_described(topic)))
+            known = self._hashes[name] = (topic, xxh3_64_intdigest(_hash_input(topic)))
         return known[1]
 
 
-def _described(topic: KnownTopic) -> bytes:
+def _hash_input(topic: KnownTopic) -> bytes:
     """Return the bytes of a topic that are hashed: numbers in little-endian, text in UTF-16 followed by its length."""
     racks = topic.shape.racks
     parts = [_HASH_VERSION, topic.topic_id[7::-1], topic.topic_id[:7:-1], _text(topic.name), pack("<i", topic.shape.partitions)]

@@ -23,7 +23,7 @@ Shown = Callable[[frozenset[str]], frozenset[str]]
 """A function that filters topic names: it returns the names that a client is allowed to see."""
 
 
-def everything(names: frozenset[str]) -> frozenset[str]:
+def every_topic(names: frozenset[str]) -> frozenset[str]:
     """Return all names, for a sender that is allowed to see every topic."""
     return names
 
@@ -42,7 +42,7 @@ class Due(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[Body]):
+class Input(Generic[Body]):
     """One input to a coordinator: a client's request, or an input of the broker itself. `token` identifies its reply.
 
     `shown` filters topic names: it returns the names that the sender is allowed to see.
@@ -53,7 +53,7 @@ class Asked(Generic[Body]):
     client_id: str = ""
     client_host: str = ""
     token: int = NOBODY
-    shown: Shown = everything
+    shown: Shown = every_topic
 
 
 class Reply(NamedTuple):
@@ -101,7 +101,7 @@ class Machine(Protocol[Record]):
         """
         ...
 
-    def decide(self, asked: Asked[object], now: Now, /) -> Outcome[Record]:
+    def decide(self, asked: Input[object], now: Now, /) -> Outcome[Record]:
         """Decide one input. Nothing changes until the outcome's records are applied."""
         ...
 
@@ -137,7 +137,7 @@ DISSOLVED_AT_ONCE: Final = 1000
 """The number of entries released between two pauses, which takes less than a millisecond."""
 
 
-def dissolved(entries: dict[Any, Any]) -> Pauses[None]:
+def drain(entries: dict[Any, Any]) -> Pauses[None]:
     """Empty a dictionary, and the dictionaries in it, with pauses."""
     opened, forgotten = [entries], 0
     while opened:

@@ -14,8 +14,8 @@ from typing import Any, Generic, Never, Protocol, TypeVar
 
 from ottla.coord.runtime.machine import (
     NOBODY,
-    Asked,
     Due,
+    Input,
     KeyAndValue,
     Machine,
     Outcome,
@@ -23,7 +23,7 @@ from ottla.coord.runtime.machine import (
     Shown,
     Timer,
     WrittenBy,
-    everything,
+    every_topic,
 )
 from ottla.ports import Now
 from ottla.wire import Unencodable
@@ -169,7 +169,7 @@ class Shard(Generic[M]):
         version: int = 0,
         client_id: str = "",
         client_host: str = "",
-        shown: Shown = everything,
+        shown: Shown = every_topic,
     ) -> None:
         """Pass a request, or a part of a request, to the machine for a decision.
 
@@ -184,7 +184,7 @@ class Shard(Generic[M]):
             self.append_gathered(now)
         changes.made = made
         token = next(self._tokens)
-        outcome = self.machine.decide(Asked(body, version, client_id, client_host, token, shown), now)
+        outcome = self.machine.decide(Input(body, version, client_id, client_host, token, shown), now)
         self._owed[token] = body, answer
         if gathers:
             self.gathered.append(outcome)
@@ -205,7 +205,7 @@ class Shard(Generic[M]):
         if answer is not None:
             token = next(self._tokens)
             self._owed[token] = body, answer
-        self._go_on(body, partial(self.machine.decide, Asked(body, token=token)), now)
+        self._decide_internal(body, partial(self.machine.decide, Input(body, token=token)), now)
 
     def append_gathered(self, now: Now) -> None:
         """Append the gathered outcomes as one batch. If the log refuses it, append each alone, so that only bad ones fail."""
@@ -218,7 +218,7 @@ class Shard(Generic[M]):
                 for token, _ in outcome.replies:
                     self._refuse_one(token, error_code)
 
-    def _go_on(self, key: Hashable, decide: Callable[[Now], Outcome[object]], now: Now) -> None:
+    def _decide_internal(self, key: Hashable, decide: Callable[[Now], Outcome[object]], now: Now) -> None:
         """Decide an input of the broker itself. Do nothing if this coordinator is unloaded or its partition is unusable."""
         if self.is_present:
             if self._catch_up is not None:
@@ -229,7 +229,7 @@ class Shard(Generic[M]):
 
     def _insist(self, key: Hashable, decide: Callable[[Now], Outcome[object]], now: Now) -> None:
         if self._append((decide(now),), now):
-            self._deadlines.at((self.name, key), now.mono_ms + RETRY_MS, partial(self._go_on, key, decide))
+            self._deadlines.at((self.name, key), now.mono_ms + RETRY_MS, partial(self._decide_internal, key, decide))
 
     def _append(self, outcomes: Sequence[Outcome[object]], now: Now, *, at_once: bool = False) -> int:
         """Append and apply the outcomes' records, set their timers, and release their replies when the records are durable.
@@ -334,4 +334,4 @@ class Shard(Generic[M]):
             self._deadlines.at(key, timer.deadline_ms, partial(self._due, timer.key))
 
     def _due(self, key: Hashable, now: Now) -> None:
-        self._go_on(key, partial(self.machine.decide, Asked(Due(key))), now)
+        self._decide_internal(key, partial(self.machine.decide, Input(Due(key))), now)

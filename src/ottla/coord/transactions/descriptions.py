@@ -22,12 +22,12 @@ MOST_LISTED: Final = 500
 """The most transactional ids that are checked in one step. An expensive pattern reduces this number."""
 
 
-def described(by_id: Mapping[str, Transaction], body: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+def describe(by_id: Mapping[str, Transaction], body: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
     """Return the state of each of these ids."""
-    return DescribeTransactionsResponse(transaction_states=[_described(by_id, name) for name in body.transactional_ids])
+    return DescribeTransactionsResponse(transaction_states=[_describe(by_id, name) for name in body.transactional_ids])
 
 
-def _described(by_id: Mapping[str, Transaction], transactional_id: str) -> Described:
+def _describe(by_id: Mapping[str, Transaction], transactional_id: str) -> Described:
     known = by_id.get(transactional_id)
     if known is None:
         error_code = TRANSACTIONAL_ID_NOT_FOUND if transactional_id else INVALID_REQUEST
@@ -56,7 +56,7 @@ def without_ids(body: ListTransactionsRequest) -> ListTransactionsResponse:
     return ListTransactionsResponse(unknown_state_filters=[each for each in body.state_filters if each not in LABELS])
 
 
-def listed(by_id: Mapping[str, Transaction], part: ListSome, now_ms: int) -> ListedSome:
+def list_part(by_id: Mapping[str, Transaction], part: ListSome, now_ms: int) -> ListedSome:
     """Run one step: return the ids that match all filters. An empty filter matches all ids."""
     body = part.body
     names = part.names or tuple(by_id)

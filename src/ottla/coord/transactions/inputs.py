@@ -133,7 +133,7 @@ class IdExpiryKey:
     at: int = field(default=0, compare=False)
 
 
-def refused(body: object, error_code: int) -> object:
+def refuse(body: object, error_code: int) -> object:
     """Return the reply to an input with `error_code`."""
     return _REFUSED[type(body)](body, error_code)  # type: ignore[arg-type]  # the table's keys are the bodies' types
 

@@ -12,7 +12,7 @@ from itertools import islice
 from sys import getsizeof
 from typing import Final, Never
 
-from ottla.coord.runtime.machine import NOTHING, Asked, Due, KeyAndValue, Outcome, Reply, Timer, dissolved
+from ottla.coord.runtime.machine import NOTHING, Due, Input, KeyAndValue, Outcome, Reply, Timer, drain
 from ottla.coord.transactions import descriptions
 from ottla.coord.transactions.end_checks import judge_end
 from ottla.coord.transactions.inputs import (
@@ -28,7 +28,7 @@ from ottla.coord.transactions.inputs import (
     WriteMarkers,
     init_refused,
 )
-from ottla.coord.transactions.producers import NewProducerId, expectation_error, founded, renewed
+from ottla.coord.transactions.producers import NewProducerId, expectation_error, new_transaction, renew
 from ottla.coord.transactions.records import FLEXIBLE, OLDEST_READ, encode_record
 from ottla.coord.transactions.transaction import (
     ENDLESS_MS,
@@ -129,7 +129,7 @@ class TransactionMachine:
 
     def dissolve(self) -> Pauses[None]:
         """Release the memory of all transactional ids in steps, with pauses."""
-        return dissolved(self.by_id)
+        return drain(self.by_id)
 
     def apply(self, record: Stored) -> None:
         transactional_id = record.transactional_id
@@ -151,11 +151,11 @@ class TransactionMachine:
         orders = tuple(_markers(known) for known in self.by_id.values() if known.status in PREPARED)
         return Outcome(timers=(self._next_timeouts(now), self._next_expiry(now)), orders=orders)
 
-    def decide(self, asked: Asked[object], now: Now) -> TransactionOutcome:
+    def decide(self, asked: Input[object], now: Now) -> TransactionOutcome:
         """Decide one input. Nothing changes until the outcome's records are applied."""
         return _DECISIONS[type(asked.body)](self, asked, now)  # type: ignore[arg-type]  # the table's keys are the bodies' types
 
-    def _init_producer(self, asked: Asked[InitProducerIdRequest], now: Now) -> TransactionOutcome:
+    def _init_producer(self, asked: Input[InitProducerIdRequest], now: Now) -> TransactionOutcome:
         body = asked.body
         error_code = self._init_error(body)
         if error_code:
@@ -167,22 +167,22 @@ class TransactionMachine:
             producer_id = self._new_producer_id()
             if producer_id is None:
                 return _answer(asked, init_refused(COORDINATOR_LOAD_IN_PROGRESS))
-            known = founded(body, producer_id, now.wall_ms)
+            known = new_transaction(body, producer_id, now.wall_ms)
         elif known.status in PREPARED:  # as in Kafka before the check of producer id and epoch, which can change with the end
             return _answer(asked, init_refused(CONCURRENT_TRANSACTIONS))
         elif error_code := expectation_error(known.as_held(), body):
             return _answer(asked, init_refused(error_code))
         elif known.status is Status.ONGOING and not body.keep_prepared_txn:
-            aborted = self._aborted(known, now, Reply(asked.token, init_refused(CONCURRENT_TRANSACTIONS)))
+            aborted = self._abort(known, now, Reply(asked.token, init_refused(CONCURRENT_TRANSACTIONS)))
             return aborted or _answer(asked, init_refused(COORDINATOR_LOAD_IN_PROGRESS))
-        found = renewed(known.as_held(), body, self._new_producer_id, now.wall_ms)
+        found = renew(known.as_held(), body, self._new_producer_id, now.wall_ms)
         if isinstance(found, int):
             return _answer(asked, init_refused(found))
         response = InitProducerIdResponse(producer_id=found.producer_id, producer_epoch=found.producer_epoch)
         if known.status is Status.ONGOING:
             response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch = known.producer_id, known.producer_epoch
             timeout_ms = ENDLESS_MS if body.enable_2pc else known.timeout_ms
-            found = known.kept(found, timeout_ms, now.wall_ms)
+            found = known.keep(found, timeout_ms, now.wall_ms)
         return Outcome((found,), (Reply(asked.token, response),))
 
     def _init_error(self, body: InitProducerIdRequest) -> int:
@@ -192,7 +192,7 @@ class TransactionMachine:
             return INVALID_TRANSACTION_TIMEOUT
         return NONE
 
-    def _aborted(self, known: Transaction, now: Now, *replies: Reply) -> TransactionOutcome | None:
+    def _abort(self, known: Transaction, now: Now, *replies: Reply) -> TransactionOutcome | None:
         """Fence the producer of an open transaction, and abort the transaction. Return None if no new producer id is available.
 
         One increase of the epoch serves both the fence and the end. If the producer can recover (KIP-890) and its epochs are
@@ -205,13 +205,13 @@ class TransactionMachine:
             if found is None:
                 return None
             next_producer_id = found
-        fenced = known.fenced(version)
-        ended = fenced.prepared(committed=False, transaction_version=0, next_producer_id=next_producer_id, now_ms=now.wall_ms)
+        fenced = known.fence(version)
+        ended = fenced.prepare(committed=False, transaction_version=0, next_producer_id=next_producer_id, now_ms=now.wall_ms)
         has_room = fenced.producer_epoch > known.producer_epoch  # if not, the marker has the records' epoch, as before KIP-890
         ended = ended._replace(transaction_version=version)
         return Outcome((ended,), replies, orders=(_markers(ended if has_room else ended._replace(transaction_version=1)),))
 
-    def _add(self, asked: Asked[AddPartitions], now: Now) -> TransactionOutcome:
+    def _add(self, asked: Input[AddPartitions], now: Now) -> TransactionOutcome:
         body = asked.body
         known = self.by_id.get(body.transactional_id)
         error_code = _membership_error(known, body)
@@ -237,7 +237,7 @@ class TransactionMachine:
         log.warning(sentence, taken_bytes, most_bytes, extra={"cause": "ottla.max.transactional.id.bytes"})
         return True
 
-    def _end(self, asked: Asked[EndTransaction], now: Now) -> TransactionOutcome:
+    def _end(self, asked: Input[EndTransaction], now: Now) -> TransactionOutcome:
         body = asked.body
         known = self.by_id.get(body.transactional_id)
         verdict = judge_end(known, body)
@@ -249,32 +249,32 @@ class TransactionMachine:
         next_producer_id = self._new_producer_id() if rotates else NO_PRODUCER_ID
         if next_producer_id is None:
             return _answer(asked, Ended(COORDINATOR_LOAD_IN_PROGRESS))
-        record = known.prepared(
+        record = known.prepare(
             committed=body.committed,
             transaction_version=body.transaction_version,
             next_producer_id=next_producer_id,
             now_ms=now.wall_ms,
         )
-        goes_on = record.completed(now.wall_ms)
+        goes_on = record.complete(now.wall_ms)
         reply = Ended(NONE, goes_on.producer_id, goes_on.producer_epoch)
         return Outcome((record,), (Reply(asked.token, reply),), orders=(_markers(record),))
 
-    def _complete(self, asked: Asked[MarkersWritten], now: Now) -> TransactionOutcome:
+    def _complete(self, asked: Input[MarkersWritten], now: Now) -> TransactionOutcome:
         body = asked.body
         known = self.by_id.get(body.transactional_id)
         if known is None or known.status not in PREPARED:
             return NOTHING
         if (known.producer_id, known.producer_epoch) != (body.producer_id, body.producer_epoch):
             return NOTHING
-        return Outcome((known.completed(now.wall_ms),))
+        return Outcome((known.complete(now.wall_ms),))
 
-    def _describe(self, asked: Asked[DescribeTransactionsRequest], now: Now) -> TransactionOutcome:
-        return _answer(asked, descriptions.described(self.by_id, asked.body))
+    def _describe(self, asked: Input[DescribeTransactionsRequest], now: Now) -> TransactionOutcome:
+        return _answer(asked, descriptions.describe(self.by_id, asked.body))
 
-    def _list(self, asked: Asked[ListSome], now: Now) -> TransactionOutcome:
-        return _answer(asked, descriptions.listed(self.by_id, asked.body, now.wall_ms))
+    def _list(self, asked: Input[ListSome], now: Now) -> TransactionOutcome:
+        return _answer(asked, descriptions.list_part(self.by_id, asked.body, now.wall_ms))
 
-    def _due(self, asked: Asked[Due], now: Now) -> TransactionOutcome:
+    def _due(self, asked: Input[Due], now: Now) -> TransactionOutcome:
         key = asked.body.key
         if isinstance(key, IdExpiryKey):
             return self._expire(key, now)
@@ -291,17 +291,17 @@ class TransactionMachine:
             known = self.by_id.get(name)
             if known is None or known.status is not Status.ONGOING or not _is_overdue(known, now):
                 continue
-            outcome = self._aborted(known, now)
+            outcome = self._abort(known, now)
             if outcome is None:
                 continue  # the next check finds this transaction again
             records += outcome.records
             orders += outcome.orders
-            self._tell_overdue(known)
+            self._log_overdue(known)
         more = following < len(names)
         timer = Timer(TimeoutsKey(names, following), now.mono_ms + PAUSE_MS) if more else self._next_timeouts(now)
         return Outcome(tuple(records), timers=(timer,), orders=tuple(orders))
 
-    def _tell_overdue(self, known: Transaction) -> None:
+    def _log_overdue(self, known: Transaction) -> None:
         """Write to the log that a transaction is aborted because of its timeout, once for each transaction."""
         if self._told_overdue.get(known.transactional_id) == known.started_ms:
             return
@@ -371,11 +371,11 @@ def _markers(known: Transaction) -> WriteMarkers:
     )
 
 
-def _answer(asked: Asked[object], message: object) -> TransactionOutcome:
+def _answer(asked: Input[object], message: object) -> TransactionOutcome:
     return Outcome(replies=(Reply(asked.token, message),))
 
 
-_DECISIONS: dict[type, Callable[[TransactionMachine, Asked[Never], Now], TransactionOutcome]] = {
+_DECISIONS: dict[type, Callable[[TransactionMachine, Input[Never], Now], TransactionOutcome]] = {
     InitProducerIdRequest: TransactionMachine._init_producer,
     AddPartitions: TransactionMachine._add,
     EndTransaction: TransactionMachine._end,

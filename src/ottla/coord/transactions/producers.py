@@ -19,7 +19,7 @@ def timeout_of(body: InitProducerIdRequest) -> int:
     return ENDLESS_MS if body.enable_2pc else body.transaction_timeout_ms
 
 
-def founded(body: InitProducerIdRequest, producer_id: int, now_ms: int) -> Transaction:
+def new_transaction(body: InitProducerIdRequest, producer_id: int, now_ms: int) -> Transaction:
     """Return the state of a new transactional id, which has no epoch yet."""
     return Transaction(
         body.transactional_id or "",
@@ -42,7 +42,7 @@ def expectation_error(known: Transaction, body: InitProducerIdRequest) -> int:
     return NONE if missed_rotation else PRODUCER_FENCED
 
 
-def renewed(known: Transaction, body: InitProducerIdRequest, new_producer_id: NewProducerId, now_ms: int) -> Transaction | int:
+def renew(known: Transaction, body: InitProducerIdRequest, new_producer_id: NewProducerId, now_ms: int) -> Transaction | int:
     """Return the state with the next epoch, or with a new producer id if epochs are exhausted; or an error code.
 
     A producer that sends its epoch gets the next one. A repeated request gets the same epoch again.

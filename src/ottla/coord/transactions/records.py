@@ -46,7 +46,7 @@ def encode_record(record: Stored, version: int) -> KeyAndValue:
     if isinstance(record, Forgotten):
         return key, None
     version = max(version, FLEXIBLE) if record.is_kept else version
-    if version == FLEXIBLE and (packed := _packed(record)) is not None:
+    if version == FLEXIBLE and (packed := _pack(record)) is not None:
         return key, packed
     value = TransactionLogValue(
         producer_id=record.producer_id,
@@ -70,7 +70,7 @@ def _key(name: bytes) -> bytes | None:
     return _KEY.pack(KIND, len(name)) + name if len(name) <= LONGEST_NAME_BYTES else None
 
 
-def _packed(record: Transaction) -> bytes | None:
+def _pack(record: Transaction) -> bytes | None:
     """Return the value in version 1, in a quarter of the usual time, because each transaction stores three values.
 
     Return None for long names, and for the few states that have other tags than the previous producer id and the version.

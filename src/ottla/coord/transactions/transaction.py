@@ -155,7 +155,7 @@ class Transaction(NamedTuple):
             transaction_version=transaction_version,
         )
 
-    def kept(self, held: Transaction, timeout_ms: int, now_ms: int) -> Transaction:
+    def keep(self, held: Transaction, timeout_ms: int, now_ms: int) -> Transaction:
         """Return the state after a later producer has kept this open transaction. `held` has that producer's id and epoch."""
         return self._replace(
             next_producer_id=held.producer_id,
@@ -165,7 +165,7 @@ class Transaction(NamedTuple):
             updated_ms=now_ms,
         )
 
-    def fenced(self, transaction_version: int) -> Transaction:
+    def fence(self, transaction_version: int) -> Transaction:
         """Return the state with its producer fenced by a higher epoch: brokers refuse its later writes.
 
         From `VERSION_WITH_EPOCHS` on, the producer can recover (KIP-360).
@@ -173,18 +173,18 @@ class Transaction(NamedTuple):
         recovers = transaction_version >= VERSION_WITH_EPOCHS
         held = self.as_held().producer_epoch
         return self._replace(
-            producer_epoch=raised(self.producer_epoch),
+            producer_epoch=next_epoch(self.producer_epoch),
             last_producer_epoch=held if recovers else NO_EPOCH,
-            next_producer_epoch=raised(held) if self.is_kept else NO_EPOCH,
+            next_producer_epoch=next_epoch(held) if self.is_kept else NO_EPOCH,
         )
 
-    def prepared(self, *, committed: bool, transaction_version: int, next_producer_id: int, now_ms: int) -> Transaction:
+    def prepare(self, *, committed: bool, transaction_version: int, next_producer_id: int, now_ms: int) -> Transaction:
         """Return the state with a decided end. `next_producer_id` is the producer's new id, or -1 if the id stays."""
         with_epochs = transaction_version >= VERSION_WITH_EPOCHS
         held = self.as_held()
         record = self._replace(
             status=Status.PREPARE_COMMIT if committed else Status.PREPARE_ABORT,
-            producer_epoch=raised(self.producer_epoch) if with_epochs else self.producer_epoch,
+            producer_epoch=next_epoch(self.producer_epoch) if with_epochs else self.producer_epoch,
             last_producer_epoch=held.producer_epoch if with_epochs else self.last_producer_epoch,
             previous_producer_id=held.producer_id,
             next_producer_id=next_producer_id,
@@ -198,10 +198,10 @@ class Transaction(NamedTuple):
             return record._replace(next_producer_epoch=0)
         return record._replace(
             next_producer_id=held.producer_id,
-            next_producer_epoch=raised(held.producer_epoch) if with_epochs else held.producer_epoch,
+            next_producer_epoch=next_epoch(held.producer_epoch) if with_epochs else held.producer_epoch,
         )
 
-    def completed(self, now_ms: int) -> Transaction:
+    def complete(self, now_ms: int) -> Transaction:
         """Return the state after all markers are written."""
         rotated = not self.is_kept and self.has_epochs and self.next_producer_id != NO_PRODUCER_ID
         held = self._replace(producer_id=self.next_producer_id, producer_epoch=0) if rotated else self.as_held()
@@ -215,7 +215,7 @@ class Transaction(NamedTuple):
         )
 
 
-def raised(producer_epoch: int) -> int:
+def next_epoch(producer_epoch: int) -> int:
     """Return the epoch after `producer_epoch`, but at most `LARGEST_EPOCH`."""
     return min(producer_epoch + 1, LARGEST_EPOCH)
 
@@ -245,7 +245,7 @@ def with_opened(known: Transaction, opened: Opened, now_ms: int) -> Transaction:
     are durable. Therefore records of the next epoch prove that the previous transaction is complete. Its markers must not be
     written again then, because they would end the next transaction.
     """
-    goes_on = known.completed(now_ms) if known.status in PREPARED and known.has_epochs else known
+    goes_on = known.complete(now_ms) if known.status in PREPARED and known.has_epochs else known
     if goes_on.is_kept or goes_on.status in PREPARED:
         return known
     absent = opened.get((goes_on.producer_id, goes_on.producer_epoch), NO_PARTITIONS) - goes_on.partitions

@@ -19,7 +19,7 @@ log = logging.getLogger("ottla.broker")
 UNSERVED: Final = "%s: clients of Kafka %s are not served from %s: %s"
 
 
-class Asked07(NamedTuple):
+class Request07(NamedTuple):
     """One request of a 0.7 client: its class, its frame, its connection's peer, and the time of its arrival."""
 
     kind: type[Request]
@@ -37,22 +37,22 @@ class Context07(NamedTuple):
     parts: DialectParts
     views: Views07
 
-    def news_come(self, now: Now) -> Steps[None]:
+    def wait_for_metadata(self, now: Now) -> Steps[None]:
         """Wait until the broker has received the cluster's metadata. In a larger cluster, it arrives after the broker's start."""
         if not self.parts.metadata_waits.has_metadata:
-            yield from self.parts.purgatory.awaited(self.parts.metadata_waits.delay(now, lambda: NO_REPLY))
+            yield from self.parts.purgatory.wait_for(self.parts.metadata_waits.delay(now, lambda: NO_REPLY))
 
-    def may(self, asked: Asked07, operation: Operation, topic: str) -> bool:
+    def may(self, asked: Request07, operation: Operation, topic: str) -> bool:
         """Return whether ACLs allow the client the operation on the topic. If they do not, log the refusal."""
         rights = self.parts.rights
-        return rights.is_open or rights.asked(asked.peer, operation, Resource.TOPIC, topic, str(asked), asked.now)
+        return rights.is_open or rights.check(asked.peer, operation, Resource.TOPIC, topic, str(asked), asked.now)
 
     def partitions_of(self, topic: str) -> int | None:
         """Return the number of a topic's partitions; None if the topic does not exist."""
         found = self.parts.cluster.topics.get(topic)
         return None if found is None else len(found.partitions)
 
-    def view(self, asked: Asked07, topic: str, index: int) -> View07 | None:
+    def view(self, asked: Request07, topic: str, index: int) -> View07 | None:
         """Return the view of a partition. If the partition cannot serve clients of 0.7, log the reason and return None."""
         partition = self.parts.partitions.get(topic, index)
         found = self._view(asked, partition)
@@ -62,7 +62,7 @@ class Context07(NamedTuple):
             return None
         return found
 
-    def _view(self, asked: Asked07, partition: Partition | None) -> View07 | str:
+    def _view(self, asked: Request07, partition: Partition | None) -> View07 | str:
         if partition is None:
             return "it is not on this broker"
         # 0.6 reads batches of today's producers as messages of format 0, its only one.

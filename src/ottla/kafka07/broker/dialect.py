@@ -16,7 +16,7 @@ from ottla.broker.serving.dialects import DialectParts
 from ottla.broker.serving.purgatory import DelayedReply, Reply
 from ottla.broker.serving.request import Answer, Close, Encoded, Peer, Ready, Throttled
 from ottla.cluster.quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
-from ottla.kafka07.broker.context import Asked07, Context07
+from ottla.kafka07.broker.context import Context07, Request07
 from ottla.kafka07.broker.fetch import CODE_BYTES, HEAD, fetch, multi_fetch, offsets
 from ottla.kafka07.broker.produce import multi_produce, produce
 from ottla.kafka07.broker.views import Views07
@@ -35,7 +35,7 @@ from ottla.ports import Buffer, FileSlice, Now, Steps
 from ottla.wire.errors import ERRORS, UNKNOWN_SERVER_ERROR
 from ottla.wire.faults import Malformed
 
-SERVED: Final[dict[type[Request], Callable[[Context07, Asked07], Steps[Ready]]]] = {
+SERVED: Final[dict[type[Request], Callable[[Context07, Request07], Steps[Ready]]]] = {
     ProduceRequest07: produce,
     FetchRequest07: fetch,
     MultiFetchRequest07: multi_fetch,
@@ -62,21 +62,21 @@ class Router07:
             kind = self._at_hand = kind_of(frame)
         except Malformed as malformed:
             return Close(str(malformed))
-        asked = Asked07(kind, frame if owned else bytearray(frame), peer, now)
+        asked = Request07(kind, frame if owned else bytearray(frame), peer, now)
         # Producers of 0.7 send and disconnect. Their requests are served to the end even then.
         run = partial(self._context.parts.purgatory.run, _begun(self._context, asked), to_the_end=kind in PRODUCES)
-        reply = self._changes.attempted(run)
+        reply = self._changes.attempt(run)
         if isinstance(reply, DelayedReply):
-            reply.encode_with(partial(self._told, asked))
+            reply.encode_with(partial(self._encode_reply, asked))
             return reply
         assert isinstance(reply, Ready), "no steps of 0.7 return what waits"
-        return self._told(asked, reply)
+        return self._encode_reply(asked, reply)
 
     def refuse(self, error_code: int, sentence: str) -> Answer:
         """Return the answer to the last received request with an error code. If its API has no error code, close the connection."""
-        return [_failed()] if self._at_hand is FetchRequest07 else Close(sentence)
+        return [_failed_fetch()] if self._at_hand is FetchRequest07 else Close(sentence)
 
-    def _told(self, asked: Asked07, reply: Ready) -> Answer:
+    def _encode_reply(self, asked: Request07, reply: Ready) -> Answer:
         """Encode a completed reply, or return the close of the connection."""
         if isinstance(reply, Mistake):
             self._changes.report(reply.error, f"{asked.peer}: {asked}", asked.frame)
@@ -85,9 +85,9 @@ class Router07:
         if isinstance(reply, Close):
             return reply
         answer: Answer = list(reply.parts) if isinstance(reply, Encoded) else None
-        return self._metered(asked, answer) if self._quotas.is_on else answer
+        return self._throttle(asked, answer) if self._quotas.is_on else answer
 
-    def _metered(self, asked: Asked07, answer: Answer) -> Answer:
+    def _throttle(self, asked: Request07, answer: Answer) -> Answer:
         """Return the answer, throttled by the principal's quotas. 0.7 has neither a client id nor a field for the throttle time."""
         quotas, client = self._quotas, Client(asked.peer.principal, "")
         throttle_ms = quotas.request_debt_ms(client)
@@ -101,11 +101,11 @@ class Router07:
         return Throttled(parts, throttle_ms, rests_first=True) if throttle_ms else answer
 
 
-def _begun(context: Context07, asked: Asked07) -> Steps[Reply]:
+def _begun(context: Context07, asked: Request07) -> Steps[Reply]:
     return (yield from SERVED[asked.kind](context, asked))
 
 
-def _failed() -> bytes:
+def _failed_fetch() -> bytes:
     """Return a fetch response without messages, with error code -1 (unknown)."""
     return HEAD.pack(CODE_BYTES, UNKNOWN)
 

@@ -12,7 +12,7 @@ from typing import Final
 from ottla.broker.serving.authorization import Operation
 from ottla.broker.serving.request import Close, Encoded, Ready
 from ottla.cluster.names import name_error, printable
-from ottla.kafka07.broker.context import Asked07, Context07
+from ottla.kafka07.broker.context import Context07, Request07
 from ottla.kafka07.broker.views import Fetched07
 from ottla.kafka07.wire import (
     NONE,
@@ -42,12 +42,12 @@ OFFSETS_HEAD: Final = Struct(">ihi")
 OFFSET_BYTES: Final = 8
 
 
-def offsets(context: Context07, asked: Asked07) -> Steps[Ready]:
+def offsets(context: Context07, asked: Request07) -> Steps[Ready]:
     """Answer one request. If the request is refused, close the connection, as 0.7 does: the response has no error code."""
     request = decode_request(asked.frame)
     assert isinstance(request, OffsetsRequest07), "that is its type"
     topic, index = request.topic, request.partition
-    yield from context.news_come(asked.now)
+    yield from context.wait_for_metadata(asked.now)
     refusal = name_error(topic)
     if refusal is not None:
         return Close(refusal)
@@ -61,30 +61,30 @@ def offsets(context: Context07, asked: Asked07) -> Steps[Ready]:
     if not 0 <= index < (context.parts.settings.value.num_partitions if count is None else count):
         return Close(f"the offsets of {topic}-{index} were asked for, and there is no such partition")
     if count is None:
-        return _told([0] if request.time in (LATEST, EARLIEST) else [])
+        return _encode([0] if request.time in (LATEST, EARLIEST) else [])
     view = context.view(asked, topic, index)
     if view is None:
         return Close(f"the offsets of {topic}-{index} were asked for, which is not served to clients of Kafka 0.7")
-    return _told((yield from view.offsets(request.time, request.max_offsets)))
+    return _encode((yield from view.offsets(request.time, request.max_offsets)))
 
 
-def _told(found: list[int]) -> Encoded:
+def _encode(found: list[int]) -> Encoded:
     head = OFFSETS_HEAD.pack(OFFSETS_HEAD.size - 4 + OFFSET_BYTES * len(found), NONE, len(found))
     return Encoded([head + Struct(f">{len(found)}q").pack(*found)])
 
 
-def fetch(context: Context07, asked: Asked07) -> Steps[Ready]:
+def fetch(context: Context07, asked: Request07) -> Steps[Ready]:
     request = decode_request(asked.frame)
     assert isinstance(request, FetchRequest07), "that is its type"
     if request.max_bytes < 0:
         return _negative(request)
     most = min(request.max_bytes, context.parts.settings.value.fetch_max_bytes)
-    yield from context.news_come(asked.now)
-    found = yield from context.parts.checks.holding(most, _read(context, asked, request, most))
+    yield from context.wait_for_metadata(asked.now)
+    found = yield from context.parts.checks.hold_during(most, _read(context, asked, request, most))
     return Encoded([HEAD.pack(CODE_BYTES + len(found.data), found.error_code), found.data])
 
 
-def multi_fetch(context: Context07, asked: Asked07) -> Steps[Ready]:
+def multi_fetch(context: Context07, asked: Request07) -> Steps[Ready]:
     requests: list[FetchRequest07] = []
     wanted = 0
     for request in named_in(asked.frame):
@@ -96,12 +96,12 @@ def multi_fetch(context: Context07, asked: Asked07) -> Steps[Ready]:
         if not len(requests) % READ_AT_ONCE:
             yield None
     most = min(wanted, context.parts.settings.value.fetch_max_bytes)
-    yield from context.news_come(asked.now)
+    yield from context.wait_for_metadata(asked.now)
     first = int.from_bytes(context.parts.random_bytes(4)) % len(requests) if wanted > most else 0
-    return (yield from context.parts.checks.holding(most, _read_all(context, asked, requests, first, most)))
+    return (yield from context.parts.checks.hold_during(most, _read_all(context, asked, requests, first, most)))
 
 
-def _read_all(context: Context07, asked: Asked07, requests: list[FetchRequest07], first: int, left: int) -> Steps[Ready]:
+def _read_all(context: Context07, asked: Request07, requests: list[FetchRequest07], first: int, left: int) -> Steps[Ready]:
     """Serve several fetches in turn, beginning with number `first`, with at most `left` bytes together.
 
     `first` is random if the limit is too small for all fetches, so that each is first at some time.
@@ -133,7 +133,7 @@ def _answer(found: list[Fetched07]) -> Steps[Ready]:
     return Encoded([HEAD.pack(size, NONE), *parts, joined])
 
 
-def _read(context: Context07, asked: Asked07, request: FetchRequest07, most: int) -> Steps[Fetched07]:
+def _read(context: Context07, asked: Request07, request: FetchRequest07, most: int) -> Steps[Fetched07]:
     topic = request.topic
     if name_error(topic) is not None or not context.may(asked, Operation.READ, topic):
         return Fetched07(UNKNOWN, b"")

@@ -16,7 +16,7 @@ from ottla.broker.serving.request import NO_REPLY, Close, Ready
 from ottla.broker.topics.by_name import is_there
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.names import INTERNAL, name_error, printable
-from ottla.kafka07.broker.context import Asked07, Context07
+from ottla.kafka07.broker.context import Context07, Request07
 from ottla.kafka07.records.produced_messages import Arrived07, Terms07, arrive
 from ottla.kafka07.wire import ProduceRequest07, decode_request, named_in
 from ottla.ports import Buffer, Steps
@@ -37,13 +37,13 @@ DROPPED: Final = (
 )
 
 
-def produce(context: Context07, asked: Asked07) -> Steps[Ready]:
+def produce(context: Context07, asked: Request07) -> Steps[Ready]:
     request = decode_request(asked.frame)
     assert isinstance(request, ProduceRequest07), "that is its type"
     return (yield from _in_order(context, asked, [request]))
 
 
-def multi_produce(context: Context07, asked: Asked07) -> Steps[Ready]:
+def multi_produce(context: Context07, asked: Request07) -> Steps[Ready]:
     """Append message sets one after the other, up to the first refused one. Sets that were already appended stay."""
     requests: list[ProduceRequest07] = []
     for request in named_in(asked.frame):
@@ -54,8 +54,8 @@ def multi_produce(context: Context07, asked: Asked07) -> Steps[Ready]:
     return (yield from _in_order(context, asked, requests))
 
 
-def _in_order(context: Context07, asked: Asked07, requests: Iterable[ProduceRequest07]) -> Steps[Ready]:
-    yield from context.news_come(asked.now)
+def _in_order(context: Context07, asked: Request07, requests: Iterable[ProduceRequest07]) -> Steps[Ready]:
+    yield from context.wait_for_metadata(asked.now)
     for number, request in enumerate(requests):
         if number:
             yield None
@@ -65,7 +65,7 @@ def _in_order(context: Context07, asked: Asked07, requests: Iterable[ProduceRequ
     return NO_REPLY
 
 
-def _append(context: Context07, asked: Asked07, request: ProduceRequest07) -> Steps[str | None]:
+def _append(context: Context07, asked: Request07, request: ProduceRequest07) -> Steps[str | None]:
     """Append one message set, after creating its topic if necessary. Return the reason of a refusal, or None.
 
     A refusal closes the connection.
@@ -84,7 +84,7 @@ def _append(context: Context07, asked: Asked07, request: ProduceRequest07) -> St
     return (yield from _append_to(context, asked, request, index))
 
 
-def _append_to(context: Context07, asked: Asked07, request: ProduceRequest07, index: int) -> Steps[str | None]:
+def _append_to(context: Context07, asked: Request07, request: ProduceRequest07, index: int) -> Steps[str | None]:
     topic, partition = request.topic, context.parts.partitions.get(request.topic, index)
     view = context.view(asked, topic, index)
     if view is None or partition is None:
@@ -100,7 +100,7 @@ def _append_to(context: Context07, asked: Asked07, request: ProduceRequest07, in
     return f"messages could not be appended to {topic}-{index}: {error_name(error_code)}" if error_code else None
 
 
-def _terms(partition: Partition, asked: Asked07) -> Terms07:
+def _terms(partition: Partition, asked: Request07) -> Terms07:
     """Return the rules by which the partition accepts messages from this client."""
     terms, release = partition.terms(asked.now), asked.peer.release
     most_bytes = partition.config.max_message_bytes
@@ -113,17 +113,17 @@ def _arrive(checks: LongChecks, messages: Buffer, terms: Terms07) -> Steps[Arriv
     If a message exceeds that limit, convert again within the highest limit, for one request at a time.
     """
     most_bytes = min(LARGE_BYTES, MOST_EXPANSION * len(messages))
-    arrived = yield from checks.holding(most_bytes, _arriving(messages, terms._replace(limit_bytes=most_bytes)))
+    arrived = yield from checks.hold_during(most_bytes, _convert(messages, terms._replace(limit_bytes=most_bytes)))
     if arrived.too_large_bytes > most_bytes:
-        arrived = yield from checks.holding(terms.limit_bytes, _arriving(messages, terms))
+        arrived = yield from checks.hold_during(terms.limit_bytes, _convert(messages, terms))
     return arrived
 
 
-def _arriving(messages: Buffer, terms: Terms07) -> Steps[Arrived07]:
+def _convert(messages: Buffer, terms: Terms07) -> Steps[Arrived07]:
     return (yield from arrive(messages, terms))
 
 
-def _make(context: Context07, asked: Asked07, request: ProduceRequest07) -> Steps[str | None]:
+def _make(context: Context07, asked: Request07, request: ProduceRequest07) -> Steps[str | None]:
     """Create the topic of a request (auto.create.topics.enable) on this broker, the only one that its client can reach.
 
     Return the reason of a refusal, or None.

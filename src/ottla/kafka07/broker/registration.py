@@ -57,15 +57,15 @@ class Registration07:
         """Register this address, now or once ZooKeeper is reached, and keep the entries up to date."""
         now = self._scheduler.now()
         self._host, self._port = host, port
-        self._registry.on_session(self._turned)
-        self._scheduler.at("unreached 0.7", now.mono_ms + UNREACHED_MS, self._unreached)
-        self._scheduler.every("look for 0.7", lambda: LOOK_MS, self._look, now)
+        self._registry.on_session(self._on_session_event)
+        self._scheduler.at("unreached 0.7", now.mono_ms + UNREACHED_MS, self._warn_unreached)
+        self._scheduler.every("look for 0.7", lambda: LOOK_MS, self._register_if_changed, now)
 
-    def _turned(self, event: SessionEvent) -> None:
+    def _on_session_event(self, event: SessionEvent) -> None:
         now = self._scheduler.now()
         match event:
             case SessionEvent.AWAY | SessionEvent.ENDED:
-                self._scheduler.at("unreached 0.7", now.mono_ms + UNREACHED_MS, self._unreached)
+                self._scheduler.at("unreached 0.7", now.mono_ms + UNREACHED_MS, self._warn_unreached)
             case SessionEvent.BEGUN | SessionEvent.BACK:
                 self._scheduler.cancel("unreached 0.7")
         if event is SessionEvent.BEGUN:
@@ -79,28 +79,28 @@ class Registration07:
         self._has_session = event in (SessionEvent.BEGUN, SessionEvent.BACK)
         self._seen_changes = -1
 
-    def _unreached(self, now: Now) -> None:
+    def _warn_unreached(self, now: Now) -> None:
         log.warning(
             "the ZooKeeper of ottla.kafka07.zookeeper.connect is not reached: clients of Kafka 0.7 that look there do not find "
             "this broker, which goes on trying",
             extra={"cause": "kafka 0.7 unreached"},
         )
 
-    def _look(self, now: Now) -> None:
+    def _register_if_changed(self, now: Now) -> None:
         if self._has_session and self._seen_changes != self._image.changes and now.mono_ms >= self._again_ms:
-            self._scheduler.begin("register for 0.7", self._registered(), self._ended, self._failed)
+            self._scheduler.begin("register for 0.7", self._register(), self._on_registered, self._retry_later)
 
-    def _ended(self, seen_changes: int) -> None:
+    def _on_registered(self, seen_changes: int) -> None:
         self._seen_changes = seen_changes
 
-    def _failed(self, failure: Exception) -> None:
+    def _retry_later(self, failure: Exception) -> None:
         """Schedule another attempt to register: after a pause, or when ZooKeeper is reached again."""
         self._again_ms = self._scheduler.now().mono_ms + RETRY_MS
         if not isinstance(failure, RegistryAway):
             sentence = "the topics could not be registered for clients of Kafka 0.7; it is retried: %s"
             log.warning(sentence, failure, extra={"cause": "kafka 0.7 refused"})
 
-    def _registered(self) -> Steps[int]:
+    def _register(self) -> Steps[int]:
         """Register this broker and the topics in the cluster image. Return the value of `image.changes` for the registered
         topics.
         """
@@ -111,7 +111,7 @@ class Registration07:
         seen = self._image.changes
         wanted: dict[str, int] = {}
         for number, topic in enumerate(list(self._image.topics.values()), 1):
-            if self._is_told(topic):
+            if self._is_registrable(topic):
                 wanted[topic.name] = len(topic.partitions)
             if not number % LOOKED_AT_ONCE:
                 yield None
@@ -149,7 +149,7 @@ class Registration07:
                 value.decode(errors="replace"),
             )
 
-    def _is_told(self, topic: TopicImage) -> bool:
+    def _is_registrable(self, topic: TopicImage) -> bool:
         """Return whether to register a topic: this broker can serve all its partitions to clients of 0.7."""
         if topic.is_internal or not topic.partitions or self._settings.value.log_config(topic.configs).compacts:
             return False

@@ -68,7 +68,7 @@ class View07:
         except (StorageFailed, CodecFailed, BadBatch) as failure:
             if self._is_deleted(position):
                 return Fetched07(OFFSET_OUT_OF_RANGE, b"")
-            self._failed(failure)
+            self._note_failure(failure)
             return Fetched07(UNKNOWN, b"")
         return Fetched07(OFFSET_OUT_OF_RANGE, b"") if found is None else Fetched07(NONE, found)
 
@@ -90,7 +90,7 @@ class View07:
             yield from self._show(None)
             return (yield from self._reader.elements(time_ms, most, self._context.now().wall_ms))
         except (StorageFailed, CodecFailed, BadBatch) as failure:
-            self._failed(failure)
+            self._note_failure(failure)
             return []
 
     def append(self, runs: Sequence[Run07], now: Now) -> int:
@@ -114,7 +114,7 @@ class View07:
             if not failure.over_limit:
                 raise
         large = self._read_within(position, max_bytes, DEFAULT_LIMIT_BYTES)
-        return (yield from self._context.memory.holding(DEFAULT_LIMIT_BYTES, large))
+        return (yield from self._context.memory.hold_during(DEFAULT_LIMIT_BYTES, large))
 
     def _read_within(self, position: int, max_bytes: int, limit_bytes: int) -> Steps[Buffer | None]:
         return (yield from self._reader.read(position, max_bytes, limit_bytes))
@@ -140,9 +140,9 @@ class View07:
         positions = self._positions
         progress = Progress07.SYNC
         if positions.end.offset < until_offset:
-            progress = positions.go_on(until_offset, self.plain, LARGE_BYTES)
+            progress = positions.advance(until_offset, self.plain, LARGE_BYTES)
         if progress is Progress07.ROOM:
-            yield from self._context.memory.holding(DEFAULT_LIMIT_BYTES, self._pass_large(until_offset))
+            yield from self._context.memory.hold_during(DEFAULT_LIMIT_BYTES, self._pass_large(until_offset))
         elif progress is Progress07.MORE:
             yield None
         else:
@@ -153,7 +153,8 @@ class View07:
         """Compute the positions after one batch that takes much memory to decompress."""
         begin = self._positions.end
         while (
-            self._positions.end == begin and self._positions.go_on(until_offset, self.plain, DEFAULT_LIMIT_BYTES) is Progress07.MORE
+            self._positions.end == begin
+            and self._positions.advance(until_offset, self.plain, DEFAULT_LIMIT_BYTES) is Progress07.MORE
         ):
             yield None
             self._must_be_online()
@@ -182,9 +183,9 @@ class View07:
         try:
             yield from self._show(None)
         except (StorageFailed, CodecFailed, BadBatch) as failure:
-            self._failed(failure)
+            self._note_failure(failure)
 
-    def _failed(self, failure: Exception) -> None:
+    def _note_failure(self, failure: Exception) -> None:
         if isinstance(failure, Damaged07):
             self.failure = str(failure)
         elif self.partition.offline is None:
@@ -212,14 +213,14 @@ class Views07:
             return refusal
         found = self._views.get(partition)
         if found is None or found.log is not partition.log:
-            self._forget_gone()
+            self._forget_removed()
             found = self._views[partition] = View07(partition, self)
         if found.failure:
             return found.failure
         found.plain = plain
         return found
 
-    def _forget_gone(self) -> None:
+    def _forget_removed(self) -> None:
         if len(self._views) - self._looked_over >= LOOKED_OVER:
             self._views = {each: view for each, view in self._views.items() if self._partitions.get(each.topic, each.index) is each}
             self._looked_over = len(self._views)

@@ -73,7 +73,7 @@ class Connection07(ClientConnection):
         return [each.about for each in self._expected]
 
     @property
-    def has_only_greeted(self) -> bool:
+    def has_only_negotiated(self) -> bool:
         return False
 
     @property
@@ -100,7 +100,7 @@ class Connection07(ClientConnection):
         else:
             raise not_shared(body.WIRE.key)
         try:
-            parts: list[Part] = [framed(request) for request in asked.requests]
+            parts: list[Part] = [to_frame(request) for request in asked.requests]
         except Unencodable as error:
             raise NotSupported(f"Kafka 0.7 does not support this request: {error}") from error
         if asked.answers:
@@ -110,8 +110,8 @@ class Connection07(ClientConnection):
     def pass_on(self, token: object) -> None:
         self._expected.append(ExpectedAnswer(InFlight(0, PASSED_ON, 0, token), None))
 
-    def filled(self, count: int) -> list[Answer]:
-        answers = (self._receive(frame) for frame in self._reader.filled(count))
+    def receive(self, count: int) -> list[Answer]:
+        answers = (self._receive(frame) for frame in self._reader.receive(count))
         return [answer for answer in answers if answer is not None]
 
     def _receive(self, frame: Buffer) -> Answer | None:
@@ -128,7 +128,7 @@ class Connection07(ClientConnection):
         return answer
 
 
-def framed(request: kafka07.Request) -> bytes:
+def to_frame(request: kafka07.Request) -> bytes:
     """Return a request as a whole frame, including its size. Raises `Unencodable`."""
     data = kafka07.encode_request(request)
     return len(data).to_bytes(4, "big") + data

@@ -149,23 +149,23 @@ class Group07:
         self._new_id = new_id
         self._give_up = give_up
         self._changed = changed
-        self._directory = Directory07(registry, self._heard)
+        self._directory = Directory07(registry, self._on_change)
         self._subscription: Subscription | None = None
         self._session_id: str | None = None
         """The member's id in this session. `_id` is the same id once the registration is confirmed, and None before."""
         self._id: str | None = None
         self._doubtful: set[TopicPartition] = set()
         """Partitions with an owner entry of this member that it does not own: released, or claimed without an answer."""
-        registry.on_session(self._turned)
+        registry.on_session(self._on_session_event)
 
     def subscribe(self, subscription: Subscription) -> None:
         """Change the subscription from the next `rebalance` on."""
         self._subscription = subscription
 
-    def _heard(self, path: str) -> None:
+    def _on_change(self, path: str) -> None:
         self._changed()
 
-    def _turned(self, event: SessionEvent) -> None:
+    def _on_session_event(self, event: SessionEvent) -> None:
         if event in (SessionEvent.ENDED, SessionEvent.BEGUN):
             self._begin_anew()
         self._changed()
@@ -175,9 +175,9 @@ class Group07:
         self._doubtful.clear()
         self._session_id = self._id = None
 
-    def lapsed(self, now_ms: int) -> list[TopicPartition]:
+    def drop_if_expired(self, now_ms: int) -> list[TopicPartition]:
         """Drop and return all owned partitions if ZooKeeper may have ended the session. Otherwise return an empty list."""
-        if now_ms < self._registry.lives_until_ms():
+        if now_ms < self._registry.session_end_ms():
             return []
         gone = sorted(self.owned)
         if gone:
@@ -194,7 +194,7 @@ class Group07:
         Raises `RegistryAway` if the session is interrupted: call again when it is back or a new one has begun. Released
         partitions stay released.
         """
-        own = yield from self._registered()
+        own = yield from self._register()
         subscription = self._subscription
         assert subscription is not None, "it has subscribed"
         consumers = yield from self._consumers()
@@ -207,7 +207,7 @@ class Group07:
         yield from self._stop(self.owned - wanted, own)
         yield from self._release(self._doubtful - wanted, own)
         coming = wanted - self.owned
-        taken = yield from self._take(coming, own)
+        taken = yield from self._claim(coming, own)
         return Round07(sorted(taken), sorted(coming - taken), brokers, counts)
 
     def _share(
@@ -217,7 +217,7 @@ class Group07:
         for name in share(_threads(consumers, topic), named, f"{own}-{STREAM}"):
             yield TopicPartition(topic, named[name].number)
 
-    def _registered(self) -> Steps[str]:
+    def _register(self) -> Steps[str]:
         """Register the member if necessary, and return its id. The id is new in each session, so older entries never match it."""
         if self._id is None:
             own = self._session_id = self._session_id or self._new_id()
@@ -234,7 +234,7 @@ class Group07:
 
     def _consumers(self) -> Steps[dict[str, Subscription]]:
         ids = directory.ids(self._group_id)
-        (names,) = yield from self._registry.list([ids], changed=self._heard)
+        (names,) = yield from self._registry.list([ids], changed=self._on_change)
         entries = yield from self._registry.read([f"{ids}/{name}" for name in names or ()])
         found = {}
         for name, entry in zip(names or (), entries, strict=True):
@@ -263,10 +263,10 @@ class Group07:
             for where, entry in zip(order, entries, strict=True)
             if entry is not None and entry.value == mark
         ]
-        yield from self._written(found, own)
+        yield from self._commit_as_member(found, own)
         self._doubtful -= going
 
-    def _take(self, coming: set[TopicPartition], own: str) -> Steps[set[TopicPartition]]:
+    def _claim(self, coming: set[TopicPartition], own: str) -> Steps[set[TopicPartition]]:
         """Create the owner entries of the partitions `coming` that have none. Return the partitions that this member then owns.
 
         An entry of this session is written again, to confirm it.
@@ -283,7 +283,7 @@ class Group07:
                 taken.add(where)
         self._doubtful |= taken
         try:
-            yield from self._written(changes, own)
+            yield from self._commit_as_member(changes, own)
         except (DuplicateEntry, VersionConflict, NoEntry):
             return set()  # other members were quicker
         self._check(own)
@@ -291,7 +291,7 @@ class Group07:
         self.owned |= taken
         return taken
 
-    def _written(self, changes: list[Change], own: str) -> Steps[None]:
+    def _commit_as_member(self, changes: list[Change], own: str) -> Steps[None]:
         """Commit changes to ZooKeeper, unless this member's registration `own` no longer exists.
 
         Without this condition, a session could commit changes for the member of an earlier session.
@@ -340,7 +340,7 @@ class Group07:
             return False
         return True
 
-    def committed(self, partitions: Iterable[TopicPartition]) -> Steps[dict[TopicPartition, int]]:
+    def fetch_committed(self, partitions: Iterable[TopicPartition]) -> Steps[dict[TopicPartition, int]]:
         """Return the group's stored offsets. Partitions without a stored offset are left out."""
         wanted = list(partitions)
         entries = yield from self._registry.read([self._offset(where) for where in wanted])

@@ -33,7 +33,7 @@ def parse_brokers(servers: str) -> list[Node]:
     return brokers
 
 
-def described(brokers: Iterable[Node], topics: Mapping[str, Counts], refused: Mapping[str, int]) -> MetadataResponse:
+def describe(brokers: Iterable[Node], topics: Mapping[str, Counts], refused: Mapping[str, int]) -> MetadataResponse:
     """Return the metadata in the format of newer brokers. `refused` maps unusable topics to error codes."""
     broker = MetadataResponse.MetadataResponseBroker
     topic = MetadataResponse.MetadataResponseTopic

@@ -16,7 +16,7 @@ from ottla.client.types import LATEST_TIMESTAMP
 from ottla.kafka07 import wire as kafka07
 from ottla.kafka07.client.partitions import BrokerPartition
 from ottla.kafka07.records.fetched_messages import as_batch
-from ottla.kafka07.records.messages import compressed
+from ottla.kafka07.records.messages import compress
 from ottla.kafka07.records.renderer import render
 from ottla.kafka07.wire import (
     FetchRequest07,
@@ -82,10 +82,10 @@ def fetches(body: FetchRequest) -> Translation:
     ]
     if len(wanted) > MOST_FETCHES:
         raise NotSupported(f"Kafka 0.7 reads at most {MOST_FETCHES} partitions of a broker at once, not {len(wanted)}.")
-    return Translation([MultiFetchRequest07(wanted)], [MultiFetchResponse07], partial(fetched, body))
+    return Translation([MultiFetchRequest07(wanted)], [MultiFetchResponse07], partial(fetch_response, body))
 
 
-def fetched(body: FetchRequest, answers: Sequence[MultiFetchResponse07]) -> FetchResponse:
+def fetch_response(body: FetchRequest, answers: Sequence[MultiFetchResponse07]) -> FetchResponse:
     """Return the answer to `body` in the format of newer brokers: each partition's messages as one batch from the requested
     offset on.
     """
@@ -133,8 +133,8 @@ def produces(body: ProduceRequest, codec: int, *, is_confirmed: bool) -> Transla
     ]
     request: kafka07.Request = found[0] if len(found) == 1 else MultiProduceRequest07(found)
     if not is_confirmed:
-        return Translation([request], [], partial(produced, body))
-    return Translation([request, question(found)], [OffsetsResponse07], partial(produced, body))
+        return Translation([request], [], partial(produce_response, body))
+    return Translation([request, question(found)], [OffsetsResponse07], partial(produce_response, body))
 
 
 def question(produced: Sequence[ProduceRequest07]) -> OffsetsRequest07:
@@ -151,10 +151,10 @@ def messages(batch: Buffer, codec: int) -> Buffer:
     if min(columns.span_column(kernel.VALUE_SIZE), default=0) < 0:
         raise NotSupported("Messages of Kafka 0.7 cannot be null: send b'' in its place, or use a newer broker.")
     rendered = finish(render(memoryview(batch), read_header(batch), 1))
-    return compressed(rendered, codec) if codec else rendered
+    return compress(rendered, codec) if codec else rendered
 
 
-def produced(body: ProduceRequest, answers: Sequence[object]) -> ProduceResponse:
+def produce_response(body: ProduceRequest, answers: Sequence[object]) -> ProduceResponse:
     """Return the answer to `body` in the format of newer brokers, without errors and offsets, because Kafka 0.7 returns none."""
     part = ProduceResponse.PartitionProduceResponse
     responses = [
@@ -212,7 +212,7 @@ def probe(topics: Sequence[str], first: int, count: int) -> MultiFetchRequest07:
     return MultiFetchRequest07([FetchRequest07(topic, first + each, 0, 0) for topic in topics for each in range(count)])
 
 
-def probed(topics: Sequence[str], count: int, answer: MultiFetchResponse07) -> Iterator[tuple[str, int, int]]:
+def probe_results(topics: Sequence[str], count: int, answer: MultiFetchResponse07) -> Iterator[tuple[str, int, int]]:
     """Yield (topic, number of probed partitions that exist, error code) for each topic. The error code is 0 for a served topic."""
     for index, topic in enumerate(topics):
         found = [part.error_code for part in answer.responses[index * count : (index + 1) * count]]

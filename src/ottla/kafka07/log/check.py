@@ -58,7 +58,7 @@ def check_positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[Sid
     for sidecar in sidecars:
         faults += _check_records(sidecar, is_newest=sidecar is sidecars[-1])
     if not faults:
-        faults += _missing(sidecars)
+        faults += _check_missing(sidecars)
     yield from faults
     if not faults:
         for number, sidecar in enumerate(sidecars):
@@ -106,7 +106,7 @@ def _check_records(sidecar: Sidecar07, *, is_newest: bool) -> Iterator[SidecarFa
         try:
             entry = sidecar.entry(index)
             if entry.kind == Kind07.KEPT:
-                sidecar.kept(entry)
+                sidecar.kept_message(entry)
             sentence = "this entry is not behind the one before." if entry.offset < before else ""
             before = entry.offset
         except Damaged07 as damaged:
@@ -121,7 +121,7 @@ def _check_records(sidecar: Sidecar07, *, is_newest: bool) -> Iterator[SidecarFa
         yield SidecarFault(sidecar.path, (found + 1) * RECORD_BYTES, "no whole entry begins here.", is_torn=is_torn)
 
 
-def _missing(sidecars: Sequence[Sidecar07]) -> Iterator[SidecarFault]:
+def _check_missing(sidecars: Sequence[Sidecar07]) -> Iterator[SidecarFault]:
     for before, sidecar in pairwise(sidecars):
         if sidecar.begin.base_before != before.base_offset:
             yield SidecarFault(sidecar.path, 0, f"the file before it, that of offset {sidecar.begin.base_before}, is missing.")

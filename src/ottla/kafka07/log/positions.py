@@ -17,7 +17,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import Final, NamedTuple
 
-from ottla.kafka07.log.recovery import give_up
+from ottla.kafka07.log.recovery import invalidate
 from ottla.kafka07.log.sidecar import END, Begin07, Damaged07, Sidecar07, misfit
 from ottla.kafka07.records.renderer import Kind07, size_of
 from ottla.log.errors import Damaged
@@ -26,7 +26,7 @@ from ottla.ports import Buffer, Disk, File, StorageFailed
 from ottla.records import kernel_07
 from ottla.records.batches.header import BadBatch, BatchHeader, batches
 from ottla.records.compression.codecs import DEFAULT_LIMIT_BYTES, CodecFailed
-from ottla.records.pauses import paused
+from ottla.records.pauses import replace_pauses
 
 log = logging.getLogger("ottla.log")
 
@@ -136,7 +136,7 @@ class Positions07:
         if place.offset + is_batch > self._log.log_end_offset:
             raise misfit(newest.path)
         if last is not None and is_batch:  # its batch was never shown: an END follows every shown entry
-            kept = newest.kept(last) if last.kind == Kind07.KEPT else None
+            kept = newest.kept_message(last) if last.kind == Kind07.KEPT else None
             newest.cut(newest.count - 1)
             self._remember(Noted07(last.offset, Kind07(last.kind), kept))
         newest.synced = newest.count + 1
@@ -144,7 +144,7 @@ class Positions07:
         self._noted_offset = place.offset
         self.is_resumed = True
 
-    def go_on(self, until_offset: int, plain: Kind07, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Progress07:
+    def advance(self, until_offset: int, plain: Kind07, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Progress07:
         """Measure a part of the log before `until_offset`, for a millisecond. `plain` is the form of batches without an entry.
 
         An opened batch may take `limit_bytes` of memory. Raises `Damaged07` and `StorageFailed`.
@@ -153,7 +153,7 @@ class Positions07:
         if self.end.offset >= until_offset and self._work is None:
             return Progress07.DONE
         if self._work is None:
-            self._work = self._measured(until_offset, plain)
+            self._work = self._run(until_offset, plain)
         try:
             return next(self._work)
         except StopIteration:
@@ -163,21 +163,21 @@ class Positions07:
             self._work = None
             raise
 
-    def _measured(self, until_offset: int, plain: Kind07) -> Generator[Progress07, None, None]:
+    def _run(self, until_offset: int, plain: Kind07) -> Generator[Progress07, None, None]:
         while self.end.offset < until_offset:
             start = self._log.log_start_offset
             if self.sidecars:
                 start = max(self.end.offset, self._log.segments[0].base_offset)
             if start >= until_offset:
-                yield from self._go_to(start)
+                yield from self._move_to(start)
                 return
             try:
                 found = self._log.read(start, READ_BYTES, until_offset=until_offset, min_one_batch=True, deleted_too=True)
             except Damaged:
-                yield from self._go_to(self._log.behind_damage(start))
+                yield from self._move_to(self._log.behind_damage(start))
                 continue
             if found is None:
-                yield from self._go_to(until_offset)
+                yield from self._move_to(until_offset)
             elif len(found):
                 yield from self._measure(memoryview(found.read()), plain)
             yield Progress07.MORE
@@ -191,13 +191,13 @@ class Positions07:
             if header.base_offset < self.end.offset:
                 raise misfit(self.sidecars[-1].path)
             if not at or header.base_offset != self.end.offset:
-                yield from self._go_to(header.base_offset)
+                yield from self._move_to(header.base_offset)
             kind, kept = self._kind(header, plain)
             try:
                 size = len(kept) if kept is not None else (yield from self._size(view[at:next_at], header, kind))
             except (CodecFailed, BadBatch) as failure:
                 log.warning("%s: clients of 0.7 do not see the batch of offset %d: %s", self._path, header.base_offset, failure)
-                yield from self._go_to(header.next_offset)
+                yield from self._move_to(header.next_offset)
                 continue
             self._advance(header, kind, size, kept)
             if plain is Kind07.PLAIN1 and not self._pending:
@@ -224,7 +224,7 @@ class Positions07:
         while True:
             limit_bytes = self._limit_bytes
             try:
-                return (yield from paused(size_of(batch, header, MAGICS[kind], limit_bytes), Progress07.MORE))
+                return (yield from replace_pauses(size_of(batch, header, MAGICS[kind], limit_bytes), Progress07.MORE))
             except CodecFailed as failure:
                 if not failure.over_limit or limit_bytes >= DEFAULT_LIMIT_BYTES:
                     raise
@@ -249,7 +249,7 @@ class Positions07:
         self._since_entry += header.size
         self.end = Place07(header.next_offset, position + size)
 
-    def _go_to(self, offset: int) -> Generator[Progress07, None, None]:
+    def _move_to(self, offset: int) -> Generator[Progress07, None, None]:
         """Begin a sidecar at the batch of `offset`, if the batch begins a segment or follows unreadable batches."""
         is_gap = bool(self.sidecars) and offset > self.end.offset
         if self.sidecars and not is_gap and self._segment_base(offset) <= self.sidecars[-1].base_offset:
@@ -340,7 +340,7 @@ class Positions07:
 
     # Compaction and truncation
 
-    def give_up(self, offset: int) -> None:
+    def invalidate(self, offset: int) -> None:
         """Discard all byte positions that 0.7 clients have of this log. Clients that fetch at one of them get OFFSET_OUT_OF_RANGE.
 
         The batches from `offset` on get new positions, higher than all positions ever given out. 0.7 clients cannot read the
@@ -351,15 +351,15 @@ class Positions07:
         self._forget_work()
         for sidecar in self.sidecars:
             sidecar.close()
-        self.sidecars = [give_up(self._disk, self._path, self.sidecars, offset)]
+        self.sidecars = [invalidate(self._disk, self._path, self.sidecars, offset)]
         self.is_resumed = False
 
-    def compacted(self, until_offset: int) -> None:
+    def on_compaction(self, until_offset: int) -> None:
         """Discard all positions if a compaction will replace measured batches before `until_offset`. Raises `StorageFailed`."""
         if self.sidecars and self.sidecars[0].base_offset < until_offset:
-            self.give_up(self._log.log_end_offset)
+            self.invalidate(self._log.log_end_offset)
 
-    def truncated(self) -> None:
+    def on_truncation(self) -> None:
         """Adjust to a truncation of the log. If it removed measured batches, make all positions invalid. Raises `StorageFailed`."""
         self._forget_work()
         end = self._log.log_end_offset
@@ -369,9 +369,9 @@ class Positions07:
             last = self.sidecars[-1].last()
             found = self.sidecars[-1].base_offset if last is None else last.offset
         if (self.end.offset if self.is_resumed else found) > end:
-            self.give_up(end)
+            self.invalidate(end)
 
-    def following(self, number: int) -> Sidecar07 | None:
+    def next_sidecar(self, number: int) -> Sidecar07 | None:
         """Return the sidecar after `sidecars[number]`, or None. Raises `Damaged07` if a sidecar between both is missing."""
         if number + 1 >= len(self.sidecars):
             return None

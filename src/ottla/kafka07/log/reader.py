@@ -54,7 +54,7 @@ class OpenedBatches07:
         self._bytes = 0
         self._opened: dict[tuple[object, int], Rendering07] = {}
 
-    def take(self, reader: object, position: int) -> Rendering07 | None:
+    def pop(self, reader: object, position: int) -> Rendering07 | None:
         """Remove from the cache, and return, the batch that `reader` left at `position`; None if there is none."""
         found = self._opened.pop((reader, position), None)
         if found is not None:
@@ -63,7 +63,7 @@ class OpenedBatches07:
 
     def leave(self, reader: object, position: int, rendering: Rendering07) -> None:
         """Cache a batch that `reader` has read up to `position`, at which its next read will probably begin."""
-        self.take(reader, position)
+        self.pop(reader, position)
         if rendering.size > self._most_bytes:
             return
         self._opened[reader, position] = rendering
@@ -158,7 +158,7 @@ class Reader07:
         """Return the sidecar that contains a position, the sidecar's end position, and the next sidecar's base offset."""
         sidecars, shown = self._positions.sidecars, self._positions.shown
         number = bisect_right(sidecars, position, key=lambda sidecar: sidecar.begin.position) - 1
-        following = self._positions.following(number)
+        following = self._positions.next_sidecar(number)
         if following is not None:
             return sidecars[number], following.begin.end_before, following.base_offset
         return sidecars[number], shown.position, shown.offset
@@ -194,7 +194,7 @@ class Reader07:
         if number < 0:
             return sidecars[0].begin.position
         sidecar = sidecars[number]
-        following = self._positions.following(number)
+        following = self._positions.next_sidecar(number)
         until_offset = shown.offset if following is None else following.base_offset
         cursor = self._entry_cursor(sidecar, sidecar.before_offset(offset) - 1)
         if cursor.offset < self._log.segments[0].base_offset:  # the entry's segment is deleted
@@ -212,7 +212,7 @@ class Reader07:
                 size = rendering.size
                 if header.next_offset > offset:
                     return walk.position + rendering.position_of(_records_before(offset, view, header))
-            walk.passed(header, size)
+            walk.advance(header, size)
         return shown.position if following is None else following.begin.position
 
     # Rendering
@@ -230,12 +230,12 @@ class Reader07:
             if walk.kind in MAGICS:
                 size, added = yield from self._render(walk, view, header, skipped, out[written:], limit_bytes)
             else:
-                size, added = walk.kept_size, _copied(walk, skipped, out[written:])
+                size, added = walk.kept_size, _copy_kept(walk, skipped, out[written:])
             written += added
             if written == len(out):
                 self._remember(begin)
                 return written
-            walk.passed(header, size)
+            walk.advance(header, size)
             if walk.position == position + written:
                 written += walk.render_plain(out[written : written + PIECE_BYTES])
             if written == len(out):
@@ -253,7 +253,7 @@ class Reader07:
         self, walk: Walk07, view: memoryview, header: BatchHeader, skipped: int, out: memoryview, limit_bytes: int
     ) -> Pauses[tuple[int, int]]:
         """Write a batch to `out` without its first `skipped` bytes, as far as it fits. Return (whole size, bytes written)."""
-        rendering = self._opened.take(self, walk.position)
+        rendering = self._opened.pop(self, walk.position)
         if rendering is None:
             rendering = yield from open_batch(view, header, MAGICS[walk.kind], limit_bytes)
         at, written = max(skipped, 0), 0
@@ -274,11 +274,11 @@ def _records_before(offset: int, view: memoryview, header: BatchHeader) -> int:
     return header.record_count - open_batches(view, from_offset=offset).record_count
 
 
-def _copied(walk: Walk07, skipped: int, out: memoryview) -> int:
+def _copy_kept(walk: Walk07, skipped: int, out: memoryview) -> int:
     """Write a kept message to `out` without its first `skipped` bytes, as far as it fits. Return the bytes written."""
     if skipped >= walk.kept_size:
         return 0
-    part = walk.kept()[skipped : skipped + len(out)]
+    part = walk.kept_message()[skipped : skipped + len(out)]
     out[: len(part)] = part
     return len(part)
 
@@ -312,13 +312,13 @@ class Walk07:
         """Return the size of the message kept for the present batch; 0 if none is kept."""
         return self._entry.kept_size if self._entry is not None and self.kind == Kind07.KEPT else 0
 
-    def kept(self) -> bytes:
+    def kept_message(self) -> bytes:
         """Return the compressed message from which the present batch was produced."""
         assert self._entry is not None, "what is kept has an entry"
-        return self._sidecar.kept(self._entry)
+        return self._sidecar.kept_message(self._entry)
 
     def batches(self) -> Generator[tuple[memoryview, BatchHeader | None], None, None]:
-        """Yield (view, header) of each batch, and (empty, None) for a pause. Call `passed` before the next batch.
+        """Yield (view, header) of each batch, and (empty, None) for a pause. Call `advance` before the next batch.
 
         The iteration ends early if the segment is deleted meanwhile.
         """
@@ -336,11 +336,11 @@ class Walk07:
                 at, header = batch
                 if header.base_offset != self.offset:
                     raise misfit(self._sidecar.path)
-                self._look_up(header)
+                self._find_entry(header)
                 self._next_at = at + header.size
                 yield self._data[at : self._next_at], header
 
-    def passed(self, header: BatchHeader, size: int) -> None:
+    def advance(self, header: BatchHeader, size: int) -> None:
         """Advance over a batch that takes `size` bytes."""
         self.offset, self.position = header.next_offset, self.position + size
 
@@ -365,7 +365,7 @@ class Walk07:
         """Return the offset and byte position of the next batch."""
         return Cursor07(self._sidecar, self._index, self.offset, self.position)
 
-    def _look_up(self, header: BatchHeader) -> None:
+    def _find_entry(self, header: BatchHeader) -> None:
         """Set `kind` and the entry of a batch. A batch without an entry is plain."""
         self.cursor = self.here
         self.kind, self._entry = Kind07.NOTHING if header.is_control else Kind07.PLAIN1, None

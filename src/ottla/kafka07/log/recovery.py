@@ -42,7 +42,7 @@ def recover(disk: Disk, path: str, bases: Iterable[int], log_end_offset: int) ->
     return [sidecar.base_offset for sidecar in sidecars]
 
 
-def give_up(disk: Disk, path: str, sidecars: Sequence[Sidecar07], offset: int) -> Sidecar07:
+def invalidate(disk: Disk, path: str, sidecars: Sequence[Sidecar07], offset: int) -> Sidecar07:
     """Replace all sidecars by a new one that begins with `offset`, at a position beyond all positions that clients have.
 
     Raises `StorageFailed`, or its subclass `Damaged07`.
@@ -80,7 +80,7 @@ def _cut(disk: Disk, path: str, sidecars: list[Sidecar07], log_end_offset: int) 
     while kept and not _is_within(newest, kept - 1, log_end_offset):
         kept -= 1
     if kept + 1 < synced:
-        return [give_up(disk, path, sidecars, log_end_offset)]
+        return [invalidate(disk, path, sidecars, log_end_offset)]
     if kept < found:
         log.info("%s: %d entries that were never synced are cut off", newest.path, found - kept)
         newest.cut(kept)
@@ -104,7 +104,7 @@ def _sound(sidecar: Sidecar07) -> tuple[int, int]:
         try:
             entry = sidecar.entry(index)
             if entry.kind == Kind07.KEPT:
-                sidecar.kept(entry)
+                sidecar.kept_message(entry)
         except Damaged07:
             return index, synced
         if entry.offset < before:

@@ -167,7 +167,7 @@ class Sidecar07:
         """Return how many entries begin at or before `position`. Raises `Damaged07`."""
         return bisect_right(range(self.count), position, key=lambda index: self.entry(index).position)
 
-    def kept(self, entry: Entry07) -> bytes:
+    def kept_message(self, entry: Entry07) -> bytes:
         """Return the kept message of a batch. Raises `Damaged07`."""
         is_there = self._kept is not None or self._disk.exists(self.kept_path)
         data = self._kept_file().read(entry.kept_place, entry.kept_size) if is_there else b""

@@ -13,7 +13,7 @@ from ottla.broker.settings import BrokerSettings, SettingError
 from ottla.kafka07.broker.registration import Registration07
 from ottla.net.server.listeners import Listen
 from ottla.net.server.server import Server
-from ottla.net.startup.cluster_start import advertised, kazoo_needed
+from ottla.net.startup.cluster_start import advertised_listener, kazoo_needed
 from ottla.net.startup.loop_calls import Posts
 from ottla.net.zookeeper.address import ZooKeeperAddress
 from ottla.ports import SharedRegistry
@@ -46,7 +46,7 @@ def check(listen: Sequence[Listen], settings: BrokerSettings) -> None:
         )
 
 
-def registered(server: Server, addresses: Sequence[Listen], posts: Posts) -> SharedRegistry | None:
+def register(server: Server, addresses: Sequence[Listen], posts: Posts) -> SharedRegistry | None:
     """Begin a session with the configured ZooKeeper; the started broker registers for 0.7 clients once ZooKeeper is reached.
 
     Return the session's registry, or None if no ZooKeeper is configured. Raises `SettingError`.
@@ -56,10 +56,10 @@ def registered(server: Server, addresses: Sequence[Listen], posts: Posts) -> Sha
     if not connect:
         return None
     where = next(where for where in addresses if where.release.dialect is Dialect.FIRST)
-    _, host, port = advertised(where, broker.settings, "clients")
+    _, host, port = advertised_listener(where, broker.settings, "clients")
     with kazoo_needed(CONNECT):
         from ottla.net.zookeeper.registry_factory import sought
     registry = sought(connect, broker.settings.zookeeper_session_timeout_ms, posts)
     registration = Registration07(registry, broker.image, broker.settings_in_force, broker.scheduler, broker.node_id)
-    server.completed(partial(registration.begin, host, port))
+    server.complete(partial(registration.begin, host, port))
     return registry

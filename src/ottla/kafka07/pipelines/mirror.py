@@ -56,7 +56,7 @@ class Places:
         self._there: dict[TopicPartition, TopicPartition] = {}
         self._positions: dict[TopicPartition, int] = {}
         for there, found in committed.items():
-            partition = _parsed(found.metadata)
+            partition = _parse(found.metadata)
             if partition is None:
                 raise PipelineError(
                     f"Group {group} has committed {found.offset} for {there.topic}-{there.partition} at the target, which no "
@@ -67,7 +67,7 @@ class Places:
                 self._there[source] = there
                 self._positions[source] = found.offset
 
-    def take(self, partitions: Iterable[TopicPartition]) -> None:
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Assign the first free target partition to each new source partition, in order."""
         taken = set(self._there.values())
         for source in sorted(partitions):
@@ -87,7 +87,7 @@ class Places:
         """Return the byte up to which a source partition is copied; None if nothing is copied yet."""
         return self._positions.get(source)
 
-    def reached(self, source: TopicPartition, position: int) -> None:
+    def advance(self, source: TopicPartition, position: int) -> None:
         """Record that a source partition is copied and committed up to `position`."""
         self._positions[source] = position
 
@@ -101,17 +101,18 @@ class Places:
     def commits(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets to commit at the target; `positions` are those of source partitions."""
         return {
-            self._there[source]: OffsetAndMetadata(position, f"{MARK}{_named(source)}") for source, position in positions.items()
+            self._there[source]: OffsetAndMetadata(position, f"{MARK}{_partition_of(source)}")
+            for source, position in positions.items()
         }
 
 
-def _parsed(metadata: str) -> BrokerPartition | None:
+def _parse(metadata: str) -> BrokerPartition | None:
     broker_id, _, partition = metadata.removeprefix(MARK).rpartition("-")
     is_one = metadata.startswith(MARK) and broker_id.isdecimal() and partition.isdecimal()
     return BrokerPartition(int(broker_id), int(partition)) if is_one else None
 
 
-def _named(source: TopicPartition) -> BrokerPartition:
+def _partition_of(source: TopicPartition) -> BrokerPartition:
     """Return the partition as 0.7 names it."""
     return BrokerPartition.of(source.partition)
 
@@ -175,18 +176,18 @@ class Copying07:
         self._refused, self._refused_at = 0, dict[TopicPartition, int]()
 
     def run(self, rate: Rate, stop: threading.Event) -> None:
-        self._look()
+        self._find_partitions()
         self._ends = self._source.end_offsets(self._source.assignment())
         while not stop.is_set() and not (self._wanted.once and self._is_done()):
             if not self._wanted.once and time.monotonic() >= self._look_at_s:
-                self._look_again()
+                self._find_again()
             if records := self._read():
                 self._copy(records)
                 rate.add(records)
-            rate.tell_now_and_then(self._lag)
+            rate.report_if_due(self._lag)
         rate.record(self._lag())
 
-    def _look(self) -> None:
+    def _find_partitions(self) -> None:
         """Find all source partitions and read the new ones, from the position stored at the target or from the start of their
         logs.
         """
@@ -195,16 +196,16 @@ class Copying07:
         self._look_at_s = time.monotonic() + LOOK_EVERY_S
         if there <= known:
             return
-        self._places.take(there)
+        self._places.assign(there)
         make_missing(self._admin, self._places.counts(), grow=True)
         positions = {where: self._position(where) for where in known}
         self._source.assign(sorted(there | known))
         self._seek({**positions, **{where: self._places.position(where) for where in there - known}})
         self._check()
 
-    def _look_again(self) -> None:
+    def _find_again(self) -> None:
         try:
-            self._look()
+            self._find_partitions()
         except KafkaError as error:
             if not error.retriable:
                 raise
@@ -239,7 +240,7 @@ class Copying07:
                 "--group of its own."
             ) from error
         for where, position in positions.items():
-            self._places.reached(where, position)
+            self._places.advance(where, position)
 
     def _read(self) -> list[ConsumerRecord]:
         """Return the available records. Raises `PipelineError` for a position that cannot be read."""
@@ -314,7 +315,7 @@ class Copying07:
 
 
 def _about(where: TopicPartition) -> str:
-    return f"Partition {_named(where)} of {where.topic}"
+    return f"Partition {_partition_of(where)} of {where.topic}"
 
 
 class Rate:
@@ -330,7 +331,7 @@ class Rate:
         self._total += len(records)
         self._bytes += sum(len(record.value or b"") for record in records)
 
-    def tell_now_and_then(self, lag: Callable[[], int | None]) -> None:
+    def report_if_due(self, lag: Callable[[], int | None]) -> None:
         """Report if messages were copied, and the last report was at least a second ago."""
         if self._messages and time.monotonic() - self._since_s >= TELL_EVERY_S:
             self.record(lag())

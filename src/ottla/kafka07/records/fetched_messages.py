@@ -67,7 +67,7 @@ def as_batch(view: Buffer, position: int, *, limit_bytes: int = codecs.DEFAULT_L
     data, runs, end, budget = memoryview(view), list[PlainRun](), 0, [limit_bytes]
     try:
         for found, stop in _messages(data):
-            runs += [found] if not _codec(found) else _opened(found, position + found.start, budget, 0)
+            runs += [found] if not _codec(found) else _open(found, position + found.start, budget, 0)
             end = stop
     except (BadMessage, CodecFailed):
         if not end:
@@ -75,7 +75,7 @@ def as_batch(view: Buffer, position: int, *, limit_bytes: int = codecs.DEFAULT_L
     if not end:
         return bytearray()
     count = sum(run.message_count for run in runs)
-    return up_convert(_columns(runs, count, position, end), keep_offsets=True) if count else _nothing(position, position + end)
+    return up_convert(_columns(runs, count, position, end), keep_offsets=True) if count else _empty_batch(position, position + end)
 
 
 def _messages(data: memoryview) -> Iterator[tuple[PlainRun, int]]:
@@ -101,7 +101,7 @@ def _codec(run: PlainRun) -> int:
     return run.data[run.start + 5] & CODEC_MASK if run.data[run.start + 4] else codecs.NONE
 
 
-def _opened(run: PlainRun, place: int, budget: list[int], depth: int) -> list[PlainRun]:
+def _open(run: PlainRun, place: int, budget: list[int], depth: int) -> list[PlainRun]:
     """Return the messages in the compressed message `run`. `budget[0]` is how many bytes may still be decompressed."""
     codec = _codec(run)
     if codec > codecs.SNAPPY or depth == MOST_NESTED:
@@ -111,7 +111,7 @@ def _opened(run: PlainRun, place: int, budget: list[int], depth: int) -> list[Pl
     budget[0] -= len(data)
     inner, end = list[PlainRun](), 0
     for found, stop in _messages(data):
-        inner += [found._replace(place=place)] if not _codec(found) else _opened(found, place, budget, depth + 1)
+        inner += [found._replace(place=place)] if not _codec(found) else _open(found, place, budget, depth + 1)
         end = stop
     if end != len(data):
         raise BadMessage(run.start, "a compressed set ends within a message.", INVALID_MESSAGE)
@@ -143,7 +143,7 @@ def _places(run: PlainRun, sizes: memoryview[int], position: int) -> array[int]:
     return array("q", map(add, accumulate(sizes[:-1], initial=start), range(0, head * run.message_count, head)))
 
 
-def _nothing(position: int, end: int) -> bytearray:
+def _empty_batch(position: int, end: int) -> bytearray:
     """Return a batch without records, for a compressed set without messages."""
     return seal(_header(position, end, 0), bytearray(HEADER_BYTES))
 

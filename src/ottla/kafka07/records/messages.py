@@ -55,7 +55,7 @@ def messages(view: Buffer, offset: int = 0, *, limit_bytes: int = codecs.DEFAULT
     """
     budget = [limit_bytes]
     for entry in raw_messages(memoryview(view)):
-        opened = list(_opened(entry, budget, 0))
+        opened = list(_open(entry, budget, 0))
         for index, (magic, payload) in enumerate(opened):
             last = index == len(opened) - 1
             yield Message07(offset + (entry.end if last else entry.start), payload, magic)
@@ -74,10 +74,10 @@ def message_set(payloads: Iterable[bytes], *, magic: int = 1, codec: int = codec
     if codec and (magic == 0 or codec > codecs.SNAPPY):
         raise ValueError(f"Kafka 0.7 has no {codecs.NAMES[codec]} in message format {magic}: use gzip or snappy in format 1.")
     inner = b"".join(_message(payload, magic, codecs.NONE) for payload in payloads)
-    return compressed(inner, codec) if codec else inner
+    return compress(inner, codec) if codec else inner
 
 
-def compressed(messages: Buffer, codec: int) -> bytes:
+def compress(messages: Buffer, codec: int) -> bytes:
     """Return a message set as one message of format 1, compressed with gzip or snappy."""
     return _message(codecs.compress(codec, messages), 1, codec)
 
@@ -115,7 +115,7 @@ def _entry(data: memoryview, start: int) -> RawMessage07:
     return RawMessage07(start, start + SIZE.size + len(data), magic, codec, payload)
 
 
-def _opened(entry: RawMessage07, budget: list[int], depth: int) -> Iterator[tuple[int, bytes]]:
+def _open(entry: RawMessage07, budget: list[int], depth: int) -> Iterator[tuple[int, bytes]]:
     """Yield (magic, payload) of the message or of all messages in it. `budget[0]` is how many bytes may still be decompressed."""
     if not entry.codec:
         yield entry.magic, bytes(entry.payload)
@@ -125,7 +125,7 @@ def _opened(entry: RawMessage07, budget: list[int], depth: int) -> Iterator[tupl
     end = 0
     for inner in raw_messages(data):
         end = inner.end
-        yield from _opened(inner, budget, depth + 1)
+        yield from _open(inner, budget, depth + 1)
     if end != len(data):
         raise BadMessage(entry.start, "a compressed set ends within a message.", INVALID_MESSAGE)
 

@@ -95,14 +95,14 @@ def arrive(view: Buffer, terms: Terms07) -> Pauses[Arrived07]:
     """
     warn_once()
     view = memoryview(view)
-    spans = yield from _looked(view, terms.max_message_bytes)
+    spans = yield from _check(view, terms.max_message_bytes)
     if isinstance(spans, Arrived07):
         return spans
     runs: list[Run07] = []
     budget = [terms.limit_bytes]
     for span in spans:
         try:
-            run = yield from _made(view, span, terms, budget)
+            run = yield from _convert(view, span, terms, budget)
         except CodecFailed as failure:
             if failure.over_limit:
                 return Arrived07((), terms.limit_bytes + 1)
@@ -113,7 +113,7 @@ def arrive(view: Buffer, terms: Terms07) -> Pauses[Arrived07]:
     return Arrived07(tuple(runs))
 
 
-def _looked(view: memoryview, most_bytes: int) -> Pauses[list[Span07] | Arrived07]:
+def _check(view: memoryview, most_bytes: int) -> Pauses[list[Span07] | Arrived07]:
     """Check the CRCs of the outer messages, and return them; return an `Arrived07` if a message is too large."""
     spans: list[Span07] = []
     pos = 0
@@ -156,12 +156,12 @@ REASONS: Final = {
 }
 
 
-def _made(view: memoryview, span: Span07, terms: Terms07, budget: list[int]) -> Pauses[Run07 | None]:
+def _convert(view: memoryview, span: Span07, terms: Terms07, budget: list[int]) -> Pauses[Run07 | None]:
     """Convert the messages of `span` to one batch. Return None for a compressed message that contains no messages."""
     kept = view[span.start : span.end] if span.codec else None
     codec = span.codec if terms.codec is None else terms.codec
     out = bytearray(HEADER_BYTES)
-    count = yield from _written(out, view, span, 0, terms, budget, 0)
+    count = yield from _append_messages(out, view, span, 0, terms, budget, 0)
     if not count:
         return None
     if codec:
@@ -187,7 +187,7 @@ def _made(view: memoryview, span: Span07, terms: Terms07, budget: list[int]) -> 
     return Run07(kind, batch, read_header(batch), span.end - span.start, kept)
 
 
-def _written(
+def _append_messages(
     out: bytearray, view: memoryview, span: Span07, count: int, terms: Terms07, budget: list[int], depth: int
 ) -> Pauses[int]:
     """Append the messages of `span`, decompressed, as records to `out`, which has `count` records. Return the new count.
@@ -209,7 +209,7 @@ def _written(
     budget[0] -= len(data)
     pos = 0
     while (inner := _span(data, pos, ANY_SIZE)) is not None:
-        count = yield from _written(out, data, inner, count, terms, budget, depth + 1)
+        count = yield from _append_messages(out, data, inner, count, terms, budget, depth + 1)
         pos = inner.end
         yield
     if pos != len(data):

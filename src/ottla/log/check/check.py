@@ -122,7 +122,7 @@ class Scanned(NamedTuple):
     resume: int = -1
 
 
-class Moved(NamedTuple):
+class MisplacedBatch(NamedTuple):
     """A batch with a wrong base offset: the log expects `next_offset` there, but the header has `base_offset`."""
 
     segment_offset: int
@@ -158,7 +158,7 @@ def all_known(disk: Disk) -> dict[str, Known]:
     }
 
 
-def known(disk: Disk, path: str) -> Known:
+def load_known(disk: Disk, path: str) -> Known:
     """Return the checkpointed offsets and epochs of the partition in `path`."""
     return all_known(disk).get(_name(path), NOTHING_KNOWN)
 
@@ -195,15 +195,15 @@ def check_partition(disk: Disk, path: str, known: Known = NOTHING_KNOWN, sidecar
     is_told = scanned.bad and any((scanned.base_offset, scanned.position) == each[:2] for each in changed)
     if not is_told and (scanned.bad or scanned.end_offset < known.recovery_point):
         findings.append(_damage(path, scanned, known))
-    findings += _missing(disk, path, names, known)
-    moved = None if scanned.bad else _moved(disk, path, _bases(names), known)
+    findings += _find_missing(disk, path, names, known)
+    moved = None if scanned.bad else _find_misplaced(disk, path, _bases(names), known)
     if moved is not None:
         said = (
             f"this batch says that it begins with offset {moved.base_offset}, though the log goes on from {moved.next_offset} here"
         )
         sentence = f"{said}, and everything below {known.recovery_point} had been synced."
         findings.append(Finding(DAMAGED, f"{path}/{file_name(moved.segment_offset, LOG)}", moved.position, sentence))
-    findings += _derived(disk, path, names, scanned)
+    findings += _check_derived(disk, path, names, scanned)
     if not scanned.bad:
         findings += _foreign_snapshots(disk, path, names, scanned.end_offset)
         findings += _sidecar_faults(disk, path, names, sidecars)
@@ -248,7 +248,7 @@ def repair_partition(
     done += _write_epochs(disk, path, known)  # the bad bytes may have hidden batches with wrong epochs
     if scanned.bad:
         done += _cut(disk, path, scanned, known)
-    elif (moved := _moved(disk, path, bases, known)) is not None:
+    elif (moved := _find_misplaced(disk, path, bases, known)) is not None:
         done.append(_move_back(disk, path, moved, known))
         scanned = _scan(disk, path, bases)
     gaps = list(_gaps(disk, path, bases))
@@ -368,7 +368,7 @@ def _gaps(disk: Disk, path: str, bases: Sequence[int]) -> Iterator[tuple[int, in
             yield base_offset, scanned.end_offset, after
 
 
-def _missing(disk: Disk, path: str, names: Sequence[str], known: Known) -> Iterator[Finding]:
+def _find_missing(disk: Disk, path: str, names: Sequence[str], known: Known) -> Iterator[Finding]:
     """Yield a finding for each place where offsets are missing: before the first segment, within segments and between them."""
     bases = _bases(names)
     epochs = LeaderEpochs.decode(disk.read_file(f"{path}/{LEADER_EPOCHS}")) if LEADER_EPOCHS in names else None
@@ -385,7 +385,7 @@ def _missing(disk: Disk, path: str, names: Sequence[str], known: Known) -> Itera
         )
 
 
-def _moved(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Moved | None:
+def _find_misplaced(disk: Disk, path: str, bases: Sequence[int], known: Known) -> MisplacedBatch | None:
     """Find a batch of the newest segment at which offsets are missing across the recovery point. Known gaps are no fault.
 
     No CRC covers a base offset, and compaction leaves no gaps in the newest segment.
@@ -397,12 +397,16 @@ def _moved(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Moved |
     for position, header in headers(file, 0, file.size):
         if next_offset < known.recovery_point <= header.base_offset:
             gap = next_offset, header.base_offset
-            return None if gap in read_gaps(disk, path) else Moved(bases[-1], position, header.size, *gap, header.last_offset_delta)
+            return (
+                None
+                if gap in read_gaps(disk, path)
+                else MisplacedBatch(bases[-1], position, header.size, *gap, header.last_offset_delta)
+            )
         next_offset = header.next_offset
     return None
 
 
-def _move_back(disk: Disk, path: str, moved: Moved, known: Known) -> str:
+def _move_back(disk: Disk, path: str, moved: MisplacedBatch, known: Known) -> str:
     """Restore the base offset of a misplaced batch if the batch then ends at the recovery point.
 
     Otherwise cut off the log before it.
@@ -431,7 +435,7 @@ def _within(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Iterat
             for found in gaps_within(file, file.size, base_offset, after):
                 leads_on = (
                     base_offset == bases[-1] and found.first_offset < known.recovery_point <= found.end_offset
-                )  # not missing: only the next batch's base offset is wrong, and `_moved` finds it
+                )  # not missing: only the next batch's base offset is wrong, and `_find_misplaced` finds it
                 if not leads_on and (found.first_offset, found.end_offset) not in gaps:
                     yield base_offset, file.size, found, is_compacted
         file.close()
@@ -512,7 +516,7 @@ def _damage(path: str, scanned: Scanned, known: Known) -> Finding:
     return Finding(DAMAGED, name, scanned.position, sentence)
 
 
-def _derived(disk: Disk, path: str, names: Sequence[str], scanned: Scanned) -> Iterator[Finding]:
+def _check_derived(disk: Disk, path: str, names: Sequence[str], scanned: Scanned) -> Iterator[Finding]:
     """Yield a finding for each producer snapshot, index of aborted transactions and epoch checkpoint that is unusable."""
     for name in names:
         parsed = parse_file_name(name)

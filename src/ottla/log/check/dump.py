@@ -34,7 +34,7 @@ INTERNAL = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE)
 MARKERS = {ABORT: "ABORT", COMMIT: "COMMIT"}
 
 
-def _named(topic: str, key: bytes | None, value: bytes | None) -> Stored | None:
+def _name_fields(topic: str, key: bytes | None, value: bytes | None) -> Stored | None:
     """Decode the key and value of an internal topic's record; return None if their format is unknown.
 
     Key and value are returned with the name or version of their messages. The value of a tombstone is None.
@@ -163,7 +163,7 @@ def _batch(position: int, header: BatchHeader) -> Row:
 
 def _record(record: Record, topic: str, *, control: bool) -> Row:
     """Return a record's key and value: with named fields if their format is known, otherwise as text or hex."""
-    known = _marker(record.key, record.value) if control else _named(topic, record.key, record.value)
+    known = _marker(record.key, record.value) if control else _name_fields(topic, record.key, record.value)
     content = known or {"key": _text(record.key), "value": _text(record.value)}
     headers = [[name, _text(value)] for name, value in record.headers]
     row: Row = {"offset": record.offset, "timestamp": record.timestamp, **content}

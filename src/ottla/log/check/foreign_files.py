@@ -36,10 +36,10 @@ def foreign_snapshots(disk: Disk, path: str, bases: Sequence[int], snapshots: It
     replay = _Replay(waiting)
     for header in _all_headers(disk, path, bases):
         while waiting and waiting[0].offset <= header.base_offset:
-            yield from replay.held_against(waiting.pop(0))
+            yield from replay.find_contradiction(waiting.pop(0))
         replay.see(header, is_wanted=header.producer_id in wanted)
     for snapshot in waiting:
-        yield from replay.held_against(snapshot)
+        yield from replay.find_contradiction(snapshot)
 
 
 class _Replay:
@@ -60,7 +60,7 @@ class _Replay:
         if is_wanted:
             self._producers.note(header, header.base_offset)
 
-    def held_against(self, snapshot: Snapshot) -> Iterator[tuple[int, str]]:
+    def find_contradiction(self, snapshot: Snapshot) -> Iterator[tuple[int, str]]:
         """Yield (offset of the snapshot, message) if the snapshot contradicts the batches before its offset."""
         for producer_id, state in snapshot.producers.by_id.items():
             sentence = self._fault(snapshot.offset, producer_id, state)

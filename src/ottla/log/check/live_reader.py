@@ -50,7 +50,7 @@ class SeenBatches(NamedTuple):
     is_plain: bool
 
 
-class _Opened(NamedTuple):
+class _OpenSegment(NamedTuple):
     """An open segment: its end, the next segment's base offset, and the aborted transactions, as of its opening."""
 
     file: Readable
@@ -91,7 +91,7 @@ class Onlooker:
                 # Compaction may leave no batch at the end of a segment.
                 self.next_offset = max(self.next_offset, opened.next_base_offset)
 
-    def _chunks_of(self, opened: _Opened) -> Iterator[SeenBatches]:
+    def _chunks_of(self, opened: _OpenSegment) -> Iterator[SeenBatches]:
         position = opened.position
         while position < opened.end and self.next_offset < self._end:
             records = self._read(opened, position)
@@ -106,18 +106,18 @@ class Onlooker:
             elif not run.size:
                 return  # the following bytes were not a whole batch when the file was opened
 
-    def _read(self, opened: _Opened, position: int) -> memoryview:
+    def _read(self, opened: _OpenSegment, position: int) -> memoryview:
         """Read a fixed number of bytes at `position`. If the batch there is larger, read the whole batch."""
         data = opened.file.read(position, min(self._chunk_bytes, opened.end - position))
         if len(data) >= HEADER_BYTES and (size := read_header(data).size) > len(data):
             data = opened.file.read(position, min(size, opened.end - position))
         return memoryview(data)
 
-    def _open(self) -> _Opened:
+    def _open(self) -> _OpenSegment:
         """Open the segment that contains the next offset. Retry until the directory did not change during the opening."""
         names = self._files.names(self._path)
         for _ in range(LOOKS):
-            opened = self._opened(names)
+            opened = self._open_from(names)
             before, names = names, self._files.names(self._path)
             if opened is not None and names == before:
                 return opened
@@ -127,7 +127,7 @@ class Onlooker:
                 raise StorageFailed(self._path, f"its files begin behind offset {self.next_offset}")
         raise StorageFailed(self._path, "its files change continuously")
 
-    def _opened(self, names: dict[str, int]) -> _Opened | None:
+    def _open_from(self, names: dict[str, int]) -> _OpenSegment | None:
         """Open the segment of the next offset. Return None if no segment in `names` contains it, or a file has been removed."""
         segments = _segments(names)
         bases = sorted(segments)
@@ -141,19 +141,19 @@ class Onlooker:
                 raise
             return None
 
-    def _opened_segment(self, names: dict[str, int], segments: dict[int, str], bases: list[int], number: int) -> _Opened:
+    def _opened_segment(self, names: dict[str, int], segments: dict[int, str], bases: list[int], number: int) -> _OpenSegment:
         base = bases[number]
-        aborted = self._aborted(names, segments, bases[number:]) if self._read_committed else []
+        aborted = self._load_aborted(names, segments, bases[number:]) if self._read_committed else []
         file = self._files.open(f"{self._path}/{file_name(base, LOG)}{segments[base]}")
         try:
             end = self._files.size(file)
-            position = find_offset(file, self._indexed(names, base, segments[base], end), end, self.next_offset)
+            position = find_offset(file, self._search_index(names, base, segments[base], end), end, self.next_offset)
         except BaseException:
             file.close()
             raise
-        return _Opened(file, position, end, bases[number + 1] if number + 1 < len(bases) else None, aborted)
+        return _OpenSegment(file, position, end, bases[number + 1] if number + 1 < len(bases) else None, aborted)
 
-    def _indexed(self, names: dict[str, int], base: int, ending: str, end: int) -> int:
+    def _search_index(self, names: dict[str, int], base: int, ending: str, end: int) -> int:
         """Return the position of a batch that begins at or before the next offset, by the offset index."""
         name = f"{file_name(base, INDEX)}{ending}"
         if name not in names:
@@ -162,7 +162,7 @@ class Onlooker:
         found = _floor(entries, self.next_offset - base)
         return found if found < end else 0
 
-    def _aborted(self, names: dict[str, int], segments: dict[int, str], bases: list[int]) -> list[Aborted]:
+    def _load_aborted(self, names: dict[str, int], segments: dict[int, str], bases: list[int]) -> list[Aborted]:
         found: list[Aborted] = []
         for base in bases:
             name = f"{file_name(base, TRANSACTION_INDEX)}{segments[base]}"

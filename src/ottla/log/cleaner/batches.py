@@ -23,7 +23,7 @@ from ottla.records.batches.header import (
 )
 from ottla.records.compression import codecs
 from ottla.records.compression.decompression import opened_bytes
-from ottla.records.compression.limits import PAUSE_BYTES, zeroed
+from ottla.records.compression.limits import PAUSE_BYTES, allocate
 
 MOST_GROWTH_BYTES = 16
 """The most bytes by which a record can grow when its timestamp and length are encoded with another base."""
@@ -94,7 +94,7 @@ class Filter:
             else:
                 self._only_markers[producer_id] = producer.epoch
 
-    def retained(self, view: memoryview) -> tuple[list[Buffer], list[BatchHeader]]:
+    def filter_batches(self, view: memoryview) -> tuple[list[Buffer], list[BatchHeader]]:
         """Return the remaining batches in `view`, and their headers. Keep the last batch back if no records remain in it."""
         found = list(batches(view))
         self.drop_held()
@@ -125,7 +125,7 @@ class Filter:
             else:
                 part = None
             if part is None and needed:
-                part = _emptied(header)
+                part = _without_records(header)
             if part is None:
                 self._held = header, whole
                 continue
@@ -142,7 +142,7 @@ class Filter:
             self._held = None
             self.has_changed = True
 
-    def ending(self) -> tuple[list[Buffer], list[BatchHeader]]:
+    def finish_segment(self) -> tuple[list[Buffer], list[BatchHeader]]:
         """Return the batch without records that was kept back, and its header; empty lists if there is none.
 
         Call this at a segment's end: the batch has the segment's end offset. Without it, there would be a gap before the next
@@ -154,7 +154,7 @@ class Filter:
         if not header.record_count:
             return [whole], [header]
         self.has_changed = True
-        part = _emptied(header)
+        part = _without_records(header)
         return [part], [next(batches(part))[1]]
 
     def _is_over(self, header: BatchHeader) -> bool:
@@ -263,7 +263,7 @@ def _room(columns: Columns) -> tuple[memoryview[int], memoryview[int]]:
     capacity = len(columns.all_offsets)
     if not capacity:
         return NOTHING.cast("i"), NOTHING.cast("q")
-    return zeroed(4 * capacity).cast("i"), zeroed(8 * capacity).cast("q")
+    return allocate(4 * capacity).cast("i"), allocate(8 * capacity).cast("q")
 
 
 def _proven(whole: memoryview) -> memoryview:
@@ -272,7 +272,7 @@ def _proven(whole: memoryview) -> memoryview:
     return whole
 
 
-def _emptied(header: BatchHeader) -> bytearray:
+def _without_records(header: BatchHeader) -> bytearray:
     """Build a batch without records that keeps offsets, producer and sequence."""
     attributes = header.attributes & ~CODEC_MASK | codecs.NONE
     return seal(header._replace(attributes=attributes, record_count=0), bytearray(HEADER_BYTES))

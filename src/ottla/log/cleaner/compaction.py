@@ -23,7 +23,7 @@ from ottla.log.errors import Damaged, Unfinished
 from ottla.log.names import CLEANED
 from ottla.log.segments.compacted_note import begin_note, drop_note, finish_note
 from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
-from ottla.log.segments.scan import damaged
+from ottla.log.segments.scan import damaged_at
 from ottla.log.segments.segment import LARGEST_RELATIVE, Segment
 from ottla.log.segments.swap import remove_cleaned
 from ottla.log.segments.transaction_index import TransactionsInOrder
@@ -157,7 +157,7 @@ class Compaction:
                 if view is None:
                     yield None
                     continue
-                full = yield from self._done(view, partial(self._map_chunk, segment, view, transactions))
+                full = yield from self._compute(view, partial(self._map_chunk, segment, view, transactions))
                 if full is not None:
                     self.result.cleaned_offset = full
                     return
@@ -194,7 +194,7 @@ class Compaction:
             raise _unreadable(segment, failure) from failure
         return self._map.remember(columns)
 
-    def _done(self, view: memoryview, do: Callable[[], T]) -> Pauses[T]:
+    def _compute(self, view: memoryview, do: Callable[[], T]) -> Pauses[T]:
         """Return the result of `do`, which works on the batches in `view`. Pause before work on a large batch."""
         if not is_large(view):
             return do()
@@ -223,7 +223,7 @@ class Compaction:
             while left and (not group or self._fits(*left[0], new)):
                 group.append(left.popleft()[0])
                 yield from self._fill(new, group[-1], filter)
-            self._write(new, *filter.ending())
+            self._write(new, *filter.finish_segment())
             self.result.bytes_written += new.size
             if new.size and (len(group) > 1 or filter.has_changed):
                 files = [new.file, *new.flush_indexes(final=True)]
@@ -239,7 +239,7 @@ class Compaction:
                 while self.log.is_swapping:
                     step = self.log.swap_step
                     yield [self.log.directory]
-                    self.log.go_on_swapping(step)
+                    self.log.run_swap_step(step)
         finally:
             if not replaced:
                 remove_cleaned(self._disk, new)
@@ -261,7 +261,7 @@ class Compaction:
             if view is None:
                 yield None
                 continue
-            parts, headers = yield from self._done(view, partial(_retained, segment, view, filter))
+            parts, headers = yield from self._compute(view, partial(_filter, segment, view, filter))
             self._write(new, parts, headers)
             unsynced += sum(map(len, parts))
             self.result.bytes_read += len(view)
@@ -298,23 +298,23 @@ def chunks(segment: Segment, position: int) -> Iterator[memoryview]:
             if not size:
                 header = read_header(view)
                 if header.size > segment.size - position:
-                    raise damaged(segment.file, position)
+                    raise damaged_at(segment.file, position)
                 view = memoryview(segment.file.read(position, header.size))
                 size = _together(view)
         except BadBatch as failure:
             raise _unreadable(segment, failure) from failure
         if not size:
-            raise damaged(segment.file, position)
+            raise damaged_at(segment.file, position)
         yield view[:size]
         position += size
     if position != segment.size:
-        raise damaged(segment.file, position)
+        raise damaged_at(segment.file, position)
 
 
-def _retained(segment: Segment, view: memoryview, filter: Filter) -> tuple[list[Buffer], list[BatchHeader]]:
-    """Return the result of `Filter.retained`. Raises `Damaged` for batches that cannot be opened."""
+def _filter(segment: Segment, view: memoryview, filter: Filter) -> tuple[list[Buffer], list[BatchHeader]]:
+    """Return the result of `Filter.filter_batches`. Raises `Damaged` for batches that cannot be opened."""
     try:
-        return filter.retained(view)
+        return filter.filter_batches(view)
     except (BadBatch, CodecFailed) as failure:
         raise _unreadable(segment, failure) from failure
 

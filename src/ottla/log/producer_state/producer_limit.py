@@ -102,7 +102,7 @@ class ProducerShares:
         """Count a producer of unknown owner, as the newest one."""
         state.home, state.producer_id = home, producer_id
         self.count += 1
-        self._give(state, self._share(UNKNOWN))
+        self._link(state, self._share(UNKNOWN))
 
     def claim(self, state: Counted, owner: str) -> None:
         """Move a producer of unknown owner to the share of `owner`. Do nothing if the producer has an owner."""
@@ -111,12 +111,12 @@ class ProducerShares:
             wanted = self._share(owner)
             if wanted is not share:
                 is_idle = state.after is not NOWHERE
-                self._take(state)
-                self._give(state, wanted)
+                self._unlink(state)
+                self._link(state, wanted)
                 if not is_idle:
                     state.unlink()
 
-    def take_place(self, state: Counted, home: Home, old: Counted) -> None:
+    def replace(self, state: Counted, home: Home, old: Counted) -> None:
         """Count `state` in place of `old`, the former state of the same producer, with the same owner and age."""
         share = old.share
         assert share is not None, "its place is known only while it is counted"
@@ -127,7 +127,7 @@ class ProducerShares:
         old.share = None
         del old.home
 
-    def used(self, state: Counted, *, is_open: bool) -> None:
+    def refresh(self, state: Counted, *, is_open: bool) -> None:
         """Make a producer the newest of its owner. If its transaction is open (`is_open`), it cannot be removed until the end."""
         state.unlink()
         if not is_open and state.share is not None:
@@ -136,7 +136,7 @@ class ProducerShares:
     def remove(self, state: Counted) -> None:
         if state.share is not None:
             self.count -= 1
-            self._take(state)
+            self._unlink(state)
             del state.home
 
     def make_room(self) -> None:
@@ -169,12 +169,12 @@ class ProducerShares:
             found = self._shares[owner] = OwnerShare(owner)
         return found
 
-    def _give(self, state: Counted, share: OwnerShare) -> None:
+    def _link(self, state: Counted, share: OwnerShare) -> None:
         share.count += 1
         state.share = share
         state.put_before(share)
 
-    def _take(self, state: Counted) -> None:
+    def _unlink(self, state: Counted) -> None:
         share, state.share = state.share, None
         state.unlink()
         if share is not None:

@@ -204,7 +204,7 @@ class Producers:
         producer.last_timestamp = max(header.max_timestamp, now_ms)
         self._note_batch(producer, header, base_offset)
         if self.shares is not None:
-            self.shares.used(producer, is_open=producer.txn_first_offset != NO_OFFSET)
+            self.shares.refresh(producer, is_open=producer.txn_first_offset != NO_OFFSET)
 
     def _note_batch(self, producer: ProducerState, header: BatchHeader, base_offset: int) -> None:
         if header.is_control:
@@ -281,7 +281,7 @@ class Producers:
         for _, _, producer_id in sorted((*producer.age, id) for id, producer in self.by_id.items()):
             self._count(shares, producer_id)
 
-    def take_place_of(self, before: Producers) -> None:
+    def replace_in_count(self, before: Producers) -> None:
         """Replace `before`, the log's producers before a truncation, in the broker's count.
 
         Remaining producers keep owner and age.
@@ -294,9 +294,9 @@ class Producers:
                     self._count(shares, producer_id)
                 else:
                     was_open = known.txn_first_offset != NO_OFFSET
-                    shares.take_place(producer, self, known)
+                    shares.replace(producer, self, known)
                     if was_open or producer.txn_first_offset != NO_OFFSET:
-                        shares.used(producer, is_open=producer.txn_first_offset != NO_OFFSET)
+                        shares.refresh(producer, is_open=producer.txn_first_offset != NO_OFFSET)
             before.leave()
 
     def leave(self) -> None:
@@ -314,7 +314,7 @@ class Producers:
     def _count(self, shares: ProducerShares, producer_id: int) -> None:
         producer = self.by_id[producer_id]
         shares.add(producer, self, producer_id)
-        shares.used(producer, is_open=producer.txn_first_offset != NO_OFFSET)
+        shares.refresh(producer, is_open=producer.txn_first_offset != NO_OFFSET)
 
     def _forget_oldest(self) -> None:
         """Remove the oldest producers to make room, because clients choose producer ids freely, and each id takes memory.

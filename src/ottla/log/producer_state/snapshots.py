@@ -59,7 +59,7 @@ def forget_snapshot(disk: Disk, path: str, offsets: list[int], offset: int) -> N
     offsets.remove(offset)
 
 
-def thinned(offsets: Sequence[int], begin: int, end: int) -> list[int]:
+def thin(offsets: Sequence[int], begin: int, end: int) -> list[int]:
     """Return some of `offsets`, from `begin` on, at distances of at least (`end` - `begin`) / `MOST_KEPT`.
 
     Without this, the snapshots of many broker starts would accumulate.
@@ -102,7 +102,7 @@ def load_producers(
         if loaded is not None:
             loaded.most = most
             replay(disk, loaded, segments, offset, names)
-            exhausted(_refill(loaded, [(segment, segment.size) for segment in segments]))
+            run_to_end(_refill(loaded, [(segment, segment.size) for segment in segments]))
             return loaded
         log.warning("%s/%s is incomplete; the producers' state is replayed from the log", path, file_name(offset, SNAPSHOT))
         remove_snapshots(disk, path, offsets, unwanted=[offset])
@@ -122,7 +122,7 @@ def replay(
         if not segment.size:
             segment.forget_transactions(names)
             continue
-        settle_aborted(segment, from_offset, exhausted(_replayed(disk, producers, segment, from_offset, segment.size)))
+        replace_aborted(segment, from_offset, run_to_end(_replay_segment(disk, producers, segment, from_offset, segment.size)))
 
 
 def producers_at(disk: Disk, path: str, offsets: Sequence[int], spans: Sequence[Span], most: int) -> Pauses[Producers]:
@@ -135,7 +135,7 @@ def producers_at(disk: Disk, path: str, offsets: Sequence[int], spans: Sequence[
     producers.most = most
     for segment, size in spans[_first([segment for segment, _ in spans], begin) :]:
         if size:
-            yield from _replayed(disk, producers, segment, begin, size)
+            yield from _replay_segment(disk, producers, segment, begin, size)
     if begin:
         yield from _refill(producers, spans)
     return producers
@@ -154,7 +154,7 @@ def _first(segments: Sequence[Segment], offset: int) -> int:
     return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)
 
 
-def _replayed(disk: Disk, producers: Producers, segment: Segment, from_offset: int, end: int) -> Pauses[list[Aborted]]:
+def _replay_segment(disk: Disk, producers: Producers, segment: Segment, from_offset: int, end: int) -> Pauses[list[Aborted]]:
     """Apply a segment's batches from an offset up to the position `end`, and return the aborted transactions among them."""
     found: list[Aborted] = []
     written_ms = NOT_KNOWN
@@ -171,7 +171,7 @@ def _replayed(disk: Disk, producers: Producers, segment: Segment, from_offset: i
     return found
 
 
-def exhausted(steps: Pauses[T]) -> T:
+def run_to_end(steps: Pauses[T]) -> T:
     """Run the generator `steps` to its end at once, ignoring its pauses, and return its result."""
     while True:
         try:
@@ -199,13 +199,13 @@ def _apply(producers: Producers, segment: Segment, position: int, header: BatchH
     return None
 
 
-def settle_aborted(segment: Segment, from_offset: int, found: Sequence[Aborted]) -> None:
+def replace_aborted(segment: Segment, from_offset: int, found: Sequence[Aborted]) -> None:
     """Replace the entries of a segment's index of aborted transactions from `from_offset` on by `found`.
 
     If the write fails, the failure is logged, and the entries in memory are still replaced.
     """
     try:
-        segment.transactions.settle(from_offset, found)
+        segment.transactions.replace_from(from_offset, found)
     except StorageFailed as failure:
         log.warning("the index of aborted transactions could not be written: %s", failure)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from ottla.log.checkpoints import format_checkpoint, parse_checkpoint
 from ottla.log.names import ABORTED_TRANSACTIONS, TRANSACTION_INDEX
-from ottla.log.producer_state.snapshots import rebuild_aborted, settle_aborted
+from ottla.log.producer_state.snapshots import rebuild_aborted, replace_aborted
 from ottla.log.segments.segment import Segment
 from ottla.log.segments.soundness import ENDLESS
 from ottla.log.segments.transaction_index import Summed
@@ -57,15 +57,15 @@ class AbortedNotes:
                 log.warning("%s: the index of aborted transactions is damaged; it is rebuilt from the batches", name)
                 rebuild_aborted(self._disk, self._path, snapshots, segments[: number + 1], most)
             elif not clean:
-                settle_aborted(segment, ENDLESS, ())
+                replace_aborted(segment, ENDLESS, ())
             if noted is None or not (is_right and clean):
-                self.changed(segment)
+                self.mark_changed(segment)
 
-    def changed(self, segment: Segment) -> None:
+    def mark_changed(self, segment: Segment) -> None:
         """Record that the index of a segment has changed, so that the next `write` computes its checksum."""
         self._changed |= {segment}
 
-    def replaced(self, segments: Iterable[Segment]) -> None:
+    def mark_removed(self, segments: Iterable[Segment]) -> None:
         """Record that these segments and their indexes were removed from the log."""
         for segment in segments:
             self._changed -= {segment}
@@ -76,7 +76,7 @@ class AbortedNotes:
         if not self._changed and not self._is_stale:
             return []
         bases = {segment.base_offset for segment in segments}
-        wanted = self._noted | {segment.base_offset: segment.transactions.summed() for segment in self._changed}
+        wanted = self._noted | {segment.base_offset: segment.transactions.checksum() for segment in self._changed}
         wanted = {base: summed for base, summed in wanted.items() if summed.entries and base in bases}
         is_new = wanted != self._noted or self._is_stale
         if is_new:

@@ -32,7 +32,7 @@ def note_gaps(disk: Disk, path: str, gaps: Iterable[Gap]) -> None:
     known = read_gaps(disk, path)
     wanted = known.union(gaps)
     if len(wanted) > len(known):
-        disk.write_file(f"{path}/{KNOWN_GAPS}", _formatted(wanted))
+        disk.write_file(f"{path}/{KNOWN_GAPS}", _format(wanted))
 
 
 def read_joined(disk: Disk, path: str) -> set[Joined]:
@@ -48,7 +48,7 @@ def note_joined(disk: Disk, path: str, joined: Iterable[Joined]) -> None:
 
     The file is in `path`, the partition's directory.
     """
-    disk.write_file(f"{path}/{JOINED_SEGMENTS}", _formatted(joined), sync=False)
+    disk.write_file(f"{path}/{JOINED_SEGMENTS}", _format(joined), sync=False)
 
 
 def read_holed(disk: Disk, path: str) -> set[int]:
@@ -70,7 +70,7 @@ def _read(disk: Disk, name: str, width: int) -> set[Any]:
     return {tuple(map(int, entry)) for *entry, checksum in lines if int(checksum) == _sum(" ".join(entry))}
 
 
-def _formatted(entries: Iterable[tuple[int, ...]]) -> bytes:
+def _format(entries: Iterable[tuple[int, ...]]) -> bytes:
     lines = (" ".join(map(str, entry)) for entry in sorted(entries))
     return format_checkpoint([f"{line} {_sum(line)}" for line in lines])
 

@@ -36,7 +36,7 @@ from ottla.log.producer_state.producers import Producers
 from ottla.log.producer_state.snapshots import drop_outlived, load_producers, remove_snapshots
 from ottla.log.producer_state.transaction_index_notes import AbortedNotes
 from ottla.log.recovery.gaps import read_gaps, read_holed
-from ottla.log.recovery.truncation import take_place
+from ottla.log.recovery.truncation import replace_only_segment
 from ottla.log.segments.compacted_note import Compact, is_compact, may_grow, note_compacted, read_compacted
 from ottla.log.segments.retention import RemovedSegment
 from ottla.log.segments.scan import LENGTH_FROM, headers
@@ -130,7 +130,7 @@ class Opening:
         epochs = found.epochs.entries
         noted_start = max(log_start_offset, epochs[0][1]) if is_noted and epochs else None
         self._load_segments(names, log_start_offset, noted_start)
-        self._know_compacted()
+        self._load_compacted()
         start_by_epochs = 0 if is_start_known else self._start_by_epochs()
         found.log_end_offset = self._open_last() if self.clean else self._recover()
         self._check_end(log_start_offset, is_noted=is_noted)
@@ -144,7 +144,7 @@ class Opening:
         if noted_start is not None and not found.removed:
             begins = min(begins, noted_start)
         found.log_start_offset = min(max(log_start_offset, begins), found.log_end_offset)
-        self._settle_epochs()
+        self._align_epochs()
         drop_outlived(self.disk, self.path, found.snapshots, found.segments[0].base_offset)
         if self._ended_transactions:
             # Snapshots can be newer than the indexes of aborted transactions: replay the batches that the indexes may lack.
@@ -172,7 +172,7 @@ class Opening:
         found.producers = Producers(self.config.ottla_max_producer_ids)
         return found
 
-    def _know_compacted(self) -> None:
+    def _load_compacted(self) -> None:
         """Set `may_have_gaps` of the segments in the stored list of compacted segments.
 
         Without a list, set it for all sealed segments that compaction has possibly written.
@@ -189,7 +189,7 @@ class Opening:
     def _note_compacted(self) -> None:
         """Write the list of compacted segments if there was none, because the next start would treat gaps as damage."""
         if self._is_strange and any(segment.may_have_gaps for segment in self.found.segments):
-            with self._derived():
+            with self._ignore_failures():
                 note_compacted(self.disk, self.path, self.found.segments)
 
     def _check_end(self, log_start_offset: int, *, is_noted: bool) -> None:
@@ -267,7 +267,7 @@ class Opening:
         oldest = next(headers(first.file, 0, first.size), None)
         return oldest is not None and oldest[1].leader_epoch >= 0
 
-    def _settle_epochs(self) -> None:
+    def _align_epochs(self) -> None:
         """Adjust the epochs to the log's start and end. Read them from the batches if the checkpoint lacks the first ones."""
         found, entries = self.found, self.found.epochs.entries
         found.epochs.truncate_end(found.log_end_offset)
@@ -285,7 +285,7 @@ class Opening:
         if entries == self._epochs_on_disk:
             return
         found.epochs_saved = False
-        with self._derived():
+        with self._ignore_failures():
             self.disk.write_file(f"{self.path}/{LEADER_EPOCHS}", found.epochs.encode())
             found.epochs_saved = True
 
@@ -315,7 +315,7 @@ class Opening:
                 segment.rebuild(self.config.index_interval_bytes)
 
     @contextmanager
-    def _derived(self) -> Iterator[None]:
+    def _ignore_failures(self) -> Iterator[None]:
         """Log and ignore failures of the disk inside this context manager.
 
         It is for writing files that can be rebuilt from the batches, so that the batches stay readable.
@@ -329,7 +329,7 @@ class Opening:
         segments = self.found.segments
         first = max(0, bisect_left(segments, self.recovery_point, key=lambda segment: segment.base_offset) - 1)
         self._mend_indexes(segments[:first])
-        if not self._knows_epochs():
+        if not self._has_all_epochs():
             self.found.epochs.truncate_end(self.recovery_point)  # the batches contain the epochs that follow
         next_offset = segments[first].base_offset
         for number in range(first, len(segments)):
@@ -349,7 +349,7 @@ class Opening:
     def _keep_indexes(self, segment: Segment, *, sealed: bool) -> None:
         """Flush the indexes of a recovered segment. Sync a sealed segment's indexes, because no later start checks them."""
         flushed: list[File] = []
-        with self._derived():
+        with self._ignore_failures():
             flushed = segment.flush_indexes(final=sealed)
         for file in flushed if sealed else ():
             file.sync()
@@ -399,7 +399,7 @@ class Opening:
             is_first = 0 < at == begun  # found by the index, whose entry contains the batch's last offset only
             if header.base_offset != next_offset and not (is_first or self._may_be_gap(segment, at, header, next_offset)):
                 break
-            if self._knows_epochs():
+            if self._has_all_epochs():
                 noted = self.found.epochs.at(header.base_offset, header.leader_epoch)
                 if header.leader_epoch != noted:
                     self._changed = changed_epoch(header.leader_epoch, noted)
@@ -411,7 +411,7 @@ class Opening:
             position = at + header.batch_length + LENGTH_FROM
         return position, next_offset
 
-    def _knows_epochs(self) -> bool:
+    def _has_all_epochs(self) -> bool:
         """Return whether the checkpoint has every epoch.
 
         After a kill it has, because it is written before an epoch's first batch. After a power cut an epoch can be missing, because
@@ -497,7 +497,7 @@ def start_anew(disk: Disk, path: str, segments: list[Segment], offset: int) -> N
         del segments[-1]
     disk.sync_dir(path)
     fresh = Segment(disk, path, offset, 0, new=True)
-    take_place(disk, segments[0], fresh, lambda: None)
+    replace_only_segment(disk, segments[0], fresh, lambda: None)
     segments[0] = fresh
 
 

@@ -48,7 +48,7 @@ def check_joints(
     segments = reader.segments
     if segments[0].base_offset > log_start_offset:
         _add(path, reader, segments[0], 0, log_start_offset, segments[0].base_offset, "the log begins before this segment")
-    missing = _look_at_ends(disk, path, reader, log_end_offset, holed)
+    missing = _check_ends(disk, path, reader, log_end_offset, holed)
     if not missing:
         return
     known = read_gaps(disk, path)
@@ -60,7 +60,7 @@ def check_joints(
         _add(path, reader, segment, segment.size, end, to, f"the segment ends here, and the next one begins with offset {to}")
 
 
-def _look_at_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int, holed: set[int]) -> list[tuple[Segment, int, int]]:
+def _check_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int, holed: set[int]) -> list[tuple[Segment, int, int]]:
     """Return the sealed segments whose last offset does not lead to the next segment.
 
     Each is (segment, its end offset, base offset of the next segment). Missing offsets within a segment are recorded and logged.
@@ -76,7 +76,7 @@ def _look_at_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int,
         if join not in known or segment.has_jumps:
             looked_at += 1
             end = _end(reader, segment, log_end_offset)
-            if segment.has_jumps and not segment.may_have_gaps and _look_within(disk, path, segment, after.base_offset):
+            if segment.has_jumps and not segment.may_have_gaps and _check_within(disk, path, segment, after.base_offset):
                 continue
             if end != after.base_offset:
                 if end is not None:
@@ -85,7 +85,7 @@ def _look_at_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int,
         joined.append(join)
     last = reader.segments[-1]
     if last.has_jumps and not last.may_have_gaps:
-        _look_within(disk, path, last, log_end_offset)
+        _check_within(disk, path, last, log_end_offset)
     now_holed = {segment.base_offset for segment in reader.segments if segment.unproven is not None and segment.unproven.damage}
     if now_holed != holed:
         with suppress(StorageFailed):  # it was logged
@@ -96,7 +96,7 @@ def _look_at_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int,
     return missing
 
 
-def _look_within(disk: Disk, path: str, segment: Segment, end_offset: int) -> bool:
+def _check_within(disk: Disk, path: str, segment: Segment, end_offset: int) -> bool:
     """Record and log missing offsets between the batches of a segment that ends at `end_offset`. Return False if none are missing.
 
     Overlapping batches are not reported: readers find them.

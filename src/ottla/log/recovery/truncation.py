@@ -67,11 +67,11 @@ class PendingCut:
             self.last.truncate(self.end_offset, self.interval)
             self.write_epochs(False)
         else:
-            take_place(disk, self.last, self.fresh, lambda: self.write_epochs(True))
+            replace_only_segment(disk, self.last, self.fresh, lambda: self.write_epochs(True))
         self.settle_positions()
 
 
-def take_place(disk: Disk, old: Segment, fresh: Segment, before_renaming: Callable[[], None]) -> None:
+def replace_only_segment(disk: Disk, old: Segment, fresh: Segment, before_renaming: Callable[[], None]) -> None:
     """Replace `old`, a log's only segment, by the empty segment `fresh` with another base offset. Raises `StorageFailed`.
 
     The file is renamed, so that a start after a crash finds exactly one segment.

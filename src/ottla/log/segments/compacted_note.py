@@ -97,7 +97,7 @@ def drop_note(disk: Disk, path: str, ending: str = NEW) -> None:
 def _begin(disk: Disk, name: str, before: set[Compact] | None, wanted: set[Compact]) -> Note:
     file = disk.open(name, create=True)
     file.truncate(0)
-    file.append([_formatted(wanted)])
+    file.append([_format(wanted)])
     return Note(name, file, before)
 
 
@@ -148,8 +148,8 @@ def note_none(disk: Disk, path: str) -> None:
 
 
 def _write(disk: Disk, path: str, wanted: Iterable[Compact], *, sync: bool = False) -> None:
-    disk.write_file(f"{path}/{COMPACTED_SEGMENTS}", _formatted(wanted), sync=sync)
+    disk.write_file(f"{path}/{COMPACTED_SEGMENTS}", _format(wanted), sync=sync)
 
 
-def _formatted(wanted: Iterable[Compact]) -> bytes:
+def _format(wanted: Iterable[Compact]) -> bytes:
     return format_checkpoint([f"{base} {size}" for base, size in sorted(wanted)])

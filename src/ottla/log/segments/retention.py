@@ -34,7 +34,7 @@ class RemovedSegment(NamedTuple):
     until_offset: int = REPLACED
 
 
-def expired(
+def count_expired(
     segments: Sequence[Segment],
     config: LogConfig,
     now: Now,

@@ -44,10 +44,10 @@ def find_offset(file: Readable, position: int, end: int, offset: int, *, last_of
             if base_offset + last_offset_delta >= offset:
                 return position + at
             if batch_length < SHORTEST:
-                raise damaged(file, position + at)
+                raise damaged_at(file, position + at)
             at += batch_length + LENGTH_FROM
         if not at:
-            raise damaged(file, position)
+            raise damaged_at(file, position)
         position += at
     return end
 
@@ -77,13 +77,13 @@ def last_boundary(file: File, position: int, limit: int) -> tuple[int, int]:
         while at <= last:
             base_offset, batch_length, last_offset_delta = unpack(chunk, at)
             if batch_length < SHORTEST:
-                raise damaged(file, position + at)
+                raise damaged_at(file, position + at)
             if position + at + batch_length + LENGTH_FROM > limit:
                 return position + at, base_offset if next_offset < 0 else next_offset
             at += batch_length + LENGTH_FROM
             next_offset = base_offset + last_offset_delta + 1
         if not at:
-            raise damaged(file, position)
+            raise damaged_at(file, position)
         position += at
     return position, next_offset
 
@@ -102,11 +102,11 @@ def max_timestamps(file: File, position: int, end: int) -> Iterator[tuple[int, i
         while at <= last:
             _, batch_length, _, max_timestamp = unpack(chunk, at)
             if batch_length < SHORTEST:
-                raise damaged(file, position + at)
+                raise damaged_at(file, position + at)
             yield position + at, max_timestamp
             at += batch_length + LENGTH_FROM
         if not at:
-            raise damaged(file, position)
+            raise damaged_at(file, position)
         position += at
 
 
@@ -137,7 +137,7 @@ def headers(file: File, position: int, end: int, *, chunk_bytes: int = 65536) ->
         position += at
 
 
-def damaged(file: Readable, position: int) -> Damaged:
+def damaged_at(file: Readable, position: int) -> Damaged:
     """Return the error for a position at which no batch can begin, although one must."""
     directory, _, name = file.path.rpartition("/")
     return Damaged(directory, name, position, "no batch of records begins here.")

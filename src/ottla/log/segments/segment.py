@@ -21,7 +21,7 @@ from ottla.log.segments.scan import (
     LENGTH_FROM,
     batch_size,
     check_entry,
-    damaged,
+    damaged_at,
     find_offset,
     find_timestamp,
     headers,
@@ -178,7 +178,7 @@ class Segment:
         self.file.reserve(size)
         self._reserved = True
 
-    def give_back(self) -> bool:
+    def release_reserved(self) -> bool:
         """Truncate the preallocated space after the last batch. Return whether there was any. Raises `StorageFailed`."""
         if not self._reserved:
             return False
@@ -432,7 +432,7 @@ class Segment:
             self._reindexed = Place(0, self.base_offset)
             self._was_reindexed = True  # a later contradiction means a damaged batch, which readers find
 
-    def go_on_reindexing(self) -> None:
+    def continue_reindexing(self) -> None:
         """Do the next half millisecond of the rebuild of the indexes. It ends at the segment's end, or where no batch can be."""
         if self._reindexed is None:
             return
@@ -456,7 +456,7 @@ class Segment:
     def need_indexes(self) -> None:
         """Raise `Unfinished` while the segment's indexes are being rebuilt."""
         if self._reindexed is not None:
-            raise Unfinished(self.path(INDEX), self.go_on_reindexing, REINDEXING_COST)
+            raise Unfinished(self.path(INDEX), self.continue_reindexing, REINDEXING_COST)
 
     def _clear_indexes(self) -> None:
         self._reindexed = None
@@ -468,7 +468,7 @@ class Segment:
         self._clear_indexes()
         end, _ = self.load_end(interval)
         if end != self.size:
-            raise damaged(self.file, end)
+            raise damaged_at(self.file, end)
         for file in self.flush_indexes(final=True):
             file.sync()
 
@@ -490,12 +490,12 @@ class Segment:
             self._clear_indexes()
             return
         while self._reindexed is not None:
-            self.go_on_reindexing()
+            self.continue_reindexing()
         self.reset_indexes(end_offset)
         if self.file.size != self.size:
             self.file.truncate(self.size)
         self.file.sync()  # otherwise a crash could bring back removed bytes behind new ones
-        self.transactions.settle(end_offset, ())
+        self.transactions.replace_from(end_offset, ())
         if self.load_end(interval) != (self.size, end_offset):
             self.rebuild(interval)
 
@@ -511,7 +511,7 @@ class Segment:
         for at, header in headers(self.file, entry[1] if entry is not None else 0, position):
             end, next_offset = at + header.size, header.next_offset
         if end != position:
-            raise damaged(self.file, max(0, end))
+            raise damaged_at(self.file, max(0, end))
         return next_offset
 
     def cut(self, size: int) -> None:
@@ -530,7 +530,7 @@ class Segment:
             if self._disk.exists(self.path(suffix)):
                 self._disk.remove(self.path(suffix))
 
-    def renamed(self) -> None:
+    def use_final_names(self) -> None:
         """Use the final names of the segment's files from now on."""
         self.ending = ""
         self.close()

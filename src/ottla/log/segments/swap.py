@@ -32,7 +32,7 @@ class Swap:
     deadline_mono_ms: int
     removed: list[retention.RemovedSegment] = field(default_factory=list)
 
-    def go_on(self, disk: Disk) -> bool:
+    def step(self, disk: Disk) -> bool:
         """Mark the old files as deleted, the last one first; in the next call, rename the new files. Return True when done.
 
         Sync the directory before each call. Raises `StorageFailed`, after which another call continues.
@@ -48,7 +48,7 @@ class Swap:
         for suffix in (INDEX, TIME_INDEX):
             _rename(disk, segment, suffix, CLEANED)
         _rename(disk, segment, LOG, SWAP)
-        segment.renamed()
+        segment.use_final_names()
         return True
 
 

@@ -42,7 +42,7 @@ class Sought(NamedTuple):
     def next_offset(self) -> int:
         return self.header.next_offset
 
-    def look(self) -> Generator[int, None, Found | None]:
+    def search(self) -> Generator[int, None, Found | None]:
         """Search the batch; yield, at each pause, the bytes of memory that the remaining work needs. Return the record or None."""
         header = self.header
         try:
@@ -83,7 +83,7 @@ def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset:
 
     `is_largest`: search for the largest timestamp, which is at most `timestamp` in all batches from `start_offset` on.
     """
-    for segment in _timed(segments, start_offset):
+    for segment in _with_checked_times(segments, start_offset):
         if segment.max_timestamp < timestamp:
             continue
         position = segment.locate_timestamp(timestamp, start_offset)
@@ -96,7 +96,7 @@ def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset:
     return None
 
 
-def _timed(segments: Sequence[Segment], start_offset: int) -> Iterator[Segment]:
+def _with_checked_times(segments: Sequence[Segment], start_offset: int) -> Iterator[Segment]:
     """Yield the segments with batches from `start_offset` on, after a check of their time indexes."""
     first = max(0, bisect_right(segments, start_offset, key=lambda segment: segment.base_offset) - 1)
     for segment in segments[first:]:
@@ -111,7 +111,7 @@ def largest(segments: Sequence[Segment], start_offset: int, so_far: Further | No
     `so_far` is the state of a search that paused.
     """
     timestamp, from_offset = (so_far.timestamp, so_far.next_offset) if so_far else (NO_TIMESTAMP, start_offset)
-    for segment in _timed(segments, from_offset):
+    for segment in _with_checked_times(segments, from_offset):
         if segment.max_timestamp <= timestamp:
             continue
         whole = _first_whole(segment, from_offset)
@@ -150,4 +150,4 @@ def _in_batch(segment: Segment, position: int, timestamp: int, start_offset: int
     sought = Sought(batch, header, timestamp, start_offset, is_largest and header.base_offset < start_offset)
     if header.record_count > MOST_AT_ONCE or (header.codec and may_be_large(header.codec, batch[HEADER_BYTES:])):
         return sought
-    return finish(sought.look())
+    return finish(sought.search())

@@ -153,7 +153,7 @@ class TransactionIndex:
                 self._file.truncate(self._file.size - torn)
         self._file.append([ENTRY.pack(VERSION, *aborted)])
 
-    def settle(self, offset: int, ended: Sequence[Aborted]) -> None:
+    def replace_from(self, offset: int, ended: Sequence[Aborted]) -> None:
         """Durably replace the transactions that ended at `offset` or later by `ended`. Raises `StorageFailed`."""
         kept = self.entries.number_before(offset)
         if self.entries[kept:] == list(ended) and self.is_whole():
@@ -168,7 +168,7 @@ class TransactionIndex:
         stored = self._disk.size(self._path) if self._disk.exists(self._path) else 0
         return stored == len(self.entries) * ENTRY.size
 
-    def summed(self) -> Summed:
+    def checksum(self) -> Summed:
         """Return the number and the CRC-32C of the entries. Only entries added after the last call are read."""
         count, crc = self._summed
         for entry in self.entries[count:]:

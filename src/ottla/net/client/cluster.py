@@ -71,18 +71,18 @@ class ConnectionLog:
         self._spent_ms: dict[str, int] = {}
         """Address -> the time, in ms, from which `LINES_AT_ONCE` changes can be logged again."""
 
-    def reached(self, where: str, now_ms: int) -> None:
+    def log_connected(self, where: str, now_ms: int) -> None:
         """Log that a broker is connected, unless this was the last line about the broker."""
-        if self._is_news(where, now_ms, reached=True):
+        if self._is_change(where, now_ms, reached=True):
             log.info("%s: connected to %s", self._client_id, where)
 
-    def lost(self, where: str, error: BaseException, now_ms: int) -> None:
+    def log_lost(self, where: str, error: BaseException, now_ms: int) -> None:
         """Log that a broker is unreachable or its connection broke, unless this was the last line about the broker."""
-        if self._is_news(where, now_ms, reached=False):
+        if self._is_change(where, now_ms, reached=False):
             sequel = "; it is tried again" if getattr(error, "retriable", True) else ""
             log.info("%s: %s%s", self._client_id, str(error).rstrip("."), sequel)
 
-    def _is_news(self, where: str, now_ms: int, *, reached: bool) -> bool:
+    def _is_change(self, where: str, now_ms: int, *, reached: bool) -> bool:
         if self._reached.get(where) == reached:
             return False
         spent_ms = max(now_ms, self._spent_ms.get(where, now_ms)) + REGAINED_MS
@@ -136,7 +136,7 @@ class ClusterLinks:
         for opening in openings:
             if opening.cancel():
                 await asyncio.gather(opening, return_exceptions=True)
-            elif (link := _opened(opening)) is not None:
+            elif (link := _link_of(opening)) is not None:
                 link.close()
         # Transports call `connection_lost` in the next iteration of the loop.
         await asyncio.sleep(0)
@@ -147,7 +147,7 @@ class ClusterLinks:
         key = (lane, node_id)
         opening = self._links.get(key)
         if opening is None or opening.done():
-            if opening is not None and (link := _opened(opening)) is not None:
+            if opening is not None and (link := _link_of(opening)) is not None:
                 return link
             opening = self._links[key] = asyncio.ensure_future(self._open(node_id))
         return await self._opened_by(opening)
@@ -173,7 +173,7 @@ class ClusterLinks:
         where = f"{host}:{port}"
         await asyncio.sleep(self._rest_ms(where) / 1000)
         try:
-            link = await self._logged(host, port)
+            link = await self._open_logged(host, port)
         except KafkaError:
             settings, before = self.settings, self._backoffs.get(where, NO_BACKOFF)
             pause = min(max(settings.reconnect_backoff_ms, before.pause_ms * 2), settings.reconnect_backoff_max_ms)
@@ -187,21 +187,21 @@ class ClusterLinks:
         """Return the time in ms until the client may connect to this address again."""
         return max(0, self._backoffs.get(where, NO_BACKOFF).until_ms - now_ms())
 
-    async def _logged(self, host: str, port: int) -> Link:
+    async def _open_logged(self, host: str, port: int) -> Link:
         """Open a link to `host` and `port`. Log whether it was opened, and later when it breaks."""
         where = f"{host}:{port}"
 
-        def lost(error: BaseException) -> None:
+        def on_lost(error: BaseException) -> None:
             if not self._closed:
-                self._log.lost(where, error, now_ms())
+                self._log.log_lost(where, error, now_ms())
 
         try:
             link = await self._link_to(host, port)
         except KafkaError as error:
-            lost(error)
+            on_lost(error)
             raise
-        self._log.reached(where, now_ms())
-        link.when_broken = lost
+        self._log.log_connected(where, now_ms())
+        link.when_broken = on_lost
         return link
 
     def _check_open(self) -> None:
@@ -213,7 +213,7 @@ class ClusterLinks:
         self._check_open()
         link = self._open_link()
         if link is None:
-            self._firsts = [opening for opening in self._firsts if not opening.done() or _opened(opening) is not None]
+            self._firsts = [opening for opening in self._firsts if not opening.done() or _link_of(opening) is not None]
             opening = next((opening for opening in self._firsts if not opening.done()), None)
             if opening is None:
                 opening = asyncio.ensure_future(self._open_first())
@@ -225,7 +225,7 @@ class ClusterLinks:
     def _open_link(self) -> Link | None:
         # Behind a held fetch or JoinGroup, an answer could take minutes.
         quick = (opening for (lane, _), opening in self._links.items() if lane == CONTROL)
-        opened = (_opened(opening) for opening in (*quick, *self._firsts))
+        opened = (_link_of(opening) for opening in (*quick, *self._firsts))
         return next((link for link in opened if link is not None and link.where not in self._unhelpful), None)
 
     async def _open_first(self) -> Link:
@@ -250,7 +250,7 @@ class ClusterLinks:
         settings = self.settings
         return Link.open(host, port, settings.client_id, settings.request_timeout_ms, settings.api_version, self._security)
 
-    async def ask(self, node_id: int, body: Message, *, lane: str = CONTROL, timeout_ms: int | None = None) -> AnswerBody:
+    async def request(self, node_id: int, body: Message, *, lane: str = CONTROL, timeout_ms: int | None = None) -> AnswerBody:
         """Send one request to one broker, without retries."""
         link = await self.link(node_id, lane)
         return await link.request(body, timeout_ms or self.settings.request_timeout_ms)
@@ -260,11 +260,11 @@ class ClusterLinks:
         link = await self.any_link()
         return await link.request(body, self.settings.request_timeout_ms)
 
-    async def ask_each(self, body: Message, node_ids: Sequence[int] | None = None) -> dict[int, AnswerBody]:
+    async def request_each(self, body: Message, node_ids: Sequence[int] | None = None) -> dict[int, AnswerBody]:
         """Return the answers of these brokers, by node id, without retries. None means all brokers in fresh metadata."""
         await self.refresh([])
         nodes = sorted(self.metadata.nodes) if node_ids is None else node_ids
-        answers = await asyncio.gather(*(self.ask(node_id, body) for node_id in nodes))
+        answers = await asyncio.gather(*(self.request(node_id, body) for node_id in nodes))
         return dict(zip(nodes, answers, strict=True))
 
     async def controller(self) -> Link:
@@ -306,9 +306,9 @@ class ClusterLinks:
 
     async def ensure(self, topics: Collection[str], *, create: bool = False, timeout_ms: int | None = None) -> None:
         """Return once metadata contains all `topics` with their partitions. Raises `UnknownTopic`, `TimedOut`, …"""
-        missing = self.metadata.missing(topics)
+        missing = self.metadata.find_missing(topics)
         if missing:
-            await self.retried(lambda: self._find(missing, create), timeout_ms=timeout_ms, must_exist=not create)
+            await self.retry(lambda: self._find(missing, create), timeout_ms=timeout_ms, must_exist=not create)
 
     async def _find(self, topics: Collection[str], create: bool) -> None:
         await self.refresh(topics, create=create)
@@ -326,7 +326,7 @@ class ClusterLinks:
             raise_for(self.metadata.partition_error(*where) or LEADER_NOT_AVAILABLE, f"{where.topic}-{where.partition}")
         return node_id
 
-    async def retried(
+    async def retry(
         self,
         call: Callable[[], Awaitable[Result]],
         *,
@@ -363,7 +363,7 @@ class ClusterLinks:
 
     def _throttle_text(self) -> str:
         """Return a sentence about the broker that throttles this client for the longest time; empty if no broker does."""
-        links = [link for link in map(_opened, (*self._links.values(), *self._firsts)) if link is not None]
+        links = [link for link in map(_link_of, (*self._links.values(), *self._firsts)) if link is not None]
         rest_ms, where = max(((link.rest_ms, link.where) for link in links), default=(0, ""))
         if not rest_ms:
             return ""
@@ -377,7 +377,7 @@ class ClusterLinks:
                 raise
 
 
-def _opened(opening: asyncio.Future[Link]) -> Link | None:
+def _link_of(opening: asyncio.Future[Link]) -> Link | None:
     """Return the link that was opened, or None while it is opening, and after it failed or closed."""
     if not opening.done() or opening.cancelled() or opening.exception() is not None or opening.result().closed:
         return None

@@ -35,7 +35,7 @@ def source_of(settings: SecureSettings) -> Source:
     """
     callback, url = settings.sasl_oauthbearer_token_callback, settings.sasl_oauthbearer_token_endpoint_url
     if callback is not None:
-        return lambda: _called(cast("Callable[[], object]", callback))
+        return lambda: _call(cast("Callable[[], object]", callback))
     assert url is not None, "settings are checked"
     from ottla.net.security.jwks import local_path
 
@@ -79,12 +79,12 @@ class Issued:
         with self._lock:
             now_ms = time.time() * 1000
             if now_ms >= self._until_ms:
-                self._token = self._fetched()
+                self._token = self._fetch()
                 end_ms = expiry_ms(self._token)
                 self._until_ms = 0 if end_ms is None else now_ms + USED_FOR * (end_ms - now_ms)
             return self._token
 
-    def _fetched(self) -> str:
+    def _fetch(self) -> str:
         from http.client import HTTPException
 
         from ottla.net.security.jwks import fetch, reason
@@ -103,7 +103,7 @@ class Issued:
         return token.strip()
 
 
-def _called(callback: Callable[[], object]) -> str:
+def _call(callback: Callable[[], object]) -> str:
     try:
         token = callback()
     except Exception as error:  # the user's callback may raise any exception

@@ -36,13 +36,13 @@ async def request_leaders(
     """
     found: dict[TopicPartition, Found] = {}
 
-    async def ask_for_rest() -> None:
+    async def request_rest() -> None:
         todo = [where for where in wanted if where not in found]
         grouped, leaderless = await _by_leader(cluster, todo)
         refused = [(where, cluster.metadata.partition_error(*where) or LEADER_NOT_AVAILABLE) for where in leaderless]
 
         async def query_leader(node_id: int, group: list[TopicPartition]) -> None:
-            answer = await cluster.ask(node_id, request({where: wanted[where] for where in group}))
+            answer = await cluster.request(node_id, request({where: wanted[where] for where in group}))
             for where, error_code, value in read(answer):
                 if error_code:
                     cluster.metadata.forget_leader(*where)
@@ -64,7 +64,7 @@ async def request_leaders(
 
     topics = sorted({where.topic for where in wanted})
     await cluster.ensure(topics, timeout_ms=timeout_ms)
-    await cluster.retried(ask_for_rest, topics=topics, timeout_ms=timeout_ms)
+    await cluster.retry(request_rest, topics=topics, timeout_ms=timeout_ms)
     return found
 
 

@@ -163,7 +163,7 @@ class Link(asyncio.BufferedProtocol):
             answer: asyncio.Future[AnswerBody] = self._loop.create_future()
             self._write(self._connection.hello(answer, **version))
             try:
-                greeted = self._connection.greeted(await answer)
+                greeted = self._connection.receive_versions(await answer)
             except ConnectionFailed as error:
                 raise ConnectionFailed(f"{error} {perhaps_old(is_secure=self._security is not None)}") from error
             if greeted:
@@ -223,12 +223,12 @@ class Link(asyncio.BufferedProtocol):
         name, version, asked = API[api_key].name, self.version(api_key), self._loop.time()
         log.debug("%s: %s v%d", self.where, name, version)
 
-        def answered(answer: asyncio.Future[AnswerBody]) -> None:
+        def log_answer(answer: asyncio.Future[AnswerBody]) -> None:
             took_ms = (self._loop.time() - asked) * 1000
             how = "was given up" if answer.cancelled() else "failed" if answer.exception() is not None else "was answered"
             log.debug("%s: %s v%d %s after %.1f ms", self.where, name, version, how, took_ms)
 
-        answer.add_done_callback(answered)
+        answer.add_done_callback(log_answer)
 
     def _send_later(self, body: Message, answer: asyncio.Future[AnswerBody], most: int | None) -> None:
         """Send a request that waited for a renewed login."""
@@ -324,9 +324,9 @@ class Link(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         try:
-            answers = self._connection.filled(nbytes)
+            answers = self._connection.receive(nbytes)
             while self._connection.missing_bytes and (count := self._bulk.read(self._connection.buffer())):
-                answers += self._connection.filled(count)
+                answers += self._connection.receive(count)
         except ConnectionFailed as error:
             self._fail(error)
             return
@@ -344,7 +344,7 @@ class Link(asyncio.BufferedProtocol):
         if isinstance(exc, ssl.SSLError):
             self._fail(not_secured(self.where, exc))
         elif exc is None or isinstance(exc, OSError):
-            perhaps_sasl = self._security is None and self._connection.has_only_greeted
+            perhaps_sasl = self._security is None and self._connection.has_only_negotiated
             hint = PERHAPS_SASL if perhaps_sasl else self._connection.why_closed
             self._fail(ConnectionFailed(f"The connection to {self.where} broke: {exc or 'the other end closed it'}.{hint}"))
         else:

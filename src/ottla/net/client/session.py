@@ -76,11 +76,11 @@ class Session:
                 return False
             self._waiting = []
             self._renewing = self._loop.create_task(self.begin())
-            self._renewing.add_done_callback(self._renewed)
+            self._renewing.add_done_callback(self._on_renewed)
         self._waiting.append(HeldRequest(send, answer))
         return True
 
-    def _renewed(self, renewing: asyncio.Task[None]) -> None:
+    def _on_renewed(self, renewing: asyncio.Task[None]) -> None:
         if renewing.cancelled():
             return
         if (error := renewing.exception()) is not None:

@@ -25,7 +25,7 @@ class Tasks:
         """Run a coroutine in the background."""
         task = self._loop.create_task(work)
         self._running.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._on_done)
         return task
 
     def soon(self, function: Callable[[], None]) -> None:
@@ -40,12 +40,12 @@ class Tasks:
         """Call a function after a delay, unless the returned timer is cancelled before."""
         return self._loop.call_later(delay_s, self.soon, function)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _on_done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None and self._cause is None:
             self._cause = error
             self._cancel()
-            self._broke(self.ended())
+            self._broke(self.end_error())
 
     def _cancel(self) -> list[asyncio.Task[None]]:
         others = [task for task in self._running if task is not asyncio.current_task(self._loop)]
@@ -57,7 +57,7 @@ class Tasks:
     def broken(self) -> bool:
         return self._cause is not None
 
-    def ended(self) -> Closed:
+    def end_error(self) -> Closed:
         """Return the exception that calls raise after the end of the client."""
         if self._cause is None:
             return Closed("The client is closed: create a new one.")
@@ -70,7 +70,7 @@ class Tasks:
         if self._cause is None:
             return
         if self._told:
-            raise self.ended()
+            raise self.end_error()
         self._told = True
         raise self._cause
 

@@ -21,7 +21,7 @@ from ottla.log.name_places import NamePlaces, parent
 from ottla.net.disk.reserve import Reserve
 from ottla.net.disk.space_release import Janitor
 from ottla.net.disk.sync_workers import Pinned, SyncWorker
-from ottla.net.disk.system_calls import System, failed, named
+from ottla.net.disk.system_calls import System, failure_of, name_errors
 from ottla.net.disk.unsynced_names import Directories, RealDirectory, at_or_below
 from ottla.net.kernel_sync import NAMELESS
 from ottla.ports import Buffer, Done, Post, StorageFailed, Syncable, SyncFailed, TryAgain
@@ -125,8 +125,8 @@ class RealFile(Pinned):
             with contextlib.suppress(OSError):
                 self._system.ftruncate(fd, start)
             if self._disk.reserve.lends(self.real_path, failure):
-                return self._disk.retaking(partial(self.append, buffers))
-            raise failed(self.real_path, failure) from failure
+                return self._disk.retry_with_space(partial(self.append, buffers))
+            raise failure_of(self.real_path, failure) from failure
         self.size = start + wanted
         self._written += 1  # counted after the write: a sync running on another thread may miss it
         return start
@@ -152,7 +152,7 @@ class RealFile(Pinned):
                     break
                 data += more
         except OSError as failure:
-            raise failed(self.real_path, failure) from failure
+            raise failure_of(self.real_path, failure) from failure
         return data
 
     def write(self, position: int, data: Buffer) -> None:
@@ -166,8 +166,8 @@ class RealFile(Pinned):
                 self.size = max(self.size, position + at)
         except OSError as failure:
             if self._disk.reserve.lends(self.real_path, failure):
-                return self._disk.retaking(partial(self.write, position, data))
-            raise failed(self.real_path, failure) from failure
+                return self._disk.retry_with_space(partial(self.write, position, data))
+            raise failure_of(self.real_path, failure) from failure
         self._written += 1
 
     def truncate(self, size: int) -> None:
@@ -181,7 +181,7 @@ class RealFile(Pinned):
 
     def _set_length(self, size: int) -> None:
         fd = self.fileno()
-        with named(self.real_path):
+        with name_errors(self.real_path):
             self._system.ftruncate(fd, size)
         self._written += 1
 
@@ -207,7 +207,9 @@ class RealFile(Pinned):
                 self._directory.sync_for(self._asked)
                 self._is_new = False
         except OSError as failure:
-            self._failure = failed(self.real_path, failure).reason  # not the exception: its traceback would keep this file alive
+            self._failure = failure_of(
+                self.real_path, failure
+            ).reason  # not the exception: its traceback would keep this file alive
             raise SyncFailed(self.real_path, self._failure) from failure
         except StorageFailed as failure:
             self._failure = failure.reason
@@ -354,20 +356,20 @@ class RealDisk:
             size = self.system.fstat(fd).st_size
         except OSError as failure:
             self.system.close(fd)
-            raise failed(self.places.real(path), failure) from failure
+            raise failure_of(self.places.real(path), failure) from failure
         is_new = is_new or not self._directories.is_known(parent(path))
         file = self._by_path[path] = RealFile(self, path, fd, size=size, is_new=is_new)
         self.keep(file)
         return file
 
     def exists(self, path: str) -> bool:
-        with named(self.places.real(path)), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        with name_errors(self.places.real(path)), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             self.system.stat(self._full(path))
             return True
         return False
 
     def list(self, path: str) -> list[str]:
-        with named(self.places.real(path)), contextlib.suppress(FileNotFoundError):
+        with name_errors(self.places.real(path)), contextlib.suppress(FileNotFoundError):
             return sorted(self.system.listdir(self._full(path)))
         return []
 
@@ -385,9 +387,9 @@ class RealDisk:
         if any(file.is_pinned for file in files):
             raise TryAgain(self.places.real(name), "a sync of its files is running")
         here, to = self._full(copy), self._absolute(self.places.target(copy, name))
-        with named(self.places.real(copy)):
+        with name_errors(self.places.real(copy)):
             self.system.replace(here, to)
-        self._janitor.moved(here, to)
+        self._janitor.record_rename(here, to)
         for file in self._forget(copy):
             file.close()
         self.places.exchange(name, copy)
@@ -408,15 +410,15 @@ class RealDisk:
             return
         except OSError as failure:
             if self.reserve.lends(self.places.real(path), failure):
-                return self.retaking(partial(self._make_dir, path))
-            raise failed(self.places.real(path), failure) from failure
-        self._directories.made(path)
+                return self.retry_with_space(partial(self._make_dir, path))
+            raise failure_of(self.places.real(path), failure) from failure
+        self._directories.record_new(path)
 
     def rename(self, path: str, to: str, *, sync: bool = True) -> None:
         here, there = self._full(path), self._absolute(self.places.target(path, to))
         self._rename(path, to)
-        self._janitor.moved(here, there)
-        self._directories.moved(path, to)
+        self._janitor.record_rename(here, there)
+        self._directories.record_rename(path, to)
         for file in self._forget(path):
             file.path = to + file.path[len(path) :]
             self._by_path[file.path] = file
@@ -428,7 +430,7 @@ class RealDisk:
 
     def remove(self, path: str) -> None:
         """Remove a file. If the file is large, the janitor frees its space in the background, once no reader has the file open."""
-        file = self._leaving(path)
+        file = self._mark_leaving(path)
         self._remove(path, is_read=file is not None and file.is_open)
         self._mark_removed([self._by_path.pop(path, None)])
 
@@ -441,12 +443,12 @@ class RealDisk:
         except OSError as failure:
             if fd >= 0:
                 self.system.close(fd)
-            raise failed(self.places.real(path), failure) from failure
+            raise failure_of(self.places.real(path), failure) from failure
         if fd >= 0:
             self._janitor.free(fd)
 
     def remove_soon(self, path: str) -> None:
-        file = self._leaving(path)
+        file = self._mark_leaving(path)
         if file is not None and file.is_open:
             self._remove(path, is_read=True)
         else:
@@ -455,14 +457,14 @@ class RealDisk:
 
     def remove_tree(self, path: str) -> None:
         self._mark_removed(self._forget(path))
-        self._directories.removed(path)
-        with named(self.places.real(path)), contextlib.suppress(FileNotFoundError):
+        self._directories.record_removal(path)
+        with name_errors(self.places.real(path)), contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._full(path))
         self.places.remove(path)
 
     def remove_tree_soon(self, path: str) -> None:
         held, full = self._mark_removed(self._forget(path)), self._full(path)
-        self._directories.removed(path)
+        self._directories.record_removal(path)
         self.places.remove(path)
         if os.path.exists(full):
             self._janitor.remove_tree(full, held)
@@ -470,7 +472,7 @@ class RealDisk:
     def read_file(self, path: str) -> bytes:
         fd = self.open_handle(path, os.O_RDONLY)
         try:
-            with named(self.places.real(path)):
+            with name_errors(self.places.real(path)):
                 data = bytearray()
                 while piece := self.system.pread(fd, READ_BYTES, len(data)):
                     data += piece
@@ -500,23 +502,23 @@ class RealDisk:
                 self.system.fdatasync(fd)
         except OSError as failure:
             if self.reserve.lends(self.places.real(path), failure):
-                return self.retaking(partial(self._write_new, path, data, sync=sync))
-            raise failed(self.places.real(path), failure) from failure
+                return self.retry_with_space(partial(self._write_new, path, data, sync=sync))
+            raise failure_of(self.places.real(path), failure) from failure
         finally:
             self.system.close(fd)
 
-    def retaking(self, call: Callable[[], T]) -> T:
+    def retry_with_space(self, call: Callable[[], T]) -> T:
         """Repeat a call for which the reserve has released space. Afterwards, the reserve takes unused space back."""
         try:
             return call()
         finally:
-            self.reserve.take()
+            self.reserve.refill()
 
     def sync_dir(self, path: str) -> None:
         self.directory(path).sync()
 
     def room(self, path: str = "") -> tuple[int, int]:
-        with named(self.places.real(path)):
+        with name_errors(self.places.real(path)):
             found = self.system.statvfs(self._full(path) if path else self.root)
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
@@ -546,8 +548,8 @@ class RealDisk:
             return self.system.open(self._full(path), flags | os.O_CLOEXEC, 0o600 if path.startswith(PRIVATE) else 0o644)
         except OSError as failure:
             if flags & os.O_CREAT and self.reserve.lends(self.places.real(path), failure):
-                return self.retaking(partial(self.open_handle, path, flags))
-            raise failed(self.places.real(path), failure) from failure
+                return self.retry_with_space(partial(self.open_handle, path, flags))
+            raise failure_of(self.places.real(path), failure) from failure
 
     def close_handle(self, fd: int, *, is_last: bool) -> None:
         """Close a handle.
@@ -576,7 +578,7 @@ class RealDisk:
             else:
                 old.close()
 
-    def _leaving(self, path: str) -> RealFile | None:
+    def _mark_leaving(self, path: str) -> RealFile | None:
         """Return the open file of this name, or None. Record in it that its name is about to be removed."""
         file = self._by_path.get(path)
         if file is not None:
@@ -606,13 +608,13 @@ class RealDisk:
         return real if real.startswith("/") else f"{self.root}/{real}"
 
     def _stat(self, path: str) -> os.stat_result:
-        with named(self.places.real(path)):
+        with name_errors(self.places.real(path)):
             return self.system.stat(self._full(path))
 
     def _rename(self, path: str, to: str) -> None:
         """Rename. If a file has the name `to` already, the file loses this name."""
-        self._leaving(to)
-        with named(self.places.real(path)):
+        self._mark_leaving(to)
+        with name_errors(self.places.real(path)):
             self.system.replace(self._full(path), self._absolute(self.places.target(path, to)))
         self.places.rename(path, to)
         self._mark_removed([self._by_path.pop(to, None)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ottla.net.disk.system_calls import named
+from ottla.net.disk.system_calls import name_errors
 from ottla.ports import Readable
 
 
@@ -17,7 +17,7 @@ class SeenFile:
         self.fd = fd
 
     def read(self, position: int, size: int) -> bytes:
-        with named(self.path):
+        with name_errors(self.path):
             return os.pread(self.fd, size, position)
 
     def close(self) -> None:
@@ -33,18 +33,18 @@ class SeenFiles:
         self._root = root
 
     def names(self, path: str) -> dict[str, int]:
-        with named(path), os.scandir(os.path.join(self._root, path)) as entries:
+        with name_errors(path), os.scandir(os.path.join(self._root, path)) as entries:
             return {entry.name: entry.inode() for entry in entries}
 
     def open(self, path: str) -> SeenFile:
-        with named(path):
+        with name_errors(path):
             return SeenFile(path, os.open(os.path.join(self._root, path), os.O_RDONLY | os.O_CLOEXEC))
 
     def size(self, file: Readable) -> int:
         assert isinstance(file, SeenFile)
-        with named(file.path):
+        with name_errors(file.path):
             return os.fstat(file.fd).st_size
 
     def read_file(self, path: str) -> bytes:
-        with named(path):
+        with name_errors(path):
             return Path(self._root, path).read_bytes()

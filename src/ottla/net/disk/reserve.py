@@ -30,7 +30,7 @@ FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 class Reserve:
     """The disk space that is kept in reserve for a full disk, in the directory `root`. Use it on one thread only.
 
-    `size` is the present size of the reserve, and `wanted` the size to which `take` fills it, both in bytes.
+    `size` is the present size of the reserve, and `wanted` the size to which `refill` fills it, both in bytes.
     """
 
     def __init__(self, root: str) -> None:
@@ -47,13 +47,13 @@ class Reserve:
         if self.size > self.wanted:
             self._shrink(self.wanted)
 
-    def take(self, most: int = LOAN_BYTES) -> None:
+    def refill(self, most: int = LOAN_BYTES) -> None:
         """Reserve up to `most` more bytes if they are free. Call this from time to time.
 
         Nothing is reserved while the free space is more than PLENTY times the wanted size.
         """
         missing = min(self.wanted - self.size, most)
-        if missing <= 0 or self._left() > PLENTY * self.wanted:
+        if missing <= 0 or self._free_bytes() > PLENTY * self.wanted:
             return
         while missing:
             try:
@@ -89,15 +89,15 @@ class Reserve:
 
     def make_room(self) -> None:
         """Release the whole reserve if less space than its size is left on the disk. Call this before a start and before a stop."""
-        if self.size and self._left() < max(self.size, self.wanted):
+        if self.size and self._free_bytes() < max(self.size, self.wanted):
             self._shrink(0)
 
     @property
     def is_disk_full(self) -> bool:
         """Return whether the disk is full and the reserve is used up."""
-        return self._left() < LOAN_BYTES // 16
+        return self._free_bytes() < LOAN_BYTES // 16
 
-    def _left(self) -> int:
+    def _free_bytes(self) -> int:
         try:
             room = os.statvfs(self._root)
         except OSError:

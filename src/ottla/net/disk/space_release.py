@@ -50,7 +50,7 @@ class Janitor(QueueWorker):
 
     def free(self, fd: int) -> None:
         """Free, in the background, the space of a removed file. `fd` is the file's last handle."""
-        self._ask(partial(self._free, fd))
+        self._enqueue(partial(self._free, fd))
 
     def remove(self, path: str) -> None:
         """Remove, in the background, a file that no reader has open. If this fails, the failure is logged and the file remains."""
@@ -58,9 +58,9 @@ class Janitor(QueueWorker):
         removal = Removal(directory, name)
         with self._names:
             self._removals.setdefault(directory, []).append(removal)
-        self._ask(partial(self._remove, removal))
+        self._enqueue(partial(self._remove, removal))
 
-    def moved(self, path: str, to: str) -> None:
+    def record_rename(self, path: str, to: str) -> None:
         """Record that a directory was renamed, so that pending removals of its files use the new name."""
         with self._names:
             removals = self._removals.pop(path, None)
@@ -71,7 +71,7 @@ class Janitor(QueueWorker):
 
     def remove_tree(self, path: str, held: Collection[str]) -> None:
         """Remove a directory in the background, and log a failure. Files in `held` are not truncated, because they can be open."""
-        self._ask(partial(self._remove_tree, path, held))
+        self._enqueue(partial(self._remove_tree, path, held))
 
     def _remove(self, removal: Removal) -> None:
         with self._names:

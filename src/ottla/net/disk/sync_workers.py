@@ -124,11 +124,11 @@ class Worker(ABC):
 
     def _start(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._guarded, name=self._name, daemon=True)
+            self._thread = threading.Thread(target=self._run_guarded, name=self._name, daemon=True)
             self._thread.start()
         self._wake.notify()
 
-    def _guarded(self) -> None:
+    def _run_guarded(self) -> None:
         with Handover(self._post):
             self._run()
 
@@ -144,7 +144,7 @@ class QueueWorker(Worker):
         super().__init__(name, post)
         self._asked: deque[Callable[[], object]] = deque()
 
-    def _ask(self, call: Callable[[], object]) -> None:
+    def _enqueue(self, call: Callable[[], object]) -> None:
         with self._wake:
             self._asked.append(call)
             self._start()
@@ -219,7 +219,7 @@ class SyncWorker(Worker):
                 handles[file] = handle
             else:
                 left.append(file)
-        parts = shared(list(handles), self._sync_ns)
+        parts = divide(list(handles), self._sync_ns)
         threads = min(max(len(left), len(parts)), SYNCS_SIDE_BY_SIDE)
         work = partial(_sync_some, parts, left, handles, failures)
         helping = [self._helpers.submit(work) for _ in range(threads - 1)]
@@ -231,7 +231,7 @@ class SyncWorker(Worker):
             self._post(partial(_finish, outcomes, self._post))
 
 
-def shared(files: list[F], sync_ns: int) -> deque[list[F]]:
+def divide(files: list[F], sync_ns: int) -> deque[list[F]]:
     """Divide files into parts for several threads, if one sync takes `sync_ns`.
 
     If all syncs together take little time, there is one part, because waking a thread takes time.

@@ -49,15 +49,15 @@ class System(Protocol):
 
 
 @contextmanager
-def named(path: str) -> Iterator[None]:
+def name_errors(path: str) -> Iterator[None]:
     """Turn an OSError inside this context manager into the exception for a system call on `path`."""
     try:
         yield
     except OSError as failure:
-        raise failed(path, failure) from failure
+        raise failure_of(path, failure) from failure
 
 
-def failed(path: str, failure: OSError) -> StorageFailed:
+def failure_of(path: str, failure: OSError) -> StorageFailed:
     """Return the exception for a system call that failed. `path` is relative to the data directory."""
     kind = TryAgain if failure.errno in SHORTAGES else StorageFailed
     return kind(path, failure.strerror or str(failure))

@@ -16,7 +16,7 @@ from itertools import count
 
 from ottla.log.name_places import NamePlaces
 from ottla.net.disk.sync_workers import Pinned
-from ottla.net.disk.system_calls import System, failed
+from ottla.net.disk.system_calls import System, failure_of
 from ottla.ports import SyncFailed
 
 
@@ -92,12 +92,12 @@ class Directories:
         """Return whether the names that existed in the directory when this process started are durable."""
         return path in self._known
 
-    def made(self, path: str) -> None:
+    def record_new(self, path: str) -> None:
         """Record that the name `path` is new, and so not durable until a sync."""
         with self._lock:
             self._new[path] = next(self._numbers)
 
-    def moved(self, path: str, to: str) -> None:
+    def record_rename(self, path: str, to: str) -> None:
         """Record a rename. The name `to` is new if `path` was."""
         with self._lock:
             for name in at_or_below(self._new, path):
@@ -109,11 +109,11 @@ class Directories:
 
     def exchange(self, name: str, copy: str) -> None:
         """Record that the directory `copy` has become `name`, which is a new name, and `copy` another directory."""
-        self.removed(name)
-        self.removed(copy)
-        self.made(name)
+        self.record_removal(name)
+        self.record_removal(copy)
+        self.record_new(name)
 
-    def removed(self, path: str) -> None:
+    def record_removal(self, path: str) -> None:
         """Record that `path` was removed, so that a new directory with this name, or a name below it, is another one."""
         with self._lock:
             for name in at_or_below(self._new, path):
@@ -141,7 +141,7 @@ class Directories:
                 path = above
         except OSError as failure:
             self.release(held)
-            raise failed(self._places.real(path), failure) from failure
+            raise failure_of(self._places.real(path), failure) from failure
 
     def release(self, held: Iterable[tuple[str, int]]) -> None:
         for _, fd in held:
@@ -158,7 +158,7 @@ class Directories:
                 self._system.fsync(fd)
             except OSError as failure:
                 with self._lock:
-                    reason = self._failed.setdefault(path, failed(path, failure).reason)
+                    reason = self._failed.setdefault(path, failure_of(path, failure).reason)
                 raise SyncFailed(self._places.real(path), reason) from failure
             with self._lock:
                 self._known.add(path)

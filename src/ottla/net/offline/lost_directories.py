@@ -13,8 +13,8 @@ from typing import NamedTuple
 from ottla.broker.membership.directory import in_sync_of
 from ottla.broker.membership.membership import NotAMember
 from ottla.cluster import layout
-from ottla.net.offline.registry_copy import opened
-from ottla.net.startup.loop_calls import completed
+from ottla.net.offline.registry_copy import open_session
+from ottla.net.startup.loop_calls import complete
 from ottla.ports import Change
 
 
@@ -34,12 +34,12 @@ def accept(address: str, node_id: int, given: Mapping[str, str]) -> AcceptedLoss
 
 
 async def _accept(address: str, node_id: int, given: Mapping[str, str]) -> AcceptedLoss:
-    async with opened(address, given) as registry:
-        (member,) = await completed(registry.read([layout.broker_path(node_id)]))
+    async with open_session(address, given) as registry:
+        (member,) = await complete(registry.read([layout.broker_path(node_id)]))
         if member is not None:
             raise NotAMember(
                 f"Broker {node_id} is registered in {address}, so its data directory is in use: stop the broker first."
             )
-        counted = await completed(in_sync_of(registry, node_id))
-        await completed(registry.commit([Change(layout.accepted_loss_path(node_id), b"")]))
+        counted = await complete(in_sync_of(registry, node_id))
+        await complete(registry.commit([Change(layout.accepted_loss_path(node_id), b"")]))
         return AcceptedLoss(len(counted), sum(state.isr == (node_id,) for state in counted.values()))

@@ -29,8 +29,8 @@ from ottla.cluster.registry_copy import (
 from ottla.net.disk.disk import RealDisk
 from ottla.net.sqlite.tables import FILE
 from ottla.net.startup.cluster_start import open_shared
-from ottla.net.startup.data_directory import give_back, has_registry, lock, node_id_in
-from ottla.net.startup.loop_calls import Posts, completed
+from ottla.net.startup.data_directory import has_registry, lock, make_lone, node_id_in
+from ottla.net.startup.loop_calls import Posts, complete
 from ottla.net.startup.old_registry import open_registry
 from ottla.ports import Change, Entries, SharedRegistry
 from ottla.registry.survey import BEFORE, finish, put_back
@@ -71,7 +71,7 @@ def copy(source: str, target: str, given: Mapping[str, str]) -> int:
     if is_shared(target):
         asyncio.run(_share(carried, target, given))
     else:
-        _give(carried, source, target)
+        _write_directory(carried, source, target)
     return len(carried)
 
 
@@ -99,8 +99,8 @@ def entries_of(registry: Entries, above: str = "") -> Iterator[tuple[str, bytes,
 
 async def _of_cluster(address: str, given: Mapping[str, str]) -> list[Carried]:
     """Return the permanent entries of the registry of a stopped cluster."""
-    async with opened(address, given) as registry:
-        members = await completed(registry.list([layout.BROKERS]))
+    async with open_session(address, given) as registry:
+        members = await complete(registry.list([layout.BROKERS]))
         check_at_rest(members[0] or (), address)
         found = [each for each in await read_all(registry) if is_carried(each.path)]
     if not any(each.path == layout.CLUSTER_ID or each.path.startswith(f"{layout.TOPICS}/") for each in found):
@@ -115,8 +115,8 @@ async def read_all(registry: SharedRegistry) -> list[Carried]:
     while level:
         below: list[str] = []
         for some in (level[start : start + READ_AT_ONCE] for start in range(0, len(level), READ_AT_ONCE)):
-            entries = await completed(registry.read(some))
-            names = await completed(registry.list(some))
+            entries = await complete(registry.read(some))
+            names = await complete(registry.list(some))
             for path, entry, children in zip(some, entries, names, strict=True):
                 if entry is not None:
                     found[path] = Carried(path, entry.value, entry.version)
@@ -127,34 +127,34 @@ async def read_all(registry: SharedRegistry) -> list[Carried]:
 
 async def read_tree(address: str, given: Mapping[str, str]) -> Tree:
     """Return all entries of a shared registry. Raises `SettingError`, `NotAMember` and `StorageFailed`."""
-    async with opened(address, given) as registry:
+    async with open_session(address, given) as registry:
         return tree_of(await read_all(registry))
 
 
 async def _share(carried: list[Carried], address: str, given: Mapping[str, str]) -> None:
-    async with opened(address, given) as registry:
-        there = await completed(place.cluster_id(registry))
+    async with open_session(address, given) as registry:
+        there = await complete(place.cluster_id(registry))
         if there is not None:
             raise NotCarried(f"{address} already has the registry of a cluster, {there}: name an unused path.")
-        members, topics = await completed(registry.list([layout.BROKERS, layout.TOPICS]))
+        members, topics = await complete(registry.list([layout.BROKERS, layout.TOPICS]))
         check_at_rest(members or (), address)
         check_free(topics or (), carried, address)
-        await completed(place.make_persistent(registry))
+        await complete(place.make_persistent(registry))
         await _count_up(registry, numbers_given(carried))
         for some in portions(for_cluster(carried)):
-            await completed(registry.commit(some))
+            await complete(registry.commit(some))
 
 
 async def _count_up(registry: SharedRegistry, wanted: int) -> None:
     """Advance the sequence of node ids to `wanted`, so that no new broker gets an id that is in use."""
-    (entry,) = await completed(registry.read([layout.BROKER_SEQUENCE]))
+    (entry,) = await complete(registry.read([layout.BROKER_SEQUENCE]))
     missing = wanted - (0 if entry is None else entry.version)
     for some in portions([Change(layout.BROKER_SEQUENCE, b"")] * missing):
-        await completed(registry.commit(some))
+        await complete(registry.commit(some))
 
 
 @asynccontextmanager
-async def opened(address: str, given: Mapping[str, str]) -> AsyncIterator[SharedRegistry]:
+async def open_session(address: str, given: Mapping[str, str]) -> AsyncIterator[SharedRegistry]:
     """Open a session with a shared registry, which ends with this context manager. Raises `SettingError` and `NotAMember`."""
     settings = BrokerSettings.parse({**given, **registry_settings(address)})
     registry = await open_shared(settings, Posts(asyncio.get_running_loop()))
@@ -164,7 +164,7 @@ async def opened(address: str, given: Mapping[str, str]) -> AsyncIterator[Shared
         await asyncio.to_thread(registry.close)
 
 
-def _give(carried: list[Carried], source: str, directory: str) -> None:
+def _write_directory(carried: list[Carried], source: str, directory: str) -> None:
     """Convert the data directory of a broker in a cluster to the data directory of a lone broker with the entries `carried`."""
     with lock(directory) as known, _disk(directory) as disk:
         finish(disk)
@@ -187,7 +187,7 @@ def _give(carried: list[Carried], source: str, directory: str) -> None:
         given = Tree()
         given.commit(changes)
         put_back(disk, given, 0, BEFORE)
-        give_back(directory, known)
+        make_lone(directory, known)
 
 
 def tree_of(carried: Iterable[Carried]) -> Tree:

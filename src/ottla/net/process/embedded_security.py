@@ -38,7 +38,7 @@ class Gatekeeper:
     """
 
     def __init__(self, users: Mapping[str, str] | None, *, tls: bool) -> None:
-        self._users, self._tls = _checked(users), tls
+        self._users, self._tls = _check_users(users), tls
         self._directory: Path | None = None
 
     @property
@@ -58,7 +58,7 @@ class Gatekeeper:
         made: dict[str, str] = {}
         if self.security is not None and self._users:
             prefix = f"listener.name.{self.security.value.lower()}"
-            known = " ".join(f"user_{name}={_quoted(password)}" for name, password in self._users.items())
+            known = " ".join(f"user_{name}={_quote(password)}" for name, password in self._users.items())
             made = {f"{prefix}.sasl.enabled.mechanisms": MECHANISM, f"{prefix}.plain.sasl.jaas.config": f"{LOGIN} {known};"}
         if self._tls:
             if self._directory is None:
@@ -84,7 +84,7 @@ class Gatekeeper:
         return WORDS[words](Admitted(address, (self.security or SecurityProtocol.PLAINTEXT).value, self.ca_file, login))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -133,7 +133,7 @@ def _java(client: Admitted) -> dict[str, Any]:
     if client.ca_file is not None:
         made |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": client.ca_file}
     if client.user is not None:
-        name, password = map(_quoted, client.user)
+        name, password = map(_quote, client.user)
         made |= {"sasl.mechanism": MECHANISM, "sasl.jaas.config": f"{LOGIN} username={name} password={password};"}
     return made
 
@@ -148,7 +148,7 @@ WORDS: dict[str, Callable[[Admitted], dict[str, Any]]] = {
 """The functions that make a client's settings, by the name of the client."""
 
 
-def _checked(users: Mapping[str, str] | None) -> dict[str, str]:
+def _check_users(users: Mapping[str, str] | None) -> dict[str, str]:
     """Return the users as a dict. Raises `TypeError`, and `SettingError` for a user whose login could never succeed."""
     if users is not None and not isinstance(users, Mapping):
         raise TypeError(f"users is a mapping of names to passwords, not {short_repr(users)}.")

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 
 from ottla.broker.settings import BrokerSettings
-from ottla.net.process.signals import stopping
+from ottla.net.process.signals import stop_signals
 from ottla.net.server.garbage_collector import Collector
 from ottla.net.server.listeners import Listen
 from ottla.net.startup.open_files import raise_limit
@@ -33,7 +33,7 @@ def serve(
     An `is_supervised` broker also stops when its standard input ends, because its supervisor has then ended. Raises `BrokerFailed`.
     """
     raise_limit()
-    for number in stopping():
+    for number in stop_signals():
         signal.signal(number, _end_at_once)
     asyncio.run(_serve(data_dir, listen, settings, answers, is_supervised=is_supervised))
 
@@ -54,10 +54,10 @@ async def _serve(
     gc.collect()  # frees garbage left by imports: with a million loaded offsets this would take half a second
     running = await start(data_dir, listen, settings)
     stop = running.server.ended
-    for number in stopping():
+    for number in stop_signals():
         loop.add_signal_handler(number, stop.set)
     if is_supervised:
-        loop.add_reader(sys.stdin.fileno(), _noticed, loop, stop)
+        loop.add_reader(sys.stdin.fileno(), _on_input_end, loop, stop)
     warn_once()
     Collector().begin()
     answers(_line(running, data_dir))
@@ -68,7 +68,7 @@ async def _serve(
     running.check()
 
 
-def _noticed(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+def _on_input_end(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
     """Stop the broker because its standard input has ended, and with it the parent process, which writes nothing to it."""
     loop.remove_reader(sys.stdin.fileno())
     log.warning("the parent process of this broker has ended")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from ottla.net.process.signals import stopping
+from ottla.net.process.signals import stop_signals
 
 log = logging.getLogger("ottla.net")
 
@@ -104,7 +104,7 @@ async def supervise(commands: Sequence[Sequence[str]], answers: Callable[[], Non
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in stopping():
+    for number in stop_signals():
         loop.add_signal_handler(number, stop.set)
     brokers = [SupervisedBroker(number, command) for number, command in enumerate(commands, 1)]
     running = asyncio.create_task(_run(brokers, answers))

@@ -87,7 +87,7 @@ def _signing_key(jwk: Mapping[str, Any]) -> SigningKey | None:
     return SigningKey(key_id if isinstance(key_id, str) else None, algorithms, public)
 
 
-def _fitting(keys: Sequence[SigningKey], key_id: str | None, algorithm: str) -> list[SigningKey]:
+def _select(keys: Sequence[SigningKey], key_id: str | None, algorithm: str) -> list[SigningKey]:
     return [key for key in keys if algorithm in key.algorithms and (key_id is None or key.key_id in (None, key_id))]
 
 
@@ -111,13 +111,13 @@ class JwksFile:
     def find(self, key_id: str | None, algorithm: str) -> Sequence[SigningKey]:
         if self._monotonic() - self._looked_at >= LOOK_AGAIN_S:
             self._looked_at = self._monotonic()
-            self._look_again()
-        return _fitting(self._keys, key_id, algorithm)
+            self._reload_if_changed()
+        return _select(self._keys, key_id, algorithm)
 
     def close(self) -> None:
         """Do nothing, because a file needs no closing."""
 
-    def _look_again(self) -> None:
+    def _reload_if_changed(self) -> None:
         try:
             stamp = self._stamp_now()
             if stamp != self._stamp:
@@ -173,9 +173,9 @@ class JwksUrl:
         self._thread.start()
 
     def find(self, key_id: str | None, algorithm: str) -> Sequence[SigningKey]:
-        found = _fitting(self._keys, key_id, algorithm)
+        found = _select(self._keys, key_id, algorithm)
         if not found and key_id is not None and len(key_id) <= LONGEST_KEY_ID:
-            self._ask_for(key_id)
+            self._request_key(key_id)
         return found
 
     def close(self) -> None:
@@ -183,7 +183,7 @@ class JwksUrl:
         self._is_closed = True
         self._wanted.set()
 
-    def _ask_for(self, key_id: str) -> None:
+    def _request_key(self, key_id: str) -> None:
         now = self._monotonic()
         if now < self._asked_for.get(key_id, now):
             return

@@ -58,12 +58,12 @@ class GssContext:
         self._context: Any = None
 
     def step(self, token: bytes) -> bytes:
-        def stepped() -> bytes:
+        def run() -> bytes:
             if self._context is None:
                 self._context = self._make()
             return bytes(self._context.step(token or None) or b"")
 
-        return _said(stepped)
+        return _call(run)
 
     @property
     def is_complete(self) -> bool:
@@ -71,13 +71,13 @@ class GssContext:
 
     @property
     def initiator(self) -> str:
-        return _said(lambda: str(self._context.initiator_name))
+        return _call(lambda: str(self._context.initiator_name))
 
     def wrap(self, message: bytes) -> bytes:
-        return _said(lambda: bytes(self._context.wrap(message, False).message))
+        return _call(lambda: bytes(self._context.wrap(message, False).message))
 
     def unwrap(self, message: bytes) -> bytes:
-        return _said(lambda: bytes(self._context.unwrap(message).message))
+        return _call(lambda: bytes(self._context.unwrap(message).message))
 
 
 def acceptor(keytab: Keytab) -> GssContext:
@@ -114,7 +114,7 @@ def _name(keytab: Keytab) -> Any:
     return None if keytab.principal is None else Name(keytab.principal, NameType.kerberos_principal)
 
 
-def _said(call: Callable[[], T]) -> T:
+def _call(call: Callable[[], T]) -> T:
     """Return the result of a call of the Kerberos library. Raises `SecurityFailed`."""
     from gssapi.raw import GSSError
 

@@ -77,7 +77,7 @@ def load_trust(context: ssl.SSLContext, given: Given, spell: Spell = str) -> boo
 
     Raises `SettingError` with a message that names the setting and the file.
     """
-    found = trusted(given, spell)
+    found = read_trusted(given, spell)
     if found is None:
         return False
     certificates, source = found
@@ -104,14 +104,14 @@ def key_and_chain(given: Given, spell: Spell = str) -> KeyAndChain | None:
         return None
     content, source = _read(given, "keystore", spell)
     if not _is_pem(content):
-        found = _opened(content, given, "keystore", spell, source)
+        found = _open(content, given, "keystore", spell, source)
         if not found.key:
             raise SettingError(f"{source} has no private key: add it, with its certificates.")
         return KeyAndChain(found.key, found.certificates, None, source)
     return KeyAndChain(_key_of(content, source), _certificates(content, source), password, source)
 
 
-def trusted(given: Given, spell: Spell = str) -> tuple[bytes, str] | None:
+def read_trusted(given: Given, spell: Spell = str) -> tuple[bytes, str] | None:
     """Return (the certificates of the settings `ssl.truststore.*` as PEM, the setting that contains them).
 
     Return None if the settings are not given. Raises `SettingError`.
@@ -125,7 +125,7 @@ def trusted(given: Given, spell: Spell = str) -> tuple[bytes, str] | None:
     content, source = _read(given, "truststore", spell)
     if _is_pem(content):
         return _certificates(content, source), source
-    found = _opened(content, given, "truststore", spell, source)
+    found = _open(content, given, "truststore", spell, source)
     if not found.certificates:
         raise SettingError(f"{source} has no certificate: import the trusted ones.")
     return found.certificates, source
@@ -191,7 +191,7 @@ class _Contents(NamedTuple):
     certificates: bytes
 
 
-def _opened(content: bytes, given: Given, store: str, spell: Spell, source: str) -> _Contents:
+def _open(content: bytes, given: Given, store: str, spell: Spell, source: str) -> _Contents:
     """Return the contents of a PKCS#12 store converted to PEM. Raises `SettingError`."""
     try:
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat

@@ -38,7 +38,7 @@ def as_client(settings: BrokerSettings) -> SecureSettings:
         )
     mechanism = settings.of_listener(listener).sasl_mechanism_inter_broker_protocol
     own = settings.of_listener(listener, mechanism)
-    found = {name: own.shown(name) for name in own.DECLARED}
+    found = {name: own.text_of(name) for name in own.DECLARED}
     taken = {name.replace(".", "_"): value for name, value in found.items() if name.replace(".", "_") in TAKEN}
     given = {name: value for name, value in taken.items() if value is not None and _applies(name, value, protocol, mechanism)}
     given["security_protocol"] = protocol.value

@@ -37,27 +37,27 @@ class ListenerTls:
     def __init__(self, name: str, settings: SettingsInForce) -> None:
         self._name = name
         self._settings = settings
-        self._given = given(settings.value, name)
+        self._given = settings_of(settings.value, name)
         self._stamps = stamps_of(self._given)
-        self.context = made(settings.value, name)
+        self.context = make_context(settings.value, name)
         settings.checks.append(self.check)
-        settings.told.append(self.look)
+        settings.told.append(self.reload_if_changed)
 
     def check(self, settings: BrokerSettings) -> None:
         """Raise `SettingError` if new settings, which are about to be applied, are unusable."""
-        wanted = given(settings, self._name)
+        wanted = settings_of(settings, self._name)
         if wanted != self._given or stamps_of(wanted) != self._stamps:
-            made(settings, self._name)
+            make_context(settings, self._name)
 
-    def look(self) -> None:
+    def reload_if_changed(self) -> None:
         """Rebuild the context if settings or files have changed."""
-        wanted = given(self._settings.value, self._name)
+        wanted = settings_of(self._settings.value, self._name)
         stamps = stamps_of(wanted)
         if wanted == self._given and stamps == self._stamps:
             return
         self._given, self._stamps = wanted, stamps  # unusable files are tried again only after another change
         try:
-            self.context = made(self._settings.value, self._name)
+            self.context = make_context(self._settings.value, self._name)
         except SettingError as refused:
             sentence = "listener %s keeps its previous certificates: %s"
             log.warning(sentence, self._name, refused, extra={"cause": f"certificates of {self._name}"})
@@ -65,16 +65,16 @@ class ListenerTls:
             log.info("listener %s has new certificates", self._name)
 
 
-def given(settings: BrokerSettings, name: str) -> dict[str, str | None]:
+def settings_of(settings: BrokerSettings, name: str) -> dict[str, str | None]:
     """Return the TLS settings of a listener by Kafka's names. The store type JKS, Kafka's default, becomes None."""
     own = settings.of_listener(name)
-    found = {key: own.shown(key) for key in own.DECLARED if key.startswith("ssl.")}
+    found = {key: own.text_of(key) for key in own.DECLARED if key.startswith("ssl.")}
     return {key: None if key.endswith(".type") and value == "JKS" else value for key, value in found.items()}
 
 
-def made(settings: BrokerSettings, name: str) -> ssl.SSLContext:
+def make_context(settings: BrokerSettings, name: str) -> ssl.SSLContext:
     """Return a new SSL context for connections of this listener. Raises `SettingError`."""
-    wanted, spell = given(settings, name), partial(_spelt, settings, name)
+    wanted, spell = settings_of(settings, name), partial(_spelt, settings, name)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     _limit(context, settings.of_listener(name), spell)

@@ -29,7 +29,7 @@ MOST_HELD = 256
 SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-def listening(family: int, address: tuple[object, ...]) -> socket.socket:
+def listen(family: int, address: tuple[object, ...]) -> socket.socket:
     """Return a socket that listens at this address. Raises OSError."""
     # asyncio sets TCP_NODELAY only with a named protocol; without it replies wait for acknowledgements.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -118,7 +118,7 @@ class Acceptor(Generic[P]):
             else:
                 task = self._loop.create_task(self._enter(peer, address[0]))
                 self._entering[task] = peer
-                task.add_done_callback(self._entered)
+                task.add_done_callback(self._on_accept)
 
     def _close_refused(self, peer: socket.socket, host: str) -> None:
         """Close a refused connection, at once or after `held_ms`."""
@@ -141,7 +141,7 @@ class Acceptor(Generic[P]):
             self._limits.leave(host)
             log.info("the connection of %s was closed before it was accepted: %s", host, error, extra={"cause": "accept"})
 
-    def _entered(self, task: asyncio.Task[None]) -> None:
+    def _on_accept(self, task: asyncio.Task[None]) -> None:
         peer = self._entering.pop(task)
         if task.cancelled():
             peer.close()

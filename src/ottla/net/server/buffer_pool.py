@@ -41,10 +41,10 @@ class Claimant(Protocol):
     def arrived(self) -> int | None:
         """Return how many bytes of the incomplete request were read. Return None if the request is complete or abandoned."""
 
-    def granted(self, size: int) -> None:
+    def on_grant(self, size: int) -> None:
         """Continue to read the request, because the claimed memory of `size` bytes is available."""
 
-    def give_up(self) -> None:
+    def cut_off(self) -> None:
         """Close the connection. Its peer has stopped sending a request, while other requests wait for memory."""
 
 
@@ -107,13 +107,13 @@ class Share:
     def grant(self, claimant: Claimant, size: int) -> bool:
         """Grant the memory of a request that fits into this share. Return whether the request may arrive now.
 
-        If it must also wait for `memory`, return False, and call `claimant.granted` later.
+        If it must also wait for `memory`, return False, and call `claimant.on_grant` later.
         """
         self.used += size
         claim = None if self.memory is None else self.memory.claim(size)
         arriving = self.arriving[claimant] = Arriving(size, claim)
         if claim is not None and not claim.is_granted:
-            claim.wait(partial(self._granted, claimant, arriving))
+            claim.wait(partial(self._on_grant, claimant, arriving))
         return arriving.is_granted
 
     def end_arriving(self, claimant: Claimant) -> None:
@@ -122,9 +122,9 @@ class Share:
         if arriving is not None and arriving.claim is not None and self.memory is not None:
             self.memory.release(arriving.claim)
 
-    def _granted(self, claimant: Claimant, arriving: Arriving, failure: StorageFailed | None) -> None:
+    def _on_grant(self, claimant: Claimant, arriving: Arriving, failure: StorageFailed | None) -> None:
         if self.arriving.get(claimant) is arriving:
-            claimant.granted(arriving.size)
+            claimant.on_grant(arriving.size)
 
 
 class FramePool:
@@ -151,7 +151,7 @@ class FramePool:
         return len(self._small.waiting) + len(self._large.waiting) + unheard
 
     def claim(self, claimant: Claimant, size: int) -> bool:
-        """Return whether `size` bytes are granted at once. If they are not, `claimant.granted(size)` is called later."""
+        """Return whether `size` bytes are granted at once. If they are not, `claimant.on_grant(size)` is called later."""
         if size <= FREE_BYTES or not self._is_limited:
             return True
         share = self._share(size)
@@ -174,7 +174,7 @@ class FramePool:
         while share.waiting and share.fits(share.waiting[0][1]):
             claimant, size = share.waiting.popleft()
             if share.grant(claimant, size):
-                claimant.granted(size)
+                claimant.on_grant(size)
 
     def forget(self, claimant: Claimant) -> None:
         """Remove a connection from the waiting and the incomplete requests, and take back the memory that it holds."""
@@ -186,7 +186,7 @@ class FramePool:
             self._large.end_arriving(claimant)
             self.release(arriving.size)
 
-    def look(self, mono_ms: int) -> None:
+    def cut_stalled(self, mono_ms: int) -> None:
         """Close connections with stalled requests if other requests wait for memory. This must be called about every second."""
         for share in (self._small, self._large):
             for claimant, one in tuple(share.arriving.items()):
@@ -196,7 +196,7 @@ class FramePool:
                 if arrived - one.arrived >= one.least_bytes:
                     one.arrived, one.since_ms = arrived, mono_ms
                 elif share.is_wanted and mono_ms - one.since_ms >= STALLED_MS:
-                    claimant.give_up()
+                    claimant.cut_off()
 
     def _share(self, size: int) -> Share:
         return self._small if size <= SMALL_BYTES else self._large

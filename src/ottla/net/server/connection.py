@@ -187,8 +187,8 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self._backlog += self._scratch[:nbytes]
                 self._work(now)
             elif self._turns.begin(self):
-                self._take(self._scratch[:nbytes], now)
-                if self._flush() or (self._backlog and self._may_go_on):
+                self._serve_frames(self._scratch[:nbytes], now)
+                if self._flush() or (self._backlog and self._can_continue):
                     self.waits = True
                 self._turns.end(self)
             else:
@@ -228,7 +228,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Return whether the connection was idle since `mono_ms`, and the client's release closes idle connections."""
         return self.idle and self.last_ms < mono_ms and self.peer.release.closes_idle
 
-    def look(self) -> None:
+    def check_peer(self) -> None:
         """Check whether the peer has closed the connection. Only reading would show that, and reading is paused."""
         peer: socket.socket | None = None if self._reading else self._transport.get_extra_info("socket")
         if peer is not None and not self._closing and peer.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
@@ -261,7 +261,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         return bool(owed) and ((owed[-1].blocking and not owed[-1].done) or (owed[0].blocking and not owed[0].done))
 
     @property
-    def _may_go_on(self) -> bool:
+    def _can_continue(self) -> bool:
         """Return whether buffered input can be served without more data from the peer."""
         return (len(self._backlog) >= SIZE.size or self._has_frame) and not self._is_claiming and not self._blocked
 
@@ -274,7 +274,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Serve the received input now, or later if the scheduler lets other connections run first."""
         if not self._blocked and not self.waits and not self._is_claiming and self._turns.begin(self):
             self._work_off(now)
-            if self._flush() or self._may_go_on:  # sending replies counts as work, too
+            if self._flush() or self._can_continue:  # sending replies counts as work, too
                 self.waits = True
             self._turns.end(self)
         self._mind_reading()
@@ -284,13 +284,13 @@ class ServerConnection(asyncio.BufferedProtocol):
         frame = self._frame
         if frame is not None and self._filled == len(frame):
             self._frame = None
-            self._take(memoryview(frame), now, owned=True)
+            self._serve_frames(memoryview(frame), now, owned=True)
             self._release_later(len(frame))
         if self._backlog and not self._blocked:
             backlog, self._backlog = self._backlog, bytearray()
-            self._take(memoryview(backlog), now, owned=True)
+            self._serve_frames(memoryview(backlog), now, owned=True)
 
-    def _take(self, view: memoryview, now: Now, *, owned: bool = False) -> None:
+    def _serve_frames(self, view: memoryview, now: Now, *, owned: bool = False) -> None:
         """Serve the complete frames in `view` until this connection's time is used up. Keep the bytes that are left.
 
         `owned` means that the memory of `view` is used for nothing else.
@@ -344,7 +344,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._frame[: len(start)] = start
         self._filled = len(start)
 
-    def granted(self, size: int) -> None:
+    def on_grant(self, size: int) -> None:
         """Continue to read, because memory is available for the frame whose first bytes were received."""
         self._is_claiming = False
         self._begin_frame(size, self._backlog)
@@ -356,7 +356,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Return the number of bytes read of an incomplete frame, or None if no frame is incomplete."""
         return None if self._frame is None or self._has_frame else self._filled
 
-    def give_up(self) -> None:
+    def cut_off(self) -> None:
         """Close the connection at once. Its request is stalled, while others wait for the memory."""
         if not self._closing:
             sentence = "closed the connection of %s: its request is stalled, and others wait for memory (queued.max.request.bytes)"
@@ -451,7 +451,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._heard_all:
             self.close_if_done()
 
-    def go_on(self) -> None:
+    def run(self) -> None:
         """Serve received input and send more replies. The scheduler calls this when the connection can use the thread."""
         if self._closing:
             return
@@ -459,7 +459,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._work_off(self._clock.now())
             self._mind_reading()
             self._owner.finish_bundle_soon()
-        if self._flush() or self._may_go_on:
+        if self._flush() or self._can_continue:
             self.waits = True
         if self._heard_all:
             self.close_if_done()
@@ -487,10 +487,10 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._outbox.put(answer.parts)
         if left_ms > 0:
             rest = Resting(answer.parts if answer.rests_first else None, self._clock.now().mono_ms)
-            rest.timer = self._owner.later(left_ms, partial(self._rested, rest))
+            rest.timer = self._owner.later(left_ms, partial(self._end_rest, rest))
             (self._owed.appendleft if answer.rests_first else self._owed.append)(rest)
 
-    def _rested(self, rest: Resting) -> None:
+    def _end_rest(self, rest: Resting) -> None:
         """End the pause `rest` of a throttled client, and send the replies that waited for its end."""
         rest.done = True
         self._ready()

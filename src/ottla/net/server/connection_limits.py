@@ -114,9 +114,9 @@ class ConnectionLimits:
         self._overrides = {address: most for host, most in overrides if (address := _address(host)) is not None}
         names = [(host, most) for host, most in overrides if _address(host) is None]
         if names:
-            self._beside(partial(self._look_up, overrides, names))
+            self._beside(partial(self._resolve, overrides, names))
 
-    def _look_up(self, overrides: Overrides, names: Overrides) -> None:
+    def _resolve(self, overrides: Overrides, names: Overrides) -> None:
         """Add the addresses of host names to the overrides. Run this on another thread, because a name server can take long."""
         found = {address: most for host, most in names for address in _addresses(host)}
         if self._settings.value.max_connections_per_ip_overrides is overrides:
@@ -154,7 +154,7 @@ class ConnectionRates:
             return False
         for one in (bucket, self._of_all(now_ms), self._of_listener(listener, now_ms)):
             if one is not None:
-                one.take(1, now_ms)
+                one.use(1, now_ms)
         return True
 
     def held_ms(self, host: str) -> int:
@@ -164,12 +164,16 @@ class ConnectionRates:
         return 0 if bucket is None else min(LONGEST_WAIT_MS, bucket.wait_ms(now_ms))
 
     def _of_all(self, now_ms: int) -> TokenBucket | None:
-        return self._kept(self._of_listeners, None, self._settings.value.max_connection_creation_rate, now_ms)
+        return self._update_bucket(self._of_listeners, None, self._settings.value.max_connection_creation_rate, now_ms)
 
     def _of_listener(self, listener: str, now_ms: int) -> TokenBucket | None:
         settings = self._settings.value
         rate = settings.of_listener(listener).max_connection_creation_rate
-        return None if rate == settings.max_connection_creation_rate else self._kept(self._of_listeners, listener, rate, now_ms)
+        return (
+            None
+            if rate == settings.max_connection_creation_rate
+            else self._update_bucket(self._of_listeners, listener, rate, now_ms)
+        )
 
     def _of_host(self, host: str, now_ms: int) -> TokenBucket | None:
         found = self._quotas.get(QuotaEntity(ip=host), {}).get(CONNECTION_CREATION_RATE)
@@ -177,12 +181,12 @@ class ConnectionRates:
         if rate is None:
             return None
         if self.known_addresses >= MOST_ADDRESSES:
-            self._of_hosts = {each: bucket for each, bucket in self._of_hosts.items() if bucket.left(now_ms) < bucket.most}
+            self._of_hosts = {each: bucket for each, bucket in self._of_hosts.items() if bucket.tokens(now_ms) < bucket.most}
             if self.known_addresses >= MOST_ADDRESSES:
                 self._of_hosts.clear()
-        return self._kept(self._of_hosts, host, rate, now_ms)
+        return self._update_bucket(self._of_hosts, host, rate, now_ms)
 
-    def _kept(self, buckets: dict[Key, TokenBucket], key: Key, rate: float, now_ms: int) -> TokenBucket | None:
+    def _update_bucket(self, buckets: dict[Key, TokenBucket], key: Key, rate: float, now_ms: int) -> TokenBucket | None:
         if rate >= LARGEST_INT:
             return None
         settings = self._settings.value

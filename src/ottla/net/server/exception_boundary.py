@@ -13,7 +13,7 @@ from functools import partial
 from types import TracebackType
 
 from ottla.broker.broker import BrokerMachine
-from ottla.broker.failures import Mistake, shown
+from ottla.broker.failures import Mistake, first_bytes
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Answer, Close, Peer
 from ottla.ports import Buffer, Now
@@ -61,11 +61,11 @@ class Door:
             return self._routers[peer.release.dialect].receive(frame, peer, now, owned)
         except Exception as error:
             if self._broker.changes.made:
-                self.fail(error, f"a request of {peer} that had changed something (it begins with {shown(frame)})")
+                self.fail(error, f"a request of {peer} that had changed something (it begins with {first_bytes(frame)})")
                 return None
             self._broker.changes.report(error, f"a request of {peer}", frame)
             refuse = partial(self._routers[peer.release.dialect].refuse, UNKNOWN_SERVER_ERROR, SENTENCE)
-            refused = self._broker.changes.attempted(refuse)
+            refused = self._broker.changes.attempt(refuse)
             return Close(SENTENCE) if isinstance(refused, Mistake) else refused  # the bug may be in the encoding of answers
 
     def fail(self, error: Exception, where: str) -> None:

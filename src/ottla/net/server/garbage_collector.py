@@ -65,13 +65,13 @@ class Collector:
         self._loop = asyncio.get_running_loop()
         if sys.version_info < (3, 14):
             gc.set_threshold(YOUNG_OBJECTS, 1, NEVER)
-            gc.callbacks.append(self._collected)
+            gc.callbacks.append(self._on_collection)
         else:
             gc.set_threshold(YOUNG_OBJECTS, 50, NEVER)
         self._spare()
-        self._look_later()
+        self._check_later()
 
-    def look(self) -> None:
+    def collect_if_due(self) -> None:
         """Run the garbage collector if there are enough new objects since the last run."""
         used_s = self._used_s() - self._used_before_s
         self._used_before_s += used_s
@@ -84,7 +84,7 @@ class Collector:
         gc.collect()
         self._spare()
 
-    def _collected(self, phase: str, info: dict[str, int]) -> None:
+    def _on_collection(self, phase: str, info: dict[str, int]) -> None:
         """Count the collections of the middle generation.
 
         Python calls this function on any thread, and collects nothing during the call.
@@ -96,14 +96,14 @@ class Collector:
             try:
                 self._loop.call_soon_threadsafe(self._collect)
             except RuntimeError:
-                gc.callbacks.remove(self._collected)  # the loop is closed
+                gc.callbacks.remove(self._on_collection)  # the loop is closed
 
-    def _look_later(self) -> None:
-        asyncio.get_running_loop().call_later(LOOK_S, self._look)
+    def _check_later(self) -> None:
+        asyncio.get_running_loop().call_later(LOOK_S, self._check)
 
-    def _look(self) -> None:
-        self.look()
-        self._look_later()
+    def _check(self) -> None:
+        self.collect_if_due()
+        self._check_later()
 
     def _spare(self) -> None:
         gc.freeze()

@@ -68,13 +68,13 @@ class Handshakes:
         self._loop.add_reader(secure, self._step, one)
         if len(self._under_way) > MOST:
             oldest = next(each for each in self._under_way if not each.busy)
-            self._give_up(oldest, "too many TLS handshakes are in progress")
+            self._on_failure(oldest, "too many TLS handshakes are in progress")
 
-    def look(self) -> None:
+    def close_overdue(self) -> None:
         """Close handshakes that take longer than `HANDSHAKE_S`. This must be called about every second."""
         late_s = self._loop.time() - HANDSHAKE_S
         for one in [each for each in self._under_way if each.began_s < late_s]:
-            self._give_up(one, f"it took longer than {HANDSHAKE_S} s")
+            self._on_failure(one, f"it took longer than {HANDSHAKE_S} s")
 
     def close(self) -> None:
         """Close all handshakes, and wait for the end of the thread."""
@@ -99,30 +99,30 @@ class Handshakes:
         except OSError as refused:
             error = refused
         with suppress(RuntimeError):  # the loop is closed, so no code waits for the result
-            self._loop.call_soon_threadsafe(self._stepped, one, error)
+            self._loop.call_soon_threadsafe(self._on_step, one, error)
 
-    def _stepped(self, one: Handshake, error: OSError | None) -> None:
+    def _on_step(self, one: Handshake, error: OSError | None) -> None:
         one.busy = False
         if one.closed:
             one.socket.close()
         elif error is None:
-            self._done(one)
+            self._on_success(one)
         elif isinstance(error, ssl.SSLWantReadError):
             self._loop.add_reader(one.socket, self._step, one)
         elif isinstance(error, ssl.SSLWantWriteError):
             self._loop.add_writer(one.socket, self._step, one)
         else:
-            self._give_up(one, why(error))
+            self._on_failure(one, why(error))
 
-    def _done(self, one: Handshake) -> None:
+    def _on_success(self, one: Handshake) -> None:
         del self._under_way[one]
         try:
             one.secured(one.socket)
         except ValueError as refused:
             self._under_way[one] = None
-            self._give_up(one, str(refused))
+            self._on_failure(one, str(refused))
 
-    def _give_up(self, one: Handshake, reason: str) -> None:
+    def _on_failure(self, one: Handshake, reason: str) -> None:
         sentence = "refused a connection of %s: its TLS handshake failed (%s)"
         log.info(sentence, one.host, reason, extra={"cause": "tls handshake"})
         self._end(one)

@@ -19,7 +19,7 @@ from ottla.broker.security.principals import ANONYMOUS, rules
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Peer
 from ottla.net.security.tls import ListenerTls, principal_of
-from ottla.net.server.acceptor import Acceptor, Secure, listening
+from ottla.net.server.acceptor import Acceptor, Secure, listen
 from ottla.net.server.buffer_pool import FramePool, Tally
 from ottla.net.server.connection import ServerConnection
 from ottla.net.server.connection_limits import ConnectionLimits
@@ -113,7 +113,7 @@ class Server:
         """
         self.broker.start(clean=clean, was_killed=was_killed)
         # Only after the start: a broker that fails to start leaves nothing on its loop, which may belong to a user.
-        self._loop.set_exception_handler(self._unhandled)
+        self._loop.set_exception_handler(self._on_unhandled)
         self._sweep = self._loop.call_later(SWEEP_S, self._close_idle)
         self._next_look = self._loop.call_later(LOOK_S, self._check_periodically)
         self._arm(self.broker.clock.now())
@@ -148,10 +148,10 @@ class Server:
         self._tls.append(tls)
 
         def begin(peer: socket.socket, host: str, protocol: Callable[[], ServerConnection]) -> None:
-            def secured(secure: ssl.SSLSocket) -> None:
+            def accept(secure: ssl.SSLSocket) -> None:
                 TlsTransport(self._loop, secure, protocol(), who or principal_of(secure, mapping))
 
-            self._handshakes.begin(peer, host, tls.context, secured, partial(self._limits.leave, host, where.name))
+            self._handshakes.begin(peer, host, tls.context, accept, partial(self._limits.leave, host, where.name))
 
         return begin
 
@@ -218,7 +218,7 @@ class Server:
         if self._left:
             self._close_some()
         self.turns.used_ns = 0
-        if self.turns.queue and not self._is_closed and self.door.failure is None and self.turns.take():
+        if self.turns.queue and not self._is_closed and self.door.failure is None and self.turns.run_queued():
             self.finish_bundle_soon()
 
     def _close_some(self) -> None:
@@ -251,7 +251,7 @@ class Server:
         for connection in released:
             connection.resume()
 
-    def completed(self, call: Callable[[], None]) -> None:
+    def complete(self, call: Callable[[], None]) -> None:
         """Handle a completion from the disk's thread. This runs on the broker's thread."""
         if self.door.failure is None:
             with self.door:
@@ -303,7 +303,7 @@ class Server:
         self.failed.set()
         self.ended.set()
 
-    def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    def _on_unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """End the broker when a callback raises an exception, which asyncio would only log."""
         error = context.get("exception")
         if isinstance(error, Exception):
@@ -363,11 +363,11 @@ class Server:
         self._next_look = self._loop.call_later(LOOK_S, self._check_periodically)
         with self.door:
             for connection in tuple(self.unheard):  # reading from a connection reveals a cut, too
-                connection.look()
-            self._handshakes.look()
+                connection.check_peer()
+            self._handshakes.close_overdue()
             for tls in self._tls:
-                tls.look()
-            self.pool.look(self.broker.clock.now().mono_ms)
+                tls.reload_if_changed()
+            self.pool.cut_stalled(self.broker.clock.now().mono_ms)
 
     def _relieve(self) -> None:
         """Cut connections whose peers do not read their replies, until the unread replies are below the limit.
@@ -404,7 +404,7 @@ def _bound(addresses: list[tuple[int, tuple[object, ...]]]) -> list[socket.socke
     listeners, port, refused = list[socket.socket](), 0, None
     for family, (host, wanted, *rest) in addresses:
         try:
-            listeners.append(listening(family, (host, wanted or port, *rest)))
+            listeners.append(listen(family, (host, wanted or port, *rest)))
         except OSError as error:
             if error.errno == errno.EAFNOSUPPORT:  # the system lacks this address family
                 refused = error

@@ -45,7 +45,7 @@ class TurnTaker(Protocol):
     clear_ns: int
     waits: bool
 
-    def go_on(self) -> None:
+    def run(self) -> None:
         """Work until `pace` returns 0. The scheduler calls this when the time of this worker begins."""
 
 
@@ -113,7 +113,7 @@ class Turns:
         if self.meter is not None:
             self.meter(worker, used_ns)
 
-    def take(self) -> bool:
+    def run_queued(self) -> bool:
         """Run queued workers for one slice of time in total, or longer while they are light. Return whether any still wait."""
         self.used_ns = 0
         while self.queue and self.used_ns < TURN_NS:
@@ -124,7 +124,7 @@ class Turns:
             heapq.heappop(self.queue)
             worker.waits = False
             self._began_ns, self._deadline_ns = now_ns, now_ns + SLICE_NS
-            worker.go_on()
+            worker.run()
             self.end(worker)
         return bool(self.queue)
 

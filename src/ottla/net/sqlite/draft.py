@@ -41,7 +41,7 @@ class CommitDraft:
         self._number: int = before + 1
         self._touched: dict[tuple[str, str], None] = {}
 
-    def take(self, each: Change | Condition) -> None:
+    def apply(self, each: Change | Condition) -> None:
         """Check the condition `each`, or make the change `each`.
 
         Raises `DuplicateEntry`, `NoEntry`, `VersionConflict` or `RegistryRefused`.

@@ -46,7 +46,7 @@ class StuckWriter:
         self._seen: int | None = None
         self._told: int | None = None
 
-    def look(self, members: Collection[int]) -> None:
+    def check(self, members: Collection[int]) -> None:
         """Kill the process that holds the write lock if it is one of `members`, is stopped, and held the lock at the last check
         too.
 
@@ -107,7 +107,7 @@ def _is_stopped(pid: int) -> bool:
 
 
 @contextmanager
-def opening(directory: Path, patience_s: float) -> Iterator[None]:
+def lock_out(directory: Path, patience_s: float) -> Iterator[None]:
     """Prevent other processes from opening the registry, within this context manager.
 
     Raises `RegistryAway` if another process holds the lock for longer than `patience_s`, and OSError.
@@ -135,7 +135,7 @@ def _is_taken(lock: int) -> bool:
 
 
 class Member:
-    """This process as a member of a shared registry. It must be created and closed inside `opening`."""
+    """This process as a member of a shared registry. It must be created and closed inside `lock_out`."""
 
     def __init__(self, directory: Path) -> None:
         """Create this member's files, and remove the files of members whose processes have ended. Raises OSError."""
@@ -167,7 +167,7 @@ class Member:
         with suppress(BlockingIOError):
             os.read(self.bell, AT_ONCE)
 
-    def ring(self, name: str) -> None:
+    def wake_other(self, name: str) -> None:
         """Wake the thread of the member `name` in another process. Do nothing if that member does not exist."""
         with suppress(OSError):
             bell = os.open(self._path(name, BELL), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)

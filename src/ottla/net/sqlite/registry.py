@@ -11,7 +11,7 @@ from typing import Final, Self, TypeVar
 
 from ottla.broker.membership.membership import NotAMember
 from ottla.net.sqlite.draft import CHILDREN, DATA
-from ottla.net.sqlite.member import Member, opening
+from ottla.net.sqlite.member import Member, lock_out
 from ottla.net.sqlite.session import HostSession, RegistryJob
 from ottla.net.sqlite.store import Changed, Entries, Names, RegistryStore, Results
 from ottla.ports import Change, CommitSteps, Condition, Post, RegistryAway, RegistryDamaged, SessionEvent, Steps
@@ -32,7 +32,7 @@ class HostRegistry:
         self.timeout_ms = timeout_ms
         self._directory = directory
         try:
-            with opening(directory, timeout_ms / 1000):
+            with lock_out(directory, timeout_ms / 1000):
                 store = RegistryStore(directory, timeout_ms // 3)
                 try:
                     member = Member(directory)
@@ -48,7 +48,7 @@ class HostRegistry:
         self._session.start()
         return self
 
-    def lives_until_ms(self) -> int:
+    def session_end_ms(self) -> int:
         return self._session.lives_until_ms
 
     def on_session(self, told: Callable[[SessionEvent], None]) -> None:
@@ -59,20 +59,20 @@ class HostRegistry:
         self._session.close()
 
     def read(self, paths: Sequence[str], *, changed: Changed | None = None) -> Steps[Entries]:
-        return (yield from self._looked(DATA, paths, self._store.read, changed))
+        return (yield from self._read(DATA, paths, self._store.read, changed))
 
     def list(self, paths: Sequence[str], *, changed: Changed | None = None) -> Steps[Names]:
-        return (yield from self._looked(CHILDREN, paths, self._store.list, changed))
+        return (yield from self._read(CHILDREN, paths, self._store.list, changed))
 
     def commit(self, changes: Sequence[Change | Condition]) -> CommitSteps:
         def work() -> None:
             if self._store.commit(self._session.number, changes):
-                self._session.ring()
+                self._session.wake_others()
 
         if changes:
-            yield from self._asked(work)
+            yield from self._run(work)
 
-    def _looked(
+    def _read(
         self, kind: str, paths: Sequence[str], look: Callable[[Sequence[str]], tuple[int, Sequence[T]]], changed: Changed | None
     ) -> Steps[Results[T]]:
         def work(some: Sequence[str]) -> Sequence[T]:
@@ -83,12 +83,12 @@ class HostRegistry:
 
         found: Results[T] = []
         for start in range(0, len(paths), AT_ONCE):
-            found += yield from self._asked(partial(work, paths[start : start + AT_ONCE]))
+            found += yield from self._run(partial(work, paths[start : start + AT_ONCE]))
         return found
 
-    def _asked(self, work: Callable[[], T]) -> Steps[T]:
+    def _run(self, work: Callable[[], T]) -> Steps[T]:
         asked = RegistryJob(work)
-        failure = yield partial(self._session.ask, asked)
+        failure = yield partial(self._session.submit, asked)
         if failure is not None:
             raise failure
         if asked.refusal is not None:
@@ -107,11 +107,11 @@ async def opened_on_host(directory: str, timeout_ms: int, post: Post) -> HostReg
         raise NotAMember(f"The registry of this host's brokers is not available ({away}): try again.") from away
     begun = asyncio.Event()
 
-    def told(event: SessionEvent) -> None:
+    def on_event(event: SessionEvent) -> None:
         if event is SessionEvent.BEGUN:
             begun.set()
 
-    registry.on_session(told)
+    registry.on_session(on_event)
     registry.start()
     try:
         async with asyncio.timeout(timeout_ms / 1000):

@@ -81,7 +81,7 @@ class HostSession:
     def start(self) -> None:
         self._thread.start()
 
-    def ask(self, asked: RegistryJob, done: Done) -> None:
+    def submit(self, asked: RegistryJob, done: Done) -> None:
         """Queue work for the session's thread. `done` is called afterwards on the broker's thread.
 
         `done` gets `RegistryAway` if the registry was unavailable.
@@ -105,15 +105,15 @@ class HostSession:
 
     # --- on the session's thread
 
-    def ring(self) -> None:
+    def wake_others(self) -> None:
         """Wake the other processes after a change, so that they call their watches."""
         with suppress(StorageFailed):  # they check each second anyway
             for row in self._store.sessions():
                 if row.name != self._member.name:
-                    self._member.ring(row.name)
+                    self._member.wake_other(row.name)
 
     def _run(self) -> None:
-        self._look(_mono_ms())
+        self._keep_up(_mono_ms())
         while not self._is_closing:
             wait_ms = min(self._next_look_ms, self._next_beat_ms) - _mono_ms()
             dead = [key.fd for key, _ in self._selector.select(max(wait_ms, 0) / 1000) if key.fd != self._member.bell]
@@ -124,7 +124,7 @@ class HostSession:
             now_ms = _mono_ms()
             if dead or now_ms >= min(self._next_look_ms, self._next_beat_ms):
                 self._forget(dead)
-                self._look(now_ms)
+                self._keep_up(now_ms)
         self._end()
 
     def _do(self, asked: RegistryJob) -> None:
@@ -144,7 +144,7 @@ class HostSession:
         else:
             self._post(partial(asked.done, None))
 
-    def _look(self, now_ms: int) -> None:
+    def _keep_up(self, now_ms: int) -> None:
         """Extend the lifetime of this process's session, and end the sessions of other processes that have expired."""
         if now_ms - self._looked_ms > self.timeout_ms // 2:
             self._awake_since_ms = now_ms  # the machine may have been suspended: others are about to extend their sessions
@@ -178,13 +178,13 @@ class HostSession:
             self._kept_up(until_ms, None if self._is_reached else SessionEvent.BACK)
         others = [row for row in self._store.sessions() if row.number != self.number]
         if any(self._is_over(row) for row in others) and self._store.end_sessions(self._is_over):
-            self.ring()
+            self.wake_others()
             self._notify_changes()
         self._follow(others)
 
     def _check_writer(self) -> None:
         """End a suspended process that blocks all writes, because the other sessions would otherwise expire too."""
-        self._stuck.look({row.pid for row in self._store.sessions()})
+        self._stuck.check({row.pid for row in self._store.sessions()})
 
     def _kept_up(self, until_ms: int, event: SessionEvent | None) -> None:
         self.lives_until_ms = until_ms
@@ -228,7 +228,7 @@ class HostSession:
     def _notify_changes(self) -> None:
         seen, changes = self._store.changes(self._seen)
         self._seen = seen
-        self._call(self.watches.all() if changes is None else self.watches.touched(changes))
+        self._call(self.watches.all() if changes is None else self.watches.pop_touched(changes))
 
     def _call(self, watches: Iterable[tuple[Changed, str]]) -> None:
         called = [partial(changed, path) for changed, path in watches]
@@ -242,7 +242,7 @@ class HostSession:
         own = self._member.name
         with suppress(StorageFailed):  # otherwise another process ends it
             if self._store.end_sessions(lambda row: row.name == own):
-                self.ring()
+                self.wake_others()
         self.lives_until_ms = 0
         self._forget([*self._processes.values()])
         self._selector.close()

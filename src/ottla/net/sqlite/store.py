@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from ottla.net.sqlite.draft import CommitDraft
-from ottla.net.sqlite.tables import FILE, entry_of, failed, opened
+from ottla.net.sqlite.tables import FILE, entry_of, error_of, open_tables
 from ottla.ports import Change, Condition, Entry, RegistryAway, RegistryDamaged, RegistryRefused, StorageFailed
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class RegistryStore:
     def __init__(self, directory: Path, busy_ms: int) -> None:
         """Open the registry. Raises `RegistryDamaged` and `RegistryAway`."""
         self.file = directory / FILE
-        self._database = opened(self.file, busy_ms)
+        self._database = open_tables(self.file, busy_ms)
 
     def close(self) -> None:
         with suppress(sqlite3.Error):
@@ -70,7 +70,7 @@ class RegistryStore:
             row = self._database.execute(sql, (path,)).fetchone()
             return None if row is None else entry_of(*row)
 
-        return self._seen(paths, one)
+        return self._read(paths, one)
 
     def list(self, paths: Sequence[str]) -> tuple[int, Names]:
         """Return (the number of the last visible transaction, the names of each entry's children)."""
@@ -80,7 +80,7 @@ class RegistryStore:
             is_there = rows or self._database.execute("SELECT 1 FROM entry WHERE path = ?", (path,)).fetchone()
             return [below.rpartition("/")[2] for (below,) in rows] if is_there else None
 
-        return self._seen(paths, one)
+        return self._read(paths, one)
 
     def changes(self, since: int) -> tuple[int, Sequence[Touched] | None]:
         """Return (the number of the last transaction, the changes after transaction `since`).
@@ -107,7 +107,7 @@ class RegistryStore:
                 raise SessionOver("the registry", "the session has expired")
             draft = CommitDraft(self._database, session)
             for each in changes:
-                draft.take(each)
+                draft.apply(each)
             return draft.note()
 
     # --- sessions
@@ -135,7 +135,7 @@ class RegistryStore:
                     draft.end_session(row[0])
             return draft.note()
 
-    def _seen(self, paths: Sequence[str], one: Callable[[str], T]) -> tuple[int, Results[T]]:
+    def _read(self, paths: Sequence[str], one: Callable[[str], T]) -> tuple[int, Results[T]]:
         with self._transaction("BEGIN"):
             (number,) = self._database.execute("SELECT transactions FROM state").fetchone()
             return number, [one(path) for path in paths]
@@ -151,7 +151,7 @@ class RegistryStore:
                 if self._database.in_transaction:
                     self._database.execute("ROLLBACK")
         except sqlite3.Error as error:
-            meaning = failed(self.file, error)
+            meaning = error_of(self.file, error)
             if isinstance(meaning, RegistryDamaged):
                 raise StorageFailed("the registry", str(meaning)) from error
             raise meaning from error
@@ -188,7 +188,7 @@ class WatchTable:
         for path in paths:
             self._watches.setdefault((kind, path), {}).setdefault(changed, seen)
 
-    def touched(self, changes: Sequence[Touched]) -> Iterator[tuple[Changed, str]]:
+    def pop_touched(self, changes: Sequence[Touched]) -> Iterator[tuple[Changed, str]]:
         """Remove and yield the watches that these changes affect, in order."""
         for number, kind, path in changes:
             watches = self._watches.get((kind, path), {})

@@ -41,7 +41,7 @@ stores the changes for watches; changes of transactions up to `state.forgotten` 
 REMEDY: Final = "restore a backup of its directory, or delete it together with the data directories of its brokers"
 
 
-def opened(file: Path, busy_ms: int) -> sqlite3.Connection:
+def open_tables(file: Path, busy_ms: int) -> sqlite3.Connection:
     """Open the registry, or create it. The caller must prevent other processes from opening it at the same time.
 
     Raises `RegistryDamaged` and `RegistryAway`.
@@ -70,12 +70,12 @@ def _understood(file: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise failed(file, error) from error
+        raise error_of(file, error) from error
     except StorageFailed as failure:
         raise RegistryDamaged(f"{file} is damaged ({failure}): {REMEDY}") from failure
 
 
-def failed(file: Path, error: sqlite3.Error) -> RegistryAway | RegistryDamaged:
+def error_of(file: Path, error: sqlite3.Error) -> RegistryAway | RegistryDamaged:
     """Return the exception for an SQLite error.
 
     `RegistryDamaged` means damage. `RegistryAway` means that the registry is unusable now, and a commit's outcome unknown.

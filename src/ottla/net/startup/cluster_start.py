@@ -21,7 +21,7 @@ from ottla.net.links import BrokerLinks
 from ottla.net.server.listeners import Listen
 from ottla.net.sqlite.registry import opened_on_host
 from ottla.net.startup.data_directory import DataDirectory, has_registry, new_id, node_id_in, read_properties
-from ottla.net.startup.loop_calls import Posts, completed
+from ottla.net.startup.loop_calls import Posts, complete
 from ottla.ports import Entry, RegistryDamaged, SharedRegistry, StorageFailed
 from ottla.registry.generations import find
 
@@ -41,7 +41,7 @@ class ClusterPlace:
         self.ports = ClusterPorts(registry, self.links)
 
 
-async def found(data_dir: str, settings: BrokerSettings, posts: Posts) -> ClusterPlace:
+async def open_place(data_dir: str, settings: BrokerSettings, posts: Posts) -> ClusterPlace:
     """Begin a registry session, and lock the broker's data directory, after a check that both are of one cluster.
 
     Raises `SettingError`, `DataDirectoryError` and `NotAMember`.
@@ -50,10 +50,10 @@ async def found(data_dir: str, settings: BrokerSettings, posts: Posts) -> Cluste
     try:
         known = read_properties(data_dir)
         cluster_id = await _cluster(registry, data_dir, known, settings)
-        await completed(place.make_persistent(registry))
+        await complete(place.make_persistent(registry))
         node_id = settings.node_id if settings.node_id is not None else node_id_in(known)
         if node_id is None and settings.broker_id_generation_enable:
-            node_id = await completed(place.generated_node_id(registry, settings.reserved_broker_max_id))
+            node_id = await complete(place.generated_node_id(registry, settings.reserved_broker_max_id))
         if node_id is None:
             raise SettingError("A broker of a cluster needs a node id: set it with --node-id.")
         directory = DataDirectory.open(data_dir, node_id=node_id, cluster_id=cluster_id, is_shared=True)
@@ -77,8 +77,8 @@ async def open_shared(settings: BrokerSettings, posts: Posts) -> SharedRegistry:
     if settings.ottla_registry_directory:
         return await opened_on_host(settings.ottla_registry_directory, settings.zookeeper_session_timeout_ms, posts)
     with kazoo_needed("A cluster over ZooKeeper"):
-        from ottla.net.zookeeper.registry_factory import opened
-    return await opened(settings, posts)
+        from ottla.net.zookeeper.registry_factory import open_registry
+    return await open_registry(settings, posts)
 
 
 @contextmanager
@@ -98,7 +98,7 @@ async def _cluster(registry: SharedRegistry, data_dir: str, known: Mapping[str, 
     Raises `NotAMember` if the data directory is of another cluster.
     """
     address = settings.registry_address
-    cluster_id = await completed(place.cluster_id(registry))
+    cluster_id = await complete(place.cluster_id(registry))
     if cluster_id is None and has_registry(data_dir):
         raise NotAMember(
             f"The data directory {data_dir} belongs to a single broker, and {address} has no cluster yet: copy the broker's "
@@ -106,11 +106,11 @@ async def _cluster(registry: SharedRegistry, data_dir: str, known: Mapping[str, 
         )
     if cluster_id is None and known.get("version") == "0" and not await _is_of_old(registry, known):
         raise NotAMember(
-            f"The data directory {data_dir} is of {_named(known)}, and there is none in {address}: name the registry of that "
+            f"The data directory {data_dir} is of {_text_of(known)}, and there is none in {address}: name the registry of that "
             "cluster, or another data directory."
         )
     if cluster_id is None:
-        cluster_id = await completed(place.begin_cluster(registry, known.get("cluster.id") or new_id()))
+        cluster_id = await complete(place.begin_cluster(registry, known.get("cluster.id") or new_id()))
     if known.get("cluster.id", cluster_id) != cluster_id:
         raise NotAMember(
             f"The data directory {data_dir} is of the cluster {known['cluster.id']}, and {address} has the registry of "
@@ -126,11 +126,11 @@ async def _is_of_old(registry: SharedRegistry, known: Mapping[str, str]) -> bool
 
     Clusters of these versions have no cluster id, so this cluster gets an id now.
     """
-    (topics,) = await completed(registry.list([layout.TOPICS]))
+    (topics,) = await complete(registry.list([layout.TOPICS]))
     return "cluster.id" not in known and bool(topics)
 
 
-def _named(known: Mapping[str, str]) -> str:
+def _text_of(known: Mapping[str, str]) -> str:
     return f"the cluster {known['cluster.id']}" if "cluster.id" in known else "a cluster without an id"
 
 
@@ -139,7 +139,7 @@ async def _check_taken_along(registry: SharedRegistry, data_dir: str, address: s
 
     The copy then lacks the lone broker's changes. It also lacks a controller epoch, because each start of a lone broker begins one.
     """
-    (entry,) = await completed(registry.read([layout.CONTROLLER_EPOCH]))
+    (entry,) = await complete(registry.read([layout.CONTROLLER_EPOCH]))
     if await asyncio.to_thread(_own_epoch, data_dir) > _epoch_in(entry):
         raise NotAMember(
             f"The data directory {data_dir} has been used alone since its registry was copied to {address}: copy its registry "
@@ -162,31 +162,31 @@ def _epoch_in(entry: Entry | None) -> int:
     return 0 if entry is None or not entry.value.isdigit() else int(entry.value)
 
 
-async def prepared(broker: BrokerMachine) -> None:
+async def prepare(broker: BrokerMachine) -> None:
     """Load the cluster's metadata, including ACLs, before any client is served. Raises `NotAMember`."""
-    await _told(broker.prepare)
+    await _wait_for(broker.prepare)
 
 
-async def registered(broker: BrokerMachine, addresses: Sequence[Listen]) -> None:
+async def register(broker: BrokerMachine, addresses: Sequence[Listen]) -> None:
     """Register the broker, and return once it is a member of the cluster. Raises `NotAMember` and `SettingError`."""
-    listeners = [advertised(where, broker.settings, "other brokers") for where in addresses]
+    listeners = [advertised_listener(where, broker.settings, "other brokers") for where in addresses]
     membership = broker.membership
     assert membership is not None, "this broker is one of a cluster"
 
     def join(told: Callable[[str], None]) -> None:
         membership.join(listeners, lambda refusal: told("" if refusal is None else str(refusal)))
 
-    await _told(join)
+    await _wait_for(join)
 
 
-async def _told(start: Callable[[Callable[[str], None]], None]) -> None:
+async def _wait_for(start: Callable[[Callable[[str], None]], None]) -> None:
     refusal: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     start(refusal.set_result)
     if sentence := await refusal:
         raise NotAMember(sentence)
 
 
-def advertised(where: Listen, settings: BrokerSettings, whom: str) -> Listener:
+def advertised_listener(where: Listen, settings: BrokerSettings, whom: str) -> Listener:
     """Return the address at which clients or brokers reach a listener: the advertised one, otherwise its own.
 
     `whom` names these clients or brokers in the message of `SettingError`, which is raised if the address cannot be advertised.

@@ -163,11 +163,11 @@ class DataDirectory:
         """Check and write the `meta.properties` of another directory. Return its id."""
         if has_registry(path):
             raise DataDirectoryError(f"{path} in log.dirs has a registry of its own: name it with --data-dir, or choose another.")
-        properties = _completed(known, self.cluster_id, self.node_id)
+        properties = _complete(known, self.cluster_id, self.node_id)
         for name, own in (("node.id", str(self.node_id)), ("cluster.id", self.cluster_id)):
             if properties[name] != own:
                 raise DataDirectoryError(f"{path} in log.dirs belongs to {name} {properties[name]}, not {own}: choose another.")
-        content = _written(properties | {FIRST: self.absolute_path}, is_shared=is_shared)
+        content = _encode(properties | {FIRST: self.absolute_path}, is_shared=is_shared)
         file = Path(path, META)
         if not file.exists() or file.read_bytes() != content:
             _replace(file, content)
@@ -196,7 +196,7 @@ class DataDirectory:
                 self._note_log_dirs({one: path for one, path in log_dirs_in(self.path).items() if _may_hold_partitions(path)})
         with contextlib.suppress(OSError):  # without the marker the next start scans the logs, which is slower but as correct
             _replace(Path(self.path, CLEAN_SHUTDOWN), CLEAN_SHUTDOWN_CONTENT)
-        self.reserve.take(self.reserve.wanted)
+        self.reserve.refill(self.reserve.wanted)
         self.release()
 
     def release(self) -> None:
@@ -243,7 +243,7 @@ def lock(path: str) -> Iterator[dict[str, str]]:
         data = meta.read_bytes()
         known = _parse(data.decode(errors="replace"))
         if not known:
-            raise _says_nothing(path)
+            raise _unreadable(path)
         _check_version(path, known)
         _check_first(path, known)
         _check_sum(path, data)
@@ -269,13 +269,13 @@ def _lock(path: str) -> HeldDirectory:
         _held.add(held)
     # Only after the check: closing any descriptor of the lock file would release this process's own lock on it.
     try:
-        return HeldDirectory(held, _locked(path))
+        return HeldDirectory(held, _lock_directory(path))
     except BaseException:
         _held.discard(held)
         raise
 
 
-def _locked(path: str) -> int:
+def _lock_directory(path: str) -> int:
     """Lock a directory against other processes; create it if it does not exist. Return the lock's descriptor."""
     try:
         os.makedirs(path, exist_ok=True)
@@ -299,7 +299,7 @@ def _in_use(path: str) -> DirectoryInUse:
     return DirectoryInUse(f"The data directory {path} is in use by another broker: stop that broker, or choose another directory.")
 
 
-def _says_nothing(path: str) -> DataDirectoryError:
+def _unreadable(path: str) -> DataDirectoryError:
     return DataDirectoryError(f"{path}/{META} is missing or empty, although the directory has been used: restore the file.")
 
 
@@ -362,7 +362,7 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shar
     data = file.read_bytes() if file.exists() else b""
     known = _parse(data.decode(errors="replace"))
     if not known and has_registry(path):
-        raise _says_nothing(path)
+        raise _unreadable(path)
     _check_version(path, known)
     _check_first(path, known)
     _check_sum(path, data)
@@ -371,13 +371,13 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shar
             f"The data directory {path} was last used in a cluster, of which its own registry has no record: "
             "start it with --registry."
         )
-    properties = _completed(known, cluster_id, node_id)
+    properties = _complete(known, cluster_id, node_id)
     for name, wanted in (("node.id", node_id), ("cluster.id", cluster_id)):
         if wanted is not None and properties[name] != str(wanted):
             raise DataDirectoryError(
                 f"The data directory {path} belongs to {name} {properties[name]}, not {wanted}: set that or choose another."
             )
-    content = _written(properties, is_shared=is_shared)
+    content = _encode(properties, is_shared=is_shared)
     if not known and is_shared:
         _replace(Path(path, BROKER_EPOCH), NEW)  # written first: from now on, the directory is known to be without records
     if content != data:
@@ -385,7 +385,7 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shar
     return properties
 
 
-def _completed(known: Mapping[str, str], cluster_id: str | None = None, node_id: int | None = None) -> dict[str, str]:
+def _complete(known: Mapping[str, str], cluster_id: str | None = None, node_id: int | None = None) -> dict[str, str]:
     """Return all properties of a directory: the stored properties, then the given ids, then new values for missing properties."""
     return {
         "version": str(VERSION),
@@ -395,15 +395,15 @@ def _completed(known: Mapping[str, str], cluster_id: str | None = None, node_id:
     }
 
 
-def give_back(path: str, known: Mapping[str, str]) -> None:
+def make_lone(path: str, known: Mapping[str, str]) -> None:
     """Rewrite `meta.properties` for a lone broker. The caller holds the directory. Raises `DataDirectoryError`."""
     try:
-        _replace(Path(path, META), _written(_completed(known), is_shared=False))
+        _replace(Path(path, META), _encode(_complete(known), is_shared=False))
     except OSError as error:
         raise _unusable(path, error) from error
 
 
-def _written(properties: Mapping[str, str], *, is_shared: bool) -> bytes:
+def _encode(properties: Mapping[str, str], *, is_shared: bool) -> bytes:
     """Return the contents of `meta.properties` with these properties."""
     said = {**properties, "version": "0"} if is_shared else properties
     lines = (f"{OF_ZOOKEEPER.get(name, name) if is_shared else name}={value}\n" for name, value in said.items())

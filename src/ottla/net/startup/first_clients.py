@@ -48,13 +48,13 @@ def check(listen: Sequence[Listen], settings: BrokerSettings) -> None:
         check07(listen, settings)
 
 
-def registered(server: Server, addresses: Sequence[Listen], posts: Posts) -> SharedRegistry | None:
+def register(server: Server, addresses: Sequence[Listen], posts: Posts) -> SharedRegistry | None:
     """Register the broker for clients of Kafka 0.7 if a ZooKeeper is configured for them.
 
     Return the session of the registration, or None without such a ZooKeeper. Raises `SettingError`.
     """
     if not server.broker.settings.ottla_kafka07_zookeeper_connect:
         return None
-    from ottla.kafka07.net.registration import registered as registered07
+    from ottla.kafka07.net.registration import register as registered07
 
     return registered07(server, addresses, posts)

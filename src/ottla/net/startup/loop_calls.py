@@ -19,7 +19,7 @@ Call = Callable[[], None]
 T = TypeVar("T")
 
 
-async def completed(steps: Steps[T]) -> T:
+async def complete(steps: Steps[T]) -> T:
     """Run registry steps, and return their result. Raises the exceptions of the steps."""
     loop = asyncio.get_running_loop()
     resumed: StorageFailed | None = None
@@ -34,11 +34,11 @@ async def completed(steps: Steps[T]) -> T:
             await asyncio.sleep(0)
             continue
         waiting: asyncio.Future[StorageFailed | None] = loop.create_future()
-        start(partial(_arrived, waiting))
+        start(partial(_on_done, waiting))
         resumed = await waiting
 
 
-def _arrived(waiting: asyncio.Future[StorageFailed | None], failure: StorageFailed | None) -> None:
+def _on_done(waiting: asyncio.Future[StorageFailed | None], failure: StorageFailed | None) -> None:
     if not waiting.done():  # otherwise the waiting task was cancelled
         waiting.set_result(failure)
 
@@ -59,7 +59,7 @@ class Posts:
             self._loop.call_soon_threadsafe(self._completed, call)
 
     def reach(self, completed: Callable[[Call], None]) -> None:
-        """Pass all further calls to `completed`, the function of the server that runs completions of the disk."""
+        """Pass all further calls to `complete`, the function of the server that runs completions of the disk."""
         self._completed = completed
 
     def call_now(self, call: Call) -> None:

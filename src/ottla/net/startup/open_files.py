@@ -34,10 +34,10 @@ def shares(max_open_files: int) -> Shares:
     Logs get `max_open_files`, but at most half of the free descriptors. A sixteenth is kept in reserve.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return Shares(max_open_files, 1 << 30) if limit == resource.RLIM_INFINITY else shared(limit, _held(), max_open_files)
+    return Shares(max_open_files, 1 << 30) if limit == resource.RLIM_INFINITY else divide(limit, _count_open(), max_open_files)
 
 
-def shared(limit: int, held: int, max_open_files: int) -> Shares:
+def divide(limit: int, held: int, max_open_files: int) -> Shares:
     """Return the shares of a process that may open `limit` files, and has `held` of them open."""
     free = max(limit - held, 0)
     free -= FEWEST + free // 16
@@ -45,7 +45,7 @@ def shared(limit: int, held: int, max_open_files: int) -> Shares:
     return Shares(files, max(free - files, FEWEST))
 
 
-def _held() -> int:
+def _count_open() -> int:
     """Return the number of file descriptors that this process has open now."""
     try:
         return len(os.listdir("/proc/self/fd"))

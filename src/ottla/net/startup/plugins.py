@@ -32,7 +32,7 @@ def _by_name(text: str) -> Assignor:
     for assignor in BUILT_IN:
         if assignor.name == text:
             return assignor
-    return _own(_made(ASSIGNORS, text, "module:Class, with the module on Python's path"), text)
+    return _own(_load(ASSIGNORS, text, "module:Class, with the module on Python's path"), text)
 
 
 def _own(assignor: Assignor, text: str) -> Assignor:
@@ -52,7 +52,7 @@ def own_authorizer(name: str) -> Authorizer | None:
     """
     if not name or name in BY_RULES:
         return None
-    made: Authorizer = _made(AUTHORIZER, name, f"{BY_RULES[0]}, or module:Class of your own")
+    made: Authorizer = _load(AUTHORIZER, name, f"{BY_RULES[0]}, or module:Class of your own")
     if not callable(getattr(made, "allows", None)):
         raise SettingError(
             f"{AUTHORIZER} names {name}, which is not an authorizer: give it a method allows(peer, operation, resource, name)."
@@ -60,7 +60,7 @@ def own_authorizer(name: str) -> Authorizer | None:
     return made
 
 
-def _made(setting: str, text: str, better: str) -> Any:
+def _load(setting: str, text: str, better: str) -> Any:
     """Return an object of the class module:Class. Raises `SettingError`, which suggests `better` names."""
     module, _, attribute = text.partition(":")
     try:

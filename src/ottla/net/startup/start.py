@@ -91,11 +91,11 @@ class Running:
 
     def register07(self, posts: Posts) -> None:
         """Register the broker for Kafka 0.7 clients if a ZooKeeper is configured for them. Raises `SettingError`."""
-        self._registry07 = first_clients.registered(self.server, self.addresses, posts)
+        self._registry07 = first_clients.register(self.server, self.addresses, posts)
 
     def _check_periodically(self) -> None:
         """Refill the reserve after a full disk, and check whether all logs are verified, every `HOUSE_EVERY_S` seconds."""
-        self._directory.reserve.take()
+        self._directory.reserve.refill()
         self._note_boot()
         self._keeping = asyncio.get_running_loop().call_later(HOUSE_EVERY_S, self._check_periodically)
 
@@ -141,7 +141,7 @@ class Running:
         if membership is None or membership.broker_epoch == NO_EPOCH or self.server.door.failure is not None:
             return
         handed_over = asyncio.Event()
-        self.server.completed(partial(self.broker.transfer_leadership, handed_over.set))
+        self.server.complete(partial(self.broker.transfer_leadership, handed_over.set))
         waits = [asyncio.ensure_future(event.wait()) for event in (handed_over, self.server.failed)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)  # a broker that a bug has ended never calls back
         for wait in waits:
@@ -159,24 +159,24 @@ async def start(
     """
     began = time.perf_counter()
     log_output.limit()
-    settings = matched(settings, [where.name for where in listen])
-    listen = [secured(where, settings) for where in listen]
+    settings = match_advertised(settings, [where.name for where in listen])
+    listen = [with_protocol(where, settings) for where in listen]
     first_clients.check(listen, settings)
     if settings.idle:
         log.warning("ignored settings, which have no effect in Ottla: %s", ", ".join(settings.idle))
     found = named(settings.group_consumer_assignors if assignors is None else assignors)
     authorizer = own_authorizer(settings.authorizer_class_name)
     posts = Posts(asyncio.get_running_loop())
-    place = None if settings.registry_address is None else await cluster_start.found(data_dir, settings, posts)
+    place = None if settings.registry_address is None else await cluster_start.open_place(data_dir, settings, posts)
     directory = DataDirectory.open(data_dir, node_id=settings.node_id) if place is None else place.directory
     running = _start_machine(directory, settings, found, authorizer, posts, place)
     try:
         if place is not None:
-            await cluster_start.prepared(running.broker)
+            await cluster_start.prepare(running.broker)
         for where in listen:
             await running.listen(where)
         if place is not None:
-            await cluster_start.registered(running.broker, running.addresses)
+            await cluster_start.register(running.broker, running.addresses)
         running.register07(posts)
     except BaseException:
         await running.stop()
@@ -185,7 +185,7 @@ async def start(
     return running
 
 
-def matched(settings: BrokerSettings, names: Sequence[str]) -> BrokerSettings:
+def match_advertised(settings: BrokerSettings, names: Sequence[str]) -> BrokerSettings:
     """Return the settings in which each advertised address has the name of its listener, one of `names`.
 
     A single listener of an old release has a default name of its own. An advertised address for PLAINTEXT is then assigned to this
@@ -204,7 +204,7 @@ def matched(settings: BrokerSettings, names: Sequence[str]) -> BrokerSettings:
     return BrokerSettings(settings.given | {"advertised.listeners": ",".join(map(str, addresses))})
 
 
-def secured(where: Listen, settings: BrokerSettings) -> Listen:
+def with_protocol(where: Listen, settings: BrokerSettings) -> Listen:
     """Return the listener with its security protocol.
 
     The protocol is the listener's own, otherwise the one in `listener.security.protocol.map`, otherwise PLAINTEXT. Raises
@@ -263,13 +263,13 @@ def _start_machine(
                 log_dirs=log_dirs,
             )
             server = Server(broker, asyncio.get_running_loop(), share.connections)
-            posts.reach(server.completed)
+            posts.reach(server.complete)
             if place is not None:
                 place.links.follow(broker.settings_in_force)
-            with _uncollected():
+            with _without_collection():
                 server.start(clean=directory.clean, was_killed=directory.was_killed)
             directory.reserve.keep(settings.ottla_reserve_bytes)
-            directory.reserve.take(settings.ottla_reserve_bytes)
+            directory.reserve.refill(settings.ottla_reserve_bytes)
             held.pop_all()
     except RegistryDamaged as damage:
         raise DataDirectoryError(f"The data directory {directory.path} cannot be used: {damage}.") from damage
@@ -286,7 +286,7 @@ def _found(share: Shares) -> dict[str, str]:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _without_collection() -> Iterator[None]:
     """Disable garbage collection while a broker loads its state, because it would traverse a million offsets repeatedly."""
     was_enabled = gc.isenabled()
     gc.disable()

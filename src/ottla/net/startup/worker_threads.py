@@ -13,7 +13,7 @@ class TurnWorker(QueueWorker):
     """A thread that runs functions in order. After `stop`, no function begins, and `done` of the current function is not called."""
 
     def run(self, work: Callable[[], None], done: Done) -> None:
-        self._ask(partial(self._do, work, done))
+        self._enqueue(partial(self._do, work, done))
 
     def stop(self) -> None:
         """Begin no more work. Do not wait for the current work, because compression can take many seconds."""

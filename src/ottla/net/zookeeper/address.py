@@ -54,12 +54,12 @@ async def why(address: ZooKeeperAddress, timeout_ms: int, *, has_tls: bool, name
 
     `named_by` is the setting that contains the address.
     """
-    looks = await asyncio.gather(*(_look(host, port, has_tls=has_tls) for host, port in address.hosts))
+    looks = await asyncio.gather(*(_probe(host, port, has_tls=has_tls) for host, port in address.hosts))
     told = "; ".join(f"{host}:{port} {look}" for (host, port), look in zip(address.hosts, looks, strict=True))
     return f"No session with ZooKeeper began within {timeout_ms} ms: {told}. Start ZooKeeper, or correct {named_by}."
 
 
-async def _look(host: str, port: int, *, has_tls: bool) -> str:
+async def _probe(host: str, port: int, *, has_tls: bool) -> str:
     try:
         reader, writer = await asyncio.wait_for(asyncio.open_connection(host, port), LOOK_S)
     except TimeoutError:

@@ -126,7 +126,7 @@ class RequestBatch:
                 yield self._until(UNDER_WAY // 2)
             for ask in self._asks[start : start + AT_ONCE]:
                 answer = ask()
-                answer.told = self._told
+                answer.told = self._on_answer
                 self._under_way += 1
                 answers.append(answer)
         while self._under_way:
@@ -139,7 +139,7 @@ class RequestBatch:
 
         return start
 
-    def _told(self, answer: ZooKeeperAnswer) -> None:
+    def _on_answer(self, answer: ZooKeeperAnswer) -> None:
         self._under_way -= 1
         if self._done is not None and self._under_way <= self._enough:
             done, self._done = self._done, None

@@ -36,7 +36,7 @@ class DigestMd5:
         return self._answer(said["nonce"], said.get("realm", ""), token_hex(16))
 
     def _answer(self, nonce: str, realm: str, client_nonce: str) -> bytes:
-        secret = md5(b":".join(map(_hashed, (self._username, realm, self._password))), usedforsecurity=False).digest()
+        secret = md5(b":".join(map(_hash_bytes, (self._username, realm, self._password))), usedforsecurity=False).digest()
         first = _hex(secret + f":{nonce}:{client_nonce}".encode())
 
         def proof(verb: str) -> str:
@@ -44,7 +44,7 @@ class DigestMd5:
 
         self._expected = proof("")
         return (
-            f'charset=utf-8,username="{_quoted(self._username)}",realm="{_quoted(realm)}",nonce="{_quoted(nonce)}",nc=00000001,'
+            f'charset=utf-8,username="{_quote(self._username)}",realm="{_quote(realm)}",nonce="{_quote(nonce)}",nc=00000001,'
             f'cnonce="{client_nonce}",digest-uri="{URI}",maxbuf=65536,response={proof("AUTHENTICATE")},qop=auth'
         ).encode()
 
@@ -53,7 +53,7 @@ def _hex(data: bytes) -> str:
     return md5(data, usedforsecurity=False).hexdigest()
 
 
-def _hashed(text: str) -> bytes:
+def _hash_bytes(text: str) -> bytes:
     """Return the bytes of a name for hashing: in Latin-1 if possible, otherwise in UTF-8."""
     try:
         return text.encode("latin-1")
@@ -61,5 +61,5 @@ def _hashed(text: str) -> bytes:
         return text.encode()
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return re.sub(r'(["\\])', r"\\\1", text)

@@ -20,7 +20,7 @@ CLOSE_SESSION = -11
 def execute(session: str) -> None:
     """End a session at the first server that can be reached. `session` has the format that `LastWill` writes."""
     told = json.loads(session)
-    secured = _secured(told["tls"])
+    secured = _tls_wrapper(told["tls"])
     for host, port in told["hosts"]:
         try:
             end(host, port, int(told["id"]), bytes.fromhex(told["password"]), int(told["timeout_ms"]), secured)
@@ -44,7 +44,7 @@ def end(host: str, port: int, session_id: int, password: bytes, timeout_ms: int,
         answer.read(1)  # no answer comes if the session had ended already
 
 
-def _secured(settings: dict[str, str]) -> Callable[..., object] | None:
+def _tls_wrapper(settings: dict[str, str]) -> Callable[..., object] | None:
     """Return the function that adds TLS to a connection, built from the broker's settings. Return None without TLS."""
     if not settings:
         return None

@@ -40,7 +40,7 @@ REASONS: dict[type[Exception], str] = {
 }
 
 
-def meaning(path: str, error: Exception) -> Exception:
+def exception_of(path: str, error: Exception) -> Exception:
     """Return the registry's exception for an error of kazoo."""
     if isinstance(error, AWAY):
         return RegistryAway(path, "ZooKeeper is unreachable, or the session has expired")

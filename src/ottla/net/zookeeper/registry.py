@@ -18,7 +18,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.serialization import Exists, GetChildren, GetData
 
 from ottla.net.zookeeper.batch import PATHS_AT_ONCE
-from ottla.net.zookeeper.operations import Operated, There, above, meaning, operations, parents
+from ottla.net.zookeeper.operations import Operated, There, above, exception_of, operations, parents
 from ottla.net.zookeeper.session import Changed, ZooKeeperSession
 from ottla.ports import (
     Change,
@@ -58,7 +58,7 @@ class ZooKeeperRegistry:
         """Return the session timeout to which the server agreed, in ms."""
         return self._session.timeout_ms
 
-    def lives_until_ms(self) -> int:
+    def session_end_ms(self) -> int:
         return self._session.lives_until_ms
 
     def on_session(self, told: Callable[[SessionEvent], None]) -> None:
@@ -83,36 +83,36 @@ class ZooKeeperRegistry:
         if not changes:
             return
         for _ in range(MOST_RACES):
-            there = yield from self._looked(changes)
+            there = yield from self._read_present(changes)
             wanted = [*operations(changes, there)]
             if sum(operation.size for operation in wanted) > MOST_BYTES:
-                wanted = yield from self._lightened(wanted)
-            failed = yield from self._committed(wanted)
+                wanted = yield from self._delete_below(wanted)
+            failed = yield from self._commit_once(wanted)
             if failed is None:
                 return
             operation, error = failed
             if isinstance(error, NoNodeError) and operation.kind == "create":
                 yield from self._make_parents(changes)
             elif not _is_race(operation, error):
-                raise meaning(operation.of.path, error)
+                raise exception_of(operation.of.path, error)
         raise RegistryRefused(changes[0].path, "it is changed concurrently: try again")
 
     def _at_once(self, kind: Any, paths: Sequence[str]) -> Steps[Reads]:
         """Return the results for these paths, without watches. Each request reads many paths."""
         pieces = [paths[first : first + PATHS_AT_ONCE] for first in range(0, len(paths), PATHS_AT_ONCE)]
-        answers = yield from self._session.request([partial(self._session.look_at_many, kind, some) for some in pieces])
+        answers = yield from self._session.request([partial(self._session.read_many, kind, some) for some in pieces])
         found: Reads = []
         for some, answer in zip(pieces, answers, strict=True):
             if isinstance(answer.error, UnimplementedError):  # after a reconnect, the request went to an older server
                 raise RegistryAway(some[0], "the session moved to a ZooKeeper server with older state")
             if answer.error is not None:
-                raise meaning(some[0], answer.error)
+                raise exception_of(some[0], answer.error)
             found += [_there(path, one) for path, one in zip(some, answer.value, strict=True)]
         return found
 
     def _one_by_one(self, kind: Any, read: Callable[[Any], Any], paths: Sequence[str], changed: Changed | None) -> Steps[Reads]:
         """Return the results of `read` for these paths, with watches if `changed` is given. Each request reads one path."""
-        answers = yield from self._session.request([partial(self._session.look, kind, path, changed) for path in paths])
+        answers = yield from self._session.request([partial(self._session.read, kind, path, changed) for path in paths])
         values = [_there(path, answer.error or answer.value) for path, answer in zip(paths, answers, strict=True)]
         found: Reads = [None if value is None else read(value) for value in values]
         if changed is not None:
@@ -124,13 +124,13 @@ class ZooKeeperRegistry:
         return found
 
     def _are_there(self, paths: Sequence[str], changed: Changed | None = None) -> Steps[Flags]:
-        answers = yield from self._session.request([partial(self._session.look, Exists, path, changed) for path in paths])
+        answers = yield from self._session.request([partial(self._session.read, Exists, path, changed) for path in paths])
         for path, answer in zip(paths, answers, strict=True):
             if answer.error is not None:
-                raise meaning(path, answer.error)
+                raise exception_of(path, answer.error)
         return [answer.value is not None for answer in answers]
 
-    def _looked(self, changes: Sequence[Change | Condition]) -> Steps[There]:
+    def _read_present(self, changes: Sequence[Change | Condition]) -> Steps[There]:
         unsure = [
             one.path
             for one in changes
@@ -152,7 +152,7 @@ class ZooKeeperRegistry:
             below[top].append(found)
         return below
 
-    def _lightened(self, wanted: Operations) -> Steps[Operations]:
+    def _delete_below(self, wanted: Operations) -> Steps[Operations]:
         """Delete the entries below removed ones in separate requests, because there can be many. Return the other operations."""
         below = [one for one in wanted if one.kind == "delete" and one.path != one.of.path]
         rest = [one for one in wanted if one.kind != "delete" or one.path == one.of.path]
@@ -162,10 +162,10 @@ class ZooKeeperRegistry:
         for one, answer in zip(below, answers, strict=True):
             error = answer.error or answer.value[0]
             if isinstance(error, Exception) and not isinstance(error, NoNodeError | NotEmptyError):
-                raise meaning(one.path, error)
+                raise exception_of(one.path, error)
         return rest
 
-    def _committed(self, wanted: Sequence[Operated]) -> Steps[tuple[Operated, Exception] | None]:
+    def _commit_once(self, wanted: Sequence[Operated]) -> Steps[tuple[Operated, Exception] | None]:
         """Commit the operations as one transaction. Return the refused operation with its error, or None if all succeeded."""
         (answer,) = yield from self._session.request([partial(self._session.transact, wanted)])
         if answer.error is not None:
@@ -183,14 +183,14 @@ class ZooKeeperRegistry:
         for path, answer in zip(paths, answers, strict=True):
             error = answer.error or answer.value[0]
             if isinstance(error, Exception) and not isinstance(error, NodeExistsError):
-                raise meaning(path, error)
+                raise exception_of(path, error)
 
 
 def _there(path: str, one: Any) -> Any:
     if isinstance(one, NoNodeError):
         return None
     if isinstance(one, Exception):
-        raise meaning(path, one)
+        raise exception_of(path, one)
     return one
 
 

@@ -33,7 +33,7 @@ IDENTIFICATION = "zookeeper.ssl.endpoint.identification.algorithm"
 REVOCATION = ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable")
 
 
-async def opened(settings: BrokerSettings, post: Post) -> ZooKeeperRegistry:
+async def open_registry(settings: BrokerSettings, post: Post) -> ZooKeeperRegistry:
     """Return a registry whose session has begun. Raises `SettingError` and `NotAMember`."""
     access = access_by(settings)
     will = LastWill(access.address, {} if access.secure is None else _of_tls(settings))
@@ -41,12 +41,12 @@ async def opened(settings: BrokerSettings, post: Post) -> ZooKeeperRegistry:
     turned = asyncio.Event()
     has_begun = False
 
-    def told(event: SessionEvent) -> None:
+    def on_event(event: SessionEvent) -> None:
         nonlocal has_begun
         has_begun = event is SessionEvent.BEGUN
         turned.set()
 
-    session.told.append(told)
+    session.told.append(on_event)
     session.start()
     timeout_ms = settings.zookeeper_connection_timeout_ms or settings.zookeeper_session_timeout_ms
     try:
@@ -56,7 +56,7 @@ async def opened(settings: BrokerSettings, post: Post) -> ZooKeeperRegistry:
                 turned.clear()
     except TimeoutError:
         pass
-    session.told.remove(told)
+    session.told.remove(on_event)
     if has_begun:
         return ZooKeeperRegistry(session)
     session.abandon()
@@ -115,7 +115,7 @@ def _by_kerberos(options: Mapping[str, str]) -> Callable[[str], ZooKeeperLogin]:
 
 def _tls(settings: BrokerSettings) -> ssl.SSLContext:
     for name in REVOCATION:
-        if settings.shown(name) == "true":
+        if settings.text_of(name) == "true":
             raise SettingError(
                 f"{name} checks whether certificates are revoked, which is not supported: leave it out, and give "
                 "ZooKeeper short-lived certificates."
@@ -124,7 +124,7 @@ def _tls(settings: BrokerSettings) -> ssl.SSLContext:
     if algorithm.upper() not in ("HTTPS", ""):
         raise SettingError(f"{IDENTIFICATION} has to be HTTPS, or empty for certificates of any name, not {algorithm}.")
     given = {
-        name.removeprefix("zookeeper."): settings.shown(name) for name in settings.DECLARED if name.startswith("zookeeper.ssl.")
+        name.removeprefix("zookeeper."): settings.text_of(name) for name in settings.DECLARED if name.startswith("zookeeper.ssl.")
     }
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = bool(algorithm)

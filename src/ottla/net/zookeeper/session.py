@@ -20,7 +20,7 @@ from ottla.cluster.layout import UNKNOWN_USERS
 from ottla.net.zookeeper.batch import Ask, ReadMany, RequestBatch
 from ottla.net.zookeeper.client import Access, ZooKeeperClient
 from ottla.net.zookeeper.handler import ZooKeeperAnswer
-from ottla.net.zookeeper.operations import AWAY, Operated, meaning
+from ottla.net.zookeeper.operations import AWAY, Operated, exception_of
 from ottla.net.zookeeper.will import LastWill
 from ottla.ports import Change, Post, RegistryAway, SessionEvent, Steps
 
@@ -77,7 +77,7 @@ class ZooKeeperSession:
         self._has_session = False
         self._is_reached = False
         self._next_beat: TimerHandle | None = None
-        self.client = self._made()
+        self.client = self._make_client()
 
     def start(self) -> None:
         """Begin to connect. The callbacks of `on_session` report the result."""
@@ -97,17 +97,17 @@ class ZooKeeperSession:
         self._is_closed.set()
         threading.Thread(target=self.close, name="ottla-zookeeper", daemon=True).start()
 
-    def look(self, kind: Any, path: str, changed: Changed | None = None) -> ZooKeeperAnswer:
+    def read(self, kind: Any, path: str, changed: Changed | None = None) -> ZooKeeperAnswer:
         """Read an entry by a request of kazoo's class `kind`: GetData, GetChildren or Exists. With `changed`, set a watch."""
         watcher = None if changed is None else Watcher(path, changed, self._enqueue)
         return self.client.send(kind(self._at(path), watcher))
 
     @property
     def reads_many(self) -> bool:
-        """Return whether the server supports `look_at_many`, as servers since 3.6 do."""
+        """Return whether the server supports `read_many`, as servers since 3.6 do."""
         return self.client.reads_many
 
-    def look_at_many(self, kind: Any, paths: Sequence[str]) -> ZooKeeperAnswer:
+    def read_many(self, kind: Any, paths: Sequence[str]) -> ZooKeeperAnswer:
         """Read up to `PATHS_AT_ONCE` entries as requests of kazoo's class `kind` do: GetData or GetChildren."""
         return self.client.send(ReadMany(kind.type, [self._at(path) for path in paths]))
 
@@ -124,7 +124,7 @@ class ZooKeeperSession:
         answers = yield from RequestBatch(asks).steps()
         for answer in answers:
             if isinstance(answer.error, AWAY):
-                raise meaning("the registry", answer.error)
+                raise exception_of("the registry", answer.error)
         return answers
 
     def transact(self, wanted: Sequence[Operated]) -> ZooKeeperAnswer:
@@ -159,11 +159,11 @@ class ZooKeeperSession:
             return [*OPEN_ACL_UNSAFE]
         return [*CREATOR_ALL_ACL, *(() if path.startswith(SECRET) else READ_ACL_UNSAFE)]
 
-    def _made(self) -> ZooKeeperClient:
+    def _make_client(self) -> ZooKeeperClient:
         client = ZooKeeperClient(self._access, self._enqueue)
 
         def listen(state: Any) -> None:
-            self._enqueue(partial(self._turned, client, state, client.client_state, client.agreed_timeout_ms))
+            self._enqueue(partial(self._on_state, client, state, client.client_state, client.agreed_timeout_ms))
 
         client.add_listener(listen)
         return client
@@ -187,7 +187,7 @@ class ZooKeeperSession:
             if heard.told is not None:
                 heard.told(heard)
 
-    def _turned(self, client: ZooKeeperClient, state: str, exactly: str, agreed_timeout_ms: int) -> None:
+    def _on_state(self, client: ZooKeeperClient, state: str, exactly: str, agreed_timeout_ms: int) -> None:
         """Handle a state change of kazoo's client: connected, disconnected, or without a session."""
         if client is not self.client or self._is_closed.is_set():
             return
@@ -220,7 +220,7 @@ class ZooKeeperSession:
         if not self._is_closed.is_set():
             if self._will is not None:
                 self._will.restart()
-            self.look(Exists, "").told = self._beaten
+            self.read(Exists, "").told = self._beaten
             self._next_beat = self._loop.call_later(self.timeout_ms / HEARTBEATS / 1000, self._beat)
 
     def _beaten(self, answer: ZooKeeperAnswer) -> None:
@@ -252,7 +252,7 @@ class ZooKeeperSession:
                     client.close()
 
     def _begin_anew(self) -> None:
-        self.client = self._made()
+        self.client = self._make_client()
         self.client.start_async()
 
 

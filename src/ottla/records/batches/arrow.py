@@ -46,7 +46,7 @@ def to_arrow(
     makers: dict[str, Any] = {
         "key": lambda: spans_array(columns, kernel.KEY_AT),
         "value": lambda: spans_array(columns, kernel.VALUE_AT),
-        "offset": lambda: _shared(columns.offsets, pa.int64()),
+        "offset": lambda: _share(columns.offsets, pa.int64()),
         "timestamp": lambda: _timestamps(columns, timestamp_type),
         "timestampType": lambda: _timestamp_types(columns),
         "headers": lambda: headers_array(columns, headers_type),
@@ -60,10 +60,10 @@ def spans_array(columns: Columns, column: int, kind: pa.DataType | None = None) 
     """Return the keys or values of the records as one binary array. `column` is `kernel.KEY_AT` or `VALUE_AT`."""
     pieces = [(run.data, run.first - columns.first, run.end - columns.first) for run in columns.pieces()]
     at, sizes = columns.span_column(column), columns.span_column(column + 1)
-    return _gathered(pieces, at, sizes, kind or pa.binary())
+    return _gather(pieces, at, sizes, kind or pa.binary())
 
 
-def _gathered(pieces: list[tuple[memoryview, int, int]], at: memoryview, sizes: memoryview, kind: pa.DataType) -> pa.Array:
+def _gather(pieces: list[tuple[memoryview, int, int]], at: memoryview, sizes: memoryview, kind: pa.DataType) -> pa.Array:
     total, nulls = kernel_arrow.total_bytes(sizes)
     if total > MOST_BYTES:
         raise ValueError(f"{total} bytes are more than an Arrow binary array holds: take a slice of the columns first.")
@@ -81,12 +81,12 @@ def _gathered(pieces: list[tuple[memoryview, int, int]], at: memoryview, sizes: 
     return pa.Array.from_buffers(kind, rows, buffers, null_count=nulls)
 
 
-def _shared(numbers: memoryview, kind: pa.DataType) -> pa.Array:
+def _share(numbers: memoryview, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)], null_count=0)
 
 
 def _timestamps(columns: Columns, kind: pa.DataType | None) -> pa.Array:
-    shared = _shared(columns.timestamps, pa.timestamp("ms", tz="UTC"))
+    shared = _share(columns.timestamps, pa.timestamp("ms", tz="UTC"))
     return shared if kind is None or kind == shared.type else shared.cast(kind, safe=False)
 
 
@@ -94,7 +94,7 @@ def _timestamp_types(columns: Columns) -> pa.Array:
     kinds = array("i")
     for run in columns.pieces():
         kinds.extend(array("i", [run.header.timestamp_type]) * (run.end - run.first))
-    return _shared(memoryview(kinds), pa.int32())
+    return _share(memoryview(kinds), pa.int32())
 
 
 def headers_array(columns: Columns, kind: pa.DataType = HEADERS) -> pa.Array:
@@ -114,8 +114,8 @@ def headers_array(columns: Columns, kind: pa.DataType = HEADERS) -> pa.Array:
         entry = stop
     name_kind, value_kind = kind.value_type.field(0).type, kind.value_type.field(1).type
     fields = [
-        _gathered(entries, names[:total], names[total:], name_kind),
-        _gathered(entries, values[:total], values[total:], value_kind),
+        _gather(entries, names[:total], names[total:], name_kind),
+        _gather(entries, values[:total], values[total:], value_kind),
     ]
     structs = pa.Array.from_buffers(kind.value_type, total, [None], null_count=0, children=fields)
     return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(starts)], null_count=0, children=[structs])

@@ -18,7 +18,7 @@ from ottla.records.batches.header import HEADER_BYTES, LOG_APPEND_TIME, BadBatch
 from ottla.records.batches.record import ConsumerRecord, Record, Where
 from ottla.records.compilation_warning import warn_once
 from ottla.records.compression import codecs
-from ottla.records.compression.limits import zeroed
+from ottla.records.compression.limits import allocate
 from ottla.records.kernel_arrow import murmur2, murmur2_partitions
 from ottla.records.kernel_common import SPAN_COLUMNS
 
@@ -136,16 +136,14 @@ def open_batches(
             continue
         if check_crcs and not crc_is_valid(whole[pos : pos + header.size]):
             raise BadBatch(pos, "the CRC-32C of the batch is wrong: it was damaged in transit or on disk.")
-        data, start, end = _opened(whole, pos, header, opener, limit_bytes)
+        data, start, end = _open(whole, pos, header, opener, limit_bytes)
         limit_bytes -= len(data) if data is not whole else 0
         bodies.append((header, data, start, end))
     columns = _columns(bodies, next_offset)
     return _cut(columns, from_offset, until_offset)
 
 
-def _opened(
-    whole: memoryview, pos: int, header: BatchHeader, opener: codecs.Opener, limit_bytes: int
-) -> tuple[memoryview, int, int]:
+def _open(whole: memoryview, pos: int, header: BatchHeader, opener: codecs.Opener, limit_bytes: int) -> tuple[memoryview, int, int]:
     """Return (buffer, start, end) of the records of one batch. Raises `BadBatch` if the header claims too many records."""
     start, end, data = pos + HEADER_BYTES, pos + header.size, whole
     if header.codec:
@@ -161,7 +159,7 @@ def _opened(
 def _columns(bodies: list[tuple[BatchHeader, memoryview, int, int]], next_offset: int) -> Columns:
     """Scan the records of all batches into columns. One allocation holds all columns, so that its memory pages are reused."""
     capacity = sum(header.record_count for header, _, _, _ in bodies)
-    arena = zeroed(ROW_BYTES * capacity)
+    arena = allocate(ROW_BYTES * capacity)
     if not capacity:
         return Columns(EMPTY.cast("q"), EMPTY.cast("q"), EMPTY.cast("i"), (), 0, 0, next_offset)
     offsets = arena[: 8 * capacity].cast("q")

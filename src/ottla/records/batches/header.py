@@ -160,7 +160,7 @@ def check(view: memoryview, produce_version: int = ZSTD_SINCE_PRODUCE) -> tuple[
         return _too_small(view), None
     header = _new_header(BatchHeader, HEADER.unpack_from(view))
     if header[1] + LOG_OVERHEAD_BYTES != len(view) or header[3] != MAGIC:
-        return _misframed(view, header), None
+        return _frame_error(view, header), None
     if crc32c(view[CRC_FROM:]) != header[4]:
         return CORRUPT_MESSAGE, None
     if (header[5] & CODEC_MASK) >= ZSTD and (header.codec > ZSTD or produce_version < ZSTD_SINCE_PRODUCE):
@@ -181,7 +181,7 @@ def _too_small(view: memoryview) -> int:
     return INVALID_RECORD if size > len(view) or view[MAGIC_POSITION] < MAGIC else CORRUPT_MESSAGE
 
 
-def _misframed(view: memoryview, header: BatchHeader) -> int:
+def _frame_error(view: memoryview, header: BatchHeader) -> int:
     if header.size < SMALLEST_MESSAGE_BYTES + LOG_OVERHEAD_BYTES or not 0 <= header.magic <= MAGIC:
         return CORRUPT_MESSAGE
     if header.size > len(view) or header.magic != MAGIC:

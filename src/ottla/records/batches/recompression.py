@@ -63,7 +63,7 @@ class Recompression:
         """Return whether all pieces are kept until the end, as zstd requires."""
         return self._kept is not None
 
-    def take(self, piece: memoryview) -> None:
+    def add(self, piece: memoryview) -> None:
         """Add the next decompressed piece of the records. Raises `OverLimit` if the new batch grows too large."""
         if self._gzip is not None:
             self._out += self._gzip.compress(piece)
@@ -78,7 +78,7 @@ class Recompression:
         if len(self._out) > self._most_bytes:
             raise OverLimit(f"the batch takes more than {self._most_bytes} bytes in the topic's codec")
 
-    def made(self, header: BatchHeader) -> tuple[bytearray, BatchHeader]:
+    def finish(self, header: BatchHeader) -> tuple[bytearray, BatchHeader]:
         """Return the new batch and its header. Call this after the last piece. `header` is the header of the old batch."""
         if self._gzip is not None:
             self._out += self._gzip.flush()

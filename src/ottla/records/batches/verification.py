@@ -72,7 +72,7 @@ def check_at_once(
         try:
             opened = at_once(header.codec, view[HEADER_BYTES:], most_bytes)
         except CodecFailed as failure:
-            return header, unopened(failure)
+            return header, refuse_unopened(failure)
         if opened is None:
             return None
         data, pos = opened, 0
@@ -83,7 +83,7 @@ def check_at_once(
             return header, None
         if newest >= NO_TIMESTAMP:
             return (header, None) if demands.append_time else (_put_right(view, header, newest), None)
-    look = Look(view, header, demands, now_ms)
+    look = RecordsCheck(view, header, demands, now_ms)
     look.over(data[pos:])
     return look.verdict()
 
@@ -112,7 +112,7 @@ def check_slowly(
     pause comes before any memory is allocated. No piece is kept, but `taken` is called with each piece. If `taken` keeps the
     pieces (`keeps_all`), they count as memory.
     """
-    look = Look(view, header, demands, now_ms)
+    look = RecordsCheck(view, header, demands, now_ms)
     unpacking = Unpacking(header.codec, view[HEADER_BYTES:], limit_bytes)
     try:
         room_bytes = unpacking.measure() if header.codec else 0
@@ -128,11 +128,11 @@ def check_slowly(
                     taken(part)
                 yield room_bytes
     except CodecFailed as failure:
-        return header, unopened(failure)
+        return header, refuse_unopened(failure)
     return look.verdict()
 
 
-class Look:
+class RecordsCheck:
     """A check of the records of one batch, which gets the decompressed records piece by piece.
 
     Between two pieces it stores a few numbers, and no records.
@@ -190,10 +190,10 @@ class Look:
         if self._is_of_one_time and not self._faults:
             return _of_one_time(self._view, header, demands, self._allowed)
         if self._faults:
-            return header, self._doubted()
+            return header, self._refuse()
         return (header, None) if demands.append_time else (_put_right(self._view, header, state[NEWEST]), None)
 
-    def _doubted(self) -> Refused:
+    def _refuse(self) -> Refused:
         """Return the rejection for records that violate the topic's demands.
 
         The error code is INVALID_TIMESTAMP if a timestamp is out of range, otherwise INVALID_RECORD.
@@ -209,7 +209,7 @@ class Look:
         return _refused_for(error_code, iter(found))
 
 
-def unopened(failure: CodecFailed) -> Refused:
+def refuse_unopened(failure: CodecFailed) -> Refused:
     """Return the rejection of a batch that cannot be decompressed, or only to more than the limit."""
     if failure.over_limit:
         return Refused(MESSAGE_TOO_LARGE, f"The batch must be smaller: {failure}")

@@ -18,7 +18,7 @@ from ottla.records import kernel
 from ottla.records.compression import codecs, lz4, snappy
 from ottla.records.compression.codecs import GZIP, GZIP_TAKEN_BYTES, LZ4, NONE, SNAPPY, ZSTD, CodecFailed
 from ottla.records.compression.limits import PAUSE_BYTES, OverLimit, room_slowly
-from ottla.records.pauses import paused
+from ottla.records.pauses import replace_pauses
 
 AT_ONCE_BYTES: Final = PAUSE_BYTES
 """The most bytes that may be decompressed without a pause."""
@@ -121,11 +121,11 @@ class Unpacking:
         Raises `CodecFailed`, with `over_limit` if the memory exceeds the limit.
         """
         try:
-            room_bytes = self._measured()
+            room_bytes = self._compute_memory()
             if room_bytes > self._limit_bytes:
                 raise OverLimit(f"it takes more than {self._limit_bytes} bytes of memory to open")
         except ValueError as failure:
-            raise self._failed(failure) from None
+            raise self._failure(failure) from None
         return room_bytes
 
     def pieces(self) -> Iterator[memoryview]:
@@ -138,12 +138,12 @@ class Unpacking:
                     raise OverLimit(f"it opens to more than the limit of {self._limit_bytes} bytes")
                 yield piece
         except (ValueError, zlib.error, cramjam.DecompressionError) as failure:
-            raise self._failed(failure) from None
+            raise self._failure(failure) from None
 
-    def _failed(self, failure: Exception) -> CodecFailed:
+    def _failure(self, failure: Exception) -> CodecFailed:
         return CodecFailed(self._codec, f"{failure}.", over_limit=isinstance(failure, OverLimit))
 
-    def _measured(self) -> int:
+    def _compute_memory(self) -> int:
         if self._codec == ZSTD:
             self._zstd = _zstd_sizes(self._view, self._limit_bytes)
             opened_bytes, window_bytes, _ = self._zstd
@@ -156,7 +156,7 @@ class Unpacking:
 
     def _pieces(self) -> Iterator[memoryview]:
         if self._codec == GZIP:
-            return _gunzipped(self._view)
+            return _gunzip(self._view)
         if self._codec == SNAPPY:
             return snappy.pieces(self._view, self._largest_bytes)
         if self._codec == LZ4:
@@ -168,7 +168,7 @@ class Unpacking:
         raise ValueError("there is no codec of this number; use one of 0 to 4")
 
 
-def _gunzipped(view: memoryview) -> Iterator[memoryview]:
+def _gunzip(view: memoryview) -> Iterator[memoryview]:
     """Decompress all members of a gzip stream. The input is read in small parts, because zlib copies the unused rest of a part."""
     if not len(view):
         raise ValueError("there is no stream")
@@ -190,7 +190,7 @@ def _gunzipped(view: memoryview) -> Iterator[memoryview]:
 
 def _unplain_lz4(view: memoryview, limit_bytes: int) -> Iterator[memoryview]:
     """Decompress a frame with unusual flags, as one piece."""
-    yield (yield from paused(lz4.decompress_slowly(view, limit_bytes), view[:0]))
+    yield (yield from replace_pauses(lz4.decompress_slowly(view, limit_bytes), view[:0]))
 
 
 def _zstd_opened(view: memoryview, sizes: ZstdSizes, limit_bytes: int) -> Iterator[memoryview]:
@@ -202,7 +202,7 @@ def _zstd_opened(view: memoryview, sizes: ZstdSizes, limit_bytes: int) -> Iterat
     if sizes.is_exact:
         yield memoryview(cramjam.zstd.decompress(view, output_len=size))[: sizes.opened_bytes]
         return
-    room = memoryview((yield from paused(room_slowly(size), view[:0])))
+    room = memoryview((yield from replace_pauses(room_slowly(size), view[:0])))
     try:
         yield room[: cramjam.zstd.decompress_into(view, room)]
     except cramjam.DecompressionError as failure:

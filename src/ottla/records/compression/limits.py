@@ -30,6 +30,6 @@ def room_slowly(size: int) -> Pauses[bytearray]:
     return room
 
 
-def zeroed(size: int) -> memoryview:
+def allocate(size: int) -> memoryview:
     """Return a zeroed buffer of `size` bytes; other threads can run while a large one is zeroed."""
     return memoryview(bytearray(size) if size < LARGE_ROOM_BYTES else finish(room_slowly(size)))

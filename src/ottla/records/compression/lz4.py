@@ -59,16 +59,16 @@ def compress(data: Buffer, level: int | None = None, *, format_0: bool = False) 
     view = memoryview(data)
     pack: Callable[[memoryview], Buffer] = _fast_block if level in (None, FAST_LEVEL) else partial(_thorough_block, level=level)
     if 0 < len(view) <= BLOCK_BYTES:
-        return b"".join((HEADER_FORMAT_0 if format_0 else HEADER, *_framed(view, pack(view)), END_MARK))
+        return b"".join((HEADER_FORMAT_0 if format_0 else HEADER, *_frame(view, pack(view)), END_MARK))
     parts: list[Buffer] = [HEADER_FORMAT_0 if format_0 else HEADER]
     for start in range(0, len(view), BLOCK_BYTES):
         chunk = view[start : start + BLOCK_BYTES]
-        parts += _framed(chunk, pack(chunk))
+        parts += _frame(chunk, pack(chunk))
     parts.append(END_MARK)
     return b"".join(parts)
 
 
-def _framed(chunk: memoryview, block: Buffer) -> tuple[bytes, Buffer]:
+def _frame(chunk: memoryview, block: Buffer) -> tuple[bytes, Buffer]:
     """Return (size field, data) of a block: the compressed `block`, or the `chunk` uncompressed if `block` is not smaller."""
     if len(block) < len(chunk):
         return len(block).to_bytes(4, "little"), block
@@ -93,7 +93,7 @@ def decompress(data: Buffer, limit_bytes: int, *, format_0: bool = False, most_b
 
     Raises ValueError for bytes that are not one whole frame, or for more than `limit_bytes` or `most_blocks`.
     """
-    view, header_bytes, most_bytes = _prepared(data, limit_bytes, format_0, most_blocks)
+    view, header_bytes, most_bytes = _prepare(data, limit_bytes, format_0, most_blocks)
     out = memoryview(bytearray(most_bytes))
     if view[4] == PLAIN and view[5] in BLOCK_SIZES:
         size = 0
@@ -126,7 +126,7 @@ def decompress_small(view: memoryview, room: memoryview) -> int:
 
 def decompress_slowly(data: Buffer, limit_bytes: int, *, format_0: bool = False) -> Pauses[memoryview]:
     """Return the result of `decompress`, with pauses if the frame is plain (`is_plain`), as Kafka's clients write it."""
-    view, header_bytes, most_bytes = _prepared(data, limit_bytes, format_0)
+    view, header_bytes, most_bytes = _prepare(data, limit_bytes, format_0)
     out = memoryview((yield from room_slowly(most_bytes)))
     if view[4] != PLAIN or view[5] not in BLOCK_SIZES:
         return _within(out, cramjam.lz4.decompress_into(view, out), limit_bytes)
@@ -145,7 +145,7 @@ def is_plain(view: memoryview) -> bool:
 
 def most_bytes(view: memoryview, limit_bytes: int) -> int:
     """Return an upper bound of a frame's decompressed size. Raises ValueError for a bad frame, and if it exceeds the limit."""
-    return _prepared(view, limit_bytes, False)[2]
+    return _prepare(view, limit_bytes, False)[2]
 
 
 def pieces(view: memoryview) -> Iterator[memoryview]:
@@ -164,7 +164,7 @@ def pieces(view: memoryview) -> Iterator[memoryview]:
     yield room[:at]
 
 
-def _prepared(data: Buffer, limit_bytes: int, format_0: bool, most_blocks: int = ANY_NUMBER) -> tuple[memoryview, int, int]:
+def _prepare(data: Buffer, limit_bytes: int, format_0: bool, most_blocks: int = ANY_NUMBER) -> tuple[memoryview, int, int]:
     """Return (the frame with a right header checksum, the size of the header, an upper bound of the decompressed size)."""
     view = memoryview(data)
     if view[: len(HEADER)] == HEADER:  # nearly all frames of magic 1 and 2, whose header needs no parsing

@@ -12,7 +12,7 @@ import cramjam
 
 from ottla.ports import Buffer, Pauses
 from ottla.records.compression.limits import PAUSE_BYTES, OverLimit, room_slowly
-from ottla.records.pauses import finish, paused
+from ottla.records.pauses import finish, replace_pauses
 
 MAGIC: Final = b"\x82SNAPPY\x00"
 HEADER: Final = MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -83,7 +83,7 @@ def pieces(view: memoryview, largest_bytes: int) -> Iterator[memoryview]:
     `largest_bytes` is the decompressed size of the largest block.
     """
     size = max(largest_bytes, min(PAUSE_BYTES, MOST_EXPANSION * len(view)))
-    room = memoryview((yield from paused(room_slowly(size), view[:0])))
+    room = memoryview((yield from replace_pauses(room_slowly(size), view[:0])))
     at = count = 0
     for block in _each_block(view):
         size = _claimed_size(block)

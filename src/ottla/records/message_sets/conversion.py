@@ -34,7 +34,7 @@ from ottla.records.compression import codecs, lz4
 from ottla.records.compression.limits import PAUSE_BYTES
 from ottla.records.message_sets import legacy
 from ottla.records.message_sets.legacy import BadMessage, write_slowly
-from ottla.records.pauses import paused
+from ottla.records.pauses import replace_pauses
 from ottla.wire.errors import UNSUPPORTED_COMPRESSION_TYPE
 
 PIECE_BYTES: Final = {codecs.NONE: 512 << 10, codecs.GZIP: 128 << 10, codecs.SNAPPY: 512 << 10, codecs.LZ4: 512 << 10}
@@ -195,7 +195,7 @@ def down_convert_batch(
         if not header.codec and columns.offsets[0] < from_offset:
             columns = columns.slice(bisect_left(columns.offsets, from_offset), len(columns))
         for run in columns.pieces():
-            for part in (yield from paused(write_slowly(columns, run, magic, codec=header.codec), b"")):
+            for part in (yield from replace_pauses(write_slowly(columns, run, magic, codec=header.codec), b"")):
                 yield bytes(part)
 
 
@@ -204,7 +204,7 @@ def _pieces(batch: memoryview, header: BatchHeader, limit_bytes: int) -> Iterato
     data, pos = batch, HEADER_BYTES
     if header.codec:
         steps = codecs.decompress_slowly(header.codec, batch[HEADER_BYTES:], limit_bytes=limit_bytes)
-        data, pos = memoryview((yield from paused(steps, None))), 0
+        data, pos = memoryview((yield from replace_pauses(steps, None))), 0
     left, end = header.record_count, len(data)
     if not 0 <= header.base_offset < MOST_OFFSET:
         raise BadBatch(0, f"base offset {header.base_offset} is out of range.")
@@ -213,14 +213,14 @@ def _pieces(batch: memoryview, header: BatchHeader, limit_bytes: int) -> Iterato
     rows = min(PIECE_ROWS, max(1, left * PIECE_BYTES[header.codec] // max(end - pos, 1)))
     while left:
         count = min(rows, left)
-        columns, pos = _scanned(data, pos, end, count, header)
+        columns, pos = _scan(data, pos, end, count, header)
         yield columns
         left -= count
     if pos != end:
         raise BadBatch(pos, f"bytes remain after the last record of the batch at offset {header.base_offset}.")
 
 
-def _scanned(data: memoryview, pos: int, end: int, count: int, header: BatchHeader) -> tuple[Columns, int]:
+def _scan(data: memoryview, pos: int, end: int, count: int, header: BatchHeader) -> tuple[Columns, int]:
     """Return (`count` records of a batch from `pos` on, the position after these records). Raises `BadBatch`."""
     offsets, timestamps, spans = _table(count)
     base_offset, base_timestamp = header.base_offset, header.base_timestamp

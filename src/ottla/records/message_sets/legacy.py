@@ -77,7 +77,7 @@ def open_message_set(view: Buffer, *, limit_bytes: int = codecs.DEFAULT_LIMIT_BY
         )
         if stop < 0:
             raise BadMessage(-1 - stop, "the CRC-32 or a length of the message is wrong.", CORRUPT_MESSAGE)
-        newest = _settle(segment, offsets[row:stop_row], timestamps[row:stop_row])
+        newest = _resolve(segment, offsets[row:stop_row], timestamps[row:stop_row])
         runs.append(Run(row, stop_row, segment.data, _header(segment, offsets, timestamps[row], row, newest)))
         row = stop_row
     return Columns(offsets, timestamps, spans, tuple(runs), 0, row, offsets[row - 1] + 1)
@@ -95,7 +95,7 @@ def _segments(view: memoryview, limit_bytes: int) -> list[MessageRun]:
         _, size, _, magic, attributes = ENTRY.unpack_from(view, pos)
         if attributes & CODEC_MASK:
             stop = pos + 12 + size
-            inner = _unwrapped(view, pos, stop, limit_bytes)
+            inner = _unwrap(view, pos, stop, limit_bytes)
             limit_bytes -= len(inner[0].data) if inner else 0
             found += inner
         else:
@@ -125,7 +125,7 @@ def open_wrapper(view: memoryview, pos: int, stop: int) -> Wrapper:
     return Wrapper(offset, magic, attributes, timestamp, value)
 
 
-def _unwrapped(view: memoryview, pos: int, stop: int, limit_bytes: int) -> list[MessageRun]:
+def _unwrap(view: memoryview, pos: int, stop: int, limit_bytes: int) -> list[MessageRun]:
     """Return the messages in the wrapper at `pos`. They must have the wrapper's format, and must not be compressed again."""
     offset, magic, attributes, timestamp, value = open_wrapper(view, pos, stop)
     opened = codecs.decompress(attributes & CODEC_MASK, value, limit_bytes=limit_bytes, magic=magic)
@@ -141,10 +141,10 @@ def _unwrapped(view: memoryview, pos: int, stop: int, limit_bytes: int) -> list[
         at = end
     if not inner:
         raise BadMessage(pos, "a compressed set holds no message.", INVALID_RECORD)
-    return _placed(inner, magic, offset, pos)
+    return _with_offsets(inner, magic, offset, pos)
 
 
-def _placed(inner: list[MessageRun], magic: int, offset: int, pos: int) -> list[MessageRun]:
+def _with_offsets(inner: list[MessageRun], magic: int, offset: int, pos: int) -> list[MessageRun]:
     """Return the messages of a wrapper. In format 1, store the wrapper's `offset`, to which their offsets are relative.
 
     Some producers send 0 as the wrapper's offset.
@@ -171,7 +171,7 @@ def _value(view: memoryview, pos: int, stop: int) -> memoryview | None:
     raise BadMessage(pos, "a length of the message is wrong.", CORRUPT_MESSAGE)
 
 
-def _settle(segment: MessageRun, offsets: memoryview[int], timestamps: memoryview[int]) -> int:
+def _resolve(segment: MessageRun, offsets: memoryview[int], timestamps: memoryview[int]) -> int:
     """Make relative offsets absolute, set a wrapper's LogAppendTime as timestamps, and return the greatest timestamp."""
     shift = segment.wrapper_offset - offsets[-1] if segment.wrapper_offset else 0
     if segment.timestamp is not None:

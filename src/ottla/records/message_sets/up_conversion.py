@@ -27,7 +27,7 @@ from ottla.records.compression import codecs
 from ottla.records.compression.codecs import CodecFailed
 from ottla.records.message_sets.conversion import PIECE_BYTES, up_convert_slowly
 from ottla.records.message_sets.legacy import ENTRY, BadMessage, open_message_set, open_wrapper
-from ottla.records.pauses import paused
+from ottla.records.pauses import replace_pauses
 from ottla.wire.errors import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
@@ -121,7 +121,7 @@ def _message_set(view: memoryview, terms: Terms) -> Pauses[Arrived]:
         out = bytearray()
         count = 0
         for entry in entries:
-            for columns in _opened(view, entry, terms):
+            for columns in _open(view, entry, terms):
                 if columns is not None:
                     if not entry.codec and entry.end - entry.start > terms.max_message_bytes:
                         _check_sizes(columns, terms.max_message_bytes)
@@ -173,15 +173,15 @@ def _runs(view: memoryview, piece_bytes: int) -> Iterator[tuple[int, int]]:
         pos = end
 
 
-def _opened(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator[Columns | None]:
+def _open(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator[Columns | None]:
     """Yield the messages of an entry in pieces; None is a pause."""
     if not entry.codec:
         yield open_message_set(view[entry.start : entry.end])
     else:
-        yield from _unwrapped(view, entry, terms)
+        yield from _unwrap(view, entry, terms)
 
 
-def _unwrapped(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator[Columns | None]:
+def _unwrap(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator[Columns | None]:
     """Yield the messages of a wrapper in pieces; None is a pause. Check their offsets, but the caller assigns new ones.
 
     The wrapper's offset can be wrong, because pykafka sends -1. Raises `BadMessage` and `Untakable`.
@@ -190,7 +190,7 @@ def _unwrapped(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator
     if wrapper.magic and terms.inside is Inside.NOTHING:
         raise Untakable(UNKNOWN_SERVER_ERROR, f"Compressed messages of magic {wrapper.magic} cannot be opened.")
     steps = codecs.decompress_slowly(entry.codec, wrapper.value, limit_bytes=terms.limit_bytes, magic=wrapper.magic)
-    data = memoryview((yield from paused(steps, None)))
+    data = memoryview((yield from replace_pauses(steps, None)))
     last, at = 0, 0
     for start, at in _runs(data, PIECE_BYTES[entry.codec]):
         if data[start + 17] & CODEC_MASK or (terms.inside is not Inside.NOTHING and data[start + 16] != wrapper.magic):

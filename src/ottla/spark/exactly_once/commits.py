@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from ottla.client.errors import KafkaError, ProducerFenced
 from ottla.net.client.producer.async_producer import AsyncProducer
-from ottla.once.committer import CommitOutcome, aborting, committing, committing_unrecorded, giving_up
+from ottla.once.committer import CommitOutcome, abort_all, abort_batch, commit_batch, committing_unrecorded
 from ottla.once.decisions import BatchDecision, Handed, encode
 from ottla.once.names import Work, decider_id_of
-from ottla.once.steps import Decide, NoteFinished, PrepareHanded, ReadBrokerClock, Result, Steps, TakeLead
+from ottla.once.steps import Decide, FenceCommitters, NoteFinished, PrepareHanded, ReadBrokerClock, Result, Steps
 from ottla.spark.errors import OptionError
 from ottla.spark.exactly_once.step_runner import OnceCluster, run
 from ottla.spark.options import WriteOptions
@@ -57,14 +57,16 @@ class OnceCommitter:
         """Commit all transactions of a batch. Raises `KafkaError`, after which Spark runs the batch again."""
         if recorded:
             has_decided = self._decided_run == work.run_id
-            outcome = self._leading(lambda: committing(work, handed, wall_ms, found_decided=found_decided, has_decided=has_decided))
+            outcome = self._decide_alone(
+                lambda: commit_batch(work, handed, wall_ms, found_decided=found_decided, has_decided=has_decided)
+            )
         else:
             outcome = run(committing_unrecorded(work, handed, wall_ms), self._carry_out)
         if outcome is CommitOutcome.WRITTEN_BEFORE:
-            self._tell_written_before(work)
+            self._log_written_before(work)
         self._cluster.coordinators.forget(each.transactional_id for each in handed)
 
-    def _tell_written_before(self, work: Work) -> None:
+    def _log_written_before(self, work: Work) -> None:
         """Log that a batch was written before. For a job, warn, because this run may have other rows."""
         job_id = self._options.job_id if self._options.run_id is None else None
         before = self._cluster.loop.run(self._cluster.decisions.last(self._name))
@@ -84,15 +86,15 @@ class OnceCommitter:
         Raises `KafkaError`. Brokers then abort the transactions after their timeouts.
         """
         try:
-            self._leading(lambda: aborting(work, handed, wall_ms, recorded=recorded))
+            self._decide_alone(lambda: abort_batch(work, handed, wall_ms, recorded=recorded))
         except OptionError:  # a refused topic has no decision, and readers must not wait for the timeouts
             decided = self._cluster.loop.run(self._cluster.decisions.last(self._name))
             if decided is None or decided.batch_id != work.batch_id:
-                run(aborting(work, handed, wall_ms, recorded=False), self._carry_out)
+                run(abort_batch(work, handed, wall_ms, recorded=False), self._carry_out)
         if not recorded:
-            run(giving_up(work), self._carry_out)
+            run(abort_all(work), self._carry_out)
 
-    def _leading(self, begin: Callable[[], Steps[Result]]) -> Result:
+    def _decide_alone(self, begin: Callable[[], Steps[Result]]) -> Result:
         """Run steps that write a decision. If another process has written a decision meanwhile, read that decision and begin again.
 
         Spark can use several processes for the commits of one run. Raises `ProducerFenced` if other processes keep writing
@@ -104,13 +106,13 @@ class OnceCommitter:
             except ProducerFenced:
                 if self._decider is None:
                     raise
-                self._give_up_lead()
+                self._release_role()
         raise ProducerFenced(FENCED_AGAIN.format(self._name))
 
     def _carry_out(self, step: Any) -> Any:
         match step:
-            case TakeLead():
-                self._take_lead()
+            case FenceCommitters():
+                self._fence_committers()
                 return self._cluster.loop.run(self._cluster.decisions.last(self._name))
             case Decide(decision):
                 self._decide(decision)
@@ -124,7 +126,7 @@ class OnceCommitter:
                 return self._prepare(transactions)
         return self._cluster.carry_out(self._name, step)
 
-    def _take_lead(self) -> None:
+    def _fence_committers(self) -> None:
         """Fence all other committers. If another committer fences this process later, this process's next decision fails."""
         if self._decider is None:
             self._cluster.loop.run(self._cluster.decisions.create())
@@ -138,7 +140,7 @@ class OnceCommitter:
                 transactional_id=decider_id_of(self._name),
                 transaction_timeout_ms=DECIDER_TIMEOUT_MS,
                 linger_ms=0,
-                **settings.secured(),
+                **settings.security_settings(),
             )
             self._cluster.loop.run(decider.start())
             self._decider = decider
@@ -176,16 +178,16 @@ class OnceCommitter:
             self._decide(decision)
         except KafkaError as error:
             logger.debug("batch %d of %s is committed, which was not noted: %s", decision.batch_id, self._name, error)
-            self._give_up_lead()
+            self._release_role()
 
-    def _give_up_lead(self) -> None:
+    def _release_role(self) -> None:
         if self._decider is not None:
             decider, self._decider = self._decider, None
             self._cluster.loop.run(decider.close())
 
     def _brokers_ms(self) -> int:
         """Return the brokers' time: begin a transaction, read its start time, and abort it. Raises `KafkaError`."""
-        self._take_lead()
+        self._fence_committers()
         assert self._decider is not None, "the lead was taken"
         here_ms = wall_ms()
         found_ms = self._cluster.loop.run(self._begun_ms(self._decider))

@@ -60,13 +60,13 @@ class HandedCoordinators:
         for each in transactional_ids:
             self._known.pop(each, None)
 
-    async def check_told(self, transactional_id: str) -> None:
+    async def check_describable(self, transactional_id: str) -> None:
         """Check that the brokers can describe transactions.
 
         Raises `NotSupported` before Kafka 3.0, which has no DescribeTransactions. It would be unknown which transactions of a batch
         are open or committed. Raises other `KafkaError`s.
         """
-        link = await self._cluster.retried(self._of(transactional_id).link)
+        link = await self._cluster.retry(self._of(transactional_id).link)
         if min(link.version(DESCRIBE_TRANSACTIONS), link.version(LIST_TRANSACTIONS)) < 0:
             raise NotSupported(
                 "Brokers before Kafka 3.0 cannot describe transactions (KIP-664), so nothing is written exactly "
@@ -78,9 +78,9 @@ class HandedCoordinators:
 
         Raises `NotSupported` before Kafka 3.0, or another `KafkaError`.
         """
-        return list(await asyncio.gather(*(self._cluster.retried(partial(self._described, each)) for each in transactional_ids)))
+        return list(await asyncio.gather(*(self._cluster.retry(partial(self._describe_one, each)) for each in transactional_ids)))
 
-    async def _described(self, name: str) -> SeenId | None:
+    async def _describe_one(self, name: str) -> SeenId | None:
         coordinator = self._of(name)
         answer = await coordinator.request(DescribeTransactionsRequest(transactional_ids=[name]))
         (seen,) = answer.transaction_states
@@ -102,9 +102,9 @@ class HandedCoordinators:
         A transaction is returned unchanged if brokers refuse. The result is None for a transaction that is not open. Raises
         `KafkaError`.
         """
-        return list(await asyncio.gather(*(self._cluster.retried(partial(self._prepared, each)) for each in transactions)))
+        return list(await asyncio.gather(*(self._cluster.retry(partial(self._prepare_one, each)) for each in transactions)))
 
-    async def _prepared(self, handed: Handed) -> Handed | None:
+    async def _prepare_one(self, handed: Handed) -> Handed | None:
         coordinator = self._of(handed.transactional_id)
         if (await coordinator.link()).version(INIT_PRODUCER_ID) < TWO_PHASE_FROM:
             return handed
@@ -133,7 +133,7 @@ class HandedCoordinators:
 
         Raises other `KafkaError`s, after all requests are done.
         """
-        asked = (self._cluster.retried(partial(self._ended, each, committed)) for each in transactions)
+        asked = (self._cluster.retry(partial(self._ended, each, committed)) for each in transactions)
         answers = await asyncio.gather(*asked, return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException):
@@ -159,23 +159,23 @@ class HandedCoordinators:
 
     async def open_ids(self, prefix: str) -> list[str]:
         """Return the transactional ids with this prefix that have an open transaction. Raises `KafkaError`."""
-        found = await transaction_admin.listed(self._cluster, ["Ongoing"], (), ANY_DURATION, None)
+        found = await transaction_admin.list_transactions(self._cluster, ["Ongoing"], (), ANY_DURATION, None)
         return [each.transactional_id for each in found if each.transactional_id.startswith(prefix)]
 
     async def fence(self, transactional_id: str) -> None:
         """Abort the open transaction of an id, and fence its producer. Raises `KafkaError`."""
-        await transaction_admin.fenced(self._cluster, transactional_id)
+        await transaction_admin.fence_producer(self._cluster, transactional_id)
 
     async def max_timeout_ms(self) -> int:
         """Return the longest transaction timeout that the brokers allow, or Kafka's default if they do not say."""
         if self._max_timeout_ms is None:
             self._max_timeout_ms = USUAL_MAX_TIMEOUT_MS
             with suppress(KafkaError, KeyError, ValueError):
-                self._max_timeout_ms = await self._cluster.retried(self._asked_for_max_timeout_ms)
+                self._max_timeout_ms = await self._cluster.retry(self._query_max_timeout_ms)
         return self._max_timeout_ms
 
-    async def _asked_for_max_timeout_ms(self) -> int:
+    async def _query_max_timeout_ms(self) -> int:
         await self._cluster.refresh([])
         node_id = min(self._cluster.metadata.nodes)
         request = describe_configs_request(ConfigResource.broker(node_id))
-        return int(read_configs(await self._cluster.ask(node_id, request))[MAX_TIMEOUT_SETTING].value or "")
+        return int(read_configs(await self._cluster.request(node_id, request))[MAX_TIMEOUT_SETTING].value or "")

@@ -71,7 +71,7 @@ class DecisionLog:
         Raises `OptionError` for a topic whose retention would delete decisions, or `KafkaError`.
         """
 
-        async def ask() -> None:
+        async def attempt() -> None:
             await self._cluster.refresh([])
             replicas = await self._replicas()
             configs = {**CONFIGS, **({"min.insync.replicas": "2"} if replicas > 2 else {})}
@@ -79,7 +79,7 @@ class DecisionLog:
                 [NewTopic(self.where.topic, 1, replicas, configs)], self._cluster.settings.request_timeout_ms, validate_only=False
             )
             try:
-                check_topics(await self._cluster.ask(self._cluster.metadata.controller_id, request))
+                check_topics(await self._cluster.request(self._cluster.metadata.controller_id, request))
             except BrokerError as error:
                 if error.code != TOPIC_ALREADY_EXISTS:
                     raise
@@ -87,10 +87,10 @@ class DecisionLog:
         try:
             await self._cluster.ensure([self.where.topic])
         except UnknownTopic:
-            await self._cluster.retried(ask)
-            await self._cluster.retried(self._known)
+            await self._cluster.retry(attempt)
+            await self._cluster.retry(self._check_existing)
         if not self._is_checked:
-            await self._cluster.retried(self._check)
+            await self._cluster.retry(self._check)
             self._is_checked = True
 
     async def _replicas(self) -> int:
@@ -122,7 +122,7 @@ class DecisionLog:
 
     async def _configs(self, resource: ConfigResource, node_id: int) -> dict[str, str]:
         """Return the settings of a resource; empty if this user may not read them."""
-        answer = await self._cluster.ask(node_id, describe_configs_request(resource))
+        answer = await self._cluster.request(node_id, describe_configs_request(resource))
         try:
             return {each.name: each.value or "" for each in read_configs(answer).values()}
         except BrokerError as error:
@@ -130,7 +130,7 @@ class DecisionLog:
                 raise
             return {}
 
-    async def _known(self) -> None:
+    async def _check_existing(self) -> None:
         await self._cluster.refresh([self.where.topic])
         self._cluster.metadata.check([self.where.topic])
 
@@ -147,7 +147,7 @@ class DecisionLog:
         end: int | None = None
         while end is None or self._offset < end:
             try:
-                found = await self._cluster.retried(self._fetch, topics=[self.where.topic])
+                found = await self._cluster.retry(self._fetch, topics=[self.where.topic])
             except OffsetOutOfRange:  # the topic was recreated, or its first records were deleted
                 if now_ms() > deadline_ms:
                     raise
@@ -155,7 +155,7 @@ class DecisionLog:
                 self._offset, end = await self._beginning(), None
                 continue
             end = found.high_watermark if end is None else end
-            if not self._take_in(found) and self._offset < end:
+            if not self._store(found) and self._offset < end:
                 if holds_nothing_more(found, self._offset, end, read_committed=True):
                     self._offset = end
                 elif now_ms() > deadline_ms:
@@ -191,7 +191,7 @@ class DecisionLog:
         found = await request_leaders(self._cluster, asked, request, read_list_offsets, "The first offset of")
         return found[self.where].offset
 
-    def _take_in(self, found: FetchedPartition) -> bool:
+    def _store(self, found: FetchedPartition) -> bool:
         """Store the decisions in the records of a fetch. Return whether the fetch had any records."""
         seen = visible(found.records, found.aborted)
         for key, value in _entries(seen.pieces, self._offset):

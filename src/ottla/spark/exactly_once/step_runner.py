@@ -1,7 +1,7 @@
 """The steps of `ottla.once` that tasks and committers share. They run on one event loop and one cluster of a process.
 
 A process keeps loop and cluster for all tasks and batches, because new connections and producer ids would cost more than a small
-batch. Tests can end a process at `reached`.
+batch. Tests can end a process at `call_hook`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.once.steps import (
     EndHanded,
     FenceWriter,
     ListOpen,
-    LookUp,
+    ReadDecision,
     Result,
     Steps,
 )
@@ -32,7 +32,7 @@ HOOK: Final = "OTTLA_ONCE_HOOK"
 """An environment variable for tests: `module:function`, called with the step's name before and after each step."""
 
 
-def reached(point: str) -> None:
+def call_hook(point: str) -> None:
     """Call the hook that a test has set for the step `point`. Do nothing without a hook."""
     if hook := os.environ.get(HOOK):
         module, _, name = hook.partition(":")
@@ -64,7 +64,7 @@ class OnceCluster:
     def carry_out(self, name: str, step: Any) -> Any:
         """Run a step that is the same for tasks and committers, and return the step's result. Raises `KafkaError`."""
         match step:
-            case LookUp():
+            case ReadDecision():
                 return self.loop.run(self.decisions.last(name))
             case DescribeIds(transactional_ids):
                 return self.loop.run(self.coordinators.describe(transactional_ids))
@@ -83,13 +83,13 @@ def run(steps: Steps[Result], carry_out: Callable[[Any], Any]) -> Result:
         step = next(steps)
         while True:
             point = type(step).__name__
-            reached(f"before {point}")
+            call_hook(f"before {point}")
             try:
                 answer = carry_out(step)
             except Exception as error:
                 step = steps.throw(error)
             else:
-                reached(f"after {point}")
+                call_hook(f"after {point}")
                 step = steps.send(answer)
     except StopIteration as end:
         result: Result = end.value

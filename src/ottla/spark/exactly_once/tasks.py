@@ -19,13 +19,13 @@ from ottla.client.settings.clients import ProducerSettings
 from ottla.net.client.producer.shared_transaction_producer import TransferableProducer
 from ottla.once.decisions import Handed
 from ottla.once.names import Work
-from ottla.once.steps import BeginId, GiveUp, OpenWith, TakeBack, WriteOn
-from ottla.once.writer import OwnIds, TaskResult, writing
+from ottla.once.steps import AbortOwn, BeginId, ContinueId, OpenWith, WriteOn
+from ottla.once.writer import OwnIds, TaskResult, write_batch
 from ottla.spark.errors import OptionError
 from ottla.spark.exactly_once.coordinator_requests import MAX_TIMEOUT_SETTING
 from ottla.spark.exactly_once.step_runner import OnceCluster, run
 from ottla.spark.options import WriteOptions
-from ottla.spark.row_sender import TaskProducer, encoding, gathered, send_rows
+from ottla.spark.row_sender import TaskProducer, gather, make_encoder, send_rows
 from ottla.wire.errors import INVALID_TRANSACTION_TIMEOUT
 
 
@@ -46,10 +46,10 @@ class OnceWriter:
 
     def write(self, work: Work, arrived: Iterable[pa.RecordBatch], *, recorded: bool) -> TaskResult:
         """Write a task's rows. Raises `KafkaError` and `OptionError`. After an exception, nothing of the task may be committed."""
-        task = _TaskSteps(self._options, work, self._cluster, self._producers, gathered(arrived))
+        task = _TaskSteps(self._options, work, self._cluster, self._producers, gather(arrived))
         looks_first, self._has_written = not self._has_written, True
         try:
-            return run(writing(work, self._ids, recorded=recorded, looks_first=looks_first), task.carry_out)
+            return run(write_batch(work, self._ids, recorded=recorded, looks_first=looks_first), task.carry_out)
         except BaseException as error:
             task.discard()
             if isinstance(error, TransactionAbortable) and isinstance(error.__cause__, KafkaError):
@@ -76,7 +76,7 @@ class _TaskSteps:
     ) -> None:
         self._options, self._work, self._cluster, self._producers = options, work, cluster, producers
         self._arriving = rows
-        self._encode = encoding(options)
+        self._encode = make_encoder(options)
         self._own: str | None = None
         self._rows = 0
 
@@ -86,7 +86,7 @@ class _TaskSteps:
             case BeginId(name):
                 self._own = name
                 self._begin_id(name)
-            case TakeBack(name, identity):
+            case ContinueId(name, identity):
                 self._own = name
                 self._producers[name].reattach(Identity(*identity))
             case OpenWith(name):
@@ -94,8 +94,8 @@ class _TaskSteps:
                 return self._open(name)
             case WriteOn(name):
                 return self._write_on(name)
-            case GiveUp(name):
-                self._give_up(name)
+            case AbortOwn(name):
+                self._abort(name)
             case _:
                 return self._cluster.carry_out(self._work.name, step)
         return None
@@ -104,7 +104,7 @@ class _TaskSteps:
         loop = self._cluster.loop
         coordinators = self._cluster.coordinators
         if name not in self._producers:
-            loop.run(coordinators.check_told(name))
+            loop.run(coordinators.check_describable(name))
             timeout_ms = self._options.transaction_timeout_ms or loop.run(coordinators.max_timeout_ms())
             self._producers[name] = TransferableProducer(transactional(self._options.client, name, timeout_ms))
             loop.run(self._producers[name].start())
@@ -139,7 +139,7 @@ class _TaskSteps:
         send_rows(sender, self._encode(batch), self._options)
         sender.hand_over()
 
-    def _give_up(self, name: str) -> None:
+    def _abort(self, name: str) -> None:
         producer = self._producers.pop(name)
         try:
             self._cluster.loop.run(producer.abort())

@@ -68,7 +68,7 @@ def _column(table: pa.Table, field: pa.Field) -> pa.Array:
     return found if found.type == field.type else found.cast(field.type)
 
 
-def packed(batch: pa.RecordBatch) -> pa.RecordBatch:
+def pack(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Pack rows into records of many rows. Each record has rows of one topic and partition, if the rows have these columns.
 
     Raises `OptionError`.

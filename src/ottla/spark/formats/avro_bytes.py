@@ -10,8 +10,8 @@ from ottla.spark.errors import OptionError
 from ottla.spark.formats import cursors
 from ottla.spark.formats.avro_resolution import UNITS
 from ottla.spark.formats.avro_schema import Avro
-from ottla.spark.formats.cursors import scattered
-from ottla.spark.formats.decimals import unscaled
+from ottla.spark.formats.cursors import scatter
+from ottla.spark.formats.decimals import to_unscaled
 
 _TIMES = {"date": pa.date32(), **UNITS}
 _END = b"\x00"
@@ -28,13 +28,13 @@ class AvroEncoder:
     def encode(self, column: pa.Array) -> pa.Array:
         held, rows = cursors.present(column)
         try:
-            made = _written(self._schema, held, self._name)
+            made = _encode(self._schema, held, self._name)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise OptionError(f"A row does not fit the schema of {self._name}: {error}.") from None
-        return made if len(rows) == len(column) else scattered(made, rows, len(column))
+        return made if len(rows) == len(column) else scatter(made, rows, len(column))
 
 
-def _written(node: Avro, column: pa.Array, path: str) -> pa.Array:
+def _encode(node: Avro, column: pa.Array, path: str) -> pa.Array:
     """Return the bytes of each row. Raises `OptionError` if the schema cannot represent a value."""
     if node.kind == "union":
         return _union(node, column, path)
@@ -43,13 +43,13 @@ def _written(node: Avro, column: pa.Array, path: str) -> pa.Array:
     if node.kind == "record":
         return _record(node, column, path)
     if node.kind == "array":
-        return _listed(node, compute.list_flatten(column), None, compute.list_value_length(column), path)
+        return _encode_arrays(node, compute.list_flatten(column), None, compute.list_value_length(column), path)
     if node.kind == "map":
         if not pa.types.is_map(column.type):
             raise OptionError(f"{path} is a map in its schema of Avro, and no MAP in the rows: make it one.")
         pairs = column.cast(pa.list_(pa.struct([column.type.key_field, column.type.item_field])))
         keys, values = compute.list_flatten(pairs).flatten()
-        return _listed(node, values, keys, compute.list_value_length(pairs), path)
+        return _encode_arrays(node, values, keys, compute.list_value_length(pairs), path)
     return _scalar(node, column, path)
 
 
@@ -59,8 +59,8 @@ def _union(node: Avro, column: pa.Array, path: str) -> pa.Array:
         raise OptionError(f"{path} is a union of several types in its schema of Avro: only one of null and one type is written.")
     null, inner = found
     held, rows = cursors.present(column)
-    made = cursors.together(bytes([2 * (1 - null)]), _written(inner, held, path))
-    return cursors.filled(made, rows, len(column), bytes([2 * null]))
+    made = cursors.together(bytes([2 * (1 - null)]), _encode(inner, held, path))
+    return cursors.fill(made, rows, len(column), bytes([2 * null]))
 
 
 def _record(node: Avro, column: pa.Array, path: str) -> pa.Array:
@@ -69,22 +69,22 @@ def _record(node: Avro, column: pa.Array, path: str) -> pa.Array:
     there = dict(zip(column.type.names, column.flatten(), strict=True))
     if extra := there.keys() - {name for name, _ in node.fields}:
         raise OptionError(f"{path}.{min(extra)} is not in the schema of Avro: leave it out, or widen the schema.")
-    parts = [_written(each, there.get(name, pa.nulls(len(column))), f"{path}.{name}") for name, each in node.fields]
+    parts = [_encode(each, there.get(name, pa.nulls(len(column))), f"{path}.{name}") for name, each in node.fields]
     return cursors.together(b"", *parts) if parts else pa.array([b""] * len(column), pa.binary())
 
 
-def _listed(node: Avro, items: pa.Array, keys: pa.Array | None, counts: pa.Array, path: str) -> pa.Array:
+def _encode_arrays(node: Avro, items: pa.Array, keys: pa.Array | None, counts: pa.Array, path: str) -> pa.Array:
     """Encode arrays. An array is a block with its items, followed by an empty block.
 
     An array without items is only the empty block.
     """
     assert node.inner is not None
-    made = _written(node.inner, items, f"{path}.element")
+    made = _encode(node.inner, items, f"{path}.element")
     if keys is not None:
         made = cursors.together(_with_length(keys), made)
     sizes = counts.to_numpy(zero_copy_only=False).astype(numpy.int64)
     heads = compute.if_else(pa.array(sizes > 0), cursors.zigzags(sizes), pa.scalar(b"", pa.binary()))
-    return cursors.together(heads, cursors.rejoined(made, sizes), _END)
+    return cursors.together(heads, cursors.rejoin(made, sizes), _END)
 
 
 def _scalar(node: Avro, column: pa.Array, path: str) -> pa.Array:
@@ -96,7 +96,7 @@ def _scalar(node: Avro, column: pa.Array, path: str) -> pa.Array:
     if node.kind in ("int", "long"):
         return cursors.zigzags(column.cast(pa.int32() if node.kind == "int" else pa.int64()).cast(pa.int64()).to_numpy())
     if node.kind in ("float", "double"):
-        return cursors.fixed(_floating(node, column, path).to_numpy())
+        return cursors.encode_fixed(_encode_floats(node, column, path).to_numpy())
     if node.kind == "boolean":
         return _boolean(column, path)
     if node.kind == "enum":
@@ -116,10 +116,10 @@ def _scalar(node: Avro, column: pa.Array, path: str) -> pa.Array:
 def _boolean(column: pa.Array, path: str) -> pa.Array:
     if not pa.types.is_boolean(column.type):
         raise OptionError(f"{path} is a boolean in its schema of Avro, and no BOOLEAN in the rows: cast it.")
-    return cursors.fixed(column.to_numpy(zero_copy_only=False).astype(numpy.uint8))
+    return cursors.encode_fixed(column.to_numpy(zero_copy_only=False).astype(numpy.uint8))
 
 
-def _floating(node: Avro, column: pa.Array, path: str) -> pa.Array:
+def _encode_floats(node: Avro, column: pa.Array, path: str) -> pa.Array:
     made = column.cast(pa.float32() if node.kind == "float" else pa.float64())
     if pa.types.is_floating(column.type) and compute.any(compute.xor(compute.is_inf(made), compute.is_inf(column))).as_py():
         raise OptionError(f"{path} is a number in a row that is too large for a float, as its schema of Avro has it.")
@@ -140,7 +140,7 @@ def _with_length(column: pa.Array) -> pa.Array:
 
 def _decimal(node: Avro, column: pa.Array, path: str) -> pa.Array:
     """Encode decimals one by one, because there is no columnar conversion for them."""
-    numbers = [unscaled(each, node.scale) for each in column.cast(pa.decimal128(38, node.scale)).to_pylist()]
+    numbers = [to_unscaled(each, node.scale) for each in column.cast(pa.decimal128(38, node.scale)).to_pylist()]
     size, limit = node.size, 10**node.precision
     if any(abs(number) >= limit for number in numbers):
         raise OptionError(f"{path} is a number in a row of more than {node.precision} digits, which its schema of Avro has not.")

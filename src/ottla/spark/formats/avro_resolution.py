@@ -54,7 +54,7 @@ def branch_for(node: Avro, branches: Sequence[Avro]) -> int | None:
     return next((kinds.index(kind) for kind in (node.kind, *_WIDER.get(node.kind, ())) if kind in kinds), None)
 
 
-def filled(node: Avro | None, rules: FieldRules | None, kind: pa.DataType, count: int) -> pa.Array:
+def fill(node: Avro | None, rules: FieldRules | None, kind: pa.DataType, count: int) -> pa.Array:
     """Return `count` values of a field that the writer lacks: its default, or null without a default. Raises `Misfit`."""
     if node is None or rules is None or not rules.has_default:
         return pa.nulls(count, kind)

@@ -117,14 +117,14 @@ def _node(given: Any, named: dict[str, Avro | None], namespace: str) -> Avro:
     if not isinstance(kind, str):
         return _node(kind, named, namespace)
     if kind in ("record", "enum", "fixed"):
-        return _named(given, named, namespace)
+        return _parse_named(given, named, namespace)
     if kind in ("array", "map"):
         return Avro(kind, inner=_node(given["items" if kind == "array" else "values"], named, namespace))
     plain = _node(kind, named, namespace)
     return _logical(plain, given) if plain.kind in PRIMITIVES else plain
 
 
-def _named(given: dict[str, Any], named: dict[str, Avro | None], namespace: str) -> Avro:
+def _parse_named(given: dict[str, Any], named: dict[str, Avro | None], namespace: str) -> Avro:
     name = str(given["name"])
     namespace = str(given.get("namespace") or (name.rpartition(".")[0] if "." in name else namespace))
     full = name if "." in name or not namespace else f"{namespace}.{name}"

@@ -13,10 +13,10 @@ import numpy
 import pyarrow as pa
 import pyarrow.compute as compute
 
-from ottla.spark.formats.avro_resolution import UNITS, branch_for, filled, names_of
+from ottla.spark.formats.avro_resolution import UNITS, branch_for, fill, names_of
 from ottla.spark.formats.avro_schema import MEMBER, Avro
 from ottla.spark.formats.bulk import Misfit
-from ottla.spark.formats.cursors import TOO_SHORT, CursorDecoder, Cursors, Ints, listed, scattered
+from ottla.spark.formats.cursors import TOO_SHORT, CursorDecoder, Cursors, Ints, flatten, scatter
 from ottla.spark.formats.decimals import LONGEST_BYTES, MOST_DIGITS, of_unscaled
 
 TOO_LARGE = "a decimal in it does not fit into its column"
@@ -30,7 +30,7 @@ class AvroDecoder(CursorDecoder):
         super().__init__(kind)
         self._written, self._asked = written, asked or written
 
-    def _made(self, cursors: Cursors) -> pa.Array:
+    def _decode(self, cursors: Cursors) -> pa.Array:
         made = _read(self._written, self._kind, cursors, self._asked)
         cursors.check_finished()
         return made
@@ -82,7 +82,7 @@ def _record(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro)
     if kind is None:
         return pa.nulls(len(cursors))
     for name in wanted.keys() - found.keys():
-        found[name] = filled(nodes.get(name), rules.get(name), wanted[name], len(cursors))
+        found[name] = fill(nodes.get(name), rules.get(name), wanted[name], len(cursors))
     columns = [found[name] for name in wanted]
     return pa.StructArray.from_arrays(columns, fields=list(kind)) if columns else pa.array([{}] * len(cursors), kind)
 
@@ -101,10 +101,10 @@ def _union(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) 
         some = cursors.of(rows)
         made.append(_read(branch, kind, some, asked))
         owners.append(rows)
-        cursors.moved(rows, some)
+        cursors.copy_back(rows, some)
     if kind is None or not made:
         return pa.nulls(len(cursors), kind) if kind is not None else pa.nulls(len(cursors))
-    return scattered(pa.concat_arrays(made), numpy.concatenate(owners), len(cursors))
+    return scatter(pa.concat_arrays(made), numpy.concatenate(owners), len(cursors))
 
 
 def _member(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) -> pa.Array:
@@ -143,7 +143,7 @@ def _items(node: Avro, inner: Avro, kind: pa.DataType | None, cursors: Cursors, 
     while len(rows):
         block = cursors.of(rows)
         counts = _block_counts(block)
-        cursors.moved(rows, block)
+        cursors.copy_back(rows, block)
         rows, counts = rows[counts > 0], counts[counts > 0]
         for number in range(int(counts.max(initial=0))):
             own = rows[counts > number]
@@ -152,14 +152,14 @@ def _items(node: Avro, inner: Avro, kind: pa.DataType | None, cursors: Cursors, 
                 keys.append(some.texts())
             items.append(_read(inner, wanted, some, asked))
             owners.append(own)
-            cursors.moved(own, some)
+            cursors.copy_back(own, some)
     if kind is None or wanted is None:
         return pa.nulls(len(cursors))
-    made, offsets = listed(items, owners, len(cursors), wanted)
+    made, offsets = flatten(items, owners, len(cursors), wanted)
     starts = pa.array(offsets.astype(numpy.int32))
     if not maps:
         return pa.ListArray.from_arrays(starts, made, type=kind)
-    names, _ = listed(keys, owners, len(cursors), pa.binary())
+    names, _ = flatten(keys, owners, len(cursors), pa.binary())
     return pa.MapArray.from_arrays(starts, names.cast(kind.key_type), made, type=kind)
 
 
@@ -168,7 +168,7 @@ def _block_counts(block: Cursors) -> Ints:
     (sized,) = numpy.nonzero(counts < 0)
     some = block.of(sized)
     some.zigzags()  # skip the size of the block in bytes
-    block.moved(sized, some)
+    block.copy_back(sized, some)
     counts = numpy.abs(counts)
     if ((counts < 0) | (counts > block.end - block.at)).any():  # numpy's absolute value of -2^63 is negative
         raise Misfit(TOO_SHORT)  # an item has at least one byte
@@ -223,7 +223,7 @@ _SCALARS: dict[str, Callable[[Avro, Cursors], pa.Array]] = {
     "boolean": _boolean,
     "int": _integer,
     "long": _integer,
-    "float": lambda node, cursors: pa.array(cursors.fixed("<f4", 4)),
-    "double": lambda node, cursors: pa.array(cursors.fixed("<f8", 8)),
+    "float": lambda node, cursors: pa.array(cursors.fixed_size("<f4", 4)),
+    "double": lambda node, cursors: pa.array(cursors.fixed_size("<f8", 8)),
     "enum": _symbol,
 }

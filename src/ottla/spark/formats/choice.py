@@ -37,13 +37,13 @@ class Formats:
     mode: str = PERMISSIVE
     dead_letter_topic: str | None = None
 
-    def given(self) -> dict[str, Format]:
+    def formats_by_column(self) -> dict[str, Format]:
         """Return the formats by column."""
         return {column: each for column, each in (("key", self.key), ("value", self.value)) if each is not None}
 
     def needs_topic(self) -> bool:
         """Return whether a sink needs the topic before it encodes rows, because a registry has schemas by topic."""
-        return any(each.registry is not None for each in self.given().values())
+        return any(each.registry is not None for each in self.formats_by_column().values())
 
     def packs_rows(self) -> bool:
         """Return whether each record contains many rows, so that it has no key of its own."""
@@ -51,7 +51,7 @@ class Formats:
 
     def corrupt_columns(self) -> dict[str, str]:
         """Return, by typed column, the column of the source with the bytes of malformed values, so that no value is lost."""
-        return {column: CORRUPT[column] for column in self.given()} if self.mode == PERMISSIVE else {}
+        return {column: CORRUPT[column] for column in self.formats_by_column()} if self.mode == PERMISSIVE else {}
 
 
 BYTES = Formats()

@@ -147,10 +147,10 @@ class EncodedColumns:
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows with encoded keys and values. Raises `OptionError` for a value that its format cannot represent."""
         if self._formats.packs_rows():
-            from ottla.spark.formats.arrow_values import packed
+            from ottla.spark.formats.arrow_values import pack
 
-            return packed(batch)
-        for column, chosen in self._formats.given().items():
+            return pack(batch)
+        for column, chosen in self._formats.formats_by_column().items():
             if column in batch.schema.names:
                 typed = batch.column(column)
                 if column not in self._encoders:

@@ -19,7 +19,7 @@ from ottla.spark.errors import OptionError
 from ottla.spark.formats.bulk import Decoded, Misfit, as_rows, decode_many
 from ottla.spark.formats.decimals import of_texts
 from ottla.spark.formats.python_values import type_name
-from ottla.spark.formats.scalars import as_text, bytes_of, joined
+from ottla.spark.formats.scalars import as_text, bytes_of, join
 
 _CONVERSION = re.compile(r"In CSV column #(\d+): ")
 
@@ -37,9 +37,9 @@ class CsvDecoder:
         self._mark = secrets.token_hex(16).replace(delimiter, "")  # because any digit can be the delimiter
         self._parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=False)
         # Arrow's reader parses either times with a zone or times without one. Both are tried, first the one that succeeded last.
-        self._ways = [self._converting(zoned) for zoned in (True, False)]
+        self._ways = [self._convert_options(zoned) for zoned in (True, False)]
 
-    def _converting(self, zoned: bool) -> pyarrow.csv.ConvertOptions:
+    def _convert_options(self, zoned: bool) -> pyarrow.csv.ConvertOptions:
         kinds = {field.name: _read_as(field.type, zoned) for field in self._kind}
         return pyarrow.csv.ConvertOptions(
             column_types=kinds | {self._mark: pa.string()},
@@ -73,7 +73,7 @@ class CsvDecoder:
         if nulls is not None:
             text = text.fill_null(self._delimiter * (self._kind.num_fields - 1))
         names = [*(field.name for field in self._kind), self._mark]
-        data = bytes_of(joined(text, f"{self._delimiter}{self._mark}\n"))
+        data = bytes_of(join(text, f"{self._delimiter}{self._mark}\n"))
         reading = pyarrow.csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names)
         table = self._table(data, reading)
         marks = table.column(self._mark)
@@ -138,7 +138,7 @@ class CsvEncoder:
         parts: list[pa.Array | str] = []
         for values in column.flatten():
             parts += [self._delimiter, self._field(values).fill_null("")]
-        text = joined(*parts[1:])
+        text = join(*parts[1:])
         whole = compute.if_else(column.is_valid(), text, pa.scalar(None, pa.string())) if column.null_count else text
         return whole.cast(pa.binary())
 
@@ -156,4 +156,4 @@ class CsvEncoder:
         if self._special_bytes.search(bytes_of(text)) is None and not compute.any(empty, min_count=0).as_py():
             return text
         needs = compute.or_(compute.match_substring_regex(text, self._special), empty)
-        return compute.if_else(needs, joined('"', compute.replace_substring(text, '"', '""'), '"'), text)
+        return compute.if_else(needs, join('"', compute.replace_substring(text, '"', '""'), '"'), text)

@@ -43,10 +43,10 @@ class Cursors:
         return len(self.at)
 
     def of(self, rows: Ints) -> Cursors:
-        """Return cursors for some of the rows. `moved` copies their new positions back."""
+        """Return cursors for some of the rows. `copy_back` copies their new positions back."""
         return Cursors(self.data, self.at[rows], self.end[rows])
 
-    def moved(self, rows: Ints, others: Cursors) -> None:
+    def copy_back(self, rows: Ints, others: Cursors) -> None:
         self.at[rows] = others.at
 
     def bytes(self) -> npt.NDArray[numpy.uint8]:
@@ -67,7 +67,7 @@ class Cursors:
                 return values
             some = self.of(rows)
             more = some.bytes()
-            self.moved(rows, some)
+            self.copy_back(rows, some)
             if place == MOST_VARINT_BYTES - 1 and (more > 1).any():
                 raise Misfit("a number in it has more than 64 bits")
             values[rows] |= (more & 0x7F).astype(numpy.uint64) << numpy.uint64(7 * place)
@@ -79,7 +79,7 @@ class Cursors:
         values = self.varints()
         return (values >> numpy.uint64(1)).astype(numpy.int64) ^ -(values & numpy.uint64(1)).astype(numpy.int64)
 
-    def fixed(self, kind: str, size: int) -> npt.NDArray[numpy.generic]:
+    def fixed_size(self, kind: str, size: int) -> npt.NDArray[numpy.generic]:
         """Return the next `size` bytes of each string, as a number of numpy's type `kind`."""
         starts = self.skip(numpy.full(len(self), size, dtype=numpy.int64))
         wide = self.data[starts[:, None] + numpy.arange(size)]
@@ -113,7 +113,7 @@ class Cursors:
             raise Misfit("bytes are left over at its end")
 
 
-def scattered(made: pa.Array, rows: Ints, count: int) -> pa.Array:
+def scatter(made: pa.Array, rows: Ints, count: int) -> pa.Array:
     """Return an array of `count` rows: the values of `made` at `rows`, in any order, and null elsewhere."""
     if len(rows) == count and (rows[:-1] < rows[1:]).all():
         return made
@@ -122,7 +122,7 @@ def scattered(made: pa.Array, rows: Ints, count: int) -> pa.Array:
     return made.take(pa.array(where, mask=where < 0))
 
 
-def listed(items: list[pa.Array], rows: list[Ints], count: int, kind: pa.DataType) -> tuple[pa.Array, Ints]:
+def flatten(items: list[pa.Array], rows: list[Ints], count: int, kind: pa.DataType) -> tuple[pa.Array, Ints]:
     """Return all items sorted by their rows, and for each row the index of its first item; at the end, the number of items."""
     owners = numpy.concatenate([numpy.empty(0, dtype=numpy.int64), *rows])
     offsets = numpy.zeros(count + 1, dtype=numpy.int64)
@@ -139,7 +139,7 @@ class CursorDecoder(ABC):
         self._kind = kind
 
     @abstractmethod
-    def _made(self, cursors: Cursors) -> pa.Array:
+    def _decode(self, cursors: Cursors) -> pa.Array:
         """Read all strings to their ends. For malformed values, raises `Misfit` or Arrow's errors."""
 
     def decode(self, values: pa.Array) -> Decoded:
@@ -160,7 +160,7 @@ class CursorDecoder(ABC):
     def _rows(self, values: pa.Array) -> pa.Array:
         (rows,) = numpy.nonzero(values.is_valid().to_numpy(zero_copy_only=False))
         cursors = Cursors.over(values if len(rows) == len(values) else values.drop_null())
-        return scattered(self._made(cursors), rows, len(values))
+        return scatter(self._decode(cursors), rows, len(values))
 
 
 def _binary(data: npt.NDArray[numpy.uint8], sizes: npt.NDArray[numpy.int64]) -> pa.Array:
@@ -191,7 +191,7 @@ def zigzags(values: npt.NDArray[numpy.int64]) -> pa.Array:
     return varints(((values << 1) ^ (values >> 63)).view(numpy.uint64))
 
 
-def fixed(values: npt.NDArray[numpy.generic]) -> pa.Array:
+def encode_fixed(values: npt.NDArray[numpy.generic]) -> pa.Array:
     """Encode numbers of fixed size, in the byte order of memory."""
     data = numpy.ascontiguousarray(values).view(numpy.uint8)
     return _binary(data, numpy.full(len(values), values.dtype.itemsize, dtype=numpy.int64))
@@ -217,12 +217,12 @@ def present(column: pa.Array) -> tuple[pa.Array, npt.NDArray[numpy.int64]]:
     return column.take(pa.array(rows)), rows
 
 
-def filled(made: pa.Array, rows: npt.NDArray[numpy.int64], count: int, otherwise: bytes) -> pa.Array:
+def fill(made: pa.Array, rows: npt.NDArray[numpy.int64], count: int, otherwise: bytes) -> pa.Array:
     """Return `count` items: the items of `made` at `rows`, and `otherwise` in all other rows."""
-    return made if len(rows) == count else scattered(made, rows, count).fill_null(otherwise)
+    return made if len(rows) == count else scatter(made, rows, count).fill_null(otherwise)
 
 
-def rejoined(items: pa.Array, counts: npt.NDArray[numpy.int64]) -> pa.Array:
+def rejoin(items: pa.Array, counts: npt.NDArray[numpy.int64]) -> pa.Array:
     """Concatenate items so that each row gets the next `counts` items."""
     offsets = numpy.zeros(len(counts) + 1, dtype=numpy.int32)
     numpy.cumsum(counts, out=offsets[1:])

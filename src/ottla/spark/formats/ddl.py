@@ -57,7 +57,7 @@ class _DdlReader:
     def peek(self) -> str:
         return self._words[self._at] if self._at < len(self._words) else ""
 
-    def take(self, *expected: str) -> str:
+    def next_word(self, *expected: str) -> str:
         word = self.peek()
         if not word or (expected and word not in expected):
             wanted = " or ".join(expected) or "a word"
@@ -77,17 +77,17 @@ class _DdlReader:
         found: list[types.StructField] = []
         while self.peek() != end or not found:
             if found:
-                self.take(",")
+                self.next_word(",")
             found.append(self._field())
         if end:
-            self.take(end)
+            self.next_word(end)
         names = [field.name for field in found]
         if len(set(names)) < len(names):
             raise _Misread(f"the name {max(names, key=names.count)} stands twice")
         return types.StructType(found)
 
     def _field(self) -> types.StructField:
-        name = self.take()
+        name = self.next_word()
         if not re.match(r"[\w`]", name):
             raise _Misread(f"a name is expected where {name} stands")
         self.taken(":")
@@ -95,14 +95,14 @@ class _DdlReader:
         if self.taken("not"):
             raise _Misread("NOT NULL is not taken, since any field of a record may be missing: leave it out")
         if self.taken("comment"):
-            self.take()
+            self.next_word()
         return types.StructField(name.strip("`").replace("``", "`"), kind)
 
     def kind(self) -> types.DataType:
         self._nested += 1
         if self._nested > MOST_NESTED:
             raise _Misread(f"types are nested more than {MOST_NESTED} deep")
-        word = self.take()
+        word = self.next_word()
         made = self._kind(word.lower())
         if made is None:
             raise _Misread(f"there is no type {word}")
@@ -116,25 +116,25 @@ class _DdlReader:
             return self._decimal()
         if word not in ("array", "map", "struct"):
             return None
-        self.take("<")
+        self.next_word("<")
         if word == "struct":
             return self.fields(">")
         if word == "array":
             made: types.DataType = types.ArrayType(self.kind())
         else:
             key = self.kind()
-            self.take(",")
+            self.next_word(",")
             made = types.MapType(key, self.kind())
-        self.take(">")
+        self.next_word(">")
         return made
 
     def _decimal(self) -> types.DataType:
         if not self.taken("("):
             return types.DecimalType()
-        numbers = [self.take()]
+        numbers = [self.next_word()]
         if self.taken(","):
-            numbers.append(self.take())
-        self.take(")")
+            numbers.append(self.next_word())
+        self.next_word(")")
         if not all(number.isdecimal() for number in numbers) or not 0 < int(numbers[0]) <= 38 or int(numbers[-1]) > int(numbers[0]):
             raise _Misread(f"DECIMAL({', '.join(numbers)}) is none: its precision is 1 to 38 and its scale no more than that")
         return types.DecimalType(*map(int, numbers)) if len(numbers) > 1 else types.DecimalType(int(numbers[0]), 0)
@@ -142,12 +142,12 @@ class _DdlReader:
 
 def text_of(columns: types.StructType) -> str:
     """Return columns as DDL that `columns_of` can parse."""
-    return ", ".join(f"{quoted(field.name)} {_type_text(field.dataType)}" for field in columns)
+    return ", ".join(f"{quote(field.name)} {_type_text(field.dataType)}" for field in columns)
 
 
 def _type_text(kind: types.DataType) -> str:
     if isinstance(kind, types.StructType):
-        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {_type_text(field.dataType)}' for field in kind)}>"
+        return f"STRUCT<{', '.join(f'{quote(field.name)}: {_type_text(field.dataType)}' for field in kind)}>"
     if isinstance(kind, types.ArrayType):
         return f"ARRAY<{_type_text(kind.elementType)}>"
     if isinstance(kind, types.MapType):
@@ -155,7 +155,7 @@ def _type_text(kind: types.DataType) -> str:
     return kind.simpleString().upper()
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """Return a name as it is written in DDL, quoted if necessary."""
     return name if name.isidentifier() and name.isascii() else f"`{name.replace('`', '``')}`"
 

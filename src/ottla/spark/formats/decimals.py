@@ -26,7 +26,7 @@ def of_unscaled(number: int, scale: int) -> Decimal:
     return Decimal(number).scaleb(-scale, WIDE)
 
 
-def unscaled(value: Decimal, scale: int) -> int:
+def to_unscaled(value: Decimal, scale: int) -> int:
     """Return a decimal multiplied by 10 to the power of `scale`, as an integer. Raises `ValueError` for more decimal places."""
     scaled = value.scaleb(scale, WIDE)
     if scaled != scaled.to_integral_value(context=WIDE):
@@ -34,7 +34,7 @@ def unscaled(value: Decimal, scale: int) -> int:
     return int(scaled)
 
 
-def rounded(text: str, scale: int) -> Decimal:
+def parse_rounded(text: str, scale: int) -> Decimal:
     """Parse a decimal, and round it half up to `scale` decimal places.
 
     Raises `InvalidOperation` if the text is not a decimal, or is too large.
@@ -63,7 +63,7 @@ def of_texts(texts: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
 
 def _exact(text: str, scale: int) -> Decimal:
     try:
-        found = rounded(text, scale)
+        found = parse_rounded(text, scale)
     except InvalidOperation:
         found = None
     if found is None or found != Decimal(text):

@@ -23,7 +23,7 @@ import pyarrow.json
 from ottla.spark.formats.bulk import Decoded, Misfit, as_objects, decode_many
 from ottla.spark.formats.decimals import wide
 from ottla.spark.formats.python_values import Number, maker
-from ottla.spark.formats.scalars import all_finite, as_text, bytes_of, joined
+from ottla.spark.formats.scalars import all_finite, as_text, bytes_of, join
 
 _FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError)
 
@@ -45,12 +45,12 @@ def _json_text(column: pa.Array) -> pa.Array:
     if pa.types.is_map(kind):
         column = column.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
         keys, values = compute.list_flatten(column).flatten()
-        pairs = joined(*_parts(keys), ":", _json_text(values).fill_null("null"))
-        return _where_valid(column, joined("{", _rejoined(column, pairs), "}"))
+        pairs = join(*_parts(keys), ":", _json_text(values).fill_null("null"))
+        return _where_valid(column, join("{", _join_items(column, pairs), "}"))
     if pa.types.is_list(kind):
         items = _json_text(compute.list_flatten(column)).fill_null("null")
-        return _where_valid(column, joined("[", _rejoined(column, items), "]"))
-    return _where_valid(column, joined(*_object(column))) if pa.types.is_struct(kind) else joined(*_parts(column))
+        return _where_valid(column, join("[", _join_items(column, items), "]"))
+    return _where_valid(column, join(*_object(column))) if pa.types.is_struct(kind) else join(*_parts(column))
 
 
 def _parts(column: pa.Array) -> list[pa.Array | str]:
@@ -62,10 +62,10 @@ def _parts(column: pa.Array) -> list[pa.Array | str]:
         encoded = [raw if raw is None else base64.b64encode(raw).decode() for raw in column.to_pylist()]
         return ['"', pa.array(encoded, pa.string()), '"']
     if pa.types.is_string(kind):
-        return ['"', _escaped(column), '"']
+        return ['"', _escape(column), '"']
     text = as_text(column)
     if pa.types.is_floating(kind) and not all_finite(column):
-        text = compute.if_else(compute.is_finite(column), text, joined('"', text, '"'))
+        text = compute.if_else(compute.is_finite(column), text, join('"', text, '"'))
     return ['"', text, '"'] if pa.types.is_temporal(kind) else [text]
 
 
@@ -77,14 +77,14 @@ def _object(column: pa.StructArray) -> list[pa.Array | str]:
     parts: list[pa.Array | str] = []
     for field, values in zip(column.type, column.flatten(), strict=True):
         name = f",{json.dumps(field.name, ensure_ascii=False)}:"
-        parts += [joined(name, *_parts(values)).fill_null("")] if values.null_count else [name, *_parts(values)]
+        parts += [join(name, *_parts(values)).fill_null("")] if values.null_count else [name, *_parts(values)]
     if isinstance(parts[0], str):
         return ["{" + parts[0].removeprefix(","), *parts[1:], "}"]
     # Remove the comma before the first field of each row: only this comma comes first before a quoted name.
-    return ["{", compute.utf8_ltrim(joined(*parts), ","), "}"]
+    return ["{", compute.utf8_ltrim(join(*parts), ","), "}"]
 
 
-def _rejoined(column: pa.Array, items: pa.Array) -> pa.Array:
+def _join_items(column: pa.Array, items: pa.Array) -> pa.Array:
     """Join the texts of all items in each row by commas. A null row becomes an empty text."""
     lengths = compute.list_value_length(column).fill_null(0)
     ends = compute.cumulative_sum(lengths.cast(pa.int32()))
@@ -92,7 +92,7 @@ def _rejoined(column: pa.Array, items: pa.Array) -> pa.Array:
     return compute.binary_join(pa.ListArray.from_arrays(offsets, items), ",")
 
 
-def _escaped(text: pa.Array) -> pa.Array:
+def _escape(text: pa.Array) -> pa.Array:
     data = bytes_of(text)
     if _SPECIAL.search(data) is not None:
         raw = bytes(data)
@@ -118,7 +118,7 @@ class JsonDecoder:
         if self._read_as is None or not len(values):
             return None if len(values) else pa.array([], self._kind)
         try:
-            rows = self._rows(bytes_of(_wrapped(values, self._mark)))
+            rows = self._rows(bytes_of(_wrap(values, self._mark)))
             if rows.num_rows != len(values) or rows.column(1).null_count:
                 return None
             found = rows.column(0).combine_chunks()
@@ -136,10 +136,10 @@ class JsonDecoder:
         )
 
     def _one(self, raw: bytes) -> Any:
-        return self._make(parsed(raw))
+        return self._make(parse(raw))
 
 
-def parsed(raw: bytes) -> Any:
+def parse(raw: bytes) -> Any:
     """Parse a value. Its numbers stay texts. Raises `Misfit`."""
     try:
         return json.loads(raw.decode(), parse_int=Number, parse_float=Number, parse_constant=Number)
@@ -166,9 +166,9 @@ def _read_as(kind: pa.DataType) -> pa.DataType | None:
     return pa.string() if pa.types.is_date32(kind) else kind
 
 
-def _wrapped(values: pa.Array, mark: str) -> pa.Array:
+def _wrap(values: pa.Array, mark: str) -> pa.Array:
     """Wrap values. Raises `ArrowInvalid` for a value that is not UTF-8, because Arrow's reader does not check that."""
     text = values.cast(pa.string())
     if text.null_count:
         text = text.fill_null("null")
-    return joined('{"v":', text, f',"{mark}":0}}\n')
+    return join('{"v":', text, f',"{mark}":0}}\n')

@@ -11,7 +11,7 @@ import pyarrow.compute as compute
 
 from ottla.spark.errors import OptionError
 from ottla.spark.formats import cursors
-from ottla.spark.formats.cursors import scattered
+from ottla.spark.formats.cursors import scatter
 from ottla.spark.formats.protobuf_schema import (
     ENUM,
     LENGTH,
@@ -37,7 +37,7 @@ class ProtobufEncoder:
             made = _message(self._schema, self._schema.root, held, self._name)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise OptionError(f"A row does not fit the descriptor of {self._name}: {error}.") from None
-        return scattered(made, rows, len(column))
+        return scatter(made, rows, len(column))
 
 
 def _tag(field: ProtobufField, wire: int) -> bytes:
@@ -53,8 +53,8 @@ def _message(schema: ProtobufSchema, message: ProtobufMessage, column: pa.Array,
         if field is None:
             raise OptionError(f"{path}.{name} is not in the descriptor: leave it out, or add it there.")
         held, rows = cursors.present(values)
-        write = _repeated if field.repeated else _single
-        parts.append(cursors.filled(write(schema, field, held, f"{path}.{name}"), rows, len(column), b""))
+        write = _encode_repeated if field.repeated else _single
+        parts.append(cursors.fill(write(schema, field, held, f"{path}.{name}"), rows, len(column), b""))
     return cursors.together(b"", *parts)
 
 
@@ -62,7 +62,7 @@ def _single(schema: ProtobufSchema, field: ProtobufField, column: pa.Array, path
     return cursors.together(_tag(field, WIRE_TYPES[field.kind]), _value(schema, field, column, path))
 
 
-def _repeated(schema: ProtobufSchema, field: ProtobufField, column: pa.Array, path: str) -> pa.Array:
+def _encode_repeated(schema: ProtobufSchema, field: ProtobufField, column: pa.Array, path: str) -> pa.Array:
     if pa.types.is_map(column.type):
         column = column.cast(pa.list_(pa.struct([column.type.key_field, column.type.item_field])))
     if not pa.types.is_list(column.type):
@@ -73,23 +73,23 @@ def _repeated(schema: ProtobufSchema, field: ProtobufField, column: pa.Array, pa
     counts = compute.list_value_length(column).to_numpy(zero_copy_only=False).astype(numpy.int64)
     packed = WIRE_TYPES[field.kind] != LENGTH
     values = _value(schema, field, items, path) if packed else _single(schema, field, items, path)
-    joined = cursors.rejoined(values, counts)
+    joined = cursors.rejoin(values, counts)
     if not packed:
         return joined
-    whole = cursors.together(_tag(field, LENGTH), _sized(joined))
+    whole = cursors.together(_tag(field, LENGTH), _with_sizes(joined))
     return compute.if_else(pa.array(counts > 0), whole, pa.scalar(b"", pa.binary()))
 
 
-def _sized(column: pa.Array) -> pa.Array:
+def _with_sizes(column: pa.Array) -> pa.Array:
     return cursors.together(cursors.varints(cursors.lengths(column).view(numpy.uint64)), column.cast(pa.binary()))
 
 
 def _value(schema: ProtobufSchema, field: ProtobufField, column: pa.Array, path: str) -> pa.Array:
     """Return the bytes of each value, without the field's tag. No value may be null."""
     if field.kind == MESSAGE:
-        return _sized(_message(schema, schema.messages[field.type_name], column, path))
+        return _with_sizes(_message(schema, schema.messages[field.type_name], column, path))
     if WIRE_TYPES[field.kind] == LENGTH:
-        return _sized(column.cast(pa.binary()))
+        return _with_sizes(column.cast(pa.binary()))
     if field.kind == ENUM:
         return _symbols(schema.enums[field.type_name], column, path)
     target, write = _NUMBERS[field.kind]
@@ -103,22 +103,22 @@ def _symbols(names: Mapping[int, str], column: pa.Array, path: str) -> pa.Array:
     return cursors.varints(numpy.array(list(names), dtype=numpy.int64)[places.to_numpy()].view(numpy.uint64))
 
 
-def _signed(values: Any) -> pa.Array:
+def _to_signed(values: Any) -> pa.Array:
     return cursors.varints(values.astype(numpy.int64).view(numpy.uint64))
 
 
 _NUMBERS: dict[int, tuple[pa.DataType, Callable[[Any], pa.Array]]] = {
-    1: (pa.float64(), cursors.fixed),
-    2: (pa.float32(), cursors.fixed),
-    3: (pa.int64(), _signed),
+    1: (pa.float64(), cursors.encode_fixed),
+    2: (pa.float32(), cursors.encode_fixed),
+    3: (pa.int64(), _to_signed),
     4: (pa.uint64(), cursors.varints),
-    5: (pa.int32(), _signed),
-    6: (pa.uint64(), cursors.fixed),
-    7: (pa.uint32(), cursors.fixed),
-    8: (pa.bool_(), _signed),
-    13: (pa.uint32(), _signed),
-    15: (pa.int32(), cursors.fixed),
-    16: (pa.int64(), cursors.fixed),
+    5: (pa.int32(), _to_signed),
+    6: (pa.uint64(), cursors.encode_fixed),
+    7: (pa.uint32(), cursors.encode_fixed),
+    8: (pa.bool_(), _to_signed),
+    13: (pa.uint32(), _to_signed),
+    15: (pa.int32(), cursors.encode_fixed),
+    16: (pa.int64(), cursors.encode_fixed),
     17: (pa.int32(), lambda values: cursors.zigzags(values.astype(numpy.int64))),
     18: (pa.int64(), cursors.zigzags),
 }

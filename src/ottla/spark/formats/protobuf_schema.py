@@ -118,7 +118,7 @@ def _number(data: bytes, number: int) -> int:
     return next((value for found, value, _ in _fields(data) if found == number), 0)
 
 
-def _signed(value: int) -> int:
+def _to_signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
@@ -173,7 +173,7 @@ def files_of(descriptors: bytes) -> list[tuple[str, bytes]]:
     return [(_text(raw, 1), raw) for number, _, raw in _fields(descriptors) if number == 1]
 
 
-def joined(files: Iterable[bytes]) -> bytes:
+def join(files: Iterable[bytes]) -> bytes:
     """Return one descriptor set that contains these file descriptors."""
     return b"".join(b"\x0a" + varint(len(file)) + file for file in files)
 
@@ -192,7 +192,7 @@ def _collect(
     for number, _, raw in _fields(data):
         name = f"{prefix}.{_text(raw, 1)}" if number in inner else ""
         if number == inner[1]:
-            enums[name] = {_signed(_number(value, 2)): _text(value, 1) for found, _, value in _fields(raw) if found == 2}
+            enums[name] = {_to_signed(_number(value, 2)): _text(value, 1) for found, _, value in _fields(raw) if found == 2}
         elif number == inner[0]:
             fields = tuple(_field(each) for found, _, each in _fields(raw) if found == 2)
             options = next((each for found, _, each in _fields(raw) if found == 7), b"")

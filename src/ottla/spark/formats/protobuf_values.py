@@ -14,7 +14,7 @@ import numpy
 import pyarrow as pa
 
 from ottla.spark.formats.bulk import Misfit
-from ottla.spark.formats.cursors import TOO_SHORT, CursorDecoder, Cursors, Ints, listed
+from ottla.spark.formats.cursors import TOO_SHORT, CursorDecoder, Cursors, Ints, flatten
 from ottla.spark.formats.protobuf_schema import (
     ENUM,
     FIXED32,
@@ -43,7 +43,7 @@ class ProtobufDecoder(CursorDecoder):
         super().__init__(kind)
         self._schema = schema
 
-    def _made(self, cursors: Cursors) -> pa.Array:
+    def _decode(self, cursors: Cursors) -> pa.Array:
         return _message(self._schema, self._schema.root, self._kind, cursors)
 
 
@@ -57,7 +57,7 @@ class PlacedProtobufDecoder(CursorDecoder):
         self._descriptors = descriptors
         self._names = places(descriptors)
 
-    def _made(self, cursors: Cursors) -> pa.Array:
+    def _decode(self, cursors: Cursors) -> pa.Array:
         depths = cursors.zigzags()
         if not depths.any():
             return self._messages((0,), cursors)
@@ -99,7 +99,7 @@ def _message(schema: ProtobufSchema, message: ProtobufMessage, kind: pa.DataType
     while len(rows):
         some = cursors.of(rows)
         tags = some.varints()
-        cursors.moved(rows, some)
+        cursors.copy_back(rows, some)
         for tag in numpy.unique(tags).tolist():
             if not 8 <= tag < 1 << 32:
                 raise Misfit("it has a field with a number that none can have")
@@ -109,8 +109,8 @@ def _message(schema: ProtobufSchema, message: ProtobufMessage, kind: pa.DataType
             if field is None:
                 _skip(tag & 7, part)
             else:
-                _take(schema, field, _item_kind(schema, field, kind.field(field.name).type), tag & 7, part, own, found)
-            cursors.moved(own, part)
+                _read_field(schema, field, _item_kind(schema, field, kind.field(field.name).type), tag & 7, part, own, found)
+            cursors.copy_back(own, part)
         rows = rows[cursors.at[rows] < cursors.end[rows]]
     columns = [_column(schema, message, field, found, len(cursors)) for field in kind]
     return pa.StructArray.from_arrays(columns, fields=list(kind)) if columns else pa.array([{}] * len(cursors), kind)
@@ -127,7 +127,7 @@ def _item_kind(schema: ProtobufSchema, field: ProtobufField, kind: pa.DataType) 
     return kind.value_type if field.repeated else kind
 
 
-def _take(
+def _read_field(
     schema: ProtobufSchema, field: ProtobufField, kind: pa.DataType, wire: int, part: Cursors, own: Ints, found: Found
 ) -> None:
     """Read the next value of each message. For a packed field, read all its values."""
@@ -145,7 +145,7 @@ def _take(
         some = inner.of(left)
         values.append(_value(schema, field, kind, some))
         owners.append(own[left])
-        inner.moved(left, some)
+        inner.copy_back(left, some)
         left = left[inner.at[left] < inner.end[left]]
 
 
@@ -204,7 +204,7 @@ def _column(schema: ProtobufSchema, message: ProtobufMessage, asked: pa.Field, f
         for rows, start in zip(owners, numpy.cumsum([0, *map(len, owners)]).tolist(), strict=False):
             where[rows] = numpy.arange(start, start + len(rows))  # if a field has several values, the last one is valid
         return pa.concat_arrays(values).take(pa.array(where, mask=where < 0))
-    items, offsets = listed(values, owners, count, values[0].type)
+    items, offsets = flatten(values, owners, count, values[0].type)
     starts = pa.array(offsets.astype(numpy.int32), mask=numpy.append(offsets[1:] == offsets[:-1], False))
     if schema.entry(field) is None:
         return pa.ListArray.from_arrays(starts, items, type=asked.type)
@@ -212,17 +212,17 @@ def _column(schema: ProtobufSchema, message: ProtobufMessage, asked: pa.Field, f
 
 
 _NUMBERS: dict[int, Callable[[Cursors], Any]] = {
-    1: lambda part: part.fixed("<f8", 8),
-    2: lambda part: part.fixed("<f4", 4),
+    1: lambda part: part.fixed_size("<f8", 8),
+    2: lambda part: part.fixed_size("<f4", 4),
     3: lambda part: part.varints().view(numpy.int64),
     4: lambda part: part.varints(),
     5: lambda part: part.varints().astype(numpy.uint32).view(numpy.int32),
-    6: lambda part: part.fixed("<u8", 8),
-    7: lambda part: part.fixed("<u4", 4),
+    6: lambda part: part.fixed_size("<u8", 8),
+    7: lambda part: part.fixed_size("<u4", 4),
     8: lambda part: part.varints() != 0,
     13: lambda part: part.varints().astype(numpy.uint32),
-    15: lambda part: part.fixed("<i4", 4),
-    16: lambda part: part.fixed("<i8", 8),
+    15: lambda part: part.fixed_size("<i4", 4),
+    16: lambda part: part.fixed_size("<i8", 8),
     17: lambda part: part.zigzags().astype(numpy.int32),
     18: lambda part: part.zigzags(),
 }

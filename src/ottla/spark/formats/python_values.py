@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 
 from ottla.spark.formats.bulk import Misfit
-from ottla.spark.formats.decimals import rounded
+from ottla.spark.formats.decimals import parse_rounded
 
 Maker = Callable[[Any], Any]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,7 +43,7 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
-def _shown(value: Any) -> str:
+def _short_text(value: Any) -> str:
     text = json.dumps(plain(value), ensure_ascii=False).encode(errors="backslashreplace").decode()
     return text if len(text) <= 40 else f"{text[:37]}..."
 
@@ -55,7 +55,7 @@ def type_name(kind: pa.DataType) -> str:
 
 
 def _misfit(value: Any, kind: pa.DataType) -> Misfit:
-    return Misfit(f"{_shown(value)} is no {type_name(kind)}")
+    return Misfit(f"{_short_text(value)} is no {type_name(kind)}")
 
 
 def maker(kind: pa.DataType) -> Maker:
@@ -130,7 +130,7 @@ def _integer(kind: pa.DataType) -> Maker:
     return make
 
 
-def _floating(value: Any) -> float:
+def _to_float(value: Any) -> float:
     if not isinstance(value, Number) and value not in ("NaN", "Infinity", "-Infinity"):
         raise ValueError
     number = float(value)
@@ -143,7 +143,7 @@ def _decimal(value: Any, kind: pa.DataType) -> Decimal:
     """Round a number to the scale of `kind`, like Spark. Raises `Misfit` if it has too many digits then."""
     if not isinstance(value, str):
         raise TypeError
-    made = rounded(value, kind.scale)
+    made = parse_rounded(value, kind.scale)
     if len(made.as_tuple().digits) > kind.precision:
         raise OverflowError
     return made
@@ -191,7 +191,7 @@ def timestamp(text: str) -> int:
 
 _SIMPLE: dict[Callable[[pa.DataType], bool], Maker] = {
     pa.types.is_boolean: _boolean,
-    pa.types.is_floating: _floating,
+    pa.types.is_floating: _to_float,
     pa.types.is_string: _text,
     pa.types.is_binary: _bytes,
     pa.types.is_date32: _date,

@@ -21,7 +21,7 @@ from ottla.errors import KafkaError
 from ottla.schemas.registry_client import RegistryClient
 from ottla.schemas.schema import AVRO, JSON, PROTOBUF, ValueSchema
 from ottla.spark.errors import OptionError
-from ottla.spark.formats.protobuf_schema import files_of, joined
+from ottla.spark.formats.protobuf_schema import files_of, join
 
 SUFFIXES = {AVRO: ".avsc", JSON: ".json", PROTOBUF: ".desc"}
 
@@ -83,7 +83,7 @@ def _option_errors() -> Iterator[None]:
 def _text(found: ValueSchema, format_name: str) -> str:
     """Return a schema's own text, or of Protobuf a set of all descriptors in base64."""
     if format_name == PROTOBUF:
-        return base64.b64encode(joined(found.texts)).decode()
+        return base64.b64encode(join(found.texts)).decode()
     return found.texts[-1].decode()
 
 

@@ -19,7 +19,7 @@ def as_text(column: pa.Array) -> pa.Array:
         # Arrow formats a time without a zone twenty times as fast, because it looks up a zone for each row.
         plain = column.cast(pa.timestamp("us", tz=kind.tz)).view(pa.timestamp("us"))
         text = compute.utf8_replace_slice(plain.cast(pa.string()), 10, 11, "T")
-        return joined(text, "Z") if kind.tz else text
+        return join(text, "Z") if kind.tz else text
     text = column.cast(pa.string())
     if pa.types.is_floating(kind) and not all_finite(column):
         for arrows, sparks in BOUNDLESS:
@@ -41,7 +41,7 @@ def all_finite(column: pa.Array) -> bool:
     return bool(compute.all(compute.is_finite(column), skip_nulls=True, min_count=0).as_py())
 
 
-def joined(*parts: pa.Array | str) -> pa.Array:
+def join(*parts: pa.Array | str) -> pa.Array:
     """Concatenate texts in each row. The result is null if a text is null. At least one of the texts is a column."""
     merged: list[pa.Array | str] = []
     for part in parts:

@@ -47,10 +47,10 @@ def _file(path: str, option: str) -> bytes:
         raise OptionError(f"Option {option} names the file {path}, and it cannot be read: {error}.") from None
 
 
-def loaded(options: Options) -> Options:
+def load_schemas(options: Options) -> Options:
     """Return options in which the contents of schemas replace their file names, because executors may not have the files."""
     given: dict[str, Any] = {}
-    for column, chosen in options.formats.given().items():
+    for column, chosen in options.formats.formats_by_column().items():
         text, option = chosen.schema, f"{column}Schema"
         if text is not None and chosen.name == "protobuf" and not text.startswith(_LOADED):
             path, _, message = text.partition("#")

@@ -25,7 +25,7 @@ class TypedRows:
         """Create the converter of a task. `where` names the partition in messages, `put` writes dead letters."""
         self._schema = schema
         self._drop = formats.mode == DROP
-        self._formats = formats.given()
+        self._formats = formats.formats_by_column()
         kinds = {name: schema.field(name).type for name in self._formats if name in schema.names}
         if formats.packs_rows():
             kinds.setdefault("value", pa.struct([]))  # decoded even if it is not selected, because it determines the number of rows

@@ -20,7 +20,7 @@ def is_limited(options: ReadOptions) -> bool:
     return any(limit is not None for limit in limits)
 
 
-def held(start: Offsets, end: Offsets) -> dict[TopicPartition, int]:
+def count_offsets(start: Offsets, end: Offsets) -> dict[TopicPartition, int]:
     """Return the number of offsets to read in each partition, without partitions that have none."""
     return {where: end[where] - start[where] for where in end if end[where] > start[where]}
 
@@ -31,7 +31,7 @@ def enough(count: int, waited_ms: float, options: ReadOptions) -> bool:
     return least is None or count >= least or count == 0 or waited_ms >= options.max_trigger_delay_ms
 
 
-def admitted(start: Offsets, end: Offsets, options: ReadOptions, record_bytes: Mapping[TopicPartition, float]) -> PartitionOffsets:
+def admit(start: Offsets, end: Offsets, options: ReadOptions, record_bytes: Mapping[TopicPartition, float]) -> PartitionOffsets:
     """Return the end of a micro-batch within all limits. `record_bytes` is the mean size of a record in each partition.
 
     Every partition with records contributes at least one, so that none starves.
@@ -42,7 +42,7 @@ def admitted(start: Offsets, end: Offsets, options: ReadOptions, record_bytes: M
     if (most := options.max_bytes_per_trigger) is not None:
         ends = within_bytes(start, ends, most, record_bytes)
     if (most := options.max_offsets_per_trigger) is not None:
-        ends = limited(start, ends, most)
+        ends = limit_rows(start, ends, most)
     return ends
 
 
@@ -51,7 +51,7 @@ def within_bytes(start: Offsets, end: Offsets, max_bytes: int, record_bytes: Map
 
     If the record size of a partition is unknown, the mean of the other partitions is used.
     """
-    sizes = held(start, end)
+    sizes = count_offsets(start, end)
     known = [record_bytes[where] for where in sizes if where in record_bytes]
     mean = sum(known) / len(known) if known else 0.0
     total = sum(count * record_bytes.get(where, mean) for where, count in sizes.items())
@@ -61,12 +61,12 @@ def within_bytes(start: Offsets, end: Offsets, max_bytes: int, record_bytes: Map
     return {where: start[where] + max(1, int(sizes[where] * share)) if where in sizes else offset for where, offset in end.items()}
 
 
-def limited(start: Offsets, end: Offsets, max_rows: int) -> PartitionOffsets:
+def limit_rows(start: Offsets, end: Offsets, max_rows: int) -> PartitionOffsets:
     """Return the end of a micro-batch of `max_rows` records. Each partition contributes in proportion to its records.
 
     Each partition with records contributes at least one. Only for this reason can the sum exceed `max_rows`.
     """
-    sizes = held(start, end)
+    sizes = count_offsets(start, end)
     total = sum(sizes.values())
     if total <= max_rows:
         return dict(end)

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from ottla.client.types import TopicPartition
 from ottla.spark import read_plan
 from ottla.spark.batch_reader import pieces_of, read_piece
-from ottla.spark.error_display import telling
+from ottla.spark.error_display import hide_tracebacks
 from ottla.spark.errors import OptionError
 from ottla.spark.options import ReadOptions, named_topics, selects
 from ottla.spark.read_plan import PartitionOffsets
@@ -43,7 +43,7 @@ SAMPLE_BYTES = 64 * 1024
 _NO_LIMIT = (1 << 63) - 1
 
 
-@telling
+@hide_tracebacks
 class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream reader that raises the same `OptionError` at every call of Spark."""
 
@@ -72,7 +72,7 @@ class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._refuse()
 
 
-@telling
+@hide_tracebacks
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The reader that continues from the query's checkpoint. Its offsets have the form of `streams.stream_position`."""
 
@@ -132,13 +132,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = self._target or self._watch().ends(begin.offsets)
         self._latest = latest
         offsets = self._readable_from(begin, latest)
-        held = sum(admission.held(offsets, latest.offsets).values())
+        held = sum(admission.count_offsets(offsets, latest.offsets).values())
         everything = self._target is not None
         if not everything and not admission.enough(held, self._since_last_batch_ms(), self._options):
             self._idle_at = latest.offsets
             return start
         starting = begin.offsets if start == self._initial else None
-        end = to_json(Position(self._admitted(offsets, latest.offsets, limit), latest.topic_ids, starting))
+        end = to_json(Position(self._admit(offsets, latest.offsets, limit), latest.topic_ids, starting))
         if latest.offsets == begin.offsets and not begin.anew(latest.topic_ids):
             self._idle_at = None if everything else latest.offsets
             return start
@@ -171,9 +171,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the offset from which each partition of `latest` is read. Raises `DataLoss`."""
         selection = self._options.selection
         selected = {where for where in begin.offsets if selects(selection, where)}
-        clauses, left = stream_position.gone(begin, latest, selected)
+        clauses, left = stream_position.drop_lost(begin, latest, selected)
         ahead = {where: offset for where, offset in left.offsets.items() if offset > latest.offsets[where]}
-        clauses += read_plan.lost(ahead, dict.fromkeys(ahead, 0), latest.offsets)
+        clauses += read_plan.find_lost(ahead, dict.fromkeys(ahead, 0), latest.offsets)
         clauses += [
             f"topic {topic}, which option subscribe names, does not exist"
             for topic in stream_position.unknown_topics(named_topics(selection), begin, latest)
@@ -196,20 +196,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not new:
             return {}
         found = {where: offset for where, offset in self._watch().begins(new).offsets.items() if where in new}
-        self._accept(read_plan.lost(dict.fromkeys(found, 0), found, end))
+        self._accept(read_plan.find_lost(dict.fromkeys(found, 0), found, end))
         return found | {where: end[where] for where in new.keys() - found.keys()}
 
-    def _admitted(self, begin: PartitionOffsets, end: PartitionOffsets, limit: ReadLimit) -> PartitionOffsets:
+    def _admit(self, begin: PartitionOffsets, end: PartitionOffsets, limit: ReadLimit) -> PartitionOffsets:
         if isinstance(limit, ReadAllAvailable):
             return end
         most = self._options.max_bytes_per_trigger
         if most is not None:
             self._measure(begin, end, most)
-        return admission.admitted(begin, end, self._options, self._record_bytes)
+        return admission.admit(begin, end, self._options, self._record_bytes)
 
     def _measure(self, begin: PartitionOffsets, end: PartitionOffsets, max_bytes: int) -> None:
         """Measure record sizes, unless the sizes measured before show that the micro-batch is far below its limit."""
-        sizes = admission.held(begin, end)
+        sizes = admission.count_offsets(begin, end)
         expected = sum(count * self._record_bytes.get(where, max_bytes) for where, count in sizes.items())
         if 2 * expected < max_bytes:
             return
@@ -226,7 +226,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the tasks of a micro-batch. Raises `DataLoss` for deleted records, unless the query accepts losses."""
         begin, finish = from_json(start), from_json(end)
         now = self._watch().begins(finish.offsets)
-        clauses, left = stream_position.gone(
+        clauses, left = stream_position.drop_lost(
             finish, now, {where for where in finish.offsets if selects(self._options.selection, where)}
         )
         if finish.starting_offsets is not None:
@@ -239,9 +239,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if end != self._planned:  # an earlier run planned this micro-batch, so its records may be deleted by now
             ends = self._watch().ends(finish.offsets).offsets
             latest = {where: ends[where] for where in left.offsets if where in ends}
-        clauses += read_plan.lost(starts, now.offsets, latest) + read_plan.lost_ends(wholes, latest)
+        clauses += read_plan.find_lost(starts, now.offsets, latest) + read_plan.lost_ends(wholes, latest)
         self._accept(clauses)
-        return pieces_of(self._options, read_plan.trimmed(wholes, now.offsets, latest))
+        return pieces_of(self._options, read_plan.trim(wholes, now.offsets, latest))
 
     def commit(self, end: StoredOffsets) -> None:
         """Commit the group's offsets. Spark calls this method of all sources when it plans the query's next micro-batch."""

@@ -97,7 +97,7 @@ def _position(stored: Mapping[str, Mapping[str, Any]]) -> Position:
     )
 
 
-def gone(begin: Position, now: Position, selected: Collection[TopicPartition]) -> tuple[list[str], Position]:
+def drop_lost(begin: Position, now: Position, selected: Collection[TopicPartition]) -> tuple[list[str], Position]:
     """Return a clause for each topic or partition that cannot be continued, and `begin` without them.
 
     `now` has the partitions that exist. `selected` are those partitions of `begin` that the query still selects.
@@ -113,10 +113,10 @@ def gone(begin: Position, now: Position, selected: Collection[TopicPartition]) -
     deleted = sorted({where.topic for where in missing} - existing)
     clauses += [f"topic {topic} was deleted after {_first(begin, topic)}" for topic in deleted]
     clauses += [f"{names([where])} was deleted after {_at(begin, where)}" for where in missing if where.topic in existing]
-    return clauses, _kept(left, now)
+    return clauses, _keep(left, now)
 
 
-def _kept(begin: Position, now: Position) -> Position:
+def _keep(begin: Position, now: Position) -> Position:
     offsets = {where: offset for where, offset in begin.offsets.items() if where in now.offsets}
     topics = {where.topic for where in offsets}
     return Position(offsets, {topic: known for topic, known in begin.topic_ids.items() if topic in topics})

@@ -86,7 +86,7 @@ class GroupOffsets:
         now_s = asyncio.get_running_loop().time()
         if offsets and self._task is None and (offsets != self._told or now_s >= self._repeat_s):
             self._told, self._repeat_s = dict(offsets), now_s + REPEAT_S
-            self._task = asyncio.create_task(self._cluster.retried(self._commit))
+            self._task = asyncio.create_task(self._cluster.retry(self._commit))
         if self._task is not None and (wait or first):
             await self._finish(must_work=first)
 
@@ -170,7 +170,7 @@ class Polls:
                 if self._polls[node_id].positions == positions:
                     continue
                 await self._drop(node_id)
-            self._polls[node_id] = Poll(positions, now, asyncio.create_task(self._ask(node_id, positions)))
+            self._polls[node_id] = Poll(positions, now, asyncio.create_task(self._poll(node_id, positions)))
         return not leaderless
 
     async def _drop(self, node_id: int) -> None:
@@ -186,7 +186,7 @@ class Polls:
         if node_id in self._links:
             self._links.pop(node_id).close()
 
-    async def _ask(self, node_id: int, positions: Positions) -> bool:
+    async def _poll(self, node_id: int, positions: Positions) -> bool:
         begun_s = asyncio.get_running_loop().time()
         request = fetch_request(positions, self._limits)
         try:
@@ -213,13 +213,13 @@ async def _record_bytes(
     limits = FetchLimits(bytes_each * len(begin), bytes_each, fetch_max_wait_ms=0, read_committed=settings.read_committed)
     grouped, _ = cluster.metadata.by_leader(begin)
 
-    async def ask(node_id: int, group: list[TopicPartition]) -> list[FetchedPartition]:
+    async def sample(node_id: int, group: list[TopicPartition]) -> list[FetchedPartition]:
         positions = {where: FetchPosition(begin[where], cluster.metadata.leader_epoch(*where)) for where in group}
         link = await cluster.link(node_id)
         answer = await link.request(fetch_request(positions, limits), settings.request_timeout_ms, NAMED_UNTIL)
         return list(read_fetch(answer, link.version(FETCH)))
 
-    answers = await asyncio.gather(*(ask(node_id, group) for node_id, group in grouped.items()))
+    answers = await asyncio.gather(*(sample(node_id, group) for node_id, group in grouped.items()))
     found = ((part.where, _mean(part)) for parts in answers for part in parts)
     return {where: mean for where, mean in found if mean is not None}
 
@@ -258,23 +258,23 @@ class Watch(Brokers):
 
         A topic of `before`, the former partitions, counts as deleted after several reads have missed it. Raises `KafkaError`.
         """
-        return self._retried(lambda: self._now(LATEST_TIMESTAMP, before, fresh=fresh))
+        return self._retry(lambda: self._now(LATEST_TIMESTAMP, before, fresh=fresh))
 
     def begins(self, before: Collection[TopicPartition]) -> Position:
         """Return the starts of the selected partitions that exist. Topics count as deleted, and errors are raised, as by `ends`."""
-        return self._retried(lambda: self._now(EARLIEST_TIMESTAMP, before, fresh=True))
+        return self._retry(lambda: self._now(EARLIEST_TIMESTAMP, before, fresh=True))
 
     async def _now(self, timestamp: int, before: Collection[TopicPartition], *, fresh: bool) -> Position:
         if fresh or time.monotonic() - self._seen_s > KEPT_S:
-            await self._look(before)
+            await self._refresh(before)
         try:
-            offsets = await self._listed(dict.fromkeys(self._partitions, timestamp), timeout_ms=0)
+            offsets = await self._list_offsets(dict.fromkeys(self._partitions, timestamp), timeout_ms=0)
         except KafkaError:
             self._seen_s = -KEPT_S  # the next attempt begins with a read of metadata
             raise
         return Position(offsets, self.topic_ids(offsets))
 
-    async def _look(self, before: Collection[TopicPartition]) -> None:
+    async def _refresh(self, before: Collection[TopicPartition]) -> None:
         expected = {where.topic for where in (*before, *self._partitions) if selects(self._selection, where)}
         for look in range(LOOKS):
             if look:
@@ -291,7 +291,7 @@ class Watch(Brokers):
 
     def record_bytes(self, begin: Mapping[TopicPartition, int], bytes_each: int) -> dict[TopicPartition, float]:
         """Return the mean record size in each partition, from a sample of `bytes_each` bytes after `begin`. Raises `KafkaError`."""
-        return self._retried(lambda: _record_bytes(self._cluster, self._settings, begin, bytes_each))
+        return self._retry(lambda: _record_bytes(self._cluster, self._settings, begin, bytes_each))
 
     def commit(self, offsets: PartitionOffsets, *, wait: bool = False) -> None:
         """Commit `offsets` for the group. Without `wait`, the commit runs in the background. Raises `OptionError`."""

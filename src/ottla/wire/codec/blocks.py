@@ -63,7 +63,7 @@ class Level:
             raise Stop
         return max(count, -1), at
 
-    def counted(self, count: int) -> bytes:
+    def encode_count(self, count: int) -> bytes:
         return unsigned_varint(count + 1) if self.step.width == 1 else _COUNTS[self.step.width].pack(count)
 
     def some(self, buf: Buffer, at: int, count: int) -> tuple[list[Any], int]:
@@ -148,7 +148,7 @@ class BlockReader:
             while (block := next(blocks, None)) is not None:
                 self.count += _things(level, block)
                 if self.count > most:
-                    raise self._malformed(f"has more than {most} items in its arrays: send fewer at a time")
+                    raise self._fault(f"has more than {most} items in its arrays: send fewer at a time")
                 kept = None if kept is None or kept else [block]
                 yield block
             self._kept = kept or []
@@ -156,7 +156,7 @@ class BlockReader:
             level.reader.finish(self.message, self._buf, self._end, level.index + 1, MOST_WITHIN)
         except DECODING as fault:
             many = f"one item of it has more than {MOST_WITHIN} items of its own: send fewer at a time"
-            raise self._malformed(many if isinstance(fault, TooMany) else "cannot be read") from None
+            raise self._fault(many if isinstance(fault, TooMany) else "cannot be read") from None
 
     @property
     def is_one_block(self) -> bool:
@@ -169,7 +169,7 @@ class BlockReader:
 
     def part(self, block: list[Any]) -> Any:
         """Return a copy of the message whose first array has only the items of this block."""
-        return _holding(self.message, self.name, block) if self._count >= 0 else copy(self.message)
+        return _with_items(self.message, self.name, block) if self._count >= 0 else copy(self.message)
 
     def _blocks(self, level: Level, at: int, count: int) -> Generator[list[Any], None, None]:
         at = yield from self._walk(level, at, count)
@@ -208,7 +208,7 @@ class BlockReader:
         end_at: int = level.reader.finish(head, self._buf, at, level.index + 1, MOST_WITHIN)
         return end_at
 
-    def _malformed(self, reason: str) -> Malformed:
+    def _fault(self, reason: str) -> Malformed:
         return Malformed(self._cls.__name__, self._version, "", self._position, reason)
 
 
@@ -230,10 +230,10 @@ def pieces(message: M, path: Path, size: int) -> Iterator[M]:
             some.append(one)
             held += count
             if held >= size:
-                yield _holding(message, path[0], some)
+                yield _with_items(message, path[0], some)
                 some, held = [], 0
     if some or not getattr(message, path[0]):
-        yield _holding(message, path[0], some)
+        yield _with_items(message, path[0], some)
 
 
 def _cut(item: Any, below: Path, size: int) -> Iterator[tuple[Any, int]]:
@@ -244,10 +244,10 @@ def _cut(item: Any, below: Path, size: int) -> Iterator[tuple[Any, int]]:
         return
     assert len(below) == 1, "no message that is sent has more than two levels"
     for first in range(0, len(inner), size):
-        yield _holding(item, below[0], inner[first : first + size]), size
+        yield _with_items(item, below[0], inner[first : first + size]), size
 
 
-def _holding(whole: Any, name: str, items: list[Any]) -> Any:
+def _with_items(whole: Any, name: str, items: list[Any]) -> Any:
     part = copy(whole)
     setattr(part, name, items)
     return part
@@ -289,12 +289,12 @@ class BlockWriter:
 
     def array(self) -> list[Part]:
         """Return only the encoded array. Call this after the last `add`."""
-        return self._items.closed()
+        return self._items.close()
 
     def parts(self) -> list[Part]:
         """Return the whole encoded message. Call this after the last `add`."""
         assert self._first is not None, "an empty message has its own writer"
-        return with_array(self._first, self._version, self._path, self._items.closed())
+        return with_array(self._first, self._version, self._path, self._items.close())
 
 
 def with_array(message: Message, version: int, path: Path, array: Sequence[Part]) -> list[Part]:
@@ -302,9 +302,9 @@ def with_array(message: Message, version: int, path: Path, array: Sequence[Part]
     level = level_of(type(message), version, path)
     assert level is not None, "responses have the arrays of their version"
     return [
-        *_written(level.writer.some, message, 0, level.index),
+        *_write_parts(level.writer.some, message, 0, level.index),
         *array,
-        *_written(level.writer.some, message, level.index + 1, level.fields),
+        *_write_parts(level.writer.some, message, level.index + 1, level.fields),
     ]
 
 
@@ -322,7 +322,7 @@ class _Items:
         below = self.level.below
         if below is None:
             self._count += len(items)
-            self._put(_written(self.level.item_writer.items, items))
+            self._put(_write_parts(self.level.item_writer.items, items))
             return
         if not items:
             return
@@ -332,7 +332,7 @@ class _Items:
             self._close()
             between = items[1:-1]
             self._count += len(between)
-            self._put(_written(self.level.item_writer.items, between))
+            self._put(_write_parts(self.level.item_writer.items, between))
             self._begin(items[-1], below)
 
     def drop_open(self) -> None:
@@ -353,22 +353,22 @@ class _Items:
     def has_open(self) -> bool:
         return self._open is not None
 
-    def closed(self) -> list[Part]:
+    def close(self) -> list[Part]:
         """Return the encoded count and all encoded items."""
         self._close()
-        return [self.level.counted(self._count), *self._parts]
+        return [self.level.encode_count(self._count), *self._parts]
 
     def _begin(self, item: Any, below: Level) -> None:
         self._close()
         inner = _Items(below)
         inner.add(getattr(item, below.step.name) or [])
-        self._open = item, _written(below.writer.some, item, 0, below.index), inner
+        self._open = item, _write_parts(below.writer.some, item, 0, below.index), inner
         self._count += 1
         self.size += inner.size
 
     def _continues(self, item: Any, below: Level) -> bool:
         """Join an item with the open item if they differ only in their nested arrays. Return whether they were joined."""
-        if self._open is None or _written(below.writer.some, item, 0, below.index) != self._open[1]:
+        if self._open is None or _write_parts(below.writer.some, item, 0, below.index) != self._open[1]:
             return False
         inner = self._open[2]
         before = inner.size
@@ -382,7 +382,7 @@ class _Items:
         (item, head, inner), self._open = self._open, None
         below = inner.level
         size = self.size
-        self._put([*head, *inner.closed(), *_written(below.writer.some, item, below.index + 1, below.fields)])
+        self._put([*head, *inner.close(), *_write_parts(below.writer.some, item, below.index + 1, below.fields)])
         self.size = size
 
     def _put(self, parts: list[Part]) -> None:
@@ -395,7 +395,7 @@ class _Items:
                 self._parts.append(part)
 
 
-def _written(write: Any, *what: Any) -> list[Part]:
+def _write_parts(write: Any, *what: Any) -> list[Part]:
     parts: list[Part] = []
     cuts: list[int] = []
     if len(what) == 3:

@@ -46,7 +46,7 @@ def decode(cls: type[M], version: int, buf: Buffer, position: int = 0) -> M:
         new_codec(cls, version)  # only for the first message of this class and version
         return decode(cls, version, buf, position)
     except DECODING:
-        raise _malformed(cls, version, buf, position) from None
+        raise _explain(cls, version, buf, position) from None
 
 
 def decode_first(cls: type[M], version: int, buf: Buffer, position: int = 0, most: int = MOST_ITEMS) -> M:
@@ -60,7 +60,7 @@ def decode_first(cls: type[M], version: int, buf: Buffer, position: int = 0, mos
             cls.__name__, version, "", position, f"has more than {most} items in its arrays: send fewer at a time"
         ) from None
     except DECODING:
-        raise _malformed(cls, version, buf, position) from None
+        raise _explain(cls, version, buf, position) from None
     return cast("M", made)
 
 
@@ -122,12 +122,12 @@ def join_between(parts: list[Part], cuts: list[int]) -> list[Part]:
     return out
 
 
-def _malformed(cls: type[Message], version: int, buf: Buffer, position: int) -> Malformed:
+def _explain(cls: type[Message], version: int, buf: Buffer, position: int) -> Malformed:
     if len(buf) - position > EXPLAINED_BYTES:
         return Malformed(cls.__name__, version, "", position, "cannot be read")
-    from ottla.wire.inspection.explain import malformed
+    from ottla.wire.inspection.explain import explain_malformed
 
-    return malformed(cls, version, buf, position)
+    return explain_malformed(cls, version, buf, position)
 
 
 def _unencodable(msg: Message, version: int, cause: Exception) -> Unencodable:

@@ -51,7 +51,7 @@ class Generated:
         self.names[name] = value
         return name
 
-    def compiled(self, title: str) -> Any:
+    def compile(self, title: str) -> Any:
         text = "\n".join(self.lines) + "\n"
         linecache.cache[title] = (len(text), None, text.splitlines(True), title)
         exec(compile(text, title, "exec"), self.names)
@@ -81,7 +81,7 @@ def _layout(steps: list[Step]) -> Layout:
     return Layout(">" + "".join(step.kind for step in steps))
 
 
-def _indented(lines: list[str]) -> list[str]:
+def _indent(lines: list[str]) -> list[str]:
     return ["    " + line for line in lines]
 
 
@@ -119,12 +119,12 @@ def struct_reader(plan: StructPlan) -> Read:
                 f"{', '.join(f'o.{step.name}' for step in some)}, = {out.bind(layout.unpack_from)}(buf, at)", f"at += {layout.size}"
             )
         else:
-            out(*_reading(some[0], f"o.{some[0].name}", out))
+            out(*_read_lines(some[0], f"o.{some[0].name}", out))
     if plan.flexible:
         tags = {step.tag: (step.name, _field_reader(plan.title, step)) for step in plan.tags}
         out("if buf[at]:", f"    at = tags(buf, at, o, {out.bind(tags)})", "else:", "    at += 1")
     out("return o, at")
-    read: Read = out.compiled(f"<read {plan.title}>")
+    read: Read = out.compile(f"<read {plan.title}>")
     return read
 
 
@@ -134,9 +134,9 @@ def _field_reader(owner: str, step: Step) -> Read:
     if step.fixed:
         out(f"v, = {out.bind(_layout([step]).unpack_from)}(buf, at)", f"at += {step.size}")
     else:
-        out(*_reading(step, "v", out))
+        out(*_read_lines(step, "v", out))
     out("return v, at")
-    read: Read = out.compiled(f"<read {owner}, {step.name}>")
+    read: Read = out.compile(f"<read {owner}, {step.name}>")
     return read
 
 
@@ -146,7 +146,7 @@ def _default(blank: Blank, out: Generated) -> str:
     return "[]" if blank.kind == "list" else f"{out.bind(blank.value.cls)}()"
 
 
-def _reading(step: Step, target: str, out: Generated) -> list[str]:
+def _read_lines(step: Step, target: str, out: Generated) -> list[str]:
     """Return the generated lines that read a field of variable width into `target`."""
     if step.kind == "struct":
         return [f"{target}, at = {out.bind(struct_reader(step.struct))}(buf, at)"]
@@ -157,7 +157,7 @@ def _reading(step: Step, target: str, out: Generated) -> list[str]:
     content = _content(step, target, out)
     if not step.nullable:
         return [*_length(step), "if n < 0: raise Stop", *content]
-    return [*_length(step), f"if n < 0: {target} = None", "else:", *_indented(content)]
+    return [*_length(step), f"if n < 0: {target} = None", "else:", *_indent(content)]
 
 
 def _length(step: Step) -> list[str]:
@@ -191,7 +191,7 @@ def _bound(buf: Buffer, at: int, count: int, least: int) -> None:
         raise Stop
 
 
-def _string(size: int) -> None:
+def _read_string(size: int) -> None:
     if size > LONGEST_STRING:
         raise Stop
 
@@ -234,7 +234,7 @@ _READING: Final = {
     "head2": _HEADS[2].unpack_from,
     "head4": _HEADS[4].unpack_from,
     "bound": _bound,
-    "string": _string,
+    "string": _read_string,
     "items": _items,
     "tags": _tags,
     "Stop": Stop,
@@ -258,24 +258,24 @@ def struct_writer(plan: StructPlan) -> Write:
         out(f"if {' or '.join(wrong)}: raise Stop")
     for some in _runs(plan.steps):
         if some[0].fixed:
-            out(f"put({out.bind(_layout(some).pack)}({', '.join(_fixed(step, f'o.{step.name}') for step in some)}))")
+            out(f"put({out.bind(_layout(some).pack)}({', '.join(_write_fixed(step, f'o.{step.name}') for step in some)}))")
         else:
-            out(f"v = o.{some[0].name}", *_writing(some[0], out))
+            out(f"v = o.{some[0].name}", *_write_lines(some[0], out))
     if plan.flexible:
         out(*_tag_section(plan, out))
-    write: Write = out.compiled(f"<write {plan.title}>")
+    write: Write = out.compile(f"<write {plan.title}>")
     return write
 
 
 def _field_writer(owner: str, step: Step) -> Write:
     """Return a function that writes a single value: a tagged field, or a string in an array."""
     out = Generated("def write(v, put, parts, cuts):", _WRITING)
-    out(*([f"put({out.bind(_layout([step]).pack)}({_fixed(step, 'v')}))"] if step.fixed else _writing(step, out)))
-    write: Write = out.compiled(f"<write {owner}, {step.name}>")
+    out(*([f"put({out.bind(_layout([step]).pack)}({_write_fixed(step, 'v')}))"] if step.fixed else _write_lines(step, out)))
+    write: Write = out.compile(f"<write {owner}, {step.name}>")
     return write
 
 
-def _fixed(step: Step, x: str) -> str:
+def _write_fixed(step: Step, x: str) -> str:
     return f"uuid({x})" if step.kind == "16s" else x  # the module struct would cut or pad a value of another length
 
 
@@ -293,21 +293,21 @@ _TESTS: Final = {
 }
 
 
-def _writing(step: Step, out: Generated) -> list[str]:
+def _write_lines(step: Step, out: Generated) -> list[str]:
     """Return the generated lines that write the value `v` of a field of variable width."""
     if step.inner and step.kind != "structs":
         lines, null = [f"{out.bind(struct_writer(step.struct))}(v, put, parts, cuts)"], b"\0" if step.tag >= 0 else b"\xff"
         if step.kind == "struct":
             return lines
-        return [f"if v is None: put({null!r})", "else:", *_indented([r"put(b'\1')", *lines])]
-    lines = _sized(step, out)
+        return [f"if v is None: put({null!r})", "else:", *_indent([r"put(b'\1')", *lines])]
+    lines = _write_sized(step, out)
     if not step.nullable:
         return lines
     null = b"\0" if step.width == 1 else b"\xff" * step.width
-    return [f"if v is None: put({null!r})", "else:", *_indented(lines)]
+    return [f"if v is None: put({null!r})", "else:", *_indent(lines)]
 
 
-def _sized(step: Step, out: Generated) -> list[str]:
+def _write_sized(step: Step, out: Generated) -> list[str]:
     """Return the generated lines that write a length and the bytes, or a count and the items."""
     before = {"text": ["v = v.encode()"], "bytes": ["if type(v) is not bytes: v = whole(v)"]}.get(step.kind, [])
     bound = ["if n > 126: string(n)"] if step.kind == "text" else []
@@ -332,7 +332,7 @@ def _tag_section(plan: StructPlan, out: Generated) -> list[str]:
         f"if {test}: known.append(({step.tag}, body({out.bind(_field_writer(plan.title, step))}, o.{step.name})))"
         for step, test in zip(plan.tags, tests, strict=True)
     ]
-    some = _indented(["known = []", *known, "write_tags(known, o.unknown_tags, put)"])
+    some = _indent(["known = []", *known, "write_tags(known, o.unknown_tags, put)"])
     return [f"if {' or '.join(['o.unknown_tags', *tests])}:", *some, r"else: put(b'\0')"]
 
 
@@ -365,7 +365,7 @@ _WRITING: Final = {
     "varint": unsigned_varint,
     "head2": _HEADS[2].pack,
     "head4": _HEADS[4].pack,
-    "string": _string,
+    "string": _read_string,
     "uuid": _uuid,
     "whole": _whole,
     "body": _body,

@@ -14,7 +14,7 @@ from ottla.wire.inspection.walk import leaves
 from ottla.wire.schema import END, Field, Message, Struct
 
 
-def malformed(cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int) -> Malformed:
+def explain_malformed(cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int) -> Malformed:
     """Return the exception for bytes that could not be read, with the position and reason of the fault."""
     try:
         leaves(cls, version, flat(buf), position)
@@ -40,7 +40,11 @@ def _struct(o: Struct, version: int, flexible: bool, path: str) -> _Found:
         if version in f.present:
             found = _value(f, value, version, flexible, where)
         else:
-            found = None if f.ignorable or value == f.new_default() else (where, f"is set, but travels only in {_shown(f.present)}")
+            found = (
+                None
+                if f.ignorable or value == f.new_default()
+                else (where, f"is set, but travels only in {_short_repr(f.present)}")
+            )
         if found:
             return found
     known = {f.tag for f in o.WIRE.fields if f.tag is not None and version in f.present}
@@ -49,7 +53,7 @@ def _struct(o: Struct, version: int, flexible: bool, path: str) -> _Found:
     return None
 
 
-def _shown(present: range) -> str:
+def _short_repr(present: range) -> str:
     low, high = present.start, present.stop - 1
     if low == high:
         return f"version {low}"
@@ -77,14 +81,14 @@ def _single(f: Field, value: Any, version: int, flexible: bool, path: str) -> _F
             return path, f"must be a {f.struct.__qualname__}, not {type(value).__name__}"
         return _struct(value, version, flexible, path)
     if f.kind in ("str", "plain"):
-        return _string(value, path)
+        return _check_string(value, path)
     if f.kind in ("bytes", "records"):
         ok = isinstance(value, bytes | bytearray | memoryview)
         return None if ok else (path, f"must be bytes, not {type(value).__name__} (encode_parts takes other records)")
     return _number(f, value, path)
 
 
-def _string(value: Any, path: str) -> _Found:
+def _check_string(value: Any, path: str) -> _Found:
     if not isinstance(value, str):
         return path, f"must be a str, not {type(value).__name__}"
     try:

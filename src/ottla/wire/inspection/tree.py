@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ottla.wire.inspection.walk import Leaf, seen
+from ottla.wire.inspection.walk import Leaf, read_seen
 from ottla.wire.schema import Field, Message, Struct
 
 LEAF: Final = "leaf"
@@ -53,7 +53,7 @@ def tree_of(
     cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int = 0, *, whole: bool = True
 ) -> tuple[ValueNode, str]:
     """Return the message that begins at `position` as a tree, and one sentence about its fault, empty if it has no fault."""
-    found = seen(cls, version, buf, position, whole=whole)
+    found = read_seen(cls, version, buf, position, whole=whole)
     root = ValueNode(cls.__name__, STRUCT, position, found.end, children=[])
     branches: dict[str, ValueNode] = {"": root}
     for leaf in found.leaves:

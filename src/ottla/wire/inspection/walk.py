@@ -36,7 +36,9 @@ class Seen(NamedTuple):
     fault: Malformed | None
 
 
-def seen(cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int = 0, *, whole: bool = True) -> Seen:
+def read_seen(
+    cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int = 0, *, whole: bool = True
+) -> Seen:
     """Read every value before the first fault. With `whole`, bytes after the message are a fault."""
     walk = _Walk(cls, version, buf, position)
     try:
@@ -82,21 +84,21 @@ class _Walk:
 
     # ------------------------------------------------------------- primitives
 
-    def take(self, path: str, size: int, what: str) -> memoryview:
+    def read(self, path: str, size: int, what: str) -> memoryview:
         left = len(self.view) - self.position
         if size > left:
             raise self.fault(path, f"{what} of {size} bytes runs past the end: {left} are left")
         self.position += size
         return self.view[self.position - size : self.position]
 
-    def fixed(self, path: str, code: str) -> Any:
+    def read_fixed(self, path: str, code: str) -> Any:
         size = struct.calcsize(">" + code)
-        return struct.unpack(">" + code, self.take(path, size, NUMBERS[code]))[0]
+        return struct.unpack(">" + code, self.read(path, size, NUMBERS[code]))[0]
 
     def varint(self, path: str) -> int:
         value = 0
         for shift in range(0, 35, 7):
-            byte: int = self.take(path, 1, "varint")[0]
+            byte: int = self.read(path, 1, "varint")[0]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value
@@ -105,7 +107,7 @@ class _Walk:
     def length(self, path: str, code: str, nullable: bool) -> int | None:
         """Return a length or count, or None for null."""
         start = self.position
-        size = self.varint(path) - 1 if code == "B" else self.fixed(path, code)
+        size = self.varint(path) - 1 if code == "B" else self.read_fixed(path, code)
         if size >= 0:
             return int(size)
         if nullable:
@@ -127,7 +129,7 @@ class _Walk:
     def field(self, f: Field, path: str) -> None:
         start = self.position
         if f.fixed:
-            value = self.fixed(path, f.kind)
+            value = self.read_fixed(path, f.kind)
             self.found.append(Leaf(path, start, self.position, value))
         elif f.array:
             self.array(f, path)
@@ -141,7 +143,7 @@ class _Walk:
         if self.version in f.nullable:
             start = self.position
             tagged = f.tag is not None and self.flexible
-            if (self.varint(path) == 0) if tagged else (self.fixed(path, "b") < 0):
+            if (self.varint(path) == 0) if tagged else (self.read_fixed(path, "b") < 0):
                 self.found.append(Leaf(path, start, self.position, None))
                 return
         self.struct(f.struct, path)
@@ -152,12 +154,12 @@ class _Walk:
         if size is None:
             return None
         if kind in ("bytes", "records"):
-            return self.take(path, size, kind).tobytes()
+            return self.read(path, size, kind).tobytes()
         if size > LONGEST_STRING:
             self.position = start
             raise self.fault(path, f"a string of {size} bytes is longer than {LONGEST_STRING}")
         try:
-            return str(self.take(path, size, "string"), "utf-8")
+            return str(self.read(path, size, "string"), "utf-8")
         except UnicodeDecodeError as e:
             self.position += e.start - size
             raise self.fault(path, "is not UTF-8") from e
@@ -191,7 +193,7 @@ class _Walk:
         if f.kind == "struct":
             self.struct(f.struct, path)
             return
-        value = self.content(path, "str", self.string_code, False) if f.kind == "str" else self.fixed(path, f.kind)
+        value = self.content(path, "str", self.string_code, False) if f.kind == "str" else self.read_fixed(path, f.kind)
         self.found.append(Leaf(path, start, self.position, value))
 
     # ------------------------------------------------------------------- tags

@@ -136,7 +136,7 @@ class Scram:
         bound = b64encode((self.header if binding is None else binding).encode()).decode()
         without = f"c={bound},r={parts['r'] if nonce is None else nonce}"
         salt = b64decode(parts["s"])
-        salted = self.algorithm.salted(self.password, salt, iterations or int(parts["i"]))
+        salted = self.algorithm.salt_password(self.password, salt, iterations or int(parts["i"]))
         key = self.algorithm.hmac(salted, b"Client Key")
         said = f"{self.first},{told},{without}".encode()
         proof = xor(key, self.algorithm.hmac(self.algorithm.hash(key), said))

@@ -178,7 +178,7 @@ def test_a_controller_that_slept_through_its_session_writes_nothing_more(cluster
     cluster.create("t", (1, 2, 3))
     cluster.settle()
     sleeper = cluster.nodes[1]
-    sleeper.process.stand_still(GONE_MS)
+    sleeper.process.pause(GONE_MS)
     cluster.settle(GONE_MS - 10)
     cluster.create("u", (2, 3))
     cluster.settle()

@@ -28,9 +28,9 @@ def test_a_topic_is_deleted_when_each_broker_has_deleted_its_replicas() -> None:
     deletions.queue(["t"])
     assert begin(deletions) == {("t", 0): [1, 2], ("t", 1): [2, 1]}
     assert begin(deletions) == {}
-    deletions.deleted(1, [("t", 0), ("t", 1)])
+    deletions.mark_deleted(1, [("t", 0), ("t", 1)])
     assert not deletions.is_over("t")
-    deletions.deleted(2, [("t", 0), ("t", 1)])
+    deletions.mark_deleted(2, [("t", 0), ("t", 1)])
     assert deletions.is_over("t")
 
 
@@ -39,7 +39,7 @@ def test_a_broker_that_is_gone_holds_a_deletion_up_until_it_is_back() -> None:
     deletions = TopicDeletions(context)
     deletions.queue(["t"])
     assert begin(deletions) == {("t", 0): [1], ("t", 1): [1]}
-    deletions.deleted(1, [("t", 0), ("t", 1)])
+    deletions.mark_deleted(1, [("t", 0), ("t", 1)])
     assert not deletions.is_over("t")
     assert begin(deletions) == {}
     context.brokers[2] = LiveBroker(2, 9, ())
@@ -51,8 +51,8 @@ def test_a_broker_that_refuses_or_dies_is_asked_again() -> None:
     deletions = TopicDeletions(two_partitions(1, 2))
     deletions.queue(["t"])
     begin(deletions)
-    deletions.deleted(1, [("t", 0), ("t", 1)])
-    deletions.failed(2, [("t", 0), ("t", 1)])
+    deletions.mark_deleted(1, [("t", 0), ("t", 1)])
+    deletions.halt_failed(2, [("t", 0), ("t", 1)])
     assert begin(deletions) == {}
     deletions.resume(["t"])
     assert begin(deletions) == {("t", 0): [2], ("t", 1): [2]}

@@ -70,7 +70,7 @@ def image_of(path: str, value: bytes) -> object:
 
 READERS: list[tuple[Callable[[bytes], object], bytes]] = [
     (lambda value: entries.topic(Entry(value, 0)), entries.topic_value(TOPIC_ID, {0: ReplicaAssignment((2, 3, 1), (3,), (1,))})),
-    (lambda value: topics.stored("t", Entry(value, 0)), layout.topic_json(TOPIC_ID, {0: (1, 2), 1: (2, 1)})),
+    (lambda value: topics.parse_stored("t", Entry(value, 0)), layout.topic_json(TOPIC_ID, {0: (1, 2), 1: (2, 1)})),
     (lambda value: entries.state(Entry(value, 0)), entries.state_value(LeaderAndIsr(2, 5, (2, 3), RECOVERING, 9, 4))),
     (
         lambda value: entries.broker(3, Entry(value, 0)),

@@ -93,9 +93,9 @@ class World:
 
     def set_topic(self, name: str, partitions: int) -> None:
         names = frozenset((name,))
-        new = self.topics.named(name) is None
+        new = self.topics.topic(name) is None
         gone = () if partitions else names
-        self.topics = self.topics.changed([topic(name, partitions)] if partitions else (), gone)
+        self.topics = self.topics.with_changes([topic(name, partitions)] if partitions else (), gone)
         self.stage.tell(TopicsChanged(self.topics, names, new and bool(partitions)))
 
     def live(self, client: Client, choice: int) -> None:
@@ -231,8 +231,8 @@ class World:
         owned = {(of, partition) for of, partitions in group.owners.items() for partition in partitions}
         there = {
             (found.topic_id, partition)
-            for name in frozenset().union(*group.subscribed())
-            if (found := self.topics.named(name)) is not None
+            for name in frozenset().union(*group.subscribed_topics())
+            if (found := self.topics.topic(name)) is not None
             for partition in range(found.shape.partitions)
         }
         return owned == there and len(group.members) == len(self.clients) - 2

@@ -47,9 +47,9 @@ def test_what_a_group_must_notice_changes_the_hash(changed: KnownTopic) -> None:
 
 def test_topics_change_into_other_topics_and_stay_what_they_were() -> None:
     before = KnownTopics([KAFKAS_TOPIC])
-    after = before.changed([KnownTopic("u", b"u" * 16, TopicShape(1))], ["t031827087"])
-    assert [before.named("t031827087"), before.named("u")] == [KAFKAS_TOPIC, None]
-    assert [after.named("t031827087"), after.shapes_of({"u", "t031827087"})] == [None, {b"u" * 16: TopicShape(1)}]
+    after = before.with_changes([KnownTopic("u", b"u" * 16, TopicShape(1))], ["t031827087"])
+    assert [before.topic("t031827087"), before.topic("u")] == [KAFKAS_TOPIC, None]
+    assert [after.topic("t031827087"), after.shapes_of({"u", "t031827087"})] == [None, {b"u" * 16: TopicShape(1)}]
     assert after.by_id({"u": [0], "t031827087": [1]}) == {b"u" * 16: frozenset({0})}
     assert after.version == before.version + 1
 
@@ -59,19 +59,19 @@ def test_a_change_costs_little_however_many_topics_there_are() -> None:
     topics = KnownTopics(KnownTopic(f"t-{number}", b"%16d" % number, TopicShape(1)) for number in range(20_000))
     tracemalloc.start()
     try:
-        after = topics.changed([KnownTopic("new", b"n" * 16, TopicShape(1))], ["t-7"])
+        after = topics.with_changes([KnownTopic("new", b"n" * 16, TopicShape(1))], ["t-7"])
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert taken < 50_000
-    assert [after.named("t-7"), after.with_id(b"%16d" % 7), topics.named("new")] == [None, None, None]
+    assert [after.topic("t-7"), after.with_id(b"%16d" % 7), topics.topic("new")] == [None, None, None]
     assert len(after.names) == len(topics.names) == 20_000
 
 
 def test_a_topic_made_anew_under_its_name_is_known_by_its_new_id_alone() -> None:
     before = KnownTopics([KAFKAS_TOPIC])
     again = KAFKAS_TOPIC._replace(topic_id=b"n" * 16)
-    after = before.changed([again])
+    after = before.with_changes([again])
     assert [after.with_id(b"n" * 16), after.with_id(KAFKAS_TOPIC.topic_id)] == [again, None]
     assert after.hash_of(frozenset({"t031827087"})) != before.hash_of(frozenset({"t031827087"})) == KAFKAS_HASH
     assert before.with_id(KAFKAS_TOPIC.topic_id) == KAFKAS_TOPIC
@@ -85,7 +85,7 @@ def test_a_spread_mapping_is_what_a_dictionary_would_be(steps: list[tuple[set[in
         before = {**plain}
         plain = {key: value for key, value in plain.items() if key not in {keys[one] for one in gone}}
         plain |= {keys[one]: at for one in news}
-        former, spread = spread, spread.changed({keys[one]: at for one in news}, [keys[one] for one in gone])
+        former, spread = spread, spread.with_changes({keys[one]: at for one in news}, [keys[one] for one in gone])
         assert {key: former.get(key) for key in former} == before
         assert {key: spread.get(key) for key in spread} == plain
         assert [len(spread), sorted(spread.values())] == [len(plain), sorted(plain.values())]
@@ -96,10 +96,10 @@ def test_a_change_is_seen_in_the_topic_that_changed_alone() -> None:
     other = KnownTopic("u", b"u" * 16, TopicShape(1))
     before = KnownTopics([KAFKAS_TOPIC, other])
     hashes = [before.hash_of(frozenset({name})) for name in ("t031827087", "u")]
-    after = before.changed([KAFKAS_TOPIC._replace(shape=TopicShape(9))])
+    after = before.with_changes([KAFKAS_TOPIC._replace(shape=TopicShape(9))])
     assert after.hash_of(frozenset({"u"})) == hashes[1]
     assert after.hash_of(frozenset({"t031827087"})) not in hashes
-    assert after.changed([KAFKAS_TOPIC]).hash_of(frozenset({"t031827087"})) == hashes[0]
+    assert after.with_changes([KAFKAS_TOPIC]).hash_of(frozenset({"t031827087"})) == hashes[0]
 
 
 def _calls(work: Iterable[object]) -> list[int]:

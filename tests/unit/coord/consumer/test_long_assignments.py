@@ -20,7 +20,7 @@ from ottla.coord.consumer.group import ConsumerGroup
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.outcome import TopicsChanged
-from ottla.coord.runtime.machine import Asked, Due, Outcome
+from ottla.coord.runtime.machine import Due, Input, Outcome
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -54,7 +54,7 @@ class Crowd:
         self.calls.clear()
         self.machine.configure(ALWAYS)
 
-    def join(self, number: int) -> Asked[ConsumerGroupHeartbeatRequest]:
+    def join(self, number: int) -> Input[ConsumerGroupHeartbeatRequest]:
         body = ConsumerGroupHeartbeatRequest(
             group_id="g",
             member_id=f"m{number:05}",
@@ -64,7 +64,7 @@ class Crowd:
             topic_partitions=[],
             server_assignor=self.assignor,
         )
-        return Asked(body, 1, "c", "/127.0.0.1", number)
+        return Input(body, 1, "c", "/127.0.0.1", number)
 
     def carry_out(self, outcome: Outcome[Any]) -> None:
         for record in outcome.records:
@@ -77,9 +77,9 @@ class Crowd:
 
     def finish(self) -> None:
         while self.timers:
-            self.step(Asked(Due(heapq.heappop(self.timers)[2])))
+            self.step(Input(Due(heapq.heappop(self.timers)[2])))
 
-    def step(self, asked: Asked[Any]) -> None:
+    def step(self, asked: Input[Any]) -> None:
         calls = 0
 
         def count(frame: FrameType, event: str, argument: object) -> None:

@@ -35,7 +35,7 @@ class World:
         self.epochs: dict[str, int] = {}
 
     def add(self, name: str) -> None:
-        self.topics = self.topics.changed([topic(name, 1)])
+        self.topics = self.topics.with_changes([topic(name, 1)])
         self.stage.tell(TopicsChanged(self.topics, frozenset((name,)), True))
 
     def live(self, member_id: str, **options: str) -> set[str] | None:

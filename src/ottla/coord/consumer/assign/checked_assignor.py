@@ -38,7 +38,7 @@ class Checked:
         log.error("assignor %s: %s; members keep their assignment: repair the assignor", self.name, fault)
         draft = AssignmentDraft(subscribers, topics)
         finish(draft.keep())
-        return finish(draft.assigned())
+        return finish(draft.result())
 
 
 def _frozen(found: Mapping[Uuid, frozenset[int]], owned: Partitions) -> Partitions:

@@ -44,11 +44,11 @@ class AssignmentDraft:
             yield None
         for member_id in self.members:
             owned = self.subscribers[member_id].owned
-            self._assigned[member_id] = self._kept(member_id, owned) if owned else owned
+            self._assigned[member_id] = self._keep_partitions(member_id, owned) if owned else owned
             if len(self._assigned) % BETWEEN_PAUSES == 0:
                 yield None
 
-    def held(self, member_id: str) -> Mapping[Uuid, frozenset[int] | set[int]]:
+    def partitions_of(self, member_id: str) -> Mapping[Uuid, frozenset[int] | set[int]]:
         """Return a member's current partitions in this draft. Callers must not change them."""
         changed = self._changed.get(member_id)
         return self._assigned[member_id] if changed is None else changed
@@ -57,25 +57,25 @@ class AssignmentDraft:
         """Return whether a member owned the partition before the assignment."""
         return partition.number in self.subscribers[member_id].owned.get(partition.topic_id, ())
 
-    def give(self, member_id: str, partition: AssignablePartition) -> None:
+    def assign(self, member_id: str, partition: AssignablePartition) -> None:
         """Assign a partition that no member has to this member."""
         self._own(member_id).setdefault(partition.topic_id, set()).add(partition.number)
         self.free[partition.topic_id].discard(partition.number)
         self.sizes[member_id] += 1
 
-    def take(self, member_id: str, partition: AssignablePartition) -> None:
+    def unassign(self, member_id: str, partition: AssignablePartition) -> None:
         """Take a partition away from the member that has it. No member has the partition then."""
         self._own(member_id)[partition.topic_id].remove(partition.number)
         self.free[partition.topic_id].add(partition.number)
         self.sizes[member_id] -= 1
 
-    def unassigned(self) -> Iterator[AssignablePartition]:
+    def free_partitions(self) -> Iterator[AssignablePartition]:
         """Yield the free partitions, by topic and number."""
         for topic_id, indexes in self.free.items():
             for index in sorted(indexes):
                 yield AssignablePartition(topic_id, index)
 
-    def assigned(self) -> Pauses[dict[str, Partitions]]:
+    def result(self) -> Pauses[dict[str, Partitions]]:
         """Return the assignment, in the format of `Assignor.assign`."""
         while self._changed:
             member_id, changed = self._changed.popitem()
@@ -86,7 +86,7 @@ class AssignmentDraft:
             self._assigned[member_id] = owned if partitions == owned else partitions
         return self._assigned
 
-    def _kept(self, member_id: str, before: Partitions) -> Partitions:
+    def _keep_partitions(self, member_id: str, before: Partitions) -> Partitions:
         """Assign to a member its owned partitions that no other member has, and return them.
 
         If the member keeps all its partitions, return the object `before`.

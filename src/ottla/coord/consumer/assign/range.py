@@ -43,7 +43,7 @@ class RangeAssignor:
             yield from _share(topic_id, topics[topic_id].partitions, subscribed[topic_id], assigned)
         known: dict[str, Partitions] = {}
         for member_id, partitions in assigned.items():
-            known[member_id] = _known(subscribers[member_id].owned, partitions)
+            known[member_id] = _owned_of(subscribers[member_id].owned, partitions)
             if len(known) % BETWEEN_PAUSES == 0:
                 yield None
         return known
@@ -72,5 +72,5 @@ def _share(topic_id: Uuid, partitions: int, members: list[str], assigned: dict[s
             yield None
 
 
-def _known(owned: Partitions, partitions: Partitions) -> Partitions:
+def _owned_of(owned: Partitions, partitions: Partitions) -> Partitions:
     return owned if owned == partitions else partitions

@@ -41,7 +41,7 @@ class SubscriptionClass:
         heapify(self._heap)
         yield None
         for count, member_id in enumerate(self.members):
-            for topic_id in draft.held(member_id):
+            for topic_id in draft.partitions_of(member_id):
                 self.holders.setdefault(topic_id, {})[member_id] = None
             if count % BETWEEN_PAUSES == 0:
                 yield None
@@ -111,7 +111,7 @@ class Leveller:
         """Assign free partitions to the members with the fewest partitions. Begin with topics that have few subscribers."""
         for topic in sorted(self.topics.values(), key=self._choice):
             for index in sorted(self.draft.free[topic.topic_id]):
-                self._give(topic, AssignablePartition(topic.topic_id, index))
+                self._assign(topic, AssignablePartition(topic.topic_id, index))
                 if index % BETWEEN_STEPS == 0:
                     yield None
 
@@ -140,7 +140,7 @@ class Leveller:
         subscribers = sum(len(each.members) for each in topic.classes)
         return -self.draft.topics[topic.topic_id].partitions / subscribers, subscribers, topic.topic_id
 
-    def _give(self, topic: SharedTopic, partition: AssignablePartition) -> str:
+    def _assign(self, topic: SharedTopic, partition: AssignablePartition) -> str:
         """Assign a partition to the subscriber with the fewest partitions; return the subscriber's member id."""
         taker = topic.least(self.draft.sizes)[1]
         member_id = taker.least(self.draft.sizes)[1]
@@ -154,7 +154,7 @@ class Leveller:
         """
         sizes = self.draft.sizes
         enough = sizes[member_id] - 2
-        begins = [self.topics[topic_id] for topic_id, indexes in sorted(self.draft.held(member_id).items()) if indexes]
+        begins = [self.topics[topic_id] for topic_id, indexes in sorted(self.draft.partitions_of(member_id).items()) if indexes]
         begins.sort(key=lambda topic: topic.least(sizes)[0])
         before: dict[Uuid, SharedTopic | None] = {topic.topic_id: None for topic in begins}
         queue = begins
@@ -190,7 +190,7 @@ class Leveller:
             partition = self._withdraw(giver, topic)
             giver = self._holder(topic, following)
             self._enter(giver, partition)
-        return self._give(chain[-1], self._withdraw(giver, chain[-1]))
+        return self._assign(chain[-1], self._withdraw(giver, chain[-1]))
 
     def _holder(self, topic: SharedTopic, following: SharedTopic) -> str:
         """Return a subscriber of `topic` that has a partition of `following`, the next topic in a chain."""
@@ -198,12 +198,12 @@ class Leveller:
 
     def _withdraw(self, member_id: str, topic: SharedTopic) -> AssignablePartition:
         """Take a partition of a topic from a member, preferably one that the member did not own before the assignment."""
-        held = self.draft.held(member_id)[topic.topic_id]
+        held = self.draft.partitions_of(member_id)[topic.topic_id]
         owned: Iterable[int] = self.draft.subscribers[member_id].owned.get(topic.topic_id, frozenset())
         partition = AssignablePartition(topic.topic_id, max(held - frozenset(owned) or held))
-        self.draft.take(member_id, partition)
+        self.draft.unassign(member_id, partition)
         its = self.class_of[member_id]
-        if not self.draft.held(member_id)[topic.topic_id]:
+        if not self.draft.partitions_of(member_id)[topic.topic_id]:
             del its.holders[topic.topic_id][member_id]
             if not its.holders[topic.topic_id]:
                 del its.holders[topic.topic_id]
@@ -214,7 +214,7 @@ class Leveller:
         return partition
 
     def _enter(self, member_id: str, partition: AssignablePartition) -> None:
-        self.draft.give(member_id, partition)
+        self.draft.assign(member_id, partition)
         self.class_of[member_id].holders.setdefault(partition.topic_id, {})[member_id] = None
 
 

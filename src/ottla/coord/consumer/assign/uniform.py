@@ -44,7 +44,7 @@ Moved = tuple[str, AssignablePartition]
 def _prefer_racks(draft: AssignmentDraft) -> Pauses[None]:
     """Swap pairs of partitions that are new to their members, if more of both then have a replica in their member's rack."""
     places: dict[RackPlace, list[Moved]] = {}
-    for count, (member_id, partition, place) in enumerate(_moved(draft)):
+    for count, (member_id, partition, place) in enumerate(_find_moved(draft)):
         places.setdefault(place, []).append((member_id, partition))
         if count % BETWEEN_PAUSES == 0:
             yield None
@@ -60,14 +60,14 @@ def _prefer_racks(draft: AssignmentDraft) -> Pauses[None]:
         places[place] = stays
 
 
-def _moved(draft: AssignmentDraft) -> Iterator[tuple[str, AssignablePartition, RackPlace]]:
+def _find_moved(draft: AssignmentDraft) -> Iterator[tuple[str, AssignablePartition, RackPlace]]:
     """Yield every partition that is new to its member, if the member's rack and the replicas' racks are known."""
     known = [topic_id for topic_id in draft.free if draft.topics[topic_id].racks]
     for member_id in draft.members if known else ():
         rack = draft.subscribers[member_id].rack_id
         if rack is None:
             continue
-        held = draft.held(member_id)
+        held = draft.partitions_of(member_id)
         if held is draft.subscribers[member_id].owned:
             continue
         for topic_id in known:
@@ -109,9 +109,9 @@ def _may_have(draft: AssignmentDraft, member_id: str, partition: AssignableParti
 
 def _exchange(draft: AssignmentDraft, one: Moved, other: Moved) -> None:
     for member_id, partition in (one, other):
-        draft.take(member_id, partition)
-    draft.give(one[0], other[1])
-    draft.give(other[0], one[1])
+        draft.unassign(member_id, partition)
+    draft.assign(one[0], other[1])
+    draft.assign(other[0], one[1])
 
 
 def _order(place: RackPlace) -> tuple[str, list[str]]:
@@ -138,7 +138,7 @@ class UniformAssignor:
         else:
             yield from level(draft)
         yield from _prefer_racks(draft)
-        return (yield from draft.assigned())
+        return (yield from draft.result())
 
 
 def _claims(draft: AssignmentDraft) -> Pauses[dict[str, int]]:
@@ -151,7 +151,7 @@ def _claims(draft: AssignmentDraft) -> Pauses[dict[str, int]]:
     for member_id in [member_id for member_id, size in sizes.items() if size > least]:
         fair = least + (extra > 0)
         extra -= extra > 0
-        yield from _give_back(draft, member_id, sizes[member_id] - fair)
+        yield from _free(draft, member_id, sizes[member_id] - fair)
     yield None
     claims = {}
     for member_id, size in sizes.items():
@@ -164,21 +164,21 @@ def _claims(draft: AssignmentDraft) -> Pauses[dict[str, int]]:
     return claims
 
 
-def _give_back(draft: AssignmentDraft, member_id: str, count: int) -> Pauses[None]:
+def _free(draft: AssignmentDraft, member_id: str, count: int) -> Pauses[None]:
     """Free `count` of a member's partitions, so that the rest is spread evenly over topics."""
     if count:
         stays = draft.sizes[member_id] - count
-        for position, partition in enumerate(spread(draft.held(member_id))):
+        for position, partition in enumerate(spread(draft.partitions_of(member_id))):
             if position >= stays:
-                draft.take(member_id, partition)
+                draft.unassign(member_id, partition)
             if position % BETWEEN_PAUSES == BETWEEN_PAUSES - 1:
                 yield None
 
 
 def _fill(draft: AssignmentDraft, claims: dict[str, int]) -> Pauses[None]:
     """Assign the free partitions round-robin, so that each topic is spread over many members."""
-    for given, (member_id, partition) in enumerate(zip(_turns(claims), draft.unassigned(), strict=True)):
-        draft.give(member_id, partition)
+    for given, (member_id, partition) in enumerate(zip(_turns(claims), draft.free_partitions(), strict=True)):
+        draft.assign(member_id, partition)
         if given % BETWEEN_PAUSES == 0:
             yield None
 

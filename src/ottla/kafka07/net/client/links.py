@@ -15,10 +15,10 @@ from ottla.client.settings.clients import COMPRESSIONS, KAFKA07, DiscoverySettin
 from ottla.client.types import Node
 from ottla.kafka07 import wire as kafka07
 from ottla.kafka07.client import requests
-from ottla.kafka07.client.connection import Connection07, framed
+from ottla.kafka07.client.connection import Connection07, to_frame
 from ottla.kafka07.client.directory import Directory07
-from ottla.kafka07.client.metadata import described, parse_brokers
-from ottla.kafka07.net.client.zookeeper import opened, walked
+from ottla.kafka07.client.metadata import describe, parse_brokers
+from ottla.kafka07.net.client.zookeeper import finish_steps, open_session
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.failures import none_reached
 from ottla.net.client.link import Link
@@ -53,7 +53,7 @@ class ClusterLinks07(ClusterLinks):
         """Return the ZooKeeper session. The first call begins the session. Raises `ConnectionFailed`, `Closed`."""
         self._check_open()
         if self._opening is None or (self._opening.done() and (self._opening.cancelled() or self._opening.exception())):
-            self._opening = asyncio.ensure_future(opened(self._zookeeper or "", self._session_timeout_ms))
+            self._opening = asyncio.ensure_future(open_session(self._zookeeper or "", self._session_timeout_ms))
         return await asyncio.shield(self._opening)
 
     async def close(self) -> None:
@@ -67,7 +67,7 @@ class ClusterLinks07(ClusterLinks):
     async def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> None:
         """Find the partitions of `topics`, or of all topics if None, and update the metadata. Raises `ConnectionFailed`."""
         if self._zookeeper is not None:
-            await self._look_up(topics, create=create)
+            await self._load(topics, create=create)
         elif topics is not None:
             await self._request_all(topics)
         else:
@@ -75,23 +75,23 @@ class ClusterLinks07(ClusterLinks):
                 "Brokers of Kafka 0.7 do not tell which topics there are: name them, or give zookeeper_connect, where they stand."
             )
 
-    async def _look_up(self, topics: Collection[str] | None, *, create: bool) -> None:
-        directory = Directory07(await self.registry(), self._changed)
+    async def _load(self, topics: Collection[str] | None, *, create: bool) -> None:
+        directory = Directory07(await self.registry(), self._on_change)
         self.is_stale = False  # set before the lookup: later changes set it again
-        brokers = await walked(directory.brokers())
-        counts = await walked(directory.counts(await walked(directory.names()) if topics is None else topics))
+        brokers = await finish_steps(directory.brokers())
+        counts = await finish_steps(directory.counts(await finish_steps(directory.names()) if topics is None else topics))
         if create and self._makes_topics:  # a broker creates a topic at the first message to it
             unknown = {broker.node_id: 1 for broker in brokers}
             counts = {topic: found or unknown for topic, found in counts.items()}
         self.update_metadata(brokers, counts, whole=topics is None)
 
-    def _changed(self, path: str) -> None:
+    def _on_change(self, path: str) -> None:
         self.is_stale = True
 
     def update_metadata(self, brokers: Sequence[Node], counts: Mapping[str, Mapping[int, int]], *, whole: bool = False) -> None:
         """Replace the brokers in the metadata, and the partitions of the topics in `counts`; `whole`: drop all other topics."""
         self.metadata.nodes = {}
-        self.metadata.update(described(brokers, counts, {}), whole=whole)
+        self.metadata.update(describe(brokers, counts, {}), whole=whole)
 
     async def _request_all(self, topics: Collection[str]) -> None:
         """Probe each broker of the static list for partitions of these topics, and update the metadata."""
@@ -101,7 +101,7 @@ class ClusterLinks07(ClusterLinks):
         failures: list[str] = []
         for broker in self._brokers:
             try:
-                for topic, count, code in await self._probed(broker, sorted(topics)):
+                for topic, count, code in await self._probe(broker, sorted(topics)):
                     found[topic][broker.node_id] = count
                     if code:
                         refused[topic] = code
@@ -112,7 +112,7 @@ class ClusterLinks07(ClusterLinks):
             raise none_reached(self.settings.bootstrap_servers, failures)
         for failure in failures:
             log.warning("its partitions are left out unless they are cached: %s", failure)
-        self.metadata.update(described(self._brokers, found, refused))
+        self.metadata.update(describe(self._brokers, found, refused))
 
     def _keep(self, found: dict[str, dict[int, int]], broker: Node) -> None:
         """Keep the partition counts of an unreachable broker as they are in the metadata."""
@@ -120,7 +120,7 @@ class ClusterLinks07(ClusterLinks):
             known = [where for where in self.metadata.partitions(topic) if self.metadata.leader(*where) == broker.node_id]
             counts[broker.node_id] = len(known)
 
-    async def _probed(self, broker: Node, topics: list[str]) -> list[tuple[str, int, int]]:
+    async def _probe(self, broker: Node, topics: list[str]) -> list[tuple[str, int, int]]:
         """Return, for each topic, (topic, number of the broker's partitions, error code of a refused topic or 0)."""
         link = await self.link(broker.node_id)
         counts = dict.fromkeys(topics, 0)
@@ -130,7 +130,7 @@ class ClusterLinks07(ClusterLinks):
             while asked:
                 answer = await self._answer(link, requests.probe(asked, first, PROBED))
                 more = []
-                for topic, there, code in requests.probed(asked, PROBED, answer):
+                for topic, there, code in requests.probe_results(asked, PROBED, answer):
                     counts[topic] += there
                     refused[topic] = code
                     if there == PROBED:
@@ -139,7 +139,7 @@ class ClusterLinks07(ClusterLinks):
         return [(topic, counts[topic], refused[topic]) for topic in topics]
 
     async def _answer(self, link: Link, request: kafka07.MultiFetchRequest07) -> kafka07.MultiFetchResponse07:
-        frame: Buffer = await link.answer(link.pass_on([framed(request)]), self.settings.request_timeout_ms)
+        frame: Buffer = await link.answer(link.pass_on([to_frame(request)]), self.settings.request_timeout_ms)
         try:
             return kafka07.decode_response(kafka07.MultiFetchResponse07, frame)
         except Malformed as error:

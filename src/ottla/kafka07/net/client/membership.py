@@ -16,7 +16,7 @@ from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.kafka07.client.group import Group07, Round07, Subscription
 from ottla.kafka07.net.client.links import ClusterLinks07
-from ottla.kafka07.net.client.zookeeper import walked
+from ottla.kafka07.net.client.zookeeper import finish_steps
 from ottla.net.client.cluster import now_ms
 from ottla.net.client.tasks import Tasks
 from ottla.ports import Done, DuplicateEntry, NoEntry, SharedRegistry, VersionConflict
@@ -83,15 +83,15 @@ class MembershipDriver07:
         Called before records are returned to the user.
         """
         if self._group is not None:
-            self._group.lapsed(now_ms())
-            await self._lose_what_is_gone(self._group)
+            self._group.drop_if_expired(now_ms())
+            await self._drop_lost(self._group)
 
     async def _ready(self) -> Group07:
         if self._group is None:
             self._registry = await self._cluster.registry()
             if self._group is None:
                 self._group = Group07(
-                    self._registry, self.group_id, new_id=self._new_id, give_up=self._give_up, changed=self._again.set
+                    self._registry, self.group_id, new_id=self._new_id, give_up=self._release, changed=self._again.set
                 )
         return self._group
 
@@ -102,7 +102,7 @@ class MembershipDriver07:
 
     async def _run(self) -> None:
         try:
-            group = await self._cluster.retried(self._ready)
+            group = await self._cluster.retry(self._ready)
             while True:
                 self._again.clear()
                 pause_ms = await self._round(group)
@@ -112,12 +112,12 @@ class MembershipDriver07:
 
     async def _round(self, group: Group07) -> int | None:
         """Rebalance once. Return the ms until the next rebalance, or None if only a change requires one."""
-        await self._lose_what_is_gone(group)
+        await self._drop_lost(group)
         backoff_ms = self._settings.rebalance_backoff_ms
         try:
             if self._subscription != self._registered and self._subscription is not None:
                 await self._begin_anew(group, self._subscription)
-            found: Round07 = await walked(group.rebalance())
+            found: Round07 = await finish_steps(group.rebalance())
             self._cluster.update_metadata(found.brokers, found.counts)
             await self._adopt_what_is_new(group)
         except (DuplicateEntry, NoEntry, VersionConflict) as race:
@@ -136,8 +136,8 @@ class MembershipDriver07:
         The registration cannot be updated, because other members read each registration only once, when it appears.
         """
         if self._registered is not None:
-            await self._stopped(sorted(self._adopted))
-            await walked(group.leave())
+            await self._stop_reading(sorted(self._adopted))
+            await finish_steps(group.leave())
         group.subscribe(subscription)
         self._registered = subscription
 
@@ -145,14 +145,14 @@ class MembershipDriver07:
         """Wait for a change or the end of the pause. Meanwhile, drop all partitions if the session possibly ended."""
         deadline_ms = None if pause_ms is None else now_ms() + pause_ms
         while not self._again.is_set() and (deadline_ms is None or now_ms() < deadline_ms):
-            times = [self._registry.lives_until_ms()] if self._registry is not None and group.owned else []
+            times = [self._registry.session_end_ms()] if self._registry is not None and group.owned else []
             times += [] if deadline_ms is None else [deadline_ms]
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(1, min(times) - now_ms()) / 1000 if times else None):
                     await self._again.wait()
             await self.lapse()
 
-    async def _lose_what_is_gone(self, group: Group07) -> None:
+    async def _drop_lost(self, group: Group07) -> None:
         gone = sorted(self._adopted - group.owned)
         self._adopted.difference_update(gone)
         if gone:
@@ -170,14 +170,14 @@ class MembershipDriver07:
             self._adopted.difference_update(new)  # the next round tries again
             raise
 
-    def _give_up(self, partitions: list[TopicPartition], done: Done) -> None:
-        async def give_up() -> None:
-            await self._stopped(partitions)
+    def _release(self, partitions: list[TopicPartition], done: Done) -> None:
+        async def release() -> None:
+            await self._stop_reading(partitions)
             done(None)
 
-        self._tasks.spawn(give_up())
+        self._tasks.spawn(release())
 
-    async def _stopped(self, partitions: list[TopicPartition]) -> None:
+    async def _stop_reading(self, partitions: list[TopicPartition]) -> None:
         """Wait, for a limited time, until the user has processed the records of these partitions, then revoke them."""
         read = [where for where in partitions if where in self._adopted]
         if read:
@@ -196,7 +196,7 @@ class MembershipDriver07:
         if not offsets:
             return
         places = {where: offset.offset for where, offset in offsets.items()}
-        is_kept = await self._cluster.retried(lambda: self._commit(places), timeout_ms=timeout_ms)
+        is_kept = await self._cluster.retry(lambda: self._commit(places), timeout_ms=timeout_ms)
         if not is_kept:
             raise CommitFailed(
                 f"Group {self.group_id} has assigned these partitions to other members: records since the last commit are "
@@ -205,16 +205,16 @@ class MembershipDriver07:
 
     async def _commit(self, places: Mapping[TopicPartition, int]) -> bool:
         group = await self._ready()
-        return await walked(group.commit(places, as_member=self._task is not None))
+        return await finish_steps(group.commit(places, as_member=self._task is not None))
 
-    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def fetch_committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the group's committed offsets. Omit partitions without one."""
         wanted = list(partitions)
-        return await self._cluster.retried(lambda: self._committed(wanted)) if wanted else {}
+        return await self._cluster.retry(lambda: self._fetch_committed(wanted)) if wanted else {}
 
-    async def _committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def _fetch_committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         group = await self._ready()
-        found = await walked(group.committed(partitions))
+        found = await finish_steps(group.fetch_committed(partitions))
         return {where: OffsetAndMetadata(offset) for where, offset in found.items()}
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -234,7 +234,7 @@ class MembershipDriver07:
             if self._group is not None:
                 with suppress(KafkaError, DuplicateEntry, NoEntry, VersionConflict, TimeoutError):
                     async with asyncio.timeout(LEAVE_TIMEOUT_S):
-                        await walked(self._group.leave())
+                        await finish_steps(self._group.leave())
 
     async def _lose_or_revoke(self) -> None:
         await self.lapse()

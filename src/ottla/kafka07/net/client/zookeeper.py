@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import TypeVar
 
 from ottla.client.errors import ConnectionFailed, KafkaError
-from ottla.net.startup.loop_calls import completed
+from ottla.net.startup.loop_calls import complete
 from ottla.ports import RegistryAway, SessionEvent, SharedRegistry, Steps, StorageFailed
 
 T = TypeVar("T")
 
 
-async def opened(servers: str, timeout_ms: int) -> SharedRegistry:
+async def open_session(servers: str, timeout_ms: int) -> SharedRegistry:
     """Return a new session. Raises `ConnectionFailed` after `timeout_ms`, `SettingError`, and `ImportError` if kazoo is missing."""
     try:
         from ottla.net.zookeeper.address import ZooKeeperAddress, why
@@ -30,12 +30,12 @@ async def opened(servers: str, timeout_ms: int) -> SharedRegistry:
         with suppress(RuntimeError):  # the event loop is closed, and the client with it
             loop.call_soon_threadsafe(call)
 
-    def told(event: SessionEvent) -> None:
+    def on_event(event: SessionEvent) -> None:
         if event is SessionEvent.BEGUN:
             begun.set()
 
     session = ZooKeeperSession(Access(address, timeout_ms), loop, post, are_secured=False)
-    session.told.append(told)
+    session.told.append(on_event)
     session.start()
     try:
         async with asyncio.timeout(timeout_ms / 1000):
@@ -46,14 +46,14 @@ async def opened(servers: str, timeout_ms: int) -> SharedRegistry:
     except BaseException:
         session.abandon()
         raise
-    session.told.remove(told)
+    session.told.remove(on_event)
     return ZooKeeperRegistry(session)
 
 
-async def walked(steps: Steps[T]) -> T:
+async def finish_steps(steps: Steps[T]) -> T:
     """Return the result of registry steps. Raises `ConnectionFailed` if ZooKeeper is unreachable, `KafkaError` if it refuses."""
     try:
-        return await completed(steps)
+        return await complete(steps)
     except RegistryAway as away:
         raise ConnectionFailed(f"ZooKeeper did not answer for {away.path}: {away.reason}.") from away
     except StorageFailed as refused:

@@ -118,19 +118,19 @@ class AsyncAdmin:
                     raise
                 return error
 
-        done = await self._cluster.retried(change)
+        done = await self._cluster.retry(change)
         if isinstance(done, KafkaError):
             raise done
         return done
 
-    async def _ask(self, body: Message, read: Callable[[Response], Result], node_id: int | None = None) -> Result:
+    async def _request_any(self, body: Message, read: Callable[[Response], Result], node_id: int | None = None) -> Result:
         """Return the result of `read` for the answer of a broker (None: of any), with retries."""
 
-        async def ask() -> Result:
-            answer = await (self._cluster.request_any(body) if node_id is None else self._cluster.ask(node_id, body))
+        async def attempt() -> Result:
+            answer = await (self._cluster.request_any(body) if node_id is None else self._cluster.request(node_id, body))
             return read(answer)
 
-        return await self._cluster.retried(ask)
+        return await self._cluster.retry(attempt)
 
     async def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> None:
         """Create topics; with `validate_only`, only check whether the broker would create them (KIP-4)."""
@@ -158,26 +158,26 @@ class AsyncAdmin:
 
     async def list_topics(self, *, internal: bool = False) -> list[str]:
         """Return the names of all topics, sorted; internal topics (`__consumer_offsets`) only with `internal`."""
-        await self._cluster.retried(lambda: self._cluster.refresh(None))
+        await self._cluster.retry(lambda: self._cluster.refresh(None))
         return sorted(topic.name for topic in self._cluster.metadata.topics.values() if internal or not topic.is_internal)
 
     async def describe_topics(self, *names: str) -> dict[str, TopicInfo]:
         """Return the partitions, leaders and replicas of topics, by name. Raises `UnknownTopic` if one does not exist."""
         arguments.names("A topic's name", names)
-        await self._cluster.retried(lambda: self._cluster.refresh(names))
+        await self._cluster.retry(lambda: self._cluster.refresh(names))
         self._cluster.metadata.check(names)
         known = self._cluster.metadata.topics
         return {name: known[name] for name in names}
 
     async def describe_cluster(self) -> ClusterDescription:
         """Return the cluster's id, its controller and its brokers."""
-        await self._cluster.retried(lambda: self._cluster.refresh([]))
+        await self._cluster.retry(lambda: self._cluster.refresh([]))
         found = self._cluster.metadata
         return ClusterDescription(found.cluster_id, found.controller_id, sorted(found.nodes.values()))
 
     async def supports_api(self, api_key: int) -> bool:
         """Return whether a broker and this client share a version of an API. All brokers of a cluster should be of one release."""
-        link = await self._cluster.retried(self._cluster.any_link)
+        link = await self._cluster.retry(self._cluster.any_link)
         return link.version(api_key) >= 0
 
     async def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
@@ -234,7 +234,7 @@ class AsyncAdmin:
             await self._change(request, admin.check_altered)
         else:
             await self.describe_cluster()
-            admin.check_altered(await self._cluster.ask(resource.node_id, request))
+            admin.check_altered(await self._cluster.request(resource.node_id, request))
 
     async def describe_configs(
         self, resource: ConfigResource, *, synonyms: bool = False, documentation: bool = False
@@ -245,14 +245,14 @@ class AsyncAdmin:
         """
         request = admin.describe_configs_request(resource, synonyms=synonyms, documentation=documentation)
         await self.describe_cluster()
-        return await self._ask(request, admin.read_configs, resource.node_id)
+        return await self._request_any(request, admin.read_configs, resource.node_id)
 
     async def list_config_resources(self, *kinds: int) -> list[ConfigResource]:
         """Return the resources of these kinds that have settings, or of all kinds (KIP-1142), sorted.
 
         A broker lists itself alone. Raises `NotSupported` before Kafka 4.1, except for client metrics since Kafka 3.7.
         """
-        return await self._ask(admin.list_resources_request(kinds), admin.read_resources)
+        return await self._request_any(admin.list_resources_request(kinds), admin.read_resources)
 
     async def describe_topic_configs(self, topic: str) -> dict[str, ConfigEntry]:
         """Return the settings in force for a topic, by name."""
@@ -269,16 +269,16 @@ class AsyncAdmin:
         """
         return await groups.list_groups(self._cluster, arguments.several("states", states), arguments.several("types", types))
 
-    async def _ask_coordinator(self, group_id: str, body: Message, read: Callable[[Response], Result]) -> Result:
+    async def _request_coordinator(self, group_id: str, body: Message, read: Callable[[Response], Result]) -> Result:
         """Return the result of `read` for the coordinator's answer. Retry while the request or `read` raises a retriable error."""
         arguments.text("A group's id", group_id)
 
-        async def ask() -> Result:
+        async def attempt() -> Result:
             await self.describe_cluster()
             node_id = await find_coordinator(self._cluster, group_id, GROUP)
-            return read(await self._cluster.ask(node_id, body))
+            return read(await self._cluster.request(node_id, body))
 
-        return await self._cluster.retried(ask)
+        return await self._cluster.retry(attempt)
 
     async def describe_group(self, group_id: str) -> GroupDescription:
         """Return the state and the members of a group of any kind. A group that does not exist has the state Dead."""
@@ -319,7 +319,7 @@ class AsyncAdmin:
             for where, code in read_commit(answer):
                 raise_for(code, f"Committing {where.topic}-{where.partition} for group {group_id}")
 
-        await self._ask_coordinator(group_id, commit_request(ConsumerGroupMetadata(group_id), committable(offsets)), check)
+        await self._request_coordinator(group_id, commit_request(ConsumerGroupMetadata(group_id), committable(offsets)), check)
 
     async def delete_groups(self, *group_ids: str) -> None:
         """Delete groups that have no members, with their committed offsets (KIP-229).
@@ -327,7 +327,7 @@ class AsyncAdmin:
         Raises `BrokerError`, such as NON_EMPTY_GROUP for a group that has members.
         """
         for group_id in arguments.names("A group's id", group_ids):
-            await self._ask_coordinator(group_id, DeleteGroupsRequest(groups_names=[group_id]), group_requests.check_groups)
+            await self._request_coordinator(group_id, DeleteGroupsRequest(groups_names=[group_id]), group_requests.check_groups)
 
     async def delete_group_offsets(self, group_id: str, partitions: Iterable[tuple[str, int]]) -> None:
         """Delete committed offsets of a group that does not subscribe to their topics (KIP-496, Kafka 2.4).
@@ -335,7 +335,7 @@ class AsyncAdmin:
         Raises `BrokerError`, such as GROUP_SUBSCRIBED_TO_TOPIC or GROUP_ID_NOT_FOUND.
         """
         request = group_requests.delete_offsets_request(group_id, places(partitions))
-        await self._ask_coordinator(group_id, request, partial(group_requests.check_deleted_offsets, group_id=group_id))
+        await self._request_coordinator(group_id, request, partial(group_requests.check_deleted_offsets, group_id=group_id))
 
     async def remove_members(self, group_id: str, members: Iterable[str] | None, *, reason: str | None = None) -> list[GroupMember]:
         """Remove members from a classic or consumer group by member ids or instance ids (None: all). Return these members.
@@ -344,7 +344,7 @@ class AsyncAdmin:
         """
         names = None if members is None else arguments.names("A member's id", arguments.several("members", members))
         arguments.text("A group's id", group_id)
-        return await self._cluster.retried(lambda: groups.remove_members(self._cluster, group_id, names, reason))
+        return await self._cluster.retry(lambda: groups.remove_members(self._cluster, group_id, names, reason))
 
     async def list_transactions(
         self,
@@ -360,7 +360,7 @@ class AsyncAdmin:
         (KIP-994). `transactional_id_pattern` is a regular expression that matches whole ids (KIP-1152).
         """
         states, producer_ids = arguments.several("states", states), arguments.several("producer_ids", producer_ids)
-        return await transactions.listed(self._cluster, states, producer_ids, min_duration_ms, transactional_id_pattern)
+        return await transactions.list_transactions(self._cluster, states, producer_ids, min_duration_ms, transactional_id_pattern)
 
     async def describe_transactions(self, *transactional_ids: str) -> dict[str, TransactionDescription]:
         """Return the state, producer and partitions of each transactional id.
@@ -368,7 +368,7 @@ class AsyncAdmin:
         Raises `BrokerError`, such as TRANSACTIONAL_ID_NOT_FOUND for an unknown id.
         """
         names = arguments.names("A transactional id", transactional_ids)
-        return await transactions.described(self._cluster, names)
+        return await transactions.describe_transactions(self._cluster, names)
 
     async def describe_producers(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, list[ActiveProducer]]:
         """Return the active producers of partitions, by (topic, partition), with their open transactions (KIP-664).
@@ -386,19 +386,19 @@ class AsyncAdmin:
         coordinator of a newer one may not have recorded it yet.
         """
         names = None if topics is None else arguments.several("topics", topics)
-        return await transactions.hanging(self._cluster, names, min_open_ms)
+        return await transactions.find_hanging(self._cluster, names, min_open_ms)
 
     async def abort_transaction(
         self, topic: str, partition: int, producer_id: int, producer_epoch: int, coordinator_epoch: int | None = None
     ) -> None:
         """Abort a hanging transaction in one partition (KIP-664). `describe_producers` returns the producer's id and epochs."""
         where = arguments.check_partition((topic, partition))
-        await transactions.aborted(self._cluster, where, producer_id, producer_epoch, coordinator_epoch)
+        await transactions.abort_transaction(self._cluster, where, producer_id, producer_epoch, coordinator_epoch)
 
     async def fence_producers(self, *transactional_ids: str) -> dict[str, FencedProducer]:
         """Fence the producers that use these transactional ids, and abort their open transactions."""
         return {
-            name: await transactions.fenced(self._cluster, name)
+            name: await transactions.fence_producer(self._cluster, name)
             for name in arguments.names("A transactional id", transactional_ids)
         }
 
@@ -445,20 +445,20 @@ class AsyncAdmin:
         """Return the clients that ask brokers for subscriptions to metrics (KIP-714). Raises `NotSupported` for Apache Kafka."""
         request = client_metrics.pushed_request()
 
-        async def ask() -> list[PushingClient]:
-            answers = await self._cluster.ask_each(request)
+        async def attempt() -> list[PushingClient]:
+            answers = await self._cluster.request_each(request)
             return [client for node_id, answer in answers.items() for client in client_metrics.read_clients(answer, node_id)]
 
-        return await self._cluster.retried(ask)
+        return await self._cluster.retry(attempt)
 
     async def read_client_metrics(self, client: PushingClient) -> list[ClientMetric]:
         """Return the metrics that a client pushed last. Raises `KafkaError` if they are not kept or cannot be read."""
         request = client_metrics.pushed_request(client.instance_id)
-        return await self._ask(request, partial(client_metrics.read_pushed, client), client.node_id)
+        return await self._request_any(request, partial(client_metrics.read_pushed, client), client.node_id)
 
     async def describe_quorum(self) -> QuorumDescription:
         """Return the metadata quorum of a KRaft cluster (KIP-595). Raises `NotSupported` for a cluster without one."""
-        return await self._ask(quorum.quorum_request(), quorum.read_quorum)
+        return await self._request_any(quorum.quorum_request(), quorum.read_quorum)
 
     async def unregister_broker(self, node_id: int) -> None:
         """Remove a broker that was stopped for ever from the metadata of a KRaft cluster (KIP-631).
@@ -470,13 +470,13 @@ class AsyncAdmin:
 
     async def describe_features(self) -> ClusterFeatures:
         """Return the features of the cluster and their levels (KIP-584)."""
-        return await self._ask(features_request(), read_features)
+        return await self._request_any(features_request(), read_features)
 
     async def describe_quotas(
         self, user: str | None = None, client_id: str | None = None, ip: str | None = None
     ) -> list[ClientQuota]:
         """Return client quotas (KIP-546): all of them, or those of a user, client id or address. "" is the default entity."""
-        return await self._ask(describe_quotas_request(QuotaOf(user, client_id, ip)), read_quotas)
+        return await self._request_any(describe_quotas_request(QuotaOf(user, client_id, ip)), read_quotas)
 
     async def alter_quotas(
         self,
@@ -510,7 +510,7 @@ class AsyncAdmin:
 
     async def list_users(self, *names: str) -> users.Users:
         """Return the SCRAM iterations of users, by name and mechanism (KIP-554). Without `names`, return all users."""
-        return await self._ask(users.describe_request(arguments.names("A user's name", names)), users.read_users)
+        return await self._request_any(users.describe_request(arguments.names("A user's name", names)), users.read_users)
 
     async def set_user_password(
         self, name: str, password: str, *, mechanism: str = DEFAULT_MECHANISM, iterations: int = DEFAULT_ITERATIONS
@@ -530,7 +530,7 @@ class AsyncAdmin:
 
     async def list_acls(self, principal: str | None = None, resource: str | None = None, name: str | None = None) -> list[AclRule]:
         """Return ACLs (KIP-140): all of them, or the ACLs of a principal ("User:alice"), a resource type or a resource name."""
-        return await self._ask(acls.describe_request(principal, resource, name), acls.read_rules)
+        return await self._request_any(acls.describe_request(principal, resource, name), acls.read_rules)
 
     async def create_acls(self, rules: Iterable[AclRule]) -> None:
         """Create ACLs. Raises `SettingError` for words that Kafka does not have, and `BrokerError` for an invalid ACL."""
@@ -554,7 +554,7 @@ class AsyncAdmin:
 
     async def describe_delegation_tokens(self, *owners: str) -> list[TokenDescription]:
         """Return the delegation tokens of `owners`, or all, among the tokens that this client's user may describe (KIP-48)."""
-        return await self._ask(tokens.describe_tokens_request(owners), tokens.read_tokens)
+        return await self._request_any(tokens.describe_tokens_request(owners), tokens.read_tokens)
 
     async def renew_delegation_token(self, hmac: bytes, period_ms: int = BROKER_DEFAULT_MS) -> int:
         """Let a token expire `period_ms` from now, at most at its maximum lifetime. Return the time in ms since 1970."""

@@ -30,11 +30,11 @@ Offsets = dict[TopicPartition, OffsetAndMetadata]
 async def list_groups(cluster: ClusterLinks, states: Sequence[str], types: Sequence[str]) -> list[GroupListing]:
     """Return the groups of all brokers with one of these states and types, sorted; all groups without a filter."""
 
-    async def ask() -> list[GroupListing]:
-        answers = await cluster.ask_each(ListGroupsRequest(states_filter=list(states), types_filter=list(types)))
+    async def attempt() -> list[GroupListing]:
+        answers = await cluster.request_each(ListGroupsRequest(states_filter=list(states), types_filter=list(types)))
         return sorted(group for answer in answers.values() for group in asked.read_groups(answer))
 
-    found = await cluster.retried(ask)
+    found = await cluster.retry(attempt)
     if types:  # brokers before Kafka 3.8 do not filter, and have classic groups only
         found = [group for group in found if (group.group_type or CLASSIC) in types]
     if states:  # brokers before Kafka 2.6 do not filter, and list no states
@@ -57,7 +57,7 @@ async def describe_groups(cluster: ClusterLinks, group_ids: Iterable[str]) -> di
     wanted = list(dict.fromkeys(group_ids))
     found: dict[str, GroupDescription] = {}
 
-    async def ask_for_rest() -> None:
+    async def describe_rest() -> None:
         some = [name for name in wanted if name not in found][:AT_A_TIME]
         await cluster.refresh([])
         by_node = await find_coordinators_of(cluster, some)
@@ -73,7 +73,7 @@ async def describe_groups(cluster: ClusterLinks, group_ids: Iterable[str]) -> di
                 raise_for(UNKNOWN_SERVER_ERROR, f"Group {name}", "The broker's answer leaves it out.")
 
     while len(found) < len(wanted):
-        await cluster.retried(ask_for_rest)
+        await cluster.retry(describe_rest)
     return {name: found[name] for name in wanted}
 
 
@@ -85,7 +85,7 @@ async def _describe_on(cluster: ClusterLinks, node_id: int, names: list[str], fo
         if not rest:
             return
         try:
-            answer = await cluster.ask(node_id, request(rest))
+            answer = await cluster.request(node_id, request(rest))
         except NotSupported:
             if not missing:  # no broker lacks the request for classic groups but those before groups
                 raise
@@ -103,7 +103,7 @@ async def fetch_offsets(cluster: ClusterLinks, group_ids: Iterable[str], *, requ
     wanted = list(dict.fromkeys(group_ids))
     found: dict[str, Offsets] = {}
 
-    async def ask_for_rest() -> None:
+    async def fetch_rest() -> None:
         some = [name for name in wanted if name not in found][:AT_A_TIME]
         await cluster.refresh([])
         by_node = await find_coordinators_of(cluster, some)
@@ -113,19 +113,19 @@ async def fetch_offsets(cluster: ClusterLinks, group_ids: Iterable[str], *, requ
             found[name] = offsets
 
     while len(found) < len(wanted):
-        await cluster.retried(ask_for_rest)
+        await cluster.retry(fetch_rest)
     return {name: found[name] for name in wanted}
 
 
 async def _fetch_from(cluster: ClusterLinks, node_id: int, group_id: str, *, require_stable: bool) -> Offsets:
     try:
         request = fetch_offsets_request(group_id, None, require_stable=require_stable)
-        answer: OffsetFetchResponse = await cluster.ask(node_id, request)
+        answer: OffsetFetchResponse = await cluster.request(node_id, request)
     except NotSupported:  # before Kafka 0.10.2, a request names all its partitions
         await cluster.refresh(None)
         topics = cluster.metadata.topics.values()
         everything = [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
-        answer = await cluster.ask(node_id, fetch_offsets_request(group_id, everything, require_stable=require_stable))
+        answer = await cluster.request(node_id, fetch_offsets_request(group_id, everything, require_stable=require_stable))
     raise_for(answer.error_code, f"Group {group_id}")
     found: Offsets = {}
     for where, code, offset in read_fetch_offsets(answer):
@@ -139,14 +139,14 @@ async def share_offsets(cluster: ClusterLinks, group_ids: Iterable[str]) -> dict
     """Return the positions of share groups, by id. Raises `KafkaError`."""
     wanted = list(dict.fromkeys(group_ids))
 
-    async def ask() -> dict[str, dict[TopicPartition, ShareOffset]]:
+    async def attempt() -> dict[str, dict[TopicPartition, ShareOffset]]:
         await cluster.refresh([])
         found: dict[str, dict[TopicPartition, ShareOffset]] = {}
         for node_id, names in (await find_coordinators_of(cluster, wanted)).items():
-            found |= asked.read_share_offsets(await cluster.ask(node_id, asked.share_offsets_request(names)))
+            found |= asked.read_share_offsets(await cluster.request(node_id, asked.share_offsets_request(names)))
         return found
 
-    return await cluster.retried(ask) if wanted else {}
+    return await cluster.retry(attempt) if wanted else {}
 
 
 async def remove_members(
@@ -166,7 +166,7 @@ async def remove_members(
         together = link.version(LEAVE_GROUP) >= SEVERAL_FROM_LEAVE_GROUP
         for some in [classic] if together else [[member] for member in classic]:
             request = asked.leave_request(group_id, some, reason or REASON)
-            asked.check_left(await cluster.ask(group.coordinator_id, request), group_id)
+            asked.check_left(await cluster.request(group.coordinator_id, request), group_id)
     return list(removed)
 
 
@@ -182,5 +182,5 @@ def _find_member(group: GroupDescription, name: str) -> GroupMember:
 
 async def _leave_by_heartbeat(cluster: ClusterLinks, group: GroupDescription, member: GroupMember) -> None:
     request = asked.heartbeat_of_leaving(group.group_id, member)
-    answer: ConsumerGroupHeartbeatResponse = await cluster.ask(group.coordinator_id, request)
+    answer: ConsumerGroupHeartbeatResponse = await cluster.request(group.coordinator_id, request)
     raise_for(answer.error_code, f"Member {member.member_id} of group {group.group_id}", answer.error_message)

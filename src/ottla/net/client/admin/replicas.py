@@ -17,11 +17,11 @@ async def reassignments(
     wanted = None if partitions is None else list(partitions)
     request = asked.list_reassignments_request(wanted, cluster.settings.request_timeout_ms)
 
-    async def ask() -> dict[TopicPartition, PartitionReassignment]:
+    async def attempt() -> dict[TopicPartition, PartitionReassignment]:
         link = await cluster.controller()
         return asked.read_reassignments(await link.request(request, cluster.settings.request_timeout_ms))
 
-    return await cluster.retried(ask)
+    return await cluster.retry(attempt)
 
 
 async def log_dirs(
@@ -31,8 +31,8 @@ async def log_dirs(
     request = asked.log_dirs_request(None if partitions is None else list(partitions))
     asked_for = None if node_ids is None else list(node_ids)
 
-    async def ask() -> dict[int, list[LogDir]]:
-        answers = await cluster.ask_each(request, asked_for)
+    async def attempt() -> dict[int, list[LogDir]]:
+        answers = await cluster.request_each(request, asked_for)
         return {node_id: asked.read_log_dirs(answer, node_id) for node_id, answer in answers.items()}
 
-    return await cluster.retried(ask)
+    return await cluster.retry(attempt)

@@ -26,20 +26,20 @@ AT_A_TIME: Final = 500
 """The maximum number of partitions or transactional ids in one request. The limit keeps a broker's answer quick."""
 
 
-async def listed(
+async def list_transactions(
     cluster: ClusterLinks, states: Iterable[str], producer_ids: Iterable[int], min_duration_ms: int, pattern: str | None
 ) -> list[TransactionListing]:
     """Return the transactional ids of all brokers, sorted."""
     request = asked.list_transactions_request(states, producer_ids, min_duration_ms, pattern)
 
-    async def ask() -> list[TransactionListing]:
-        answers = await cluster.ask_each(request)
+    async def attempt() -> list[TransactionListing]:
+        answers = await cluster.request_each(request)
         return sorted(found for node_id, answer in answers.items() for found in asked.read_transactions(answer, node_id))
 
-    return await cluster.retried(ask)
+    return await cluster.retry(attempt)
 
 
-async def described(
+async def describe_transactions(
     cluster: ClusterLinks, transactional_ids: Iterable[str], *, must_exist: bool = True
 ) -> dict[str, TransactionDescription]:
     """Return the states of transactional ids, in the given order.
@@ -58,12 +58,12 @@ async def _some_described(
 ) -> dict[str, TransactionDescription]:
     answered: dict[str, TransactionDescription | None] = {}
 
-    async def ask_for_rest() -> None:
+    async def describe_rest() -> None:
         await cluster.refresh([])
         refused = []
         unanswered = [name for name in transactional_ids if name not in answered]
         for node_id, group in (await find_coordinators(cluster, unanswered, TRANSACTION)).items():
-            answer = await cluster.ask(node_id, DescribeTransactionsRequest(transactional_ids=group))
+            answer = await cluster.request(node_id, DescribeTransactionsRequest(transactional_ids=group))
             for error_code, description in asked.read_descriptions(answer, node_id):
                 name = description.transactional_id
                 if error_code == NONE or (error_code == TRANSACTIONAL_ID_NOT_FOUND and not must_exist):
@@ -74,23 +74,23 @@ async def _some_described(
         for error in sorted(refused, key=lambda error: error.retriable):
             raise error
 
-    await cluster.retried(ask_for_rest)
+    await cluster.retry(describe_rest)
     for name in transactional_ids:
         if name not in answered:
             raise_for(UNKNOWN_SERVER_ERROR, f"Transactional id {name}", "The broker's answer leaves it out.")
     return {name: known for name in transactional_ids if (known := answered[name]) is not None}
 
 
-async def fenced(cluster: ClusterLinks, transactional_id: str) -> FencedProducer:
+async def fence_producer(cluster: ClusterLinks, transactional_id: str) -> FencedProducer:
     """Fence the producer of a transactional id, and abort its open transaction. Retriable errors are retried."""
 
-    async def ask() -> FencedProducer:
+    async def attempt() -> FencedProducer:
         await cluster.refresh([])
         node_id = await find_coordinator(cluster, transactional_id, TRANSACTION)
-        answer = await cluster.ask(node_id, asked.fence_request(transactional_id))
+        answer = await cluster.request(node_id, asked.fence_request(transactional_id))
         return asked.read_fenced(answer, transactional_id)
 
-    return await cluster.retried(ask)
+    return await cluster.retry(attempt)
 
 
 async def producers(cluster: ClusterLinks, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[ActiveProducer]]:
@@ -104,7 +104,7 @@ async def producers(cluster: ClusterLinks, partitions: Iterable[TopicPartition])
     return found
 
 
-async def aborted(
+async def abort_transaction(
     cluster: ClusterLinks, where: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int | None
 ) -> None:
     """Make the leader of a partition write the abort marker of a transaction."""
@@ -113,7 +113,7 @@ async def aborted(
     await request_leaders(cluster, {where: None}, lambda wanted: request, asked.read_markers, doing)
 
 
-async def hanging(cluster: ClusterLinks, topics: Iterable[str] | None, min_open_ms: int) -> list[HangingTransaction]:
+async def find_hanging(cluster: ClusterLinks, topics: Iterable[str] | None, min_open_ms: int) -> list[HangingTransaction]:
     """Return the hanging transactions of `topics` (None: of all) that have been open for at least `min_open_ms`.
 
     Each is checked twice, because a transaction can end between two requests.
@@ -124,15 +124,15 @@ async def hanging(cluster: ClusterLinks, topics: Iterable[str] | None, min_open_
         await cluster.refresh(names)
         cluster.metadata.check(names or ())
 
-    await cluster.retried(refresh, must_exist=True)
+    await cluster.retry(refresh, must_exist=True)
     known = cluster.metadata.topics
     partitions = [TopicPartition(name, index) for name in names or known for index in known[name].partitions]
     before_ms = int(time.time() * 1000) - min_open_ms
     candidates = asked.opened_before(before_ms, await producers(cluster, partitions))
     if not candidates:
         return []
-    listings = await listed(cluster, (), {producer.producer_id for _, producer in candidates}, asked.ANY_DURATION, None)
-    owners = await described(cluster, (listing.transactional_id for listing in listings), must_exist=False)
-    found = asked.hanging(candidates, owners.values())
+    listings = await list_transactions(cluster, (), {producer.producer_id for _, producer in candidates}, asked.ANY_DURATION, None)
+    owners = await describe_transactions(cluster, (listing.transactional_id for listing in listings), must_exist=False)
+    found = asked.find_hanging(candidates, owners.values())
     still = asked.opened_before(before_ms, await producers(cluster, {each.partition for each in found}))
     return [each for each in found if (each.partition, each.producer) in still]

@@ -19,4 +19,4 @@ def record_batches(cursor: Cursor) -> list[pyarrow.RecordBatch]:
     except ImportError as missing:
         raise ImportError("batches() needs pyarrow: install it with pip install 'ottla[arrow]'.") from missing
     topic, partition = cursor.where
-    return [to_arrow(columns, COLUMNS, topic=topic, partition=partition) for columns in cursor.take_columns()]
+    return [to_arrow(columns, COLUMNS, topic=topic, partition=partition) for columns in cursor.remaining_columns()]

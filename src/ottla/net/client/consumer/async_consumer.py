@@ -133,15 +133,15 @@ class AsyncConsumer:
         if self.assignment() and not (self._topics or self._pattern):
             raise SettingError("This consumer reads partitions of assign(): unsubscribe() first, then subscribe().")
         if compiled is not None:
-            await self._cluster.retried(lambda: self._cluster.refresh(None))
-            topics = tuple(self._matching(compiled))
+            await self._cluster.retry(lambda: self._cluster.refresh(None))
+            topics = tuple(self._matching_topics(compiled))
         else:
             create = self._settings.allow_auto_create_topics
-            await self._cluster.retried(lambda: self._cluster.refresh(topics, create=create))
+            await self._cluster.retry(lambda: self._cluster.refresh(topics, create=create))
         self._pattern, self._error = compiled, None
         await self._set_topics(sorted(set(topics)))
 
-    def _matching(self, pattern: re.Pattern[str]) -> list[str]:
+    def _matching_topics(self, pattern: re.Pattern[str]) -> list[str]:
         known = self._cluster.metadata.topics.values()
         return sorted(topic.name for topic in known if pattern.fullmatch(topic.name) and not topic.is_internal)
 
@@ -175,7 +175,7 @@ class AsyncConsumer:
         topics = sorted({where.topic for where in wanted})
         await self._cluster.ensure(topics)
         if self._not_there(wanted):
-            await self._cluster.retried(lambda: self._cluster.refresh(topics))
+            await self._cluster.retry(lambda: self._cluster.refresh(topics))
         for where in self._not_there(wanted):
             raise_for(UNKNOWN_TOPIC_OR_PARTITION, f"Partition {where.topic}-{where.partition}")
         await self._replace(wanted)
@@ -204,7 +204,7 @@ class AsyncConsumer:
     async def _adopt(self, partitions: list[TopicPartition]) -> None:
         fetcher = self._reader.fetcher
         # Without these offsets, nothing is assigned: the caller tries again.
-        committed = await self._member.committed(partitions) if self._member is not None else {}
+        committed = await self._member.fetch_committed(partitions) if self._member is not None else {}
         self._log_change("reads", partitions)
         fetcher.add(partitions)
         for where in partitions:
@@ -240,7 +240,7 @@ class AsyncConsumer:
     async def _revoke(self, partitions: list[TopicPartition]) -> None:
         if self._member is not None and self._settings.enable_auto_commit:
             with suppress(KafkaError):
-                await self._member.commit(self._progress.done(partitions), CLOSING_COMMIT_MS)
+                await self._member.commit(self._progress.processed_offsets(partitions), CLOSING_COMMIT_MS)
         await self._lose(partitions)
 
     async def _lose(self, partitions: list[TopicPartition]) -> None:
@@ -257,7 +257,7 @@ class AsyncConsumer:
     def _log_change(self, what: str, partitions: list[TopicPartition]) -> None:
         if partitions:
             group = f"group {self._settings.group_id}" if self._settings.group_id else "a consumer without a group"
-            log.info("%s: this consumer %s %s", group, what, arguments.listed(partitions))
+            log.info("%s: this consumer %s %s", group, what, arguments.list_partitions(partitions))
 
     async def _call(self, listener: Listener | None, partitions: list[TopicPartition]) -> None:
         """Call a rebalance callback, unless the consumer has failed. The exception of a callback ends the consumer."""
@@ -289,7 +289,7 @@ class AsyncConsumer:
                     await self._notice_changes()
 
     def _missing_topics(self) -> set[str]:
-        missing = set(self._cluster.metadata.missing(self._topics))
+        missing = set(self._cluster.metadata.find_missing(self._topics))
         for topic in sorted(missing - self._missing):
             log.warning("topic %s does not exist: it is read once it is created", topic)
         self._missing = missing
@@ -298,7 +298,7 @@ class AsyncConsumer:
     async def _notice_changes(self) -> None:
         if self._error is not None:
             return
-        topics = self._matching(self._pattern) if self._pattern else self._topics
+        topics = self._matching_topics(self._pattern) if self._pattern else self._topics
         # The leader compares with the counts of its assignment, which another broker's metadata can have given.
         before = self._counts | self._assigned_counts()
         counts = {topic: self._cluster.metadata.partition_count(topic) for topic in {*topics, *before}}
@@ -346,7 +346,7 @@ class AsyncConsumer:
     def _check(self) -> None:
         self._tasks.check()
         if self._closed:
-            raise self._tasks.ended()
+            raise self._tasks.end_error()
 
     def _raise_error(self) -> None:
         self._check()
@@ -413,7 +413,7 @@ class AsyncConsumer:
         cursor: Cursor | None = first
         while cursor is not None:
             try:
-                records += cursor.take(wanted - len(records))
+                records += cursor.next_records(wanted - len(records))
             except KafkaError:
                 if not records:
                     raise
@@ -463,7 +463,7 @@ class AsyncConsumer:
         last: dict[TopicPartition, OffsetAndMetadata] = {}
         while self._member is not None:
             await asyncio.sleep(self._settings.auto_commit_interval_ms / 1000)
-            done = self._progress.done()
+            done = self._progress.processed_offsets()
             if done == last:
                 continue
             try:
@@ -477,12 +477,12 @@ class AsyncConsumer:
         """Return the offset that the group has committed for a partition; None if it has committed none. Raises `KafkaError`."""
         member = self._in_group()
         where = check_partition(partition)
-        return (await member.committed([where])).get(where)
+        return (await member.fetch_committed([where])).get(where)
 
     async def position(self, partition: Partition) -> int:
         """Return the offset of the next record to hand out from an assigned partition. Raises `KafkaError`."""
         where = check_partition(partition)
-        reading = self._reader.fetcher.reading(where)
+        reading = self._reader.fetcher.state_of(where)
         while (position := self._progress.position(where)) == UNKNOWN_OFFSET:
             self._raise_error()
             if (error := self._reader.fetcher.error(where)) is not None:
@@ -502,7 +502,7 @@ class AsyncConsumer:
         Raises `KafkaError` if the partition is not assigned.
         """
         where = check_partition(partition)
-        reading, position = self._reader.fetcher.reading(where), self._progress.position(where)
+        reading, position = self._reader.fetcher.state_of(where), self._progress.position(where)
         stable = self._settings.read_committed and reading.last_stable_offset != UNKNOWN_OFFSET  # brokers before 0.11 have none
         end = reading.last_stable_offset if stable else reading.high_watermark
         return None if UNKNOWN_OFFSET in (end, position) else max(0, end - position)
@@ -537,7 +537,7 @@ class AsyncConsumer:
         """
         member = self._in_group()
         wanted = set(places(partitions)) or self.assignment()
-        committed = await member.committed(wanted)
+        committed = await member.fetch_committed(wanted)
         for where in sorted(wanted & self.assignment()):
             if where in committed:
                 self._reader.fetcher.seek(where, committed[where].offset)
@@ -558,7 +558,7 @@ class AsyncConsumer:
 
     def paused(self) -> set[TopicPartition]:
         """Return the paused partitions."""
-        return self._reader.fetcher.paused()
+        return self._reader.fetcher.paused_partitions()
 
     async def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, int]:
         """Return the first offset of each partition. Raises `KafkaError`."""

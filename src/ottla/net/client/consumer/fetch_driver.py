@@ -59,12 +59,12 @@ class FetchDriver:
 
         Raises the `KafkaError` of a partition that cannot be fetched.
         """
-        chunk = self._take()
+        chunk = self._next()
         if chunk is not None:
             return chunk
         if timeout_ms == 0:
             await asyncio.sleep(0)  # a loop of such calls lets the fetches make progress
-            return self._take()
+            return self._next()
         self._waiter = self._loop.create_future()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
@@ -73,18 +73,18 @@ class FetchDriver:
             return None
         finally:
             self._waiter = None
-        return self._take()
+        return self._next()
 
     def more(self) -> Chunk | None:
         """Return the next chunk if it is buffered, to add it to records that the caller has. Errors are left to `next_chunk`."""
         try:
-            return self.fetcher.take_more()
+            return self.fetcher.additional_chunk()
         finally:
             self.pump()
 
-    def _take(self) -> Chunk | None:
+    def _next(self) -> Chunk | None:
         try:
-            return self.fetcher.take()
+            return self.fetcher.next_chunk()
         finally:
             # Only now, so that the next fetch includes the partition just emptied, or whose error was just raised.
             self.pump()
@@ -126,7 +126,7 @@ class FetchDriver:
             link = await self._cluster.link(fetch.node_id, FETCH_LANE)
             version = fetch.version(link.version(FETCH))
             answer = await link.request(fetch.request, timeout_ms, version)
-            self.fetcher.answered(fetch, answer, now_ms(), version)
+            self.fetcher.on_answer(fetch, answer, now_ms(), version)
         except KafkaError as error:
             self.fetcher.broken(fetch, now_ms())
             if not error.retriable:
@@ -142,10 +142,10 @@ class FetchDriver:
         The next poll raises the error of a failed lookup.
         """
 
-        def heard(where: TopicPartition, offset: OffsetAndTimestamp) -> None:
+        def set_position(where: TopicPartition, offset: OffsetAndTimestamp) -> None:
             over(where)
             # Ignore the result if a seek or a rebalance changed the partition during the lookup.
-            if where in self.fetcher.partitions and self.fetcher.reading(where).reset_to == wanted[where]:
+            if where in self.fetcher.partitions and self.fetcher.state_of(where).reset_to == wanted[where]:
                 self.fetcher.seek(where, offset.offset)
                 self._pump_soon()
 
@@ -154,7 +154,7 @@ class FetchDriver:
                 del self._resetting[where]
 
         try:
-            await self.offsets(wanted, heard)
+            await self.offsets(wanted, set_position)
         except KafkaError as error:
             self._fail(error)
         finally:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from ottla.client.connection.versions import JOIN_GROUP
 from ottla.client.consumer.committed_offsets import commit_request, fetch_offsets_request, read_commit, read_fetch_offsets
-from ottla.client.consumer.membership import Ask, Assign, Idle, Lead, Membership, Phase, Revoke, Step
+from ottla.client.consumer.membership import Assign, Idle, Lead, Membership, Phase, Request, Revoke, Step
 from ottla.client.errors import CommitFailed, KafkaError, broker_error
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -124,7 +124,7 @@ class MembershipDriver:
         return since is not None and now_ms() - since > self._settings.max_poll_interval_ms
 
     async def _do(self, step: Step) -> None:
-        if isinstance(step, Ask):
+        if isinstance(step, Request):
             await self._request(step)
         elif isinstance(step, Idle):
             await self._wait_for_change(step.until_ms)
@@ -133,14 +133,14 @@ class MembershipDriver:
         elif isinstance(step, Assign):
             machine = self.machine
             log.info("group %s: member %s is in generation %d", self.group_id, machine.member_id, machine.generation_id)
-            machine.assigned(now_ms())
+            machine.finish_assign(now_ms())
             await self._beside_heartbeats(self._adopt(step.partitions))
         elif isinstance(step, Revoke):
             await self._beside_heartbeats(self._give_up(step.partitions))
-            self.machine.revoked(step.partitions)
+            self.machine.finish_revoke(step.partitions)
         else:
             await self._beside_heartbeats(self._lose(step.partitions))
-            self.machine.revoked(step.partitions)
+            self.machine.finish_revoke(step.partitions)
 
     async def _give_up(self, partitions: list[TopicPartition]) -> None:
         """Revoke partitions once the user has processed the records that it got of them, or is late."""
@@ -165,7 +165,7 @@ class MembershipDriver:
                 doing.cancel()
                 await asyncio.wait([doing])
 
-    async def _is_member_yet(self, beat: Ask) -> bool:
+    async def _is_member_yet(self, beat: Request) -> bool:
         """Send a heartbeat. Return False if the group has gone on without this member."""
         try:
             answer = await self.coordinator.request(beat.body, lane=GROUP_LANE, timeout_ms=beat.timeout_ms)
@@ -182,11 +182,11 @@ class MembershipDriver:
 
     async def _share_out(self, topics: list[str]) -> None:
         """Assign partitions as the group's leader. Topics that do not exist (yet) count as topics without partitions."""
-        await self._cluster.retried(lambda: self._cluster.refresh(topics))
+        await self._cluster.retry(lambda: self._cluster.refresh(topics))
         self.assigned_counts = {topic: self._cluster.metadata.partition_count(topic) for topic in topics}
         self.machine.share_out(self.assigned_counts)
 
-    async def _request(self, ask: Ask) -> None:
+    async def _request(self, ask: Request) -> None:
         try:
             answer = await self.coordinator.request(ask.body, lane=GROUP_LANE, timeout_ms=ask.timeout_ms)
         except KafkaError as error:
@@ -194,7 +194,7 @@ class MembershipDriver:
             return
         if ask.api_key == JOIN_GROUP:
             self.assigned_counts = {}
-        self.machine.answered(answer, now_ms())
+        self.machine.on_answer(answer, now_ms())
 
     @property
     def coordinator(self) -> Coordinator:
@@ -209,7 +209,7 @@ class MembershipDriver:
         if offsets:
             # A repetition in a later generation could overwrite newer offsets of another member.
             member = self.group_metadata()
-            await self._cluster.retried(lambda: self._commit(offsets, member), timeout_ms=timeout_ms)
+            await self._cluster.retry(lambda: self._commit(offsets, member), timeout_ms=timeout_ms)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return this member's current group metadata."""
@@ -229,12 +229,12 @@ class MembershipDriver:
                 raise CommitFailed(f"{reason} Records since the last commit are read again.") from reason
             self._coordinator.check(code, context)
 
-    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def fetch_committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the committed offsets of these partitions. Omit partitions without one."""
         wanted = list(partitions)
-        return await self._cluster.retried(lambda: self._committed(wanted)) if wanted else {}
+        return await self._cluster.retry(lambda: self._fetch_committed(wanted)) if wanted else {}
 
-    async def _committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+    async def _fetch_committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         answer: OffsetFetchResponse = await self.coordinator.request(fetch_offsets_request(self.group_id, partitions))
         self._coordinator.check(answer.error_code, f"Group {self.group_id}")
         found = {}
@@ -267,7 +267,7 @@ class MembershipDriver:
                 await self._revoke(list(self.machine.owned))
         finally:
             if self.machine.phase is Phase.STABLE:
-                self.machine.revoked(self.machine.owned)
+                self.machine.finish_revoke(self.machine.owned)
             with suppress(TimeoutError):
                 async with asyncio.timeout(LEAVE_TIMEOUT_S):
                     await self._leave_group()

@@ -82,7 +82,7 @@ class RangeReader:
         """
         if self._offset >= self._end:
             return None
-        found = await self._cluster.retried(self._fetch, topics=[self._where.topic])
+        found = await self._cluster.retry(self._fetch, topics=[self._where.topic])
         if found is None:
             return []
         seen = visible(found.records, found.aborted)

@@ -54,7 +54,7 @@ class BatchProducer:
         await self._cluster.ensure([topic], create=True)
         asked_ms = self._asked_ms.setdefault(topic, now_ms())
         if now_ms() - asked_ms >= self._settings.metadata_max_age_ms:
-            await self._cluster.retried(lambda: self._cluster.refresh([topic]))
+            await self._cluster.retry(lambda: self._cluster.refresh([topic]))
             self._asked_ms[topic] = now_ms()
         return self._cluster.metadata.partition_count(topic)
 
@@ -65,7 +65,7 @@ class BatchProducer:
                 await self.partition_count(where.topic)
             deadline_ms = now_ms() + self._settings.delivery_timeout_ms
             self._waiting += 1
-            self._sender.machine.add(Outgoing(where, data, read_header(data).record_count, deadline_ms, self._done))
+            self._sender.machine.add(Outgoing(where, data, read_header(data).record_count, deadline_ms, self._on_done))
             self._pump()
             while self._waiting >= MAX_WAITING:
                 await self._progress()
@@ -88,7 +88,7 @@ class BatchProducer:
     def _pump(self) -> None:
         self._sender.send_ready(now_ms())
 
-    def _done(self, batch: Outgoing) -> None:
+    def _on_done(self, batch: Outgoing) -> None:
         self._waiting -= 1
         self._error = self._error or batch.error
         if batch.error is None:

@@ -61,7 +61,7 @@ class BatchSender:
     def _get_what_is_missing(self) -> None:
         machine = self.machine
         if machine.wants_metadata:
-            self._cluster.refresh_soon(machine.wants_metadata, self._pump, machine.give_up)
+            self._cluster.refresh_soon(machine.wants_metadata, self._pump, machine.fail_unsent)
             machine.wants_metadata.clear()
         if machine.wants_identity and (self._identifying is None or self._identifying.done()):
             self._identifying = self._tasks.spawn(self._identify())
@@ -74,22 +74,22 @@ class BatchSender:
                 self.machine.sent_unanswered(send)
             else:
                 answer = await link.request(send.request, self._settings.request_timeout_ms, self.machine.most_produce_version)
-                self.machine.answered(send, answer, now_ms())
+                self.machine.on_answer(send, answer, now_ms())
         except KafkaError as error:
             self.machine.broken(send, error, now_ms())
         self._pump()
 
     async def _identify(self) -> None:
         try:
-            identity = await self._cluster.retried(self._ask_identity, timeout_ms=self._settings.delivery_timeout_ms)
+            identity = await self._cluster.retry(self._request_identity, timeout_ms=self._settings.delivery_timeout_ms)
         except KafkaError as error:
             self.machine.wants_identity = False
-            self.machine.give_up(error)
+            self.machine.fail_unsent(error)
         else:
-            self.machine.identified(identity)
+            self.machine.set_identity(identity)
         self._pump()
 
-    async def _ask_identity(self) -> Identity:
+    async def _request_identity(self) -> Identity:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         answer: InitProducerIdResponse = await self._cluster.request_any(request)
         raise_for(answer.error_code, "Getting a producer id")

@@ -19,18 +19,18 @@ def arrival(batch: PendingBatch) -> asyncio.Future[None]:
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
     arrived: asyncio.Future[None] = loop.create_future()
 
-    def tell() -> None:
+    def on_batch() -> None:
         if not arrived.done():
             arrived.set_result(None)
 
-    def done() -> None:
+    def finish() -> None:
         if threading.get_ident() == thread:
-            tell()
+            on_batch()
         else:
             with suppress(RuntimeError):  # the loop was closed, and nothing awaits the future
-                loop.call_soon_threadsafe(tell)
+                loop.call_soon_threadsafe(on_batch)
 
-    batch.watch(done)
+    batch.watch(finish)
     return arrived
 
 

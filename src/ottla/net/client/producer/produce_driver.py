@@ -19,7 +19,7 @@ from ottla.client.errors import Closed, DeliveryFailed, KafkaError, SettingError
 from ottla.client.producer.accumulator import Accumulator, Headers, PendingBatch, checked_record
 from ottla.client.producer.partition_queue import Outgoing
 from ottla.client.producer.transactions import ProducerTransactions
-from ottla.client.producer.unreported_failures import Losses, counted
+from ottla.client.producer.unreported_failures import Losses, count_text
 from ottla.client.settings.clients import COMPRESSIONS, ProducerSettings
 from ottla.client.types import TopicPartition
 from ottla.net.client.cluster import now_ms
@@ -153,7 +153,7 @@ class ProduceDriver:
 
     def _raise_closed(self) -> None:
         self._tasks.check()
-        raise self._tasks.ended()
+        raise self._tasks.end_error()
 
     async def load_metadata(self, topic: str) -> None:
         """Request the metadata of a topic that is not cached. Brokers with automatic topic creation create the topic.
@@ -213,11 +213,11 @@ class ProduceDriver:
     def _pass_on(self, batch: PendingBatch) -> None:
         data = batch.encode(self._codec)
         self._sender.machine.add(
-            Outgoing(batch.where, data, batch.record_count, batch.deadline_ms, lambda sent: self._done(batch, sent))
+            Outgoing(batch.where, data, batch.record_count, batch.deadline_ms, lambda sent: self._on_done(batch, sent))
         )
 
-    def _done(self, batch: PendingBatch, sent: Outgoing) -> None:
-        self.accumulator.finished(batch)
+    def _on_done(self, batch: PendingBatch, sent: Outgoing) -> None:
+        self.accumulator.release(batch)
         if sent.error is not None:
             self._note_loss(batch, sent.error)
         batch.finish(base_offset=sent.base_offset, log_append_time_ms=sent.log_append_time_ms, error=sent.error)
@@ -235,15 +235,15 @@ class ProduceDriver:
     def _log_losses(self) -> None:
         """Log how many records have failed since the last report, for programs that seldom or never flush."""
         self._telling = None
-        if lost := self._losses.seen():
-            log.error("records were not written, and their results were not read: %s", counted(lost))
+        if lost := self._losses.snapshot():
+            log.error("records were not written, and their results were not read: %s", count_text(lost))
 
     def _report_losses(self) -> DeliveryFailed | None:
         """Log the failed records since the last report, and return them as an exception. Return None if there are none."""
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
-        lost = self._losses.take_error()
+        lost = self._losses.pop_error()
         if lost is not None:
             log.error("%s", lost)
         return lost
@@ -283,7 +283,7 @@ class ProduceDriver:
             for batch in waiting:
                 if not batch.done:
                     left[batch.where.topic] = left.get(batch.where.topic, 0) + batch.record_count
-            raise TimedOut(f"Not acknowledged within timeout_ms={timeout_ms}: {counted(left)}.") from None
+            raise TimedOut(f"Not acknowledged within timeout_ms={timeout_ms}: {count_text(left)}.") from None
         self._tasks.check()
 
     async def close(self, timeout_ms: int | None = None) -> None:

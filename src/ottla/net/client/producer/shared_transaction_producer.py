@@ -40,7 +40,7 @@ class TransferableProducer(BatchProducer):
             self._tasks,
             self._machine,
             flush=self._written_all,
-            drop=self._dropped,
+            drop=self._drop_unsent,
             begins_with=self._sender.machine.restart,
             pump=self._pump,
         )
@@ -91,7 +91,7 @@ class TransferableProducer(BatchProducer):
     async def _written_all(self) -> None:
         await self.flush()
 
-    async def _dropped(self, error: TransactionError) -> None:
+    async def _drop_unsent(self, error: TransactionError) -> None:
         """Drop the unsent batches of a transaction that `error` requires to abort, and return once no batch is in flight."""
         self._pump()
         while not self._sender.machine.idle:

@@ -71,8 +71,8 @@ class TransactionDriver:
     def _log_failure(self, error: TransactionError) -> None:
         log.warning("transactional id %s: %s", self._machine.transactional_id, error)
 
-    async def _retried(self, call: Callable[[], Awaitable[Result]]) -> Result:
-        return await self._cluster.retried(call, timeout_ms=self._settings.max_block_ms)
+    async def _retry(self, call: Callable[[], Awaitable[Result]]) -> Result:
+        return await self._cluster.retry(call, timeout_ms=self._settings.max_block_ms)
 
     # --- begins
 
@@ -90,15 +90,15 @@ class TransactionDriver:
             await self._get_epoch()
 
     async def _get_epoch(self) -> None:
-        async def ask() -> None:
+        async def attempt() -> None:
             answer: InitProducerIdResponse = await self._coordinator.request(self._machine.init_request())
             self._coordinator.check(answer.error_code, self._about("Beginning"))
-            self._machine.initialized(answer)
+            self._machine.on_init_answer(answer)
 
         try:
-            await self._retried(ask)
+            await self._retry(attempt)
         except KafkaError as error:
-            raise self._judged(error) from error
+            raise self._transaction_error(error) from error
         identity = self._identity()
         log.info("transactional id %s: producer id %d, epoch %d", self._machine.transactional_id, *identity)
         self._begins_with(identity)
@@ -106,7 +106,7 @@ class TransactionDriver:
     async def begin(self) -> None:
         """Begin a transaction; the first call initializes the producer. Raises `TransactionError`, or another `KafkaError`."""
         await self.initialize()
-        link = await self._retried(self._coordinator.link)
+        link = await self._retry(self._coordinator.link)
         self._machine.begin(implicit=link.feature(TRANSACTION_VERSION) >= IMPLICIT_FROM)
 
     # --- partitions and offsets
@@ -124,9 +124,9 @@ class TransactionDriver:
                 await self._add_partitions(partitions)
 
         try:
-            await self._retried(unless_stopped)
+            await self._retry(unless_stopped)
         except KafkaError as error:
-            self._machine.refused(error, by_coordinator=True)
+            self._machine.record_error(error, by_coordinator=True)
         self._pump()
 
     async def _add_partitions(self, partitions: list[TopicPartition]) -> None:
@@ -140,7 +140,7 @@ class TransactionDriver:
         # If one partition is refused, the others are not attempted, and their error codes do not say why.
         for code in sorted(refused, key=lambda code: code == codes.OPERATION_NOT_ATTEMPTED):
             self._coordinator.check(code, self._about(f"Adding {refused[code]} to a transaction"))
-        self._machine.added(partitions)
+        self._machine.confirm_added(partitions)
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: ConsumerGroupMetadata) -> None:
         """Commit a group's offsets as part of the transaction. Raises `TransactionError`."""
@@ -150,10 +150,10 @@ class TransactionDriver:
             return
         try:
             if not machine.implicit:
-                await self._retried(lambda: self._add_group(member.group_id))
-            await self._retried(lambda: self._commit_offsets(offsets, member))
+                await self._retry(lambda: self._add_group(member.group_id))
+            await self._retry(lambda: self._commit_offsets(offsets, member))
         except KafkaError as error:
-            raise machine.refused(error, by_coordinator=True) from error
+            raise machine.record_error(error, by_coordinator=True) from error
 
     async def _add_group(self, group_id: str) -> None:
         producer = self._identity()
@@ -166,7 +166,7 @@ class TransactionDriver:
         )
         answer: AddOffsetsToTxnResponse = await self._coordinator.request(request)
         self._coordinator.check(answer.error_code, self._about(f"Adding group {group_id} to a transaction"))
-        self._machine.added()
+        self._machine.confirm_added()
 
     async def _commit_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: ConsumerGroupMetadata) -> None:
         coordinator = self._groups.setdefault(member.group_id, Coordinator(self._cluster, member.group_id, GROUP))
@@ -178,7 +178,7 @@ class TransactionDriver:
             if code in MOVED_ON:
                 raise CommitFailed(f"{broker_error(code, context)} The group's other members read the records again.")
             coordinator.check(code, context)
-        self._machine.arrived()
+        self._machine.confirm_sent()
 
     # --- ends
 
@@ -214,11 +214,11 @@ class TransactionDriver:
         partitions, group_id = unsure
         try:
             if group_id is not None:
-                await self._retried(lambda: self._add_group(group_id))
+                await self._retry(lambda: self._add_group(group_id))
             else:
-                await self._retried(lambda: self._add_partitions(partitions))
+                await self._retry(lambda: self._add_partitions(partitions))
         except KafkaError as error:
-            judged = self._judged(error)
+            judged = self._transaction_error(error)
             if error.retriable or isinstance(judged, TransactionFailed):
                 raise judged from error
             self._machine.not_begun()
@@ -226,15 +226,15 @@ class TransactionDriver:
     async def _end(self) -> None:
         machine = self._machine
         try:
-            await self._retried(self._ask_end)
+            await self._retry(self._request_end)
         except KafkaError as error:
-            raise self._judged(error) from error
+            raise self._transaction_error(error) from error
         if machine.needs_epoch:
             await self._get_epoch()
         self._begins_with(self._identity())
-        machine.ended()
+        machine.reset()
 
-    async def _ask_end(self) -> None:
+    async def _request_end(self) -> None:
         request = self._machine.end_request()
         if request is None:
             return
@@ -243,9 +243,9 @@ class TransactionDriver:
         if not self._machine.end_answered(answer):
             self._coordinator.check(answer.error_code, self._about("Ending a transaction"))
 
-    def _judged(self, error: KafkaError) -> KafkaError:
+    def _transaction_error(self, error: KafkaError) -> KafkaError:
         """Return a retriable error unchanged. For any other error, return the transaction error that it causes."""
-        return error if error.retriable else self._machine.refused(error, by_coordinator=True)
+        return error if error.retriable else self._machine.record_error(error, by_coordinator=True)
 
     def _identity(self) -> Identity:
         assert self._machine.identity is not None
