@@ -13,9 +13,9 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias, cast, dataclass_transform
 
-# Fields have lower-case names, and `_declare` refuses a field with the name of an alias, so that no field shadows an alias.
+# Fields have lower-case names, and `_Declaring` refuses a field with the name of an alias, so that no field shadows an alias.
 i8: TypeAlias = int
 i16: TypeAlias = int
 i32: TypeAlias = int
@@ -154,7 +154,11 @@ class Wire:
 
 @dataclass_transform(kw_only_default=True)
 class _Declaring(type):
-    """The metaclass of structs and messages. It gives each class slots, and makes it a dataclass from the declared fields."""
+    """The metaclass of structs and messages. It gives each class slots, and makes it a dataclass from the declared fields.
+
+    Most programs use few messages of those that they import. Therefore the part that takes the time, an `__init__` of its own, is
+    made when the first object is (`_first_init`), and so are the fields that `dataclasses` reads (`_DataclassFields`).
+    """
 
     def __new__(
         mcs,
@@ -166,13 +170,52 @@ class _Declaring(type):
         valid: str = "",
         flexible: str = "none",
     ) -> Any:
-        cls = super().__new__(mcs, name, bases, namespace)
-        if "__slots__" in namespace:  # a base class of declarations, or the class that `dataclass` has made with slots
-            return cls
-        declared = _declare(cls, key, versions(valid or "none"), versions(flexible))
+        if "__slots__" in namespace:  # a base class of declarations
+            return super().__new__(mcs, name, bases, namespace)
+        hints: dict[str, str] = namespace.setdefault("__annotations__", {})
+        fields = tuple(Field(field, hint, namespace.pop(field)) for field, hint in hints.items())
+        for f in fields:
+            if f.name in _KINDS:
+                raise TypeError(
+                    f"{namespace['__qualname__']}.{f.name} is named as a type of the schema language: rename one of them"
+                )
+        hints["unknown_tags"] = "tuple[tuple[int, bytes], ...]"
+        namespace["__slots__"] = tuple(hints)
+        namespace["WIRE"] = Wire(name, fields, key, versions(valid or "none"), versions(flexible))
+        declared: Any = super().__new__(mcs, name, bases, namespace)
         if valid:
             _bind_struct_classes(declared, declared)
         return declared
+
+
+def _first_init(self: Struct, /, **fields: Any) -> None:
+    _complete(type(self))
+    type(self).__init__(self, **fields)
+
+
+def _complete(cls: type[Struct]) -> None:
+    """Give a declared class its own `__init__` and the fields of its dataclass, which replace those of `Struct`."""
+    namespace: dict[str, Any] = {
+        "__annotations__": cls.__annotations__,
+        "__doc__": cls.__qualname__,  # otherwise dataclass writes a signature, which takes longer than all other work
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "unknown_tags": (),
+    }
+    plain = type(cls.__name__, (), namespace | {f.name: _dataclass_default(f) for f in cls.WIRE.fields})
+    done: Any = dataclasses.dataclass(kw_only=True, repr=False, eq=False)(plain)
+    cls.__dataclass_fields__ = done.__dataclass_fields__
+    cls.__init__ = done.__init__  # type: ignore[method-assign]  # of the same class, as it was declared
+
+
+class _DataclassFields:
+    """The attribute `__dataclass_fields__` of a class that is not complete: reading it completes the class."""
+
+    def __get__(self, instance: object, owner: type[Struct]) -> Any:
+        if not hasattr(owner, "WIRE"):
+            raise AttributeError("__dataclass_fields__")
+        _complete(owner)
+        return owner.__dataclass_fields__
 
 
 class Struct(metaclass=_Declaring):
@@ -183,7 +226,11 @@ class Struct(metaclass=_Declaring):
 
     __slots__: ClassVar[tuple[str, ...]] = ()
     WIRE: ClassVar[Wire]
+    __dataclass_fields__: ClassVar[Any] = _DataclassFields()
     unknown_tags: tuple[tuple[int, bytes], ...] = ()
+
+    if not TYPE_CHECKING:
+        __init__ = _first_init
 
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__:
@@ -205,20 +252,6 @@ class Message(Struct):
     """
 
     __slots__ = ()
-
-
-def _declare(cls: Any, key: int, valid: range, flexible: range) -> Any:
-    fields = tuple(Field(name, hint, vars(cls)[name]) for name, hint in cls.__annotations__.items())
-    for f in fields:
-        if f.name in _KINDS:
-            raise TypeError(f"{cls.__qualname__}.{f.name} is named as a type of the schema language: rename one of them")
-        setattr(cls, f.name, _dataclass_default(f))
-    cls.__annotations__["unknown_tags"] = "tuple[tuple[int, bytes], ...]"
-    cls.unknown_tags = ()
-    cls.__doc__ = cls.__doc__ or cls.__qualname__  # otherwise dataclass writes a signature, which takes longer than all other work
-    done = dataclasses.dataclass(slots=True, kw_only=True, repr=False, eq=False)(cls)
-    done.WIRE = Wire(cls.__name__, fields, key, valid, flexible)
-    return done
 
 
 def _dataclass_default(f: Field) -> Any:

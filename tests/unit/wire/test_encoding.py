@@ -336,3 +336,19 @@ def test_importing_wire_loads_no_message_and_no_third_party() -> None:
         " or n.split('.')[0] not in {'ottla', *sys.stdlib_module_names} and hasattr(sys.modules[n], '__file__')))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout.strip() == ""
+
+
+def test_a_decoded_message_can_be_replaced_before_any_was_made_by_its_class() -> None:
+    class Made(Message, key=1, valid="0-1"):
+        number: i32 = since()
+        text: str = since("1+")
+
+    made = object.__new__(Made)
+    made.number, made.text, made.unknown_tags = 7, "a", ()
+    assert dataclasses.is_dataclass(made)
+    changed = dataclasses.replace(made, text="b")
+    assert (changed.number, changed.text, changed.unknown_tags) == (7, "b", ())
+    assert [field.name for field in dataclasses.fields(Made)] == ["number", "text", "unknown_tags"]
+    assert not dataclasses.is_dataclass(Message)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
+        Made(other=1)  # type: ignore[call-arg]  # the mistake
