@@ -21,6 +21,7 @@ def broker() -> Iterator[ottla.Broker]:
         with ottla.Admin(broker.address) as admin:
             admin.create_topics([ottla.NewTopic(name, 3) for name in ("flights", "flaps", "other")])
             admin.alter_group_offsets("board", {("flights", 0): 0})
+        main(["config", "set", "client-metrics/latencies", "interval.ms=60000", "-b", broker.address])
         yield broker
 
 
@@ -52,6 +53,23 @@ def offered(line: str) -> list[str]:
         ("ottla topic describe --profile none fl", []),
         ("ottla nothing ", []),
         ("ottla completion ", ["bash", "zsh", "fish"]),
+        ("ottla config set ", ["topic/", "broker/", "group/", "loggers/", "client-metrics/"]),
+        ("ottla config get topic/fl", ["topic/flaps", "topic/flights"]),
+        ("ottla config get broker/", ["broker/1", "broker/*"]),
+        ("ottla config get loggers/", ["loggers/1"]),
+        ("ottla config get group/", ["group/board"]),
+        ("ottla config get client-metrics/", ["client-metrics/latencies"]),
+        ("ottla config get client/", []),
+        ("ottla config set topic/flights retention.", ["retention.bytes=", "retention.ms="]),
+        ("ottla config unset topic/flights retention.m", ["retention.ms"]),
+        ("ottla config get --diff topic/flights topic/o", ["topic/other"]),
+        ("ottla topic alter flights -c retention.m", ["retention.ms="]),
+        ("ottla topic create new -c retention.m", ["retention.ms="]),
+        ("ottla topic alter flights --delete-config retention.m", ["retention.ms"]),
+        ("ottla topic list -X security.pro", ["security.protocol="]),
+        ("ottla consume flights --value-format m", ["msgpack"]),
+        ("ottla consume flights -o @", ["@1h", "@1d", "@1h:end"]),
+        ("ottla cluster partitions --topic o", ["other"]),
     ],
 )
 def test_the_word_at_the_cursor_is_completed(line: str, words: list[str]) -> None:

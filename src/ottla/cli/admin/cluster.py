@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.cli.admin import cluster_quorum, cluster_reassign
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.output import Cell, as_lines, show, size
+from ottla.cli.command.parser import completes
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
@@ -62,7 +63,10 @@ def build(parser: Parser) -> None:
     brokers = own.add("brokers", "list the live brokers", description=BROKERS)
     brokers.set_defaults(run=on_cluster(_brokers))
     partitions = own.add("partitions", "list partitions with leaders and replicas", description=PARTITIONS)
-    partitions.add_argument("--topic", action="append", metavar="NAME", help="only this topic; can be repeated (default: all)")
+    topic = partitions.add_argument(
+        "--topic", action="append", metavar="NAME", help="only this topic; can be repeated (default: all)"
+    )
+    completes(topic, "topics")
     partitions.add_argument("--under-replicated", action="store_true", help="only partitions with a replica that is not in sync")
     partitions.add_argument("--offline", action="store_true", help="only partitions without a leader")
     partitions.add_argument(

@@ -12,7 +12,7 @@ from ottla.cli.command.arguments import whole
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.exits import fail
 from ottla.cli.command.output import Cell, show
-from ottla.cli.command.parser import Example
+from ottla.cli.command.parser import Example, completes
 from ottla.cli.command.times import format_time
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def add_to(own: Commands) -> None:
             Example("cluster unregister 3 --yes --json", "The same, for programs."),
         ),
     )
-    unregister.add_argument("broker", metavar="ID", type=whole(0), help="the id of a stopped broker")
+    completes(unregister.add_argument("broker", metavar="ID", type=whole(0), help="the id of a stopped broker"), "brokers")
     confirm.add_option(unregister)
     for each in (quorum, unregister):
         add_options(each)

@@ -14,6 +14,7 @@ from ottla.cli.admin.cluster_throttles import follow, lift_throttles, throttle
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines, table
+from ottla.cli.command.parser import completes
 from ottla.errors import SettingError
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ Asking = Callable[["Admin", argparse.Namespace], int]
 def add_to(own: Commands) -> None:
     reassign = own.add("reassign", "move replicas to other brokers", description=REASSIGN)
     what = reassign.add_mutually_exclusive_group()
-    what.add_argument("--topic", action="append", metavar="NAME", help="spread the replicas of this topic; can be repeated")
+    topic = what.add_argument("--topic", action="append", metavar="NAME", help="spread the replicas of this topic; can be repeated")
+    completes(topic, "topics")
     what.add_argument("--plan", metavar="FILE", help="move partitions as in this JSON file")
     what.add_argument("--cancel", action="store_true", help="cancel all reassignments in progress")
     what.add_argument("--lift-throttles", action="store_true", help="remove throttles that an interrupted command left")
@@ -48,7 +50,7 @@ def add_to(own: Commands) -> None:
     reassign.add_argument("--replication-factor", type=int, metavar="N", help="the number of replicas of each partition of --topic")
     reassign.set_defaults(run=lambda options: _asking(options, _reassign))
     drain = own.add("drain", "move all replicas away from a broker", description=DRAIN)
-    drain.add_argument("node_id", metavar="BROKER", type=int, help="its id")
+    completes(drain.add_argument("node_id", metavar="BROKER", type=int, help="its id"), "brokers")
     drain.set_defaults(run=lambda options: _asking(options, _drain))
     for each in (reassign, drain):
         each.add_argument("--dry-run", action="store_true", help="only print the plan, as JSON for --plan")

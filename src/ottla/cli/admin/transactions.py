@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines, duration, table
+from ottla.cli.command.parser import completes
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Commands, Parser
@@ -39,7 +40,7 @@ def build(parser: Parser) -> None:
     listing.add_argument("--pattern", metavar="REGEX", help="only ids that match as a whole (Kafka 4.1 and later)")
     listing.set_defaults(run=on_cluster(_list))
     describe = own.add("describe", "show transactional ids", description=DESCRIBE)
-    describe.add_argument("ids", metavar="ID", nargs="+", help="a transactional id")
+    completes(describe.add_argument("ids", metavar="ID", nargs="+", help="a transactional id"), "transactional ids")
     describe.set_defaults(run=on_cluster(_describe))
     find = own.add("find-hanging", "list hanging transactions", description=FIND_HANGING)
     find.add_argument("--topic", action="append", metavar="NAME", help="only in this one; can be repeated (default: all)")
@@ -53,8 +54,9 @@ def build(parser: Parser) -> None:
 
 def _add_abort(own: Commands) -> None:
     abort = own.add("abort", "end one", description=ABORT)
-    abort.add_argument("--transactional-id", metavar="ID", help="the transactional id whose producer is fenced")
-    abort.add_argument("--topic", metavar="NAME", help="the topic of a hanging transaction")
+    fenced = abort.add_argument("--transactional-id", metavar="ID", help="the transactional id whose producer is fenced")
+    completes(fenced, "transactional ids")
+    completes(abort.add_argument("--topic", metavar="NAME", help="the topic of a hanging transaction"), "topics")
     abort.add_argument("--partition", type=int, metavar="N", help="its partition")
     abort.add_argument("--start-offset", type=int, metavar="N", help="its first offset, as find-hanging shows it")
     for name in OLDER:

@@ -53,7 +53,8 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
     help_text = (
         "another client setting by Kafka's name; can be repeated. Put passwords into the file, which other users cannot read"
     )
-    parser.add_argument("-X", "--command-property", action="append", default=[], metavar="NAME=VALUE", help=help_text)
+    given = parser.add_argument("-X", "--command-property", action="append", default=[], metavar="NAME=VALUE", help=help_text)
+    completes(given, "client settings")
 
 
 def bootstrap_servers(options: argparse.Namespace) -> str:

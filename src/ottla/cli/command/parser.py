@@ -107,5 +107,5 @@ class Commands:
 
 
 def completes(action: argparse.Action, kind: str) -> None:
-    """Record that the shell can complete an argument with names of this kind: topics, groups, partitions, brokers or profiles."""
+    """Record that the shell can complete an argument with names of a kind, which `completion.candidates.NAMES` has."""
     action.completes = kind  # type: ignore[attr-defined]  # an attribute of ours: argparse has no place for it

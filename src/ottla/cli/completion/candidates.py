@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cli.command.parser import Parser
-from ottla.errors import KafkaError, SettingError
+from ottla.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.net.client.admin.admin import Admin
@@ -36,6 +36,8 @@ class Line(NamedTuple):
     """The values of options and arguments, by their names in the namespace."""
     arguments: list[str]
     """The words that are no options, after the command's own name."""
+    word: str
+    """The word at the cursor, which may be a beginning."""
 
 
 def split_line(text: str) -> list[str]:
@@ -52,19 +54,21 @@ def candidates(parser: Parser, words: Sequence[str]) -> list[Candidate]:
     if not words:
         return []
     *before, word = words
-    line = _read(parser, before)
+    line = _read(parser, before, word)
     found = list(_all(line, word))
     return [candidate for candidate in found if candidate.word.startswith(word)]
 
 
-def _read(parser: Parser, words: Sequence[str]) -> Line:
+def _read(parser: Parser, words: Sequence[str], last: str) -> Line:
     waiting: argparse.Action | None = None
+    count = 0
     values: dict[str, list[str]] = {}
     arguments: list[str] = []
     for word in words:
         if waiting is not None:
             values.setdefault(waiting.dest, []).append(word)
-            waiting = None
+            count -= 1
+            waiting = waiting if count > 0 else None
         elif word.startswith("-") and len(word) > 1:
             name, equals, value = word.partition("=")
             action = parser._option_string_actions.get(name)
@@ -73,12 +77,12 @@ def _read(parser: Parser, words: Sequence[str]) -> Line:
             if equals:
                 values.setdefault(action.dest, []).append(value)
             elif action.nargs != 0:
-                waiting = action
+                waiting, count = action, action.nargs if isinstance(action.nargs, int) else 1
         elif parser.commands is not None and word in parser.commands.parsers:
             parser = parser.commands.parsers[word]
         else:
             arguments.append(word)
-    return Line(parser, waiting, values, arguments)
+    return Line(parser, waiting, values, arguments, last)
 
 
 def _all(line: Line, word: str) -> Iterator[Candidate]:
@@ -107,9 +111,10 @@ def _of_action(action: argparse.Action, line: Line) -> Iterator[Candidate]:
     if action.choices is not None:
         yield from (Candidate(str(choice)) for choice in action.choices)
     elif kind := getattr(action, "completes", None):
+        end = "=" if action.metavar == "NAME=VALUE" and (line.arguments or action.option_strings) else ""
         try:
-            yield from map(Candidate, NAMES[kind](line))
-        except (KafkaError, SettingError):  # a shell completes nothing where the cluster does not answer
+            yield from (Candidate(f"{name}{end}") for name in NAMES[kind](line))
+        except (KafkaError, ValueError):  # a shell completes nothing where the cluster does not answer
             return
 
 
@@ -143,12 +148,62 @@ def _profiles(line: Line) -> list[str]:
     return Profiles().names()
 
 
+def _resources(line: Line) -> list[str]:
+    """Return the kinds of resources, or the resources of the kind before the slash."""
+    from ottla.cli.config.resource_names import ALL, KINDS
+
+    kind, slash, _ = line.word.partition("/")
+    if not slash or kind not in KINDS:
+        return [f"{each}/" for each in KINDS]
+    names = {"topic": "topics", "group": "groups", "client-metrics": "client metrics"}
+    return [f"{kind}/{name}" for name in (*NAMES[names.get(kind, "brokers")](line), *([ALL] if kind == "broker" else []))]
+
+
+def _settings(admin: Admin, line: Line) -> list[str]:
+    """Return the names of the settings of the resource that the line names first."""
+    from ottla.cli.config.resource_names import parse_resource
+    from ottla.cli.config.values import resource_of
+
+    return sorted(admin.describe_configs(resource_of(admin, parse_resource(line.arguments[0]))))
+
+
+def _topic_settings(admin: Admin, line: Line) -> list[str]:
+    """Return the names of settings of the line's topic, or of any other topic if it does not exist yet."""
+    topics = admin.list_topics(internal=True)
+    named = next((name for name in line.arguments if name in topics), None) or next(iter(topics), None)
+    return [] if named is None else sorted(admin.describe_topic_configs(named))
+
+
+def _client_settings(line: Line) -> list[str]:
+    from ottla.client.settings.clients import AdminSettings, ConsumerSettings, ProducerSettings
+    from ottla.client.settings.properties import names_of
+
+    return sorted({name for kind in (AdminSettings, ConsumerSettings, ProducerSettings) for name in names_of(kind)})
+
+
+def _formats(line: Line) -> list[str]:
+    from ottla.cli.consume.consume import FORMATS
+
+    return [*FORMATS, "unpack["]
+
+
+CLIENT_METRICS = 16
+"""Kafka's number of the type of resources that are subscriptions to metrics of clients."""
 NAMES: dict[str, Callable[[Line], list[str]]] = {
     "topics": _from_cluster(lambda admin, line: admin.list_topics()),
     "groups": _from_cluster(lambda admin, line: [group.group_id for group in admin.list_groups()]),
     "brokers": _from_cluster(lambda admin, line: [str(node.node_id) for node in admin.describe_cluster().nodes]),
     "partitions": _from_cluster(_partitions),
+    "client metrics": _from_cluster(lambda admin, line: [each.name for each in admin.list_config_resources(CLIENT_METRICS)]),
+    "transactional ids": _from_cluster(lambda admin, line: [each.transactional_id for each in admin.list_transactions()]),
+    "topic settings": _from_cluster(_topic_settings),
     "profiles": _profiles,
+    "resources": _resources,
+    "resources and settings": lambda line: _from_cluster(_settings)(line) if line.arguments else _resources(line),
+    "client settings": _client_settings,
+    "formats": _formats,
+    "positions": lambda line: ["start", "end", "@1h", "@1d"],
+    "record positions": lambda line: ["start", "end", "@1h", "@1d", "+10", "-10", "@1h:end"],
 }
 """The names of each kind that `completes` can note at an argument."""
 

@@ -10,8 +10,9 @@ from ottla.cli.command.parser import COMPLETE, Example
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
 
-DESCRIPTION = """Print a script that completes commands, options, topics, groups, partitions, brokers and profiles. Names come from
-the cluster that the line names, or from the profile in use; they are left out if it does not answer within 2 s."""
+DESCRIPTION = """Print a script that completes commands, options, topics, groups, partitions, brokers, resources, settings and
+profiles. Names come from the cluster that the line names, or from the profile in use. They are left out if it does not answer
+within 2 s."""
 SCRIPTS = {
     "bash": f"""_ottla() {{
     local IFS=$'\\n' word="${{COMP_WORDS[COMP_CWORD]}}" line="${{COMP_LINE:0:COMP_POINT}}" prefix candidate
@@ -21,20 +22,22 @@ SCRIPTS = {
     for candidate in "${{candidates[@]}}"; do
         candidate="${{candidate%%$'\\t'*}}"
         COMPREPLY+=("${{candidate:$((${{#prefix}} - ${{#word}}))}}")
+        [[ $candidate != *[=/[] ]] || compopt -o nospace 2>/dev/null
     done
 }}
 complete -o default -F _ottla ottla
 """,
     "zsh": f"""#compdef ottla
 _ottla() {{
-    local -a names=() texts=()
+    local -a names=() texts=() space=()
     local line
     for line in "${{(@f)$(ottla {COMPLETE} words "${{(@)words[2,CURRENT]}}" 2>/dev/null)}}"; do
         [[ -n $line ]] || continue
         names+=("${{line%%$'\\t'*}}")
+        [[ ${{names[-1]}} != *[=/[] ]] || space=(-S '')
         texts+=("${{line/$'\\t'/  }}")
     done
-    if (( $#names )); then compadd -l -d texts -- "${{names[@]}}"; else _files; fi
+    if (( $#names )); then compadd "${{(@)space}}" -l -d texts -- "${{names[@]}}"; else _files; fi
 }}
 compdef _ottla ottla
 """,

@@ -47,9 +47,11 @@ def _add_get(own: Commands) -> None:
             Example("config get --diff topic/flights topic/planes", "The settings in which two topics differ."),
         ),
     )
-    command.add_argument("words", metavar="RESOURCE [NAME…]", nargs="*", help=f"{FORMS}; then names of settings")
+    words = command.add_argument("words", metavar="RESOURCE [NAME…]", nargs="*", help=f"{FORMS}; then names of settings")
+    completes(words, "resources and settings")
     shown = command.add_mutually_exclusive_group()
-    shown.add_argument("--diff", metavar=("RESOURCE", "RESOURCE"), nargs=2, help="print the settings of two resources that differ")
+    help_text = "print the settings of two resources that differ"
+    completes(shown.add_argument("--diff", metavar=("RESOURCE", "RESOURCE"), nargs=2, help=help_text), "resources")
     shown.add_argument("--values", action="store_true", help="print only the values, a line each")
     shown.add_argument("--explain", action="store_true", help="print what the settings mean, in the broker's words")
     shown.add_argument("--synonyms", action="store_true", help="print also the values that each setting falls back to")
@@ -88,9 +90,9 @@ def _add_set(own: Commands) -> None:
         ),
     )
     _add_resource(command)
-    command.add_argument(
-        "changes", metavar="NAME=VALUE", nargs="*", type=argument(parse_change), help="a setting; NAME+= and NAME-= change lists"
-    )
+    help_text = "a setting; NAME+= and NAME-= change lists"
+    changes = command.add_argument("changes", metavar="NAME=VALUE", nargs="*", type=argument(parse_change), help=help_text)
+    completes(changes, "resources and settings")
     command.add_argument("--file", metavar="FILE", help="set the settings of this properties file, too, such as passwords")
     command.add_argument("--dry-run", action="store_true", help="only check whether the broker would do it")
     add_options(command)
@@ -109,7 +111,7 @@ def _add_unset(own: Commands) -> None:
         ),
     )
     _add_resource(command)
-    command.add_argument("names", metavar="NAME", nargs="*", help="a setting")
+    completes(command.add_argument("names", metavar="NAME", nargs="*", help="a setting"), "resources and settings")
     command.add_argument("-a", "--all", action="store_true", help="remove all values that were set for this resource")
     command.add_argument("--dry-run", action="store_true", help="only check whether the broker would do it")
     confirm.add_option(command)
@@ -117,4 +119,4 @@ def _add_unset(own: Commands) -> None:
 
 
 def _add_resource(command: Parser) -> None:
-    command.add_argument("resource", metavar="RESOURCE", type=argument(parse_resource), help=FORMS)
+    completes(command.add_argument("resource", metavar="RESOURCE", type=argument(parse_resource), help=FORMS), "resources")

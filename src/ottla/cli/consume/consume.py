@@ -51,8 +51,11 @@ def _add_places(parser: Parser) -> None:
     completes(group, "groups")
     help_text = """begin at start (the default), end, +10 or -10 records from them, an offset, or a time: @2h, @2026-11-23T10:00;
 FROM:UNTIL is both, such as @2h:end"""
-    found.add_argument("-o", "--offset", metavar="POSITION", type=position_range, action="append", help=help_text)
-    found.add_argument("--until", metavar="POSITION", type=position, help="stop before a position in each partition, as of -o")
+    start = found.add_argument("-o", "--offset", metavar="POSITION", type=position_range, action="append", help=help_text)
+    help_text = "stop before a position in each partition, as of -o"
+    until = found.add_argument("--until", metavar="POSITION", type=position, help=help_text)
+    for each in (start, until):
+        completes(each, "record positions")
     found.add_argument("-e", "--exit", action="store_true", help="stop at the present end")
     found.add_argument("-n", "--number", metavar="N", type=whole(0), help="stop after this number of records in all")
     found.add_argument("-F", "--follow", action="store_true", help="begin with the last 10 records of each partition")

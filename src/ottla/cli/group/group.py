@@ -123,7 +123,7 @@ def _add_seek(own: Commands) -> None:
     _add_group(command)
     target = command.add_mutually_exclusive_group(required=True)
     help_text = "start, end, an offset, a time (2h, 2026-11-23T10:00, @TIME), or +N or -N records from the committed offset"
-    target.add_argument("--to", metavar="POSITION", type=target_argument, help=help_text)
+    completes(target.add_argument("--to", metavar="POSITION", type=target_argument, help=help_text), "positions")
     completes(target.add_argument("--from-group", metavar="GROUP", help="the committed offsets of another group"), "groups")
     _add_topics(command)
     command.add_argument("--dry-run", action="store_true", help="only print the offsets")

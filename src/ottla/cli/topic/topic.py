@@ -113,7 +113,8 @@ def _add_alter(own: Commands) -> None:
     _add_name(command)
     _add_configs(command)
     help_text = "restore the default of a setting; can be repeated"
-    command.add_argument("--delete-config", action="append", default=[], metavar="NAME", help=help_text)
+    deleted = command.add_argument("--delete-config", action="append", default=[], metavar="NAME", help=help_text)
+    completes(deleted, "topic settings")
     command.add_argument("-p", "--partitions", type=count, metavar="N", help="the new number of partitions, more than now")
     command.add_argument("--dry-run", action="store_true", help="only check whether the broker would do it")
     add_options(command)
@@ -210,12 +211,6 @@ def _add_names(command: Parser, at_least: str = "+") -> None:
 
 def _add_configs(command: Parser) -> None:
     help_text = "a setting of the topic; can be repeated"
-    command.add_argument(
-        "-c",
-        "--config",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        type=name_value("retention.ms=86400000"),
-        help=help_text,
-    )
+    kind = name_value("retention.ms=86400000")
+    config = command.add_argument("-c", "--config", action="append", default=[], metavar="NAME=VALUE", type=kind, help=help_text)
+    completes(config, "topic settings")
