@@ -49,8 +49,8 @@ def sentence(findings: list[dict[str, str]], check: str) -> str:
     [
         (None, "4.4", set()),
         ("2.8", "2.8", set()),
-        ("0.10.2", "0.10.2", {"disks"}),
-        ("0.10.0", "0.10.0", {"disks"}),
+        ("0.10.2", "0.10.2", {"clock", "disks"}),
+        ("0.10.0", "0.10.0", {"clock", "disks"}),
     ],
 )
 def test_everything_is_ok_and_nothing_is_changed(doctor: Doctor, release: str | None, like: str, unchecked: set[str]) -> None:
@@ -58,7 +58,7 @@ def test_everything_is_ok_and_nothing_is_changed(doctor: Doctor, release: str | 
         producer.send("t", b"x").result(20)
         code, findings = doctor(f"-b {broker.address}")
         assert (code, "fail" in statuses(findings).values()) == (0, False)
-        expected = ["address", "connection", "login", "versions", "brokers", "controller", "rights", "partitions", "disks"]
+        expected = ["address", "connection", "login", "versions", "brokers", "controller", "rights", "partitions", "clock", "disks"]
         assert list(statuses(findings)) == [name for name in expected if name not in unchecked] + ["limits", "extras"]
         assert sentence(findings, "versions").endswith(f"Kafka {like}.")
         with ottla.Admin(broker.address) as admin:
@@ -105,7 +105,11 @@ def test_rights_that_are_missing_are_warnings(doctor: Doctor) -> None:
         given = "-X security.protocol=SASL_PLAINTEXT -X sasl.mechanism=PLAIN -X sasl.username=alice -X sasl.password=a"
         code, findings = doctor(f"-b {broker.address} {given}")
         assert (code, statuses(findings, "rights", "disks")) == (0, {"rights": "warn", "disks": "warn"})
-        assert "cannot create topics" in " ".join(each["finding"] for each in findings)
+        said = " ".join(each["finding"] for each in findings)
+        assert "cannot create topics" in said
+        assert "lists only groups that it may describe" in said
+        given = given.replace("alice", "root").replace("password=a", "password=r")
+        assert "may list all groups" in " ".join(each["finding"] for each in doctor(f"-b {broker.address} {given}")[1])
 
 
 def test_what_is_not_there_fails_in_one_line(doctor: Doctor) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.cli.doctor.cluster_state import check_directory, check_partitions
+from ottla.cli.doctor.cluster_state import check_clock, check_directory, check_partitions
 from ottla.cli.doctor.findings import FAIL, OK, WARN
 from ottla.cli.doctor.release import release_like
+from ottla.client.admin.quorum import QuorumDescription, QuorumReplica
 from ottla.client.admin.replicas import LogDir, ReplicaOnDisk
 from ottla.client.connection.metadata import Metadata, PartitionInfo, TopicInfo
 from ottla.client.types import TopicPartition
@@ -28,6 +29,22 @@ def test_a_broker_that_lacks_apis_or_is_newer_is_like_the_nearest_release() -> N
     }
     assert release_like(without_controllers) == "3.9"
     assert release_like({0: -1}) is None
+
+
+@pytest.mark.parametrize(
+    ("then_ms", "status", "said"),
+    [
+        (100_500, OK, "agrees"),
+        (98_500, OK, "agrees"),
+        (161_000, WARN, "60 s ahead of"),
+        (40_000, WARN, "60 s behind"),
+        (-1, OK, "not checked"),
+    ],
+)
+def test_the_clock_of_the_controller(then_ms: int, status: str, said: str) -> None:
+    voters = [QuorumReplica(1, 5, then_ms, then_ms, bytes(16)), QuorumReplica(2, 5, 0, 0, bytes(16))]
+    found = check_clock(QuorumDescription(1, 3, 5, voters, [], {}), 100.0, 101.0)
+    assert (found.status, said in found.sentence) == (status, True)
 
 
 def metadata(*partitions: PartitionInfo) -> Metadata:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,19 @@ from ottla.cli.doctor.findings import FAIL, OK, WARN, HealthFinding
 from ottla.client.admin.topics import NewTopic
 from ottla.client.connection.metadata import Metadata, metadata_request
 from ottla.client.connection.older_brokers import DEFAULTS_FROM_CREATE_TOPICS
-from ottla.client.connection.versions import CREATE_TOPICS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, LIST_GROUPS
+from ottla.client.connection.versions import (
+    CREATE_TOPICS,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_LOG_DIRS,
+    DESCRIBE_QUORUM,
+    LIST_GROUPS,
+)
 from ottla.client.errors import KafkaError
+from ottla.wire.api.describe_cluster import DescribeClusterRequest
 
 if TYPE_CHECKING:
+    from ottla.client.admin.quorum import QuorumDescription
     from ottla.client.admin.replicas import LogDir
     from ottla.client.settings.clients import AdminSettings
     from ottla.client.types import Node
@@ -31,6 +41,10 @@ NAMED = 5
 """The number of partitions that a finding names; of others it gives the number."""
 LOW, FULL = 0.15, 0.05
 """The free parts of a disk below which a check warns and fails."""
+SKEW_S = 2
+"""The difference of clocks, in seconds, from which on the check warns."""
+DESCRIBE = 8
+"""Kafka's number of the operation Describe."""
 CHECKS_ONLY = 1
 """The version of CreateTopics from which on a broker can check a topic without creating it."""
 
@@ -63,6 +77,8 @@ class ClusterState:
             yield HealthFinding(WARN, "rights", "not checked, since not every broker is reachable: mend that first.")
         for finding in check_partitions(found):
             yield finding
+        if DESCRIBE_QUORUM in self._highest:
+            yield await self._clock(admin)
         if is_complete and DESCRIBE_LOG_DIRS in self._highest:
             async for finding in self._disks(admin):
                 yield finding
@@ -85,7 +101,33 @@ class ClusterState:
             topic = NewTopic(f"ottla-doctor-{secrets.token_hex(4)}", *counts)
             yield await _right("create topics", admin.create_topics([topic], validate_only=True))
         if LIST_GROUPS in self._highest:
-            yield await _right("list groups", admin.list_groups())
+            yield await self._groups(admin)
+
+    async def _groups(self, admin: AsyncAdmin) -> HealthFinding:
+        """Return the finding about lists of groups. Brokers leave out groups that the user may not describe, without an error."""
+        right = await _right("list groups", admin.list_groups())
+        if right.status != OK:
+            return right
+        if DESCRIBE_CLUSTER not in self._highest:
+            return HealthFinding(OK, "rights", "this user may list groups; those that it may not describe are left out.")
+        request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+        try:
+            answer = await self._link.request(request, self._settings.request_timeout_ms)
+        except KafkaError as error:
+            return HealthFinding(WARN, "rights", f"not checked whether this user may list all groups: {error}")
+        if answer.cluster_authorized_operations & 1 << DESCRIBE:
+            return HealthFinding(OK, "rights", "this user may list all groups.")
+        advice = "`ottla acl add` grants it describe on the cluster, if it needs all."
+        return HealthFinding(WARN, "rights", f"this user lists only groups that it may describe by ACLs of their own: {advice}")
+
+    async def _clock(self, admin: AsyncAdmin) -> HealthFinding:
+        """Return the finding about the controller's clock, whose time is in the description of the quorum."""
+        began = time.time()
+        try:
+            found = await admin.describe_quorum()
+        except KafkaError as error:
+            return HealthFinding(WARN, "clock", f"not checked: {error}")
+        return check_clock(found, began, time.time())
 
     async def _disks(self, admin: AsyncAdmin) -> AsyncIterator[HealthFinding]:
         try:
@@ -134,6 +176,19 @@ def check_partitions(found: Metadata) -> Iterator[HealthFinding]:
         yield HealthFinding(
             OK, "partitions", f"all {counted} have a leader and all their replicas in sync." if partitions else "none yet."
         )
+
+
+def check_clock(found: QuorumDescription, began: float, ended: float) -> HealthFinding:
+    """Return the finding about the clock of the controller, which has answered between two times of this machine, in seconds."""
+    then_ms = next((each.last_caught_up_ms for each in found.voters if each.node_id == found.leader_id), -1)
+    if then_ms < 0:
+        return HealthFinding(OK, "clock", "not checked: brokers before Kafka 3.3 do not tell their time.")
+    ahead = then_ms / 1000 - ended if then_ms / 1000 > ended else min(0.0, then_ms / 1000 - began)
+    where = f"the clock of controller {found.leader_id}"
+    if abs(ahead) < SKEW_S:
+        return HealthFinding(OK, "clock", f"{where} agrees with this machine's, within {SKEW_S} s.")
+    words = f"{where} is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine's"
+    return HealthFinding(WARN, "clock", f"{words}: let NTP set both, since timestamps, retention, tokens and certificates need it.")
 
 
 def _names(partitions: Iterable[str]) -> str:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ottla.cli.doctor.findings import HealthFinding
 
 DESCRIPTION = """Check the way to a cluster and the cluster's health: addresses, connections, TLS and certificates, login, API
-versions, every advertised broker, the controller, this user's rights, partitions, disks, and the limits and libraries of this
-machine. Each check is a line, with what to do if it is not ok. Nothing is changed. Exit code 1: a check has failed."""
+versions, every advertised broker, the controller, this user's rights, partitions, clocks, disks, and the limits and libraries of
+this machine. Each check is a line, with what to do if it is not ok. Nothing is changed. Exit code 1: a check has failed."""
 EXAMPLES = (
     Example("doctor", "All checks of the cluster of the profile in use."),
     Example("doctor -b kafka.example.com:9093 --command-config tls.properties", "The way to a listener with TLS and a login."),
