@@ -50,6 +50,7 @@ class HelpCluster:
     is_ottla: bool
     controller: str = ""
     """The address of the controller's listener, if it has one."""
+    has_zookeeper: bool = False
 
     def admin(self) -> ottla.Admin:
         return ottla.Admin(self.address)
@@ -106,4 +107,4 @@ def apache_kafka(home: Path) -> Iterator[HelpCluster]:
 def old_kafka(release: str, home: Path) -> Iterator[HelpCluster]:
     """Yield an Apache Kafka of an older release. Skip the test if it cannot be started."""
     with started(release, home, {**settings_of(release), "broker.id": 1}) as broker, staging_cluster() as staging:
-        yield HelpCluster(broker.address, release_of(release), staging, {}, is_ottla=False)
+        yield HelpCluster(broker.address, release_of(release), staging, {}, is_ottla=False, has_zookeeper=True)

@@ -28,6 +28,8 @@ class Scenario:
     check: Callable[[HelpWorld], None]
     since: tuple[int, ...]
     """The first release that can do it. Older brokers get one sentence, and exit code 1."""
+    needs_kraft: bool
+    """Whether a cluster over ZooKeeper cannot do it in any release."""
     only_ottla: str
     """The reason why the example has no effect on other brokers; empty if it has."""
     only_current: str
@@ -38,12 +40,14 @@ SCENARIOS: dict[str, Scenario] = {}
 """By the line of the example."""
 
 
-def example(line: str, *, since: str = "0.10", only_ottla: str = "", only_current: str = "") -> Callable[[Check], Check]:
+def example(
+    line: str, *, since: str = "0.10", needs_kraft: bool = False, only_ottla: str = "", only_current: str = ""
+) -> Callable[[Check], Check]:
     """Register the function as the scenario of an example."""
 
     def register(check: Check) -> Check:
         assert line not in SCENARIOS, f"`ottla {line}` has two scenarios"
-        SCENARIOS[line] = Scenario(check, release_of(since), only_ottla, only_current)
+        SCENARIOS[line] = Scenario(check, release_of(since), needs_kraft, only_ottla, only_current)
         return check
 
     return register

@@ -60,13 +60,13 @@ def names_are_listed(world: HelpWorld) -> None:
 @example("topic create flights -p 6", since="2.4")
 def a_topic_is_created(world: HelpWorld) -> None:
     assert world.run().out == "Topic flights is created.\n"
-    assert len(world.admin.describe_topics("flights")["flights"].partitions) == 6
+    world.wait_until(lambda: len(world.admin.describe_topics("flights")["flights"].partitions) == 6)
 
 
 @example("topic create flights planes -c cleanup.policy=compact -c retention.ms=-1", since="2.4")
 def two_topics_are_created_with_settings(world: HelpWorld) -> None:
     world.run()
-    assert world.admin.list_topics() == ["flights", "planes"]
+    world.wait_until(lambda: world.admin.list_topics() == ["flights", "planes"])
     for topic in ("flights", "planes"):
         found = configs(world, topic)
         assert (found["cleanup.policy"], found["retention.ms"]) == ("compact", "-1")
@@ -115,21 +115,21 @@ def partitions_are_objects(world: HelpWorld) -> None:
 def records_are_kept_for_a_day(world: HelpWorld) -> None:
     world.topic()
     assert world.run().out == "Topic flights is altered.\n"
-    assert configs(world)["retention.ms"] == str(DAY_MS)
+    world.wait_until(lambda: configs(world)["retention.ms"] == str(DAY_MS))
 
 
 @example("topic alter flights --delete-config retention.ms", since="2.3")
 def the_default_is_restored(world: HelpWorld) -> None:
     world.topic(retention_ms=5000_000)
     world.run()
-    assert configs(world)["retention.ms"] == str(7 * DAY_MS)
+    world.wait_until(lambda: configs(world)["retention.ms"] == str(7 * DAY_MS))
 
 
 @example("topic alter flights -p 12", since="1.0")
 def partitions_are_added(world: HelpWorld) -> None:
     world.topic(partitions=3)
     world.run()
-    assert len(world.admin.describe_topics("flights")["flights"].partitions) == 12
+    world.wait_until(lambda: len(world.admin.describe_topics("flights")["flights"].partitions) == 12)
 
 
 @example("topic delete flights")
