@@ -114,6 +114,33 @@ def test_keys_headers_partitions_and_tombstones(ottla_: Ottla, broker: ottla.Bro
     assert [(record.key, record.value) for record in records(broker)] == [(b"fixed", None), (b"fixed", b"x")]
 
 
+def test_keyed_lines_are_spread_over_partitions_and_lines_that_cannot_be_sent_are_listed(
+    ottla_: Ottla, broker: ottla.Broker
+) -> None:
+    assert ottla_("topic create p -p 4").code == 0
+    lines = [b"key%d:%d" % (number % 50, number) for number in range(2000)]
+    lines[10], lines[1500] = b"no separator", b"k:" + b"x" * 2_000_000
+    code, _, err = ottla_("produce p -K :", b"\n".join(lines))
+    assert (code, [line.split(":")[0] for line in err.splitlines()]) == (1, ["line 11", "line 1501", "ottla"])
+    assert "Delivered 1998 of 2000 lines" in err
+    found = records(broker, "p")
+    sent = [(*line.split(b":"),) for index, line in enumerate(lines) if index not in (10, 1500)]
+    with ottla.Producer(broker.address) as producer:
+        partitions = {key: producer.send("p", key=key).result().partition for key, _ in sent[:60]}
+    for partition in range(4):
+        own = [(record.key, record.value) for record in found if record.partition == partition]
+        assert own == [pair for pair in sent if partitions[pair[0]] == partition]
+    code, out, _ = ottla_("produce p -K : -v", b"\n".join(lines[:10]))
+    assert [int(line.split("@")[0][2:]) for line in out.splitlines()] == [partitions[line.split(b":")[0]] for line in lines[:10]]
+
+
+def test_batches_are_as_large_as_the_topic_accepts(ottla_: Ottla, broker: ottla.Broker) -> None:
+    assert ottla_("topic create small -c max.message.bytes=5000").code == 0
+    lines = b"".join(b"%0100d\n" % number for number in range(1000))
+    assert ottla_("produce small", lines) == (0, "", "")
+    assert values(broker, "small") == lines.splitlines()
+
+
 def test_json_lines_and_templates(ottla_: Ottla, broker: ottla.Broker) -> None:
     line = {
         "key": "k",

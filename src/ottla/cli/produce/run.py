@@ -27,16 +27,10 @@ if TYPE_CHECKING:
     from ottla.net.client.admin.admin import Admin
     from ottla.net.client.producer.producer import Producer
 
-DEFAULTS: dict[str, Any] = {
-    "request_timeout_ms": 15_000,
-    "delivery_timeout_ms": 30_000,
-    "max_block_ms": 30_000,
-    "batch_size": 1_000_000,
-}
-"""Producer settings that -X can override: a person waits half a minute for a broker that does not answer, and reads no latencies.
-
-Brokers refuse batches above max.message.bytes, by default 1 048 588.
-"""
+DEFAULTS: dict[str, Any] = {"request_timeout_ms": 15_000, "delivery_timeout_ms": 30_000, "max_block_ms": 30_000}
+"""Producer settings that -X can override: a person waits half a minute for a broker that does not answer."""
+LARGEST_BATCH = 1_000_000
+"""The size of batches, in bytes, for topics that accept them: a little below the default of `max.message.bytes`."""
 TRANSACTION_TIMEOUT_MS = 900_000
 """The most that brokers allow by default: the input of a transaction can take as long."""
 PROMPT = "Type a record a line; Ctrl-D at the beginning of a line ends.\n"
@@ -82,8 +76,9 @@ def _on_cluster(options: argparse.Namespace, source: InputSource, interruption: 
     with Admin(**connection.settings(options, AdminSettings, AdminSettings, ProducerSettings)) as admin:
         is_recent = admin.supports_api(INIT_PRODUCER_ID)
         _check_topic(admin, options, is_recent=is_recent)
+        sizes = _batch_size(admin, options.topic) if is_recent else {}
     given = connection.settings(options, ProducerSettings, AdminSettings, ProducerSettings)
-    settings = {**DEFAULTS, **({} if is_recent else {"enable_idempotence": False}), **given, **_own(options)}
+    settings = {**DEFAULTS, **sizes, **({} if is_recent else {"enable_idempotence": False}), **given, **_own(options)}
     if settings.get("transactional_id"):
         if not is_recent:
             raise KafkaError("Transactions need Kafka 0.11 or newer, and these brokers are older: leave --transactional out.")
@@ -132,6 +127,15 @@ def _check_topic(admin: Admin, options: argparse.Namespace, *, is_recent: bool) 
         raise SettingError(
             f"Topic {options.topic} has no partition {options.partition}: it has {len(partitions)}, from {partitions[0]} on."
         )
+
+
+def _batch_size(admin: Admin, topic: str) -> dict[str, Any]:
+    """Return a large `batch_size` that the topic accepts; nothing if its settings cannot be read, for example without the right."""
+    try:
+        limit = admin.describe_topic_configs(topic)["max.message.bytes"].value
+    except (KafkaError, KeyError):
+        return {}
+    return {"batch_size": min(int(limit), LARGEST_BATCH)} if limit else {}
 
 
 class ProduceRun:

@@ -260,7 +260,7 @@ class Accumulator:
         with self._lock:
             if self._check is not None:
                 self._check()
-            if partition is None and rows.key_data is not None:
+            if partition is None and rows.key_data is not None and count > 1:
                 for chosen, order in self._partitioner.spread(topic, rows, start, stop, count).items():
                     at = 0
                     while at < len(order):
