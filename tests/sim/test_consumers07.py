@@ -72,12 +72,12 @@ def _committed_before_it_is_read(self, partitions):  # type: ignore[no-untyped-d
 
 MISTAKES = [
     Mistake("all are owned", group, "share", _share_of_the_seed_code),
-    Mistake("one owner", Group07, "lapsed", lambda self, now_ms: []),
+    Mistake("one owner", Group07, "drop_if_expired", lambda self, now_ms: []),
     Mistake("one owner", Group07, "_stop", _not_stopped),
     Mistake("all are owned", Group07, "_release", _not_released),
-    Mistake("all are owned", Group07, "_registered", _registered_anew_at_each_try, 40),
-    Mistake("all are owned", Group07, "_take", _taken_one_by_one),
-    Mistake("all are owned", Group07, "_heard", lambda self, path: None),
+    Mistake("all are owned", Group07, "_register", _registered_anew_at_each_try, 40),
+    Mistake("all are owned", Group07, "_claim", _taken_one_by_one),
+    Mistake("all are owned", Group07, "_on_change", lambda self, path: None),
     Mistake("nothing skipped", consumer07.SimConsumer07, "_placed", _committed_before_it_is_read),
 ]
 

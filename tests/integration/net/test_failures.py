@@ -124,7 +124,7 @@ def delete(_broker: ottla.Broker, client: Raw) -> None:
 MISTAKES: dict[str, tuple[object, str, Callable[[ottla.Broker, Raw], None]]] = {
     "after an append": (Partition, "must_sync", produce),
     "in a bundle": (Purgatory, "evaluate_woken", produce),
-    "in a completion": (Partition, "synced", produce),
+    "in a completion": (Partition, "record_sync", produce),
     "in a timer": (Partitions, "retain", produce),
     "in a callback": (None, "", call),
     "on the thread that syncs": (sync_workers, "_sync_each", produce),

@@ -15,6 +15,7 @@ from ottla.spark.options import write_options
 pa = pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottla[spark]'")
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
 sending = importlib.import_module("ottla.spark.row_sender")
+arrow = importlib.import_module("ottla.records.batches.arrow")
 
 
 def batch(values: list[str], **columns: object) -> object:
@@ -71,11 +72,11 @@ def test_records_have_the_times_of_the_column_where_that_is_asked_for(given: str
 
 def test_a_record_over_the_largest_request_is_told_with_its_size() -> None:
     headers = pa.array([None, [("h", b"x" * 100)]], pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
-    rows = sending.Rows(pa.array(["a", "b" * 900]), pa.array([None, "k" * 50]), 0, headers)
+    rows = arrow.arrow_rows(pa.array(["a", "b" * 900]), pa.array([None, "k" * 50]), 0, headers)
     sending.check_sizes(rows, 2000, "flights")
     with pytest.raises(OptionError, match=r"A record for topic flights takes 11\d\d bytes, more than kafka.max.request.size=1100"):
         sending.check_sizes(rows, 1100, "flights")
-    sending.check_sizes(sending.Rows(pa.array([], pa.string()), None, 0, None), 100, "flights")
+    sending.check_sizes(arrow.arrow_rows(pa.array([], pa.string()), None, 0, None), 100, "flights")
 
 
 @pytest.mark.parametrize("headers", [[[{"key": None, "value": b"x"}]], [[None]], [None, [{"key": "k", "value": None}, None]]])
