@@ -50,7 +50,7 @@ class Memory:
     """A limited amount of memory, in bytes, shared by long checks. A claim above the limit waits until all bytes are free."""
 
     def __init__(self, most_bytes: int, soon: Callable[[Claim], None]) -> None:
-        """Create the memory with all bytes free. `soon` notifies a granted claim later, outside the call that released bytes."""
+        """Create a limited memory with all bytes free. `soon(claim)` schedules the notification of a granted claim."""
         self.free_bytes = most_bytes
         self._most_bytes = most_bytes
         self._soon = soon

@@ -334,7 +334,7 @@ def nodes(value: object) -> tuple[int, ...]:
 
 
 def text(value: object) -> str:
-    """Check and return a string of an entry. Raises `ValueError` if it is no string, or too long for a field of a request."""
+    """Check and return a string of an entry. Raises `ValueError` if it is not a string, or is too long for a field of a request."""
     if not isinstance(value, str) or len(value.encode()) > LONGEST_TEXT_BYTES:
         raise ValueError(f"{str(value)[:40]!r} is not a string of at most {LONGEST_TEXT_BYTES} bytes")
     return value

@@ -116,7 +116,7 @@ def decide(
     user_configs: Mapping[str, Mapping[str, str]],
     may_go: Callable[[str], bool] = lambda user: False,
 ) -> Decision:
-    """Replace all quotas of an entity. `user_configs` are each user's settings, of which those that are no quotas are kept.
+    """Replace all quotas of an entity. `user_configs` are all settings of each user; those other than quotas are kept.
 
     An entry without settings is removed. A user's entry is removed only if `may_go` returns True for the user.
     """

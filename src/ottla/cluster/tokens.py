@@ -1,6 +1,6 @@
 """Decisions about delegation tokens (KIP-48, KIP-373): create, renew, expire, remove. Callers pass the times.
 
-Keys and requests are elsewhere. A token's entry is no secret, because its HMAC also depends on a key that no registry contains.
+Keys and requests are elsewhere. A token's entry is not secret, because its HMAC also depends on a key that no registry contains.
 """
 
 from __future__ import annotations

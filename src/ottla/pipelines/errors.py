@@ -20,9 +20,9 @@ class PipelineError(RuntimeError):
 
 
 class JavaFailed(PipelineError):
-    """Spark's Java process failed without one of Spark's errors, or it has ended.
+    """Raised if Spark's Java process has ended, or has failed without one of Spark's own errors.
 
-    A signal to the whole process group, such as Ctrl-C, ends it.
+    Ctrl-C ends Java, too, because the signal is sent to the whole process group.
     """
 
 

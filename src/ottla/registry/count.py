@@ -50,7 +50,7 @@ class CommitCount:
     """
 
     def __init__(self, disk: Disk) -> None:
-        """Open the file if it exists and is not damaged. Raises `StorageFailed`."""
+        """Open the file with the number of commits, if it exists and is not damaged. Raises `StorageFailed`."""
         self._disk = disk
         self._known = read_count(disk)
         if is_damaged(disk):

@@ -40,7 +40,7 @@ class NewJournal:
     """A journal that is being written to replace the current one. `number` is the count of commits before it was begun."""
 
     def __init__(self, disk: Disk, number: int, tree: Tree) -> None:
-        """Open the files and write the first line. `tree` must not change after this call. Raises `StorageFailed`."""
+        """Create the files of a new journal and write the first line. `tree` must not change afterwards. Raises `StorageFailed`."""
         self.number = number
         self.chain = 0
         self.end = 0
@@ -123,7 +123,7 @@ class NewJournal:
 class Renewal:
     """The decision when to replace the registry's journal by a shorter one, and the work of writing it, in steps.
 
-    The current journal has `end` bytes, of which its first line and entries take `base`.
+    `end` is the size of the current journal in bytes, and `base` the size of its first line and entries.
     """
 
     def __init__(self, disk: Disk, tree: Tree, base: int, end: int) -> None:

@@ -34,8 +34,8 @@ class TokenParts(NamedTuple):
 class BearerRules:
     """The claims that a valid token must have.
 
-    Without `audiences`, a token for an audience is refused, unless `any_audience` is set. Without an `issuer`, every issuer is
-    accepted whose key verifies the signature. A token must have all `required_scopes`.
+    Without `audiences`, a token for an audience is refused, unless `any_audience` is set. Without an `issuer`, any issuer is
+    accepted if its key verifies the signature. A token must have all `required_scopes`.
     """
 
     audiences: frozenset[str] = frozenset()

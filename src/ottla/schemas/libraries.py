@@ -9,7 +9,7 @@ from ottla.errors import SettingError
 
 
 class UnfitValue(ValueError):
-    """Raised for a key or a value that does not fit its format or its schema. The message is a clause, such as "it is no JSON"."""
+    """Raised for a key or a value that does not fit its format or its schema. The message is a clause, such as "it is not JSON"."""
 
 
 def library(module: str, format_name: str) -> Any:

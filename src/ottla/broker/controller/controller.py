@@ -104,7 +104,10 @@ class Controller:
         *,
         is_alone: bool = False,
     ) -> None:
-        """Create a controller. `is_alone`: the cluster never has another broker, so a restart of this broker can't lose records."""
+        """Create the controller of broker `node_id`.
+
+        `is_alone`: the cluster never has another broker, so a restart of this broker can't lose records.
+        """
         self._is_alone = is_alone
         self._level = logging.DEBUG if is_alone else logging.INFO
         """The level of messages about elections, which a broker without others always wins."""

@@ -44,7 +44,7 @@ class ControllerEvents:
     """
 
     def __init__(self, scheduler: Scheduler, moved: Callable[[], None], uncertain: Callable[[], None], repeats: Repeats) -> None:
-        """Create an empty queue. `repeats` are the pauses before the queue continues after a failure of the registry."""
+        """Create an empty queue of events. `repeats` are the pauses before the queue continues after a failure of the registry."""
         self._repeats = repeats
         self._scheduler = scheduler
         self._moved = moved

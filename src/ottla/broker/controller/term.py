@@ -56,7 +56,10 @@ class PartitionStates:
         patience: RegistryRetry,
         refused: Callable[[StorageFailed], None],
     ) -> None:
-        """Create the writer. `refused` is called when the disk of this broker refuses to store states, which are then skipped."""
+        """Create the writer of states.
+
+        `refused` is called if this broker's disk refuses to store states, which are then skipped.
+        """
         self._refused = refused
         self._patience = patience
         self._registry = registry

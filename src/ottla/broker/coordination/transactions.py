@@ -50,7 +50,7 @@ class TransactionCoordinators:
         *,
         is_alone: bool,
     ) -> None:
-        """Create the coordinators. `is_alone`: all partitions of the cluster are on this broker, on one disk."""
+        """Create the transaction coordinators. `is_alone`: all partitions of the cluster are on this broker, on one disk."""
         kind = CoordinatorKind(
             TRANSACTIONS_TOPIC, self._new_machine, self._read, refuse, loaded=self._on_load, carry_out=self._execute
         )

@@ -283,9 +283,10 @@ def _declaration(name: str) -> tuple[Setting[object] | None, bool]:
 
 
 def _check_replicas(changes: list[ConfigChange], node_id: int | None, *, keeps: bool) -> None:
-    """Refuse to remove min.insync.replicas of the cluster, or alter it for a broker, with eligible leader replicas (KIP-966).
+    """Refuse changes of min.insync.replicas that eligible leader replicas (KIP-966) forbid.
 
-    `keeps`: the request leaves settings unchanged that it does not name.
+    The setting of the cluster must not be removed, and single brokers must not have their own. `keeps`: settings that the request
+    does not name stay unchanged.
     """
     named = {change.name: change.operation for change in changes}
     if node_id is not None and MIN_INSYNC_REPLICAS in named:

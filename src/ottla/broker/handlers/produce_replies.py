@@ -38,7 +38,7 @@ class Acknowledgements:
     """A delayed Produce response. It is complete when all its partitions are acknowledged, or at the client's timeout."""
 
     def __init__(self, response: ProduceResponse, failed: Callable[[Part, int], None], purgatory: Purgatory) -> None:
-        """Create the wait. `failed(part, error_code)` sets an error in a part of the response."""
+        """Create the delayed response. `failed(part, error_code)` sets an error in a part of the response."""
         self._response = response
         self._failed = failed
         self._purgatory = purgatory
@@ -48,7 +48,8 @@ class Acknowledgements:
     def delay(self, appended: Sequence[tuple[Partition, int, Part]], until_ms: int, *, has_more: bool) -> DelayedReply:
         """Return the delayed response for the appended records: (partition, offset after the records, part of the response).
 
-        `has_more` adds one further event to wait for. `until_ms` is a time of the monotonic clock.
+        With `has_more`, the response also waits for one event more, which the caller reports. `until_ms` is a time of the monotonic
+        clock.
         """
         delayed = self._delayed = DelayedReply(self._finish, blocking=False, missing=len(appended) + has_more)
         self._left = {number: part for number, (_, _, part) in enumerate(appended)}

@@ -116,7 +116,7 @@ class DirectoryEpoch:
     def __init__(
         self, node_id: int, disk: Disk, registry: SharedRegistry, scheduler: Scheduler, *, has_registry: bool = False
     ) -> None:
-        """Create the check. With `has_registry`, the registry is in the directory itself, so that nothing is checked."""
+        """Create the check of a data directory. With `has_registry`, it checks nothing: the registry is in the directory itself."""
         self._node_id = node_id
         self.has_registry = has_registry
         self._disk = disk

@@ -94,7 +94,10 @@ class BrokerMembership:
         levels: Callable[[], Mapping[str, int]],
         directory: DirectoryEpoch,
     ) -> None:
-        """Create an unregistered member. `levels` returns the cluster's finalized features, as far as this broker has read them."""
+        """Create a broker's membership, not registered yet.
+
+        `levels` returns the cluster's finalized features, as far as they are read.
+        """
         self.broker_epoch = NO_EPOCH
         """The broker epoch: the id of the transaction that created this broker's entry (KIP-380).
 

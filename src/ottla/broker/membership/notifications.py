@@ -47,7 +47,7 @@ class Notifications:
     def __init__(
         self, registry: SharedRegistry, image: ClusterImage, scheduler: Scheduler, sink: MetadataSink, known: set[str]
     ) -> None:
-        """Create the updates. `known` are the paths of the image's entries. This broker's commits extend it too."""
+        """Create the source of metadata. `known` are the paths of the image's entries; commits of this broker add paths."""
         self._registry = registry
         self._image = image
         self._scheduler = scheduler

@@ -378,5 +378,5 @@ def _inner_start(partition: Partition) -> int:
 
 
 def _retry_notice(failure: StorageFailed) -> str:
-    """Return when the checkpoint is written next, as the end of an error message. A failed sync of names is never retried."""
+    """Return the end of an error message: when the checkpoint is written next. A failed sync of a directory is never retried."""
     return "none is until the broker restarts" if isinstance(failure, SyncFailed) else "it is written with the next one"

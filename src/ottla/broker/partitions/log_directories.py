@@ -35,7 +35,7 @@ class LogDirectories:
     def __init__(
         self, disk: Disk, further: Sequence[str] = (), name: str = "", cordoned: Callable[[], Collection[str]] = _none_cordoned
     ) -> None:
-        """Create the collection. `name` is the absolute path of the data directory, and `further` has those of the others.
+        """Create the list of log directories. `name` is the absolute path of the data directory, `further` has those of the others.
 
         `cordoned` returns the value of the setting `cordoned.log.dirs`.
         """

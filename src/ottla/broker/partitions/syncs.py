@@ -31,7 +31,7 @@ class Syncs:
     """
 
     def __init__(self, disk: Disk, clock: Clock, scheduler: Scheduler, vanished: Callable[[Partition, Vanished], None]) -> None:
-        """Create the schedule. `vanished` is called for a partition with missing files, which a sync detects first."""
+        """Create the schedule of syncs. `vanished` is called for a partition with missing files, which a sync detects first."""
         self._disk = disk
         self._vanished = vanished
         self._clock = clock

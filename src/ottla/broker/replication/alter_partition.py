@@ -120,7 +120,7 @@ class IsrsByController:
         channels: Channels,
         stale: Callable[[], None],
     ) -> None:
-        """Create the requests. `stale` is called if the controller does not accept this broker's epoch."""
+        """Create the sender of ISR changes. `stale` is called if the controller does not accept this broker's epoch."""
         self._stale = stale
         self._repeats = Repeats(AGAIN_MS, MOST_AGAIN_MS)
         self._late = Repeats(OUT_OF_DATE_AGAIN_MS, MOST_OUT_OF_DATE_MS)

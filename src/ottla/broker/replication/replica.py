@@ -147,7 +147,7 @@ class Replica(Partition):
         self.notify_change()
 
     def follow(self, assigned: Assigned, topic_id: bytes) -> None:
-        """Follow another broker. `topic_id` is the id that the leader was sent for the topic, if any.
+        """Follow the leader in `assigned`. `topic_id` is the id in the controller's request, zeros if the request has none.
 
         Replies that wait for other replicas fail with NOT_LEADER_OR_FOLLOWER.
         """

@@ -96,7 +96,7 @@ class ReplicaManager:
         scheduler: Scheduler,
         oldest_epoch: Callable[[], int],
     ) -> None:
-        """Create the manager. `oldest_epoch` returns the lowest broker epoch accepted in requests of controllers."""
+        """Create the replica manager. `oldest_epoch` returns the lowest broker epoch accepted in requests of controllers."""
         self.controller_epoch = 0
         """The newest controller epoch received."""
         self.leader_addresses: dict[int, tuple[str, int]] = {}

@@ -173,7 +173,7 @@ def _refuse_without_field(request: Request[Message], need: Need) -> Message | Cl
 
 
 def _is_empty(asked: Struct) -> bool:
-    """Return whether all lists of a request are present and empty, or contain only items with empty lists."""
+    """Return whether a request names nothing: each of its lists is present and empty, or its items have only empty lists."""
     lists = [getattr(asked, field.name) for field in asked.WIRE.fields if field.array]
     return bool(lists) and all(
         found is not None and all(isinstance(each, Struct) and _is_empty(each) for each in found) for found in lists

@@ -119,7 +119,10 @@ class MessageReader:
 
 
 def as_decoded(message: M, version: int) -> M:
-    """Return a message as its receiver decodes it. Nothing is encoded in the newest version, which has all fields that are set."""
+    """Return a message in the form in which its receiver would decode it in this version.
+
+    In the newest version, return the message itself, because that version has all fields.
+    """
     return message if version == message.WIRE.valid[-1] else decode(type(message), version, encode(message, version))
 
 

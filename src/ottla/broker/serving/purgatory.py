@@ -320,9 +320,9 @@ def _call_when_done(delayed: DelayedReply, done: Done) -> None:
 
 
 def _rest(steps: Steps[Reply], pause: Pause, delayed: DelayedReply | None) -> Steps[Begun]:
-    """Continue `steps` after the yielded `pause`, and then the generators that they return. Return the final reply.
+    """Run the rest of `steps`, which has paused with `pause`, then the generators that it returns. Return the final reply.
 
-    Stop if the client of `delayed` is gone, unless `delayed` is None.
+    If `delayed` is given, end early when the client of this reply is gone.
     """
     while True:
         resumed = yield pause

@@ -27,7 +27,7 @@ class SettingsInForce:
         """Callbacks before a change; they raise `SettingError` to refuse it."""
 
     def part(self, kind: type[P], **derived: object) -> P:
-        """Return the values of a dataclass whose fields are named as settings. `derived` are its fields that are no settings."""
+        """Return the values of a dataclass whose fields are named as settings. `derived` has its other fields."""
         names = [one.name for one in fields(kind) if one.name not in derived]  # type: ignore[arg-type]  # a dataclass
         return kind(**{name: getattr(self.value, name) for name in names}, **derived)
 

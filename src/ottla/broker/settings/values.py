@@ -87,7 +87,7 @@ class BrokerSettings(
         of_this_broker: Mapping[str, str] | None = None,
         found: Mapping[str, str] | None = None,
     ) -> None:
-        """Create the settings from values `given` at startup and dynamic values; this broker's override the cluster's.
+        """Create settings from values `given` at startup and dynamic values. Dynamic values of this broker override the cluster's.
 
         `found` has defaults that depend on the machine.
         """

@@ -102,7 +102,7 @@ class Commits:
     def __init__(
         self, registry: SharedRegistry, image: ClusterImage, changes: Changes, announce: Announce, known: set[str]
     ) -> None:
-        """Create the commits. `known` are the paths of the image's entries, to which commits add new entries."""
+        """Create the committer of changes. `known` are the paths of the image's entries, to which commits add new entries."""
         self._registry = registry
         self._image = image
         self._changes = changes

@@ -21,7 +21,7 @@ class RegistryCheck:
     """The partitions in a registry (`held`), and its requested topic deletions, at startup."""
 
     def __init__(self, registry: Registry, cluster_id: str) -> None:
-        """Read the registry. Raises `RegistryDamaged`."""
+        """Read the registry to check it later. Raises `RegistryDamaged`."""
         self._registry = registry
         self._cluster_id = cluster_id
         self.deleted = frozenset(registry.children(DELETIONS))

@@ -79,9 +79,9 @@ class Topics:
         *,
         is_alone: bool,
     ) -> None:
-        """Create the operations. `holds` returns whether this broker has replicas of a topic. `is_alone`: it is a single broker.
+        """Create the manager of topics. `holds` returns whether this broker has replicas of a topic.
 
-        `cordoned` returns the brokers that get no new replicas.
+        `is_alone`: no other broker exists.
         """
         self._image = image
         self._commits = commits

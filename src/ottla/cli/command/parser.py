@@ -64,7 +64,7 @@ class Parser(argparse.ArgumentParser):
         sys.exit(fail(f"{message}; see `{self.prog} --help`.", MISUSED))
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
-        """Raise `ArgumentError` for a word that is no choice; name the nearest choices."""
+        """Raise `ArgumentError` for a word that is not a choice; its message names the nearest choices."""
         if action.choices is None or value in action.choices:
             return
         choices = [str(choice) for choice in action.choices]

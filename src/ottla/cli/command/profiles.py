@@ -139,7 +139,7 @@ class Profiles:
 
 
 def is_secret(name: str, text: str) -> bool:
-    """Return whether a value must not be printed. A reference to the environment or to a command is no secret itself."""
+    """Return whether a value must not be printed. A reference to the environment or to a command is not a secret itself."""
     return not _SOURCE.fullmatch(text) and any(word in name for word in ("password", "secret", "jaas", "keystore.key", "key.pem"))
 
 

@@ -26,7 +26,7 @@ def parse_time(text: str, now_ms: int | None = None) -> int:
 
 
 def format_time(ms: int, *, utc: bool = False) -> str:
-    """Return a time in ms since 1970 as ISO 8601 with ms and zone; a dash for -1, which is no time."""
+    """Return a time in ms since 1970 as ISO 8601 with ms and zone; a dash for -1, which means no time."""
     if ms < 0:
         return "-"
     try:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 OWN_SOURCES = {"topic": 1, "broker": 2, "loggers": 6, "client-metrics": 7, "group": 8}
 """Kafka's number of the source of values that are set for a resource of this kind."""
 LISTED_WHOLE = ("topic", "broker", "group")
-"""Kinds of resources of which brokers list all settings, even those that are not set; of all brokers together they do not."""
+"""Kinds of resources whose settings brokers list completely, also unset ones. This does not apply to all brokers together."""
 OF_ALL_BROKERS = 3
 SECRETS = re.compile(r"password|secret|jaas\.config|\.key$", re.IGNORECASE)
 """Names of settings that are secrets. Brokers mark only secrets that they list."""

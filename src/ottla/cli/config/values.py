@@ -23,7 +23,7 @@ HIDDEN = "[hidden]"
 NEAR = 0.8
 """The similarity from which a name counts as misspelt: names of settings share many words."""
 WIDTH = 100
-"""The width of explanations where standard output is no terminal, in characters."""
+"""The width of explanations where standard output is not a terminal, in characters."""
 
 
 def resource_of(admin: Admin, name: ResourceName) -> ConfigResource:

@@ -61,7 +61,10 @@ def position_range(text: str) -> PositionRange:
 
 
 def _range(start: str, until: str) -> PositionRange:
-    """Return a range, of which the end of two times has no @. A duration as the end counts from a start that is none."""
+    """Return the range between two positions.
+
+    In a range of times, only the start needs an @. A duration as the end counts from the start, unless that is a duration too.
+    """
     is_of_times = start.startswith("@")
     begin = position(start) if start not in ("", "@") else None
     if not until:

@@ -67,7 +67,7 @@ class StreamEnds:
         return kept
 
     def note(self, found: FetchedColumns) -> None:
-        """Record that the records that `cut` has returned were printed. Other records of the partition do not count as printed."""
+        """Record that the records returned by `cut` were printed. Of other records of the partition, nothing is recorded."""
         if found.where in self._ends and found.next_offset >= self._ends[found.where]:
             self._finish(found.where, self._unprinted)
 

@@ -144,7 +144,10 @@ def _info(found: FetchedColumns, columns: Columns) -> BatchInfo:
 
 
 def _named_marker(record: ConsumerRecord) -> ConsumerRecord:
-    """Return a control record whose value is COMMIT, ABORT, or CONTROL with the number of another type, and whose key is null."""
+    """Return a control record with a printable value and a null key.
+
+    The value is COMMIT, ABORT, or CONTROL and the number of its type.
+    """
     kind = struct.unpack_from(">h", record.key, 2)[0] if record.key is not None and len(record.key) >= 4 else -1
     name = MARKERS.get(kind, b"CONTROL %d" % kind)
     return ConsumerRecord(record.offset, record.timestamp, record.timestamp_type, None, name, record.headers, record.where)

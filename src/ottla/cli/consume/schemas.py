@@ -17,7 +17,7 @@ class SchemaSource:
     """
 
     def __init__(self, file: str | None, registry: str | None) -> None:
-        """Read the file. Raises `SettingError`."""
+        """Read the schema file, if one is given. Raises `SettingError`."""
         self._registry = None if registry is None else schema_place(registry)
         self._decoders: dict[int, Decode] = {}
         self._of_file: Decode | None = None

@@ -26,7 +26,7 @@ Decoder = Callable[[bytes, str], object]
 
 
 class Binary(Enum):
-    """The form in which format `auto` shows bytes that are no text: unchanged, in hex for people, or in base64 for JSON."""
+    """The form in which format `auto` shows bytes that are not text: unchanged, in hex for people, or in base64 for JSON."""
 
     RAW = "raw"
     HEX = "hex"

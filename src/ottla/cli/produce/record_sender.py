@@ -40,7 +40,7 @@ class RecordSender:
         self.failures = LineFailures()
         self.delivered = self.bytes = self._queued = 0
         self.output_error: OSError | None = None
-        """The error because of which -v has stopped printing."""
+        """The error that has ended the printing of option -v."""
         self._producer = producer
         self._topic = topic
         self._is_verbose, self._as_json = is_verbose, as_json

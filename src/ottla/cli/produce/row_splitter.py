@@ -24,7 +24,7 @@ class RowSplitter:
         self._rest = b""
 
     def split(self, data: bytes) -> SplitLines:
-        """Return the lines that are complete with this chunk, up to one without a separator, which is the first of `others`."""
+        """Return the complete lines up to the first line without a separator. That line and the lines after it are `others`."""
         data = self._rest + data
         found = split_lines(data, time.time_ns() // 1_000_000, self._delimiter, self._separator, self._null)
         self._rest = data[found.end :]

@@ -227,7 +227,7 @@ class ProduceRun:
             self._sender.failures.add(self._number + 1, f"{error} What follows was not read.")
 
     def _send_rows(self, splitter: RowSplitter, data: bytes, interpret: Interpret) -> bool:
-        """Send the lines of a chunk together, but for those that are no records. Return whether the run must end.
+        """Send the records among the lines of a chunk together. Return whether the run must end.
 
         Raises `BadInput`, and `Stopped`.
         """

@@ -201,7 +201,7 @@ class _MatchedText(TextForm):
     needs_end = can_print = False
 
     def __init__(self, pattern: str) -> None:
-        """Compile the pattern. Raises `BadTemplate`."""
+        """Compile the regular expression that the text must match. Raises `BadTemplate`."""
         try:
             self._pattern = re.compile(pattern.encode())
         except re.error as error:
@@ -226,7 +226,7 @@ class PackedText(TextForm):
     can_read = False
 
     def __init__(self, letters: str) -> None:
-        """Check the letters. Raises `BadTemplate`."""
+        """Check the letters, each of which stands for a packed number, byte or text. Raises `BadTemplate` for another letter."""
         if wrong := [letter for letter in letters if letter not in "<>s$xc. bBhHiIqQ"]:
             known = "<, >, x, b, B, h, H, i, I, q, Q, c, ., s and $"
             raise BadTemplate(f"unpack has no letter {wrong[0]!r}: its letters are {known}")

@@ -167,7 +167,7 @@ class TimeStep(DelimitedStep):
 
 @dataclass(frozen=True, slots=True)
 class HeadersStep:
-    """Headers, each by the steps of its own template, as many as `%H` said."""
+    """A step that reads headers: each by the steps of its own template, as many as the number that `%H` has read."""
 
     steps: Sequence[InputStep]
 

@@ -10,7 +10,7 @@ The input can also be of rpk and of kcat -J:
 | `timestamp`, or kcat's `ts` | ms since 1970, or a time as text; without it, now |
 | `topic`, `offset` and other facts about a record that was read | left out |
 
-A value `{"base64": …}` is the bytes that it encodes: JSON has no other form of bytes that are no UTF-8. Objects with
+A value `{"base64": …}` is the bytes that it encodes: JSON has no other form of bytes that are not UTF-8. Objects with
 `"control": true`, the markers of transactions, are no records.
 """
 
@@ -60,7 +60,7 @@ def _json(found: object) -> str:
 
 
 def plain(found: object) -> object:
-    """Return a decoded value as JSON has it. Bytes that are no text become an object with their base64."""
+    """Return a decoded value as JSON has it. Bytes that are not text become an object with their base64."""
     if found is None or isinstance(found, str | bool | int):
         return found
     if isinstance(found, float):
@@ -84,7 +84,7 @@ def json_record(line: bytes) -> InputRecord | None:
     if not line.strip():
         return None
     try:
-        # kcat prints bytes that are no UTF-8 as they are: each of them becomes one surrogate, and a byte again.
+        # kcat prints bytes that are not UTF-8 unchanged: each of them becomes one surrogate, and a byte again.
         found = json.loads(line.decode("utf-8", "surrogateescape"))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"it is not JSON ({error}): write an object with key, value and headers.") from None

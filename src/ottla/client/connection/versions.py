@@ -113,7 +113,7 @@ def versions_of(release: str) -> dict[int, int]:
 
 
 def not_shared(api_key: int) -> NotSupported:
-    """Return the exception for a request of which client and broker share no version."""
+    """Return the exception for a request that client and broker support in no common version."""
     lowest, highest = SPOKEN[api_key]
     return NotSupported(
         f"The broker serves no version of {API[api_key].name} between {lowest} and {highest}, which this client needs: "

@@ -86,7 +86,7 @@ class PendingBatch:
                 watchers.callback(watcher)
 
     def outcome(self, index: int) -> RecordMetadata:
-        """Return the metadata of record `index`, or raise the error because of which it was not written. The batch must be done."""
+        """Return the metadata of record `index`, or raise the error that prevented its writing. The batch must be done."""
         if self.error is not None:
             if self.on_error_raised is not None:
                 self.on_error_raised(index)

@@ -268,7 +268,7 @@ class Sender:
                 self._finish(batch, error=late, gap=True)
 
     def _no_leader(self, lane: Lane) -> KafkaError | None:
-        """Return the error because of which a partition has no leader, or None if metadata has no such error."""
+        """Return the error that explains why a partition has no leader; None if metadata has no such error."""
         code = self.metadata.partition_error(*lane.where)
         return broker_error(code, f"Producing to {lane.where.topic}-{lane.where.partition}") if code else None
 

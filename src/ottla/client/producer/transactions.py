@@ -192,7 +192,7 @@ class ProducerTransactions:
 
     @property
     def stop(self) -> TransactionError | None:
-        """Return the error because of which no batch can be sent any more. Return None while batches can be sent."""
+        """Return the error after which no batch can be sent any more; None while batches can be sent."""
         if self.failure is not None:
             return self.failure
         return TransactionAbortable(_ABORTED) if self.phase is TransactionPhase.ABORTING else None

@@ -59,7 +59,7 @@ class TopicDeletions:
                 self._deletions[name].is_halted = False
 
     def forget(self, topic: str) -> None:
-        """Remove the deletion of a topic, which is complete, or was cancelled."""
+        """Remove a topic from the topics in deletion, because it is deleted completely, or its deletion was cancelled."""
         self._deletions.pop(topic, None)
 
     def is_over(self, topic: str) -> bool:

@@ -140,9 +140,10 @@ def _partitions(value: bytes) -> dict[TopicPartition, Any]:
 def find_imbalanced(
     context: ControllerContext, partitions: Iterable[TopicPartition], percentage: int
 ) -> Pauses[list[TopicPartition]]:
-    """Return, with pauses, partitions that their preferred leader does not lead.
+    """Return the partitions whose preferred leader does not lead them, with pauses during the search.
 
-    Omit preferred leaders that lack the leadership of at most `percentage` percent of their partitions.
+    A broker counts as balanced, and its partitions are omitted, if it lacks at most `percentage` percent of its preferred
+    leaderships.
     """
     mine: Counter[int] = Counter()
     missed: dict[int, list[TopicPartition]] = {}

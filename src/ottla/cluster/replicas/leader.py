@@ -111,7 +111,7 @@ class LeaderState:
     )
 
     def __init__(self, node_id: int, terms: LeaderTerms, assigned: Assigned, end_offset: int, now_ms: int) -> None:
-        """Create the state; `end_offset` is the end of the log when this broker becomes leader."""
+        """Create the state of a leader. `end_offset` is the end of the log when this broker becomes leader."""
         self.node_id = node_id
         self._terms = terms
         self.followers: dict[int, Follower] = {}

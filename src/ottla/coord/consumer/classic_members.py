@@ -91,7 +91,10 @@ def _supports(group: ConsumerGroup, body: JoinGroupRequest) -> bool:
 
 
 def _joining_member(draft: ConsumerDraft, body: JoinGroupRequest) -> ConsumerMember | Refusal:
-    """Return the joining member, present or new. An unknown member id is accepted, because coordinators created it."""
+    """Return the joining member: a present one, or a new one with the id in the request or, without one, a new id.
+
+    A static member without a member id replaces the present member with its instance id. Return a refusal for an invalid id.
+    """
     group, instance_id = draft.group, body.group_instance_id
     if instance_id is None:
         member_id = body.member_id or draft.context.new_id()

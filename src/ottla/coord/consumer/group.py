@@ -190,7 +190,7 @@ class ConsumerGroup:
         return any(topic in names for names in self.subscribed_topics())
 
     def subscribed_topics(self) -> Iterator[frozenset[str]]:
-        """Yield the sets of topic names to which members subscribe, and those that regular expressions match."""
+        """Yield the sets of topics to which members subscribe: by name, and by the regular expressions that match them."""
         yield from self.subscriptions
         for resolved in self.resolved.values():
             yield resolved.topics

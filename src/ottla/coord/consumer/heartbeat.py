@@ -67,7 +67,7 @@ def owned_of(body: ConsumerGroupHeartbeatRequest) -> Owned | None:
 
 
 def _member(draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, owned: Owned | None) -> ConsumerMember | Refusal:
-    """Return the member of the request, which is present or new; or a refusal."""
+    """Return the member of the request, present or new, or a refusal."""
     if body.instance_id is not None:
         return _static_member(draft, body, body.instance_id, owned)
     member_id = body.member_id or draft.context.new_id()

@@ -107,9 +107,9 @@ class Transaction(NamedTuple):
         return self.next_producer_epoch != NO_EPOCH
 
     def as_held(self) -> Transaction:
-        """Return the state with the latest producer's id and epoch.
+        """Return the state with the producer id and epoch of the producer that can end the transaction.
 
-        This producer can have kept the transaction of an earlier one.
+        This is a later producer if it has kept the transaction of an earlier one (KIP-939).
         """
         if not self.is_kept:
             return self

@@ -52,7 +52,10 @@ class Rendering07:
     __slots__ = ("_at", "_data", "_head", "_index", "_pos", "_start", "count", "magic", "size")
 
     def __init__(self, data: memoryview, start: int, count: int, magic: int, size: int) -> None:
-        """Render `data`, which contains `count` records from `start` to its end. `open_batch` has computed the `size`."""
+        """Prepare to render `data`, which has `count` records from byte `start` to its end.
+
+        `size` is their size as messages of 0.7.
+        """
         self._data = data
         self._start = start
         self.count = count

@@ -386,9 +386,9 @@ def _find_missing(disk: Disk, path: str, names: Sequence[str], known: Known) -> 
 
 
 def _find_misplaced(disk: Disk, path: str, bases: Sequence[int], known: Known) -> MisplacedBatch | None:
-    """Find a batch of the newest segment at which offsets are missing across the recovery point. Known gaps are no fault.
+    """Find the first batch after the recovery point in the newest segment. Return it if offsets before it are missing, else None.
 
-    No CRC covers a base offset, and compaction leaves no gaps in the newest segment.
+    No CRC covers a base offset, and compaction leaves no gaps in the newest segment. A known gap does not count as missing offsets.
     """
     if not bases:
         return None

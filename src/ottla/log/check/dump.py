@@ -53,7 +53,7 @@ def _name_fields(topic: str, key: bytes | None, value: bytes | None) -> Stored |
 
 
 def _marker(key: bytes | None, value: bytes | None) -> Stored | None:
-    """Decode a control record. Return None if the record is no transaction marker."""
+    """Decode a control record. Return None if the record is not a transaction marker."""
     try:
         kind = decode(ControlRecordTypeSchema, 0, (key or b"")[2:]).type
         if kind not in MARKERS:
@@ -207,7 +207,10 @@ def _producers(data: bytes) -> Iterator[Row]:
 
 
 def _lines(name: str, data: bytes) -> Iterator[Row]:
-    """Yield the lines of a checkpoint, with named numbers if its name is known. Yield other text unchanged, without final zeros."""
+    """Yield the lines of a checkpoint, with named numbers for a known kind of checkpoint.
+
+    Yield other text unchanged, without final zeros.
+    """
     names = ("leader_epoch", "start_offset") if name == LEADER_EPOCHS else ("topic", "partition", "offset")
     is_known = name == LEADER_EPOCHS or name.endswith("-offset-checkpoint")
     lines, text = parse_checkpoint(data), data.rstrip(b"\0")

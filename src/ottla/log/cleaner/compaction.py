@@ -122,7 +122,7 @@ class Compaction:
     def run(self) -> CompactionSteps:
         """Run the compaction until it is complete or the log is truncated.
 
-        Raises `Damaged` for bytes that are no batches, and `StorageFailed`. Segments not yet replaced are then unchanged.
+        Raises `Damaged` for bytes that are not batches, and `StorageFailed`. Segments not yet replaced are then unchanged.
         """
         with closing(self._run()) as steps:
             for files in steps:

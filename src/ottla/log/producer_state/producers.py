@@ -282,9 +282,9 @@ class Producers:
             self._count(shares, producer_id)
 
     def replace_in_count(self, before: Producers) -> None:
-        """Replace `before`, the log's producers before a truncation, in the broker's count.
+        """Replace the producers of the log before a truncation, `before`, by these in the broker's count of producers.
 
-        Remaining producers keep owner and age.
+        Remaining producers keep their owner and age.
         """
         shares = self.shares = before.shares
         if shares is not None:

@@ -102,7 +102,7 @@ class ClusterLinks:
     """The connections of a client to brokers, by purpose (`lane`) and node id. Each is opened when it is first needed."""
 
     def __init__(self, settings: ClientSettings, tasks: Tasks | None = None, *, whole_tries: bool = False) -> None:
-        """Prepare links. `tasks` run the refreshes of `refresh_soon`.
+        """Create a cluster's links, not connected yet. `tasks` run the refreshes of metadata in the background.
 
         With `whole_tries`, a call can finish its last try after its timeout. Each request of this try has its own timeout, so that
         all bootstrap servers are tried even if the first is silent.

@@ -28,7 +28,7 @@ class HostRegistry:
     """
 
     def __init__(self, directory: Path, timeout_ms: int, post: Post) -> None:
-        """Open the registry. This blocks on the disk. Raises `RegistryDamaged` and `RegistryAway`."""
+        """Open the registry in `directory`. This blocks on the disk. Raises `RegistryDamaged` and `RegistryAway`."""
         self.timeout_ms = timeout_ms
         self._directory = directory
         try:

@@ -54,7 +54,7 @@ class RegistryStore:
     """
 
     def __init__(self, directory: Path, busy_ms: int) -> None:
-        """Open the registry. Raises `RegistryDamaged` and `RegistryAway`."""
+        """Open the registry in `directory`. Raises `RegistryDamaged` and `RegistryAway`."""
         self.file = directory / FILE
         self._database = open_tables(self.file, busy_ms)
 

@@ -108,7 +108,7 @@ RESULTS: dict[int, Callable[[bytes, int], tuple[Read, int]]] = {
 
 
 class RequestBatch:
-    """A sequence of requests to ZooKeeper, of which only a limited number are unanswered at a time."""
+    """A sequence of requests to ZooKeeper. Only a limited number of requests is in flight at a time."""
 
     def __init__(self, asks: Sequence[Ask]) -> None:
         self._asks = asks

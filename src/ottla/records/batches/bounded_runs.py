@@ -14,7 +14,7 @@ from ottla.records.compression.decompression import opened_bytes
 def openable(records: memoryview, most_bytes: int) -> Iterator[memoryview]:
     """Yield runs of whole batches that need at most `most_bytes` of new memory, or one batch alone that needs more.
 
-    Uncompressed batches need no new memory, because they are views of `records`. Raises `BadBatch` for bytes that are no batches.
+    Uncompressed batches need no new memory, because they are views of `records`. Raises `BadBatch` for bytes that are not batches.
     """
     first = end = opened = 0
     for position, header in batches(records):

@@ -1,7 +1,7 @@
 """`Record`, one record as an object, and `ConsumerRecord`, which also has the topic and partition of the record.
 
 They are compiled classes where the kernel is compiled, and NamedTuples elsewhere. Both have the same fields and the operations of a
-NamedTuple: unpacking, indexing, comparing, sorting, hashing and pickling. Compiled records are no tuples, and three times as fast
+NamedTuple: unpacking, indexing, comparing, sorting, hashing and pickling. Compiled records are not tuples, and three times as fast
 to create: the garbage collector does not track them, and their numbers are stored as numbers of C.
 """
 

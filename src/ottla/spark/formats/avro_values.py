@@ -26,7 +26,10 @@ class AvroDecoder(CursorDecoder):
     """A `Decoder` of values that were all written with the schema `written`."""
 
     def __init__(self, kind: pa.DataType, written: Avro, asked: Avro | None = None) -> None:
-        """Create the decoder. `asked` is the reader's schema, with names, aliases and defaults; None means the writer's schema."""
+        """Create a decoder of Avro.
+
+        `asked` is the reader's schema, with names, aliases and defaults; None means the writer's schema.
+        """
         super().__init__(kind)
         self._written, self._asked = written, asked or written
 

@@ -22,7 +22,7 @@ class TypedRows:
     """A converter of columns before decoding (`opened`) to the columns of `schema`. Call `finish` after the last batch."""
 
     def __init__(self, formats: Formats, schema: pa.Schema, where: str, put: Put | None) -> None:
-        """Create the converter of a task. `where` names the partition in messages, `put` writes dead letters."""
+        """Create the converter of a task's rows. `where` names the partition in messages, `put` writes dead letters."""
         self._schema = schema
         self._drop = formats.mode == DROP
         self._formats = formats.formats_by_column()

@@ -36,7 +36,7 @@ class SubscriptionClass:
         self._heap: list[tuple[int, str]] = []
 
     def fill(self, draft: AssignmentDraft) -> Pauses[None]:
-        """Build the index of which members have partitions of each topic."""
+        """Build the index of members by topic: the members that have partitions of each topic."""
         self._heap = [(draft.sizes[member_id], member_id) for member_id in self.members]
         heapify(self._heap)
         yield None

@@ -50,7 +50,7 @@ class Delivery:
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Return the record's metadata. Wait for it up to `timeout` seconds; None waits without limit.
 
-        Raises `TimedOut`, or the `KafkaError` because of which the record was not written.
+        Raises `TimedOut`, or the `KafkaError` that prevented the writing of the record.
         """
         if timeout is not None and not isinstance(timeout, int | float):
             raise TypeError(f"timeout is a number of seconds, not {short_repr(timeout)}.")
