@@ -273,3 +273,24 @@ def test_the_quorum_has_a_leader(admin: ottla.Admin) -> None:
     assert quorum.high_watermark > 0
     with pytest.raises(ottla.BrokerError, match="BROKER_ID_NOT_REGISTERED"):
         admin.unregister_broker(77)
+
+
+AT_ONCE = pytest.mark.timeout(40)
+"""Fails a test that waits for `default_api_timeout_ms`, a minute."""
+
+
+@AT_ONCE
+def test_offsets_of_topics_that_do_not_exist_are_refused_at_once_and_none_is_committed(
+    admin: ottla.Admin, topic: str, unique: Callable[[str], str]
+) -> None:
+    group, nobody = unique("group"), unique("nobody")
+    for missing in ((nobody, 0), (topic, 9)):
+        with pytest.raises(ottla.UnknownTopic, match=missing[0]):
+            admin.alter_group_offsets(group, {(topic, 0): 3, missing: 1})
+    assert admin.list_group_offsets(group) == {}
+
+
+@AT_ONCE
+def test_log_directories_of_a_broker_that_is_not_there_are_refused_at_once(admin: ottla.Admin) -> None:
+    with pytest.raises(ottla.KafkaError, match=r"There is no broker 9 now: the cluster has 1\."):
+        admin.describe_log_dirs([1, 9])

@@ -89,8 +89,8 @@ def _read(connection: socket.socket, size: int) -> bytes:
 
 
 @contextmanager
-def ottla_of_users(home: Path, more: Mapping[str, object] | None = None) -> Iterator[Ask]:
-    """A broker of Ottla's in a process of its own, with a listener for SASL/PLAIN and `more` settings."""
+def ottla_with_users(home: Path, more: Mapping[str, object] | None = None) -> Iterator[int]:
+    """A broker of Ottla's in a process of its own, with `more` settings: the port of its listener for SASL/PLAIN."""
     port = free_port()
     settings: dict[str, object] = {
         **QUICK,
@@ -101,16 +101,12 @@ def ottla_of_users(home: Path, more: Mapping[str, object] | None = None) -> Iter
     }
     listen = ("--listen", f"127.0.0.1:{port},security=SASL_PLAINTEXT,name=LOGIN")
     with BrokerProcess(home / "data", served(settings), arguments=listen):
-        connections = SaslConnections(port)
-        try:
-            yield connections.ask
-        finally:
-            connections.close()
+        yield port
 
 
 @contextmanager
-def kafka_of_users(home: Path, more: Mapping[str, object] | None = None) -> Iterator[Ask]:
-    """A real Apache Kafka with its StandardAuthorizer and a listener for SASL/PLAIN, which serves the APIs of client metrics.
+def kafka_with_users(home: Path, more: Mapping[str, object] | None = None) -> Iterator[int]:
+    """A real Apache Kafka with its StandardAuthorizer, which serves the APIs of client metrics: its port for SASL/PLAIN.
 
     `more` are further settings. Raises `Unavailable`.
     """
@@ -132,9 +128,28 @@ def kafka_of_users(home: Path, more: Mapping[str, object] | None = None) -> Iter
         "connections.max.idle.ms": 600_000,
     }
     with kafka:
-        connections = SaslConnections(port)
-        try:
-            yield connections.ask
-        finally:
-            with suppress(OSError):
-                connections.close()
+        yield port
+
+
+@contextmanager
+def ottla_of_users(home: Path, more: Mapping[str, object] | None = None) -> Iterator[Ask]:
+    """Requests by SASL/PLAIN to a broker of Ottla's in a process of its own."""
+    with ottla_with_users(home, more) as port, _connections(port) as ask:
+        yield ask
+
+
+@contextmanager
+def kafka_of_users(home: Path, more: Mapping[str, object] | None = None) -> Iterator[Ask]:
+    """Requests by SASL/PLAIN to a real Apache Kafka. Raises `Unavailable`."""
+    with kafka_with_users(home, more) as port, _connections(port) as ask:
+        yield ask
+
+
+@contextmanager
+def _connections(port: int) -> Iterator[Ask]:
+    connections = SaslConnections(port)
+    try:
+        yield connections.ask
+    finally:
+        with suppress(OSError):
+            connections.close()

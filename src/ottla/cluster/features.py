@@ -43,6 +43,8 @@ OFF_ONLY: Final = {
 NEWEST: Final = {feature.name: feature.highest for feature in OFFERED.values()}
 """The feature levels of a new cluster."""
 
+NONE_CHANGED: Final = "The update failed for all features since the following feature had an error:"
+"""Kafka's words."""
 ENABLED: Final = 1
 """The status of an entry whose levels are in force."""
 
@@ -92,7 +94,7 @@ def update(present: Mapping[str, int], offered: Mapping[str, Feature], updates: 
     for wanted in last.values():
         why = _refusal(present.get(wanted.name, OFF), offered, wanted)
         if why:
-            sentence = f"Level {wanted.level} of feature {wanted.name!r} is refused, and nothing was changed: {why}"
+            sentence = f"{NONE_CHANGED} Invalid update version {wanted.level} for feature {wanted.name}. {why}"
             return Decision(wanted.name, INVALID_UPDATE_VERSION, sentence)
     levels = {**present, **{wanted.name: wanted.level for wanted in last.values()}}
     after = {name: level for name, level in levels.items() if level != OFF}
@@ -102,16 +104,16 @@ def update(present: Mapping[str, int], offered: Mapping[str, Feature], updates: 
 
 
 def _refusal(present: int, offered: Mapping[str, Feature], wanted: FeatureUpdate) -> str:
-    """Return why an update is refused, as the end of a sentence; empty if it is allowed."""
+    """Return why an update is refused, as a sentence; empty if it is allowed."""
     feature = offered.get(wanted.name)
     if wanted.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
-        return f"there is no upgrade type {wanted.upgrade_type}; use 1 (upgrade), 2 (safe downgrade) or 3 (unsafe downgrade)."
+        return f"There is no upgrade type {wanted.upgrade_type}; use 1 (upgrade), 2 (safe downgrade) or 3 (unsafe downgrade)."
     if feature is None:
-        return f"the features here are {', '.join(offered) or 'none'}."
+        return f"The features here are {', '.join(offered) or 'none'}."
     if not feature.lowest <= wanted.level <= feature.highest:
-        return f"it can have levels {feature.lowest} to {feature.highest}."
+        return f"It can have levels {feature.lowest} to {feature.highest}."
     if wanted.level < present and wanted.upgrade_type == UPGRADE:
-        return f"its level is {present}; use a safe downgrade."
+        return f"Its level is {present}; use a safe downgrade."
     if wanted.level > present and wanted.upgrade_type != UPGRADE:
-        return f"its level is {present}; use an upgrade."
+        return f"Its level is {present}; use an upgrade."
     return ""

@@ -67,6 +67,9 @@ def test_directories_are_listed_with_what_they_hold(ottla_: Ottla) -> None:
 
 def test_the_quorum_of_a_broker_by_itself_is_that_broker(ottla_: Ottla) -> None:
     (leader,) = rows(ottla_("cluster quorum --json")[1])
+    endpoints = leader["endpoints"]
+    assert isinstance(endpoints, list)
+    assert ",".join(endpoints) in ottla_("cluster quorum --utc")[1]
     assert (leader["node"], leader["role"], leader["lag"]) == (1, "leader", 0)
     assert "leader" in ottla_("cluster quorum --utc")[1]
 

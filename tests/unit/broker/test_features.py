@@ -76,4 +76,4 @@ def test_a_listener_of_a_release_without_features_has_none_to_update() -> None:
         ),
     )
     assert response.error_code == INVALID_UPDATE_VERSION
-    assert "the features here are none" in response.error_message
+    assert "The features here are none" in response.error_message

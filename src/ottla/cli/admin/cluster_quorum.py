@@ -79,7 +79,7 @@ def _rows(found: QuorumDescription, options: argparse.Namespace) -> Iterator[tup
                 None if end is None else max(leader_end - end, 0),
                 *times,
                 urlsafe_b64encode(each.directory_id).decode().rstrip("=") if any(each.directory_id) else None,
-                ",".join(found.endpoints.get(each.node_id, ())) or None,
+                list(found.endpoints.get(each.node_id, ())),
             )
 
 

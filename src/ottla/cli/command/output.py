@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-Cell = str | int | float | None
+Cell = str | int | float | list[str] | None
 Row = Mapping[str, object]
 BOLD, DIM, RED, GREEN, YELLOW = "1", "2", "31", "32", "33"
 """Styles of text on a terminal, as the numbers of ECMA-48's SGR sequences."""
@@ -38,8 +38,8 @@ def lines_of(names: Sequence[str], rows: Iterable[Sequence[Cell]], *, as_json: b
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> list[str]:
-    """Return the lines of a table, folded if it is wider than the terminal. A cell that is None is shown as a dash."""
-    lines = [list(headers), *(["-" if cell is None else str(cell) for cell in row] for row in rows)]
+    """Return the lines of a table, folded if it is wider than the terminal. A cell that is None or an empty list is a dash."""
+    lines = [list(headers), *([_shown(cell) for cell in row] for row in rows)]
     widths = [max(_width(line[at]) for line in lines) for at in range(len(headers))]
     available = terminal_width()
     if available is not None and sum(widths) + 2 * len(widths) - 2 > available:
@@ -47,6 +47,12 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> list[str]:
     padded = ([cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)] for line in lines)
     found = ["  ".join(cells).rstrip() for cells in padded]
     return [styled(found[0], BOLD), *found[1:]]
+
+
+def _shown(cell: Cell) -> str:
+    if isinstance(cell, list):
+        return ",".join(cell) or "-"
+    return "-" if cell is None else str(cell)
 
 
 def _width(cell: str) -> int:

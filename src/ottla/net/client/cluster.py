@@ -261,9 +261,15 @@ class ClusterLinks:
         return await link.request(body, self.settings.request_timeout_ms)
 
     async def request_each(self, body: Message, node_ids: Sequence[int] | None = None) -> dict[int, AnswerBody]:
-        """Return the answers of these brokers, by node id, without retries. None means all brokers in fresh metadata."""
+        """Return the answers of these brokers, by node id, without retries. None means all brokers in fresh metadata.
+
+        A broker that is not in the metadata raises an error that is not retriable.
+        """
         await self.refresh([])
-        nodes = sorted(self.metadata.nodes) if node_ids is None else node_ids
+        live = sorted(self.metadata.nodes)
+        nodes = live if node_ids is None else node_ids
+        if unknown := [node_id for node_id in nodes if node_id not in self.metadata.nodes]:
+            raise KafkaError(f"There is no broker {unknown[0]} now: the cluster has {', '.join(map(str, live))}.")
         answers = await asyncio.gather(*(self.request(node_id, body) for node_id in nodes))
         return dict(zip(nodes, answers, strict=True))
 
@@ -309,6 +315,15 @@ class ClusterLinks:
         missing = self.metadata.find_missing(topics)
         if missing:
             await self.retry(lambda: self._find(missing, create), timeout_ms=timeout_ms, must_exist=not create)
+
+    async def confirm(self, topics: Collection[str] | None) -> None:
+        """Refresh the metadata of `topics` (None: of all). Raises `UnknownTopic` at once for a topic that does not exist."""
+
+        async def refresh() -> None:
+            await self.refresh(topics)
+            self.metadata.check(topics or ())
+
+        await self.retry(refresh, must_exist=True)
 
     async def _find(self, topics: Collection[str], create: bool) -> None:
         await self.refresh(topics, create=create)

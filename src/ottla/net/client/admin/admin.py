@@ -198,7 +198,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def alter_group_offsets(self, group_id: str, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
         """Commit offsets, by (topic, partition), for a group without members, whose consumers then continue from them.
 
-        Raises `BrokerError` (UNKNOWN_MEMBER_ID) for a group that has members.
+        Raises `BrokerError` (UNKNOWN_MEMBER_ID) for a group that has members, and `UnknownTopic` before anything is committed.
         """
         self._background.run(self._async.alter_group_offsets(group_id, offsets))
 

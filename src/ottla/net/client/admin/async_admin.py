@@ -56,7 +56,7 @@ from ottla.net.client.coordinator import GROUP, find_coordinator
 from ottla.net.client.leaders import request_leaders
 from ottla.wire.api.delete_groups import DeleteGroupsRequest
 from ottla.wire.api.offset_commit import OffsetCommitResponse
-from ottla.wire.errors import NOT_CONTROLLER
+from ottla.wire.errors import NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION
 from ottla.wire.schema import Message
 
 Response = TypeVar("Response", bound=Message)
@@ -312,14 +312,20 @@ class AsyncAdmin:
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
         """Commit offsets, by (topic, partition), for a group without members, whose consumers then continue from them.
 
-        Raises `BrokerError` (UNKNOWN_MEMBER_ID) for a group that has members.
+        Raises `BrokerError` (UNKNOWN_MEMBER_ID) for a group that has members, and `UnknownTopic` before anything is committed.
         """
+        wanted = committable(offsets)
 
         def check(answer: OffsetCommitResponse) -> None:
             for where, code in read_commit(answer):
                 raise_for(code, f"Committing {where.topic}-{where.partition} for group {group_id}")
 
-        await self._request_coordinator(group_id, commit_request(ConsumerGroupMetadata(group_id), committable(offsets)), check)
+        arguments.text("A group's id", group_id)
+        await self._cluster.confirm(sorted({where.topic for where in wanted}))
+        for where in wanted:
+            if not self._cluster.metadata.has(*where):
+                raise_for(UNKNOWN_TOPIC_OR_PARTITION, f"Committing {where.topic}-{where.partition} for group {group_id}")
+        await self._request_coordinator(group_id, commit_request(ConsumerGroupMetadata(group_id), wanted), check)
 
     async def delete_groups(self, *group_ids: str) -> None:
         """Delete groups that have no members, with their committed offsets (KIP-229).

@@ -119,12 +119,7 @@ async def find_hanging(cluster: ClusterLinks, topics: Iterable[str] | None, min_
     Each is checked twice, because a transaction can end between two requests.
     """
     names = None if topics is None else sorted(set(topics))
-
-    async def refresh() -> None:
-        await cluster.refresh(names)
-        cluster.metadata.check(names or ())
-
-    await cluster.retry(refresh, must_exist=True)
+    await cluster.confirm(names)
     known = cluster.metadata.topics
     partitions = [TopicPartition(name, index) for name in names or known for index in known[name].partitions]
     before_ms = int(time.time() * 1000) - min_open_ms
