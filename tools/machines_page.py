@@ -34,7 +34,8 @@ MACHINES = {
     "Replica of a partition: leader and follower": "ottla.broker.replication.replica",
     "Controller": "ottla.broker.controller.controller",
     "Producer with transactions": "ottla.client.producer.transactions",
-    "Consumer in a group": "ottla.client.consumer.membership",
+    "Consumer in a classic group": "ottla.client.consumer.membership",
+    "Consumer in a consumer group": "ottla.client.consumer.consumer_membership",
     "Exactly-once sink": "ottla.once",
 }
 """Title -> the module whose docstring has the table."""

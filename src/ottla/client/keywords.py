@@ -151,6 +151,10 @@ class ConsumerKeywords(ClientKeywords, total=False):
     """The interval of a member's heartbeats."""
     partition_assignment_strategy: str | Iterable[str]
     """The partition assignors, in order of preference: range, roundrobin, sticky, cooperative-sticky."""
+    group_protocol: Literal["classic", "consumer", "auto"]
+    """The group's protocol: classic, consumer (KIP-848: the coordinator assigns partitions), or auto (consumer where served)."""
+    group_remote_assignor: str | None
+    """The coordinator's assignor with group_protocol=consumer; by default the coordinator chooses."""
     rebalance_backoff_ms: int
     """The time that a rebalance of Kafka 0.7 waits for other members' partitions and records being processed."""
     allow_auto_create_topics: bool

@@ -49,6 +49,7 @@ def batch(base_offset: int, values: Sequence[bytes], **fields: int | bool) -> by
 def reading(*partitions: TopicPartition, **leaders: int) -> Fetcher:
     made = Fetcher(metadata(**leaders), FetchLimits(fetch_max_wait_ms=500))
     made.add(partitions)
+    made.start(partitions)
     for where in partitions:
         made.seek(where, 0)
     return made
@@ -554,3 +555,17 @@ def answer_by_id(topic_id: bytes, records: bytes) -> FetchResponse:
     found = answer({A: records})
     found.responses[0].topic, found.responses[0].topic_id = "", topic_id
     return found
+
+
+def test_a_partition_is_fetched_only_after_its_start_from_the_last_position_set_before() -> None:
+    made = reading()
+    made.add([A])
+    made.seek(A, 1)
+    assert made.fetches(0) == []
+    made.seek(A, 7)
+    made.start([A])
+    (fetch,) = made.fetches(0)
+    assert asked(fetch.request) == {A: 7}
+    made.remove([A])
+    made.start([A])
+    assert list(made.partitions) == []

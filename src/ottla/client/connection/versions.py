@@ -152,6 +152,7 @@ _INSTEAD = {
     DELETE_GROUPS: "deleting groups needs Kafka 1.1 or newer.",
     OFFSET_DELETE: "deleting committed offsets needs Kafka 2.4 or newer.",
     DESCRIBE_SHARE_GROUP_OFFSETS: "share groups need Kafka 4.1 or newer.",
+    CONSUMER_GROUP_HEARTBEAT: "group_protocol=consumer needs Kafka 4.0 or newer: set classic, or use a newer broker.",
     JOIN_GROUP: "consumer groups need Kafka 0.9 or newer. Call assign(), or use a newer broker.",
     INIT_PRODUCER_ID: "idempotence needs Kafka 0.11 or newer. Set enable_idempotence=False, or use a newer broker.",
 }

@@ -62,6 +62,8 @@ class Reading:
     reset_to: int | None = None
     paused: bool = False
     retiring: bool = False
+    starting: bool = False
+    """Whether a listener can still seek, so that no fetch begins."""
     turn: int = 0
     topic_id: bytes = NO_TOPIC_ID
     """The id of the topic to which the position belongs; `NO_TOPIC_ID` until the first answer to a fetch by topic id."""
@@ -132,9 +134,15 @@ class Fetcher:
             raise KafkaError(f"{where.topic}-{where.partition} is not assigned to this consumer.") from None
 
     def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Add these partitions. Each is fetched once `seek` or `reset` has set its position."""
+        """Add these partitions. Each is fetched after `start`, once `seek` or `reset` has set its position."""
         for where in partitions:
-            self._readings.setdefault(where, Reading(where))
+            self._readings.setdefault(where, Reading(where, starting=True))
+
+    def start(self, partitions: Iterable[TopicPartition]) -> None:
+        """Begin to fetch partitions that were added, except for partitions that were removed since."""
+        for where in partitions:
+            if where in self._readings:
+                self._readings[where].starting = False
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading these partitions, and drop their buffered chunks."""
@@ -276,7 +284,7 @@ class Fetcher:
             reading.fetch_offset != UNKNOWN_OFFSET
             and not reading.buffered
             and not reading.paused
-            and not reading.retiring
+            and not (reading.retiring or reading.starting)
             and (reading.where not in self._errors or reading.where in self._raised)
             and reading.not_before_ms <= now_ms
         )

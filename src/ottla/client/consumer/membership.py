@@ -42,7 +42,7 @@ from ottla.wire.schema import Message
 
 PROTOCOL_TYPE = "consumer"
 JOIN_SLACK_MS = 5_000
-_COORDINATOR_GONE = frozenset({codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAILABLE})
+COORDINATOR_GONE = frozenset({codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAILABLE})
 _MEMBER_GONE = frozenset({codes.UNKNOWN_MEMBER_ID, codes.ILLEGAL_GENERATION})
 
 
@@ -108,6 +108,9 @@ class Membership:
     `owned` are the assigned partitions. While `coordinator_lost` is set, the caller looks up the coordinator before a `Request`.
     """
 
+    COMMITS_ARE_REPEATED: ClassVar[bool] = False
+    """A commit of an older generation is not repeated: its partitions can have other owners."""
+
     settings: ConsumerSettings
     topics: list[str] = field(default_factory=list)
     phase: Phase = Phase.OUT
@@ -136,6 +139,11 @@ class Membership:
     @property
     def group_id(self) -> str:
         return self.settings.group_id or ""
+
+    @property
+    def is_stable(self) -> bool:
+        """Return whether the member may commit offsets of the partitions that it owns."""
+        return self.phase is Phase.STABLE
 
     @property
     def cooperative(self) -> bool:
@@ -250,6 +258,10 @@ class Membership:
         if answer.error_code == codes.MEMBER_ID_REQUIRED and isinstance(answer, JoinGroupResponse):
             self.member_id = answer.member_id
 
+    def still_member(self, answer: HeartbeatResponse, now_ms: int) -> bool:
+        """Process the answer to a heartbeat that was sent beside another step. Return False if the group has fenced this member."""
+        return answer.error_code not in (*_MEMBER_GONE, codes.FENCED_INSTANCE_ID)
+
     def _on_join(self, answer: JoinGroupResponse) -> None:
         # Another member may have owned partitions since a generation that this one missed. A coordinator that assigns partitions
         # itself (KIP-848) prevents that: it assigns a partition only after its owner has returned it.
@@ -271,8 +283,8 @@ class Membership:
         self.phase = Phase.ADOPT
 
     def _on_error(self, code: int, now_ms: int) -> None:
-        if code in _COORDINATOR_GONE or code == codes.COORDINATOR_LOAD_IN_PROGRESS:
-            self.coordinator_lost = self.coordinator_lost or code in _COORDINATOR_GONE
+        if code in COORDINATOR_GONE or code == codes.COORDINATOR_LOAD_IN_PROGRESS:
+            self.coordinator_lost = self.coordinator_lost or code in COORDINATOR_GONE
             self._not_before_ms = now_ms + self.settings.retry_backoff_ms
         elif code in _MEMBER_GONE:
             self._forget_membership(keep_id=code == codes.ILLEGAL_GENERATION)

@@ -238,6 +238,14 @@ class ConsumerSettings(DiscoverySettings):
         "The partition assignors, in order of preference: range, roundrobin, sticky, cooperative-sticky.",
         given="str | Iterable[str]",
     )
+    group_protocol: str = declare(
+        "classic",
+        OneOf(["classic", "consumer", "auto"]),
+        "The group's protocol: classic, consumer (KIP-848: the coordinator assigns partitions), or auto (consumer where served).",
+    )
+    group_remote_assignor: str | None = declare(
+        None, short_text, "The coordinator's assignor with group_protocol=consumer; by default the coordinator chooses."
+    )
     rebalance_backoff_ms: int = declare(
         2_000,
         at_least(1),
@@ -254,9 +262,19 @@ class ConsumerSettings(DiscoverySettings):
         self.check_discovery(given, {"isolation_level": "read_uncommitted", "group_instance_id": None})
         if self.is_of_0_7 and self.group_id is not None and self.zookeeper_connect is None:
             raise SettingError("Kafka 0.7 keeps groups in ZooKeeper: give zookeeper_connect, or leave out group_id.")
+        self._check_protocol(given)
         if _before(self.api_version, LONG_SESSIONS) and "session_timeout_ms" not in given:
             return replace(self, session_timeout_ms=LONGEST_SESSION_MS)
         return self
+
+    def _check_protocol(self, given: Collection[str]) -> None:
+        """Raise `SettingError` for settings of the other group protocol (KIP-848)."""
+        if self.group_protocol == "classic" and self.group_remote_assignor is not None:
+            raise SettingError("group_remote_assignor is for group_protocol=consumer: add that, or leave it out.")
+        if self.group_protocol == "consumer":
+            for name in ("partition_assignment_strategy", "session_timeout_ms", "heartbeat_interval_ms"):
+                if name in given:
+                    raise SettingError(f"The coordinator decides on {name} with group_protocol=consumer: leave it out.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -212,7 +212,10 @@ class AsyncConsumer:
                 fetcher.seek(where, committed[where].offset)
             else:
                 self._begin_uncommitted(where)
-        await self._call(self._on_assigned, partitions)
+        try:
+            await self._call(self._on_assigned, partitions)
+        finally:
+            fetcher.start(partitions)
         self._reader.pump()
 
     def _begin_uncommitted(self, where: TopicPartition) -> None:

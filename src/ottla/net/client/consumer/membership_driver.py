@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+import uuid
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
 
-from ottla.client.connection.versions import JOIN_GROUP
+from ottla.client.connection.versions import CONSUMER_GROUP_HEARTBEAT, JOIN_GROUP
 from ottla.client.consumer.committed_offsets import commit_request, fetch_offsets_request, read_commit, read_fetch_offsets
-from ottla.client.consumer.membership import Assign, Idle, Lead, Membership, Phase, Request, Revoke, Step
+from ottla.client.consumer.consumer_membership import ConsumerMembership, ConsumerStep, FindTopics
+from ottla.client.consumer.membership import Assign, Idle, Lead, Membership, Request, Revoke, Step
 from ottla.client.errors import CommitFailed, KafkaError, broker_error
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -19,7 +21,17 @@ from ottla.net.client.tasks import Tasks
 from ottla.wire import errors as codes
 from ottla.wire.api.offset_fetch import OffsetFetchResponse
 
-MOVED_ON = frozenset({codes.ILLEGAL_GENERATION, codes.UNKNOWN_MEMBER_ID, codes.REBALANCE_IN_PROGRESS, codes.FENCED_INSTANCE_ID})
+MOVED_ON = frozenset(
+    {
+        codes.ILLEGAL_GENERATION,
+        codes.UNKNOWN_MEMBER_ID,
+        codes.REBALANCE_IN_PROGRESS,
+        codes.FENCED_INSTANCE_ID,
+        codes.FENCED_MEMBER_EPOCH,
+        codes.STALE_MEMBER_EPOCH,
+    }
+)
+GROUP_FEATURE = "group.version"
 LEAVE_TIMEOUT_S = 5
 
 log = logging.getLogger("ottla.client")
@@ -28,7 +40,8 @@ Adopt = Callable[[list[TopicPartition]], Coroutine[object, None, None]]
 
 
 class MembershipDriver:
-    """The membership of one consumer in a classic group: sends the requests that the `Membership` state machine plans.
+    """The membership of one consumer in a group: sends the requests that its state machine plans, of the classic or the consumer
+    protocol.
 
     `revoke`, `lose` and `adopt` are called as partitions change, and `failed` with an error that ends the membership.
     `free(partitions, timeout_ms)` waits until the user has processed the records that it got of the partitions, and returns whether
@@ -49,11 +62,12 @@ class MembershipDriver:
         handed_out: Callable[[], object],
     ) -> None:
         self.group_id = settings.group_id or ""
-        self.machine = Membership(settings)
+        self._settings = settings
+        by_coordinator = settings.group_protocol == "consumer"
+        self.machine: Membership | ConsumerMembership = self._of_consumer_protocol() if by_coordinator else Membership(settings)
         self.assigned_counts: dict[str, int] = {}
         """The partition counts of the last assignment, if this member has made it as the group's leader; otherwise empty."""
         self._cluster = cluster
-        self._settings = settings
         self._tasks = tasks
         self._free = free
         self._revoke, self._lose, self._adopt, self._failed = revoke, lose, adopt, failed
@@ -65,7 +79,7 @@ class MembershipDriver:
         self._busy_since_ms: int | None = now_ms()
 
     def subscribe(self, topics: list[str], pattern: str | None = None) -> None:
-        """Subscribe to these topics; the classic protocol ignores `pattern`.
+        """Subscribe to these topics, and ignore `pattern`, whose topics they are.
 
         The first call begins the membership. After an error has ended the membership, another call begins it again.
         """
@@ -86,10 +100,23 @@ class MembershipDriver:
             self._changed.set()
 
     async def lapse(self) -> None:
-        """Do nothing, because in the classic protocol the coordinator refuses requests of a member that was late."""
+        """Do nothing, because the coordinator refuses requests of a member that was late."""
+
+    def _of_consumer_protocol(self) -> ConsumerMembership:
+        return ConsumerMembership(self._settings, str(uuid.uuid4()))
+
+    async def _choose_protocol(self) -> None:
+        """Use the consumer protocol with `group_protocol=auto`, if the coordinator serves it and its cluster has enabled it."""
+        if self._settings.group_protocol != "auto" or isinstance(self.machine, ConsumerMembership):
+            return
+        link = await self._cluster.retry(lambda: self.coordinator.link(GROUP_LANE))
+        if link.version(CONSUMER_GROUP_HEARTBEAT) >= 0 and link.feature(GROUP_FEATURE) > 0:
+            topics, self.machine = self.machine.topics, self._of_consumer_protocol()
+            self.machine.subscribe(topics)
 
     async def _run(self) -> None:
         try:
+            await self._choose_protocol()
             while True:
                 if self._user_is_late():
                     log.warning(
@@ -105,7 +132,7 @@ class MembershipDriver:
         except KafkaError as error:
             self._failed(error)
 
-    async def _try(self, step: Step) -> None:
+    async def _try(self, step: Step | ConsumerStep) -> None:
         """Execute a step of the state machine. If brokers do not answer in time, join the group again."""
         try:
             await self._do(step)
@@ -123,13 +150,15 @@ class MembershipDriver:
         since = self._busy_since_ms
         return since is not None and now_ms() - since > self._settings.max_poll_interval_ms
 
-    async def _do(self, step: Step) -> None:
+    async def _do(self, step: Step | ConsumerStep) -> None:
         if isinstance(step, Request):
             await self._request(step)
         elif isinstance(step, Idle):
             await self._wait_for_change(step.until_ms)
         elif isinstance(step, Lead):
             await self._share_out(step.topics)
+        elif isinstance(step, FindTopics):
+            await self._find_topics(step.topic_ids)
         elif isinstance(step, Assign):
             machine = self.machine
             log.info("group %s: member %s is in generation %d", self.group_id, machine.member_id, machine.generation_id)
@@ -172,7 +201,7 @@ class MembershipDriver:
         except KafkaError as error:
             log.info("group %s: a heartbeat failed during a rebalance: %s", self.group_id, error)
             return True
-        return answer.error_code not in (codes.UNKNOWN_MEMBER_ID, codes.ILLEGAL_GENERATION, codes.FENCED_INSTANCE_ID)
+        return self.machine.still_member(answer, now_ms())
 
     async def _wait_for_change(self, until_ms: int | None) -> None:
         self._changed.clear()
@@ -182,9 +211,19 @@ class MembershipDriver:
 
     async def _share_out(self, topics: list[str]) -> None:
         """Assign partitions as the group's leader. Topics that do not exist (yet) count as topics without partitions."""
+        machine = self.machine
+        assert isinstance(machine, Membership), "only its members lead"
         await self._cluster.retry(lambda: self._cluster.refresh(topics))
         self.assigned_counts = {topic: self._cluster.metadata.partition_count(topic) for topic in topics}
-        self.machine.share_out(self.assigned_counts)
+        machine.share_out(self.assigned_counts)
+
+    async def _find_topics(self, topic_ids: Collection[bytes]) -> None:
+        """Find the names of assigned topics, which are among the subscribed ones."""
+        machine = self.machine
+        assert isinstance(machine, ConsumerMembership), "only its steps search for topics"
+        await self._cluster.retry(lambda: self._cluster.refresh(machine.topics))
+        known = {topic.topic_id: topic.name for topic in self._cluster.metadata.topics.values()}
+        machine.found_topics({topic_id: known[topic_id] for topic_id in topic_ids if topic_id in known}, now_ms())
 
     async def _request(self, ask: Request) -> None:
         try:
@@ -207,9 +246,15 @@ class MembershipDriver:
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int | None = None) -> None:
         """Commit offsets for the group. Raises `CommitFailed` if another member owns the partitions, or another `KafkaError`."""
         if offsets:
-            # A repetition in a later generation could overwrite newer offsets of another member.
+            # In the classic protocol, a repetition in a later generation could overwrite newer offsets of another member.
             member = self.group_metadata()
-            await self._cluster.retry(lambda: self._commit(offsets, member), timeout_ms=timeout_ms)
+            repeated = self.machine.COMMITS_ARE_REPEATED
+
+            async def commit() -> None:
+                owns_them = repeated and set(self.machine.owned).issuperset(offsets)
+                await self._commit(offsets, self.group_metadata() if owns_them else member)
+
+            await self._cluster.retry(commit, timeout_ms=timeout_ms)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return this member's current group metadata."""
@@ -222,6 +267,10 @@ class MembershipDriver:
         request = commit_request(member, offsets)
         for where, code in read_commit(await self.coordinator.request(request)):
             context = f"Committing {where.topic}-{where.partition} to group {self.group_id}"
+            if code == codes.STALE_MEMBER_EPOCH and set(machine.owned).issuperset(offsets):
+                stale = broker_error(code, context)
+                stale.retriable = True  # soon, a heartbeat has returned the new epoch
+                raise stale
             if code in MOVED_ON:
                 machine.commit_refused(code, request.generation_id_or_member_epoch)
                 self._changed.set()
@@ -263,10 +312,10 @@ class MembershipDriver:
         await asyncio.gather(self._task, return_exceptions=True)
         self._task = None
         try:
-            if self.machine.phase is Phase.STABLE and self.machine.owned:
+            if self.machine.is_stable and self.machine.owned:
                 await self._revoke(list(self.machine.owned))
         finally:
-            if self.machine.phase is Phase.STABLE:
+            if self.machine.is_stable:
                 self.machine.finish_revoke(self.machine.owned)
             with suppress(TimeoutError):
                 async with asyncio.timeout(LEAVE_TIMEOUT_S):
