@@ -9,6 +9,8 @@ from __future__ import annotations
 MAGIC = b"\0"
 FRAME_BYTES = 5
 FIRST_MESSAGE = (0,)
+FILE_TAG = 0x0A
+"""The byte before each file in a set of descriptors."""
 
 
 def framed_id(data: bytes) -> int | None:
@@ -48,7 +50,29 @@ def varint(value: int) -> bytes:
     return bytes(made) + bytes([value])
 
 
+def files_of_set(data: bytes) -> list[bytes]:
+    """Return the file descriptors in a set. Raises `ValueError` for other data."""
+    files, at = [], 0
+    while at < len(data):
+        if data[at] != FILE_TAG:
+            raise ValueError("it has something else than files")
+        size, start = _read_varint(data, at + 1)
+        at = start + size
+        if at > len(data):
+            raise ValueError("it ends early")
+        files.append(data[start:at])
+    return files
+
+
 def _zigzag(data: bytes, at: int) -> tuple[int, int]:
+    try:
+        value, at = _read_varint(data, at)
+    except ValueError:
+        raise ValueError("it ends within the numbers that name its message of Protobuf") from None
+    return (value >> 1) ^ -(value & 1), at
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while at < len(data) and shift < 64:
         byte = data[at]
@@ -56,5 +80,5 @@ def _zigzag(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-    raise ValueError("it ends within the numbers that name its message of Protobuf")
+            return value, at
+    raise ValueError("it ends early")

@@ -33,6 +33,8 @@ class RegistryClient:
     the options with which the user can name a file of descriptors instead.
     """
 
+    keeps_sets = False
+
     def __init__(self, url: str, option: str, instead: str) -> None:
         parts = urllib.parse.urlsplit(url)
         host = parts.netloc.rpartition("@")[2]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ottla.errors import SettingError
-from ottla.schemas.libraries import library
+from ottla.schemas.frames import files_of_set
 
 AVRO, PROTOBUF, JSON = "avro", "protobuf", "json"
 SUFFIXES = {"": AVRO, ".avsc": AVRO, ".json": JSON, ".desc": PROTOBUF, ".pb": PROTOBUF, ".binpb": PROTOBUF}
@@ -32,21 +32,20 @@ class ValueSchema(NamedTuple):
 
 
 def schema_of_file(name: str, option: str = "--schema") -> ValueSchema:
-    """Read the schema in a file. Raises `SettingError`, whose text names `option`."""
+    """Read the schema in a file, whose name a # and a message can follow. Raises `SettingError`, whose text names `option`."""
     path, _, message = name.partition("#")
-    format_name = SUFFIXES.get(Path(path).suffix)
-    if format_name is None:
+    if Path(path).suffix not in SUFFIXES:
         raise SettingError(f"{option} {name}: name a file that ends in .avsc (Avro), .json (JSON Schema) or .desc (Protobuf).")
+    return read_schema(Path(path), option)._replace(message=message)
+
+
+def read_schema(path: Path, option: str) -> ValueSchema:
+    """Read the schema in a file, whose suffix is one of `SUFFIXES`. Raises `SettingError`, whose text names `option`."""
+    format_name = SUFFIXES[path.suffix]
     try:
-        data = Path(path).read_bytes()
+        data = path.read_bytes()
+        return ValueSchema(format_name, tuple(files_of_set(data)) if format_name == PROTOBUF else (data,), str(path))
     except OSError as error:
         raise SettingError(f"{option}: cannot read {path}: {error.strerror}; name a readable file.") from None
-    return ValueSchema(format_name, _files(data, path) if format_name == PROTOBUF else (data,), path, message)
-
-
-def _files(data: bytes, path: str) -> tuple[bytes, ...]:
-    descriptors = library("google.protobuf.descriptor_pb2", "Protobuf")
-    try:
-        return tuple(file.SerializeToString() for file in descriptors.FileDescriptorSet.FromString(data).file)
-    except Exception as error:  # protobuf's own exception has no public base
+    except ValueError as error:
         raise SettingError(f"{path} is no set of descriptors ({error}): make it with protoc --include_imports -o {path}.") from None

@@ -24,7 +24,7 @@ pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spa
 
 codecs = importlib.import_module("ottla.spark.formats.codecs")
 registry_of = importlib.import_module("ottla.spark.formats.registry").registry_of
-loaded = importlib.import_module("ottla.spark.formats.schemas").loaded
+load_schemas = importlib.import_module("ottla.spark.formats.schemas").load_schemas
 values_type = importlib.import_module("ottla.spark.formats.schemas").values_type
 columns_of = importlib.import_module("ottla.spark.formats.ddl").columns_of
 
@@ -127,7 +127,7 @@ def test_older_values_are_resolved_to_the_schema_that_is_asked_for(place: str, b
     if by == "the newest schema":
         registry.register("flights-value", "avro", new)
     given = {"subscribe": "flights", "valueFormat": "avro", "schemaRegistry": place, "kafka.bootstrap.servers": "h:1"}
-    options = loaded(read_options(given | ({"valueSchema": new} if by == "valueSchema" else {}), streaming=False))
+    options = load_schemas(read_options(given | ({"valueSchema": new} if by == "valueSchema" else {}), streaming=False))
     assert options.formats.value is not None
     kind = pa.struct([("delay", pa.int64()), ("carrier", pa.string())])
     values = pa.array([b"\x00" + old_id.to_bytes(4, "big") + b"\x06"], pa.binary())
@@ -138,7 +138,7 @@ def test_older_values_are_resolved_to_the_schema_that_is_asked_for(place: str, b
 def test_a_registry_that_is_none_or_has_no_schema_is_told(place: str) -> None:
     with pytest.raises(OptionError, match="has no subject flights-value: give valueSchema, or register it"):
         values_type("value", Format("avro", registry=place), ["flights"])
-    with pytest.raises(OptionError, match="is neither"):
+    with pytest.raises(OptionError, match="is not a URL"):
         registry_of("nowhere")
     with pytest.raises(OptionError, match="does not answer"):
         registry_of("http://127.0.0.1:1").latest("flights-value", "avro")
@@ -300,6 +300,13 @@ def test_what_is_no_registry_is_told_in_a_sentence(answer: str) -> None:
 def test_a_place_that_is_none_is_refused(place: str) -> None:
     with pytest.raises(OptionError, match="schemaRegistry"):
         registry_of(place)
+
+
+@pytest.mark.parametrize("place", ["htp://me:secret@host", "http://me:secret@host:x", "http://me:secret@[::1", "me:secret@dir"])
+def test_a_password_is_not_repeated(place: str) -> None:
+    with pytest.raises(OptionError, match="option schemaRegistry .* is not a URL") as caught:
+        registry_of(place)
+    assert "secret" not in str(caught.value)
 
 
 def test_a_subject_is_no_pattern_in_a_directory(tmp_path: Path) -> None:
