@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ottla.errors import KafkaError, SettingError
+from ottla.errors import SettingError
 from ottla.schemas.libraries import UnfitValue, first_line, library
 from ottla.schemas.schema import ValueSchema
 
@@ -27,23 +27,37 @@ def json_decoder(schema: ValueSchema) -> Callable[[bytes], object]:
 def json_encoder(schema: ValueSchema) -> Callable[[bytes], bytes]:
     """Return a function that checks a JSON text against a schema, and returns it unchanged. It raises `UnfitValue`.
 
-    Raises `SettingError` for an invalid schema, and `KafkaError` for a schema with references to other schemas.
+    Raises `SettingError` for an invalid schema.
     """
-    jsonschema = library("jsonschema", "JSON Schema")
-    if len(schema.texts) > 1:
-        raise KafkaError(f"The schema of {schema.where} refers to others: name a file with all of them by --schema.")
+    jsonschema, referencing = library("jsonschema", "JSON Schema"), library("referencing", "JSON Schema")
     try:
-        parsed = json.loads(schema.texts[-1])
+        *others, parsed = map(json.loads, schema.texts)
         kind = jsonschema.validators.validator_for(parsed)
         kind.check_schema(parsed)
     except (ValueError, TypeError, jsonschema.exceptions.SchemaError) as error:
         raise SettingError(f"{schema.where} is no JSON Schema ({first_line(error)}): correct it, or name another one.") from None
-    validator = kind(parsed)
+    validator = kind(parsed, registry=_registry(referencing, dict(zip(schema.names, others, strict=False))))
 
     def encode(text: bytes) -> bytes:
-        error = next(validator.iter_errors(parse_json(text)), None)
+        try:
+            error = next(validator.iter_errors(parse_json(text)), None)
+        except referencing.exceptions.Unresolvable as missing:
+            raise UnfitValue(f"its schema refers to {first_line(missing)}, which is missing") from None
         if error is not None:
             raise UnfitValue(f"it does not fit the schema: {first_line(error)} at {error.json_path}")
         return text
 
     return encode
+
+
+def _registry(referencing: Any, others: Mapping[str, Any]) -> Any:
+    """Return the schemas that a schema refers to, by the names of its references. Nothing is requested from their URLs."""
+    specification = library("referencing.jsonschema", "JSON Schema").DRAFT7
+
+    def retrieve(uri: str) -> Any:
+        for name, found in others.items():
+            if uri == name or uri.endswith(f"/{name}"):  # a schema with an $id resolves names against it
+                return referencing.Resource.from_contents(found, default_specification=specification)
+        raise referencing.exceptions.NoSuchResource(ref=uri)
+
+    return referencing.Registry(retrieve=retrieve)

@@ -74,7 +74,7 @@ class RegistryClient:
         format_name = _FORMATS.get(type_name, type_name[:20])
         texts: dict[str, bytes] = {}
         self._gather(found, texts, "", is_protobuf=(wanted or format_name) == PROTOBUF)
-        return ValueSchema(format_name, tuple(texts.values()), where)
+        return ValueSchema(format_name, tuple(texts.values()), where, names=tuple(texts)[:-1])
 
     def _gather(self, found: dict[str, Any], texts: dict[str, bytes], name: str, *, is_protobuf: bool) -> None:
         """Add to `texts` the schemas that a schema refers to, and then the schema itself."""

@@ -21,7 +21,8 @@ class ValueSchema(NamedTuple):
     """A schema. `texts` has the schemas that it refers to, each after its own references, and the schema itself at the end.
 
     The texts of Protobuf are file descriptors. `message` is the name of a Protobuf message, or empty. If `schema_id` is not None,
-    values begin with a registry's frame. `where` is the source of the schema, for messages.
+    values begin with a registry's frame. `where` is the source of the schema, for messages. `names` are those by which it refers
+    to others.
     """
 
     format_name: str
@@ -29,6 +30,7 @@ class ValueSchema(NamedTuple):
     where: str
     message: str = ""
     schema_id: int | None = None
+    names: tuple[str, ...] = ()
 
 
 def schema_of_file(name: str, option: str = "--schema") -> ValueSchema:

@@ -113,6 +113,30 @@ def test_schemas_that_refer_to_others_have_those_first(registry: str, answers: d
     assert SchemaSource(None, registry).decode(value, "t") == {"n": {"n": {"n": 5}}}
 
 
+@pytest.mark.parametrize("own_id", [None, "http://example.com/schemas/flight.json"])
+def test_json_schemas_refer_to_others_by_name(registry: str, answers: dict[str, object], own_id: str | None) -> None:
+    pytest.importorskip("jsonschema")
+    answers["/subjects/air/versions/2"] = {
+        "id": 1,
+        "schemaType": "JSON",
+        "schema": '{"type": "string", "minLength": 3}',
+    }
+    flight = {"type": "object", "properties": {"to": {"$ref": "airport.json"}}, **({"$id": own_id} if own_id else {})}
+    answers["/subjects/t-value/versions/latest"] = {
+        "id": 7,
+        "schemaType": "JSON",
+        "schema": json.dumps(flight),
+        "references": [{"name": "airport.json", "subject": "air", "version": 2}],
+    }
+    encode = encode_by(registry=registry)
+    assert encode(b'{"to": "JFK"}') == b'\0\0\0\0\7{"to": "JFK"}'
+    with pytest.raises(BadInput, match="too short"):
+        encode(b'{"to": "J"}')
+    answers["/subjects/t-value/versions/latest"] = {"id": 7, "schemaType": "JSON", "schema": json.dumps(flight)}
+    with pytest.raises(BadInput, match=r"refers to .*airport.json.* missing"):
+        encode_by(registry=registry)(b'{"to": "JFK"}')
+
+
 def test_imports_of_protobuf_come_before_the_files_that_import_them(registry: str, answers: dict[str, object]) -> None:
     module = pytest.importorskip("google.protobuf.descriptor_pb2")
     for name, inner in (("A", "B"), ("B", "C"), ("C", "")):

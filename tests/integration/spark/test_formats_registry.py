@@ -304,7 +304,7 @@ def test_a_place_that_is_none_is_refused(place: str) -> None:
 
 @pytest.mark.parametrize("place", ["htp://me:secret@host", "http://me:secret@host:x", "http://me:secret@[::1", "me:secret@dir"])
 def test_a_password_is_not_repeated(place: str) -> None:
-    with pytest.raises(OptionError, match="option schemaRegistry .* is not a URL") as caught:
+    with pytest.raises(OptionError, match=r"option schemaRegistry .* is not a URL") as caught:
         registry_of(place)
     assert "secret" not in str(caught.value)
 
