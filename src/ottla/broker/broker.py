@@ -90,7 +90,7 @@ class BrokerMachine:
     allowed. `proofs` verify tokens and tickets of other issuers. Without a `first_dialect`, no listener can emulate Kafka 0.6 or
     0.7. `loggers` are those whose levels clients can change.
 
-    `log_dirs` are the directories of logs in addition to the data directory, as the disk knows them.
+    `log_dirs` are the log directories in addition to the data directory, as the disk knows them.
 
     `cluster` contains the shared registry and the links to other brokers. A single broker has only the store of its own registry.
     """
@@ -171,7 +171,10 @@ class BrokerMachine:
         return found
 
     def _cordoned_brokers(self) -> Collection[int]:
-        """Return the brokers with all log directories cordoned. Brokers over ZooKeeper do not know it of each other."""
+        """Return this broker's id if it is the only broker and all its log directories are cordoned, else no ids.
+
+        Brokers of a cluster over ZooKeeper do not know this about each other.
+        """
         return (self.node_id,) if self.is_alone and self.log_directories.are_cordoned else ()
 
     def _partitions(self, first_dialect: FirstDialect | None) -> Partitions:

@@ -100,7 +100,7 @@ def _create(profiles: Profiles, options: argparse.Namespace) -> int:
 
 
 def _check(kind: type[SecureSettings], texts: Mapping[str, str]) -> None:
-    """Check each value by itself, since others come from the options of a command. Raises `SettingError`."""
+    """Check each setting on its own, because options of a command can add others. Raises `SettingError`."""
     from ottla.client.settings.properties import values_of
 
     checks = {each.name: each.metadata["check"] for each in fields(kind)}

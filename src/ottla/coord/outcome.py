@@ -138,7 +138,10 @@ class PatternsKey:
 
 
 class ChangedTarget(NamedTuple):
-    """The record of a member's new target, and the member's instance id, because a new static member can have replaced it since."""
+    """The record of a member's new target, and the member's instance id.
+
+    If a new static member has replaced the member meanwhile, the instance id identifies it.
+    """
 
     record: TargetStored
     instance_id: str | None

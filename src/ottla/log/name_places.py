@@ -1,7 +1,7 @@
-"""The places of partitions' directories on a disk with several directories of logs. Both disks use this table for paths.
+"""The real places of directories in several log directories. The real and the simulated disk resolve paths by this table.
 
-A path begins with a name at the top of the data directory, such as `topic-0`. A name in the table is elsewhere; all other names are
-where they seem to be.
+A path begins with a name at the top of the data directory, such as `topic-0`. The table has the names that are in another log
+directory. All other names are in the data directory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def joined(path: str, name: str) -> str:
 
 
 class NamePlaces:
-    """A table of names -> real paths of their directories."""
+    """A table of top-level names, each with the log directory that really contains it."""
 
     def __init__(self) -> None:
         self._real: dict[str, str] = {}
@@ -30,16 +30,16 @@ class NamePlaces:
         return path if place is None else place + slash + rest
 
     def above(self, path: str) -> str:
-        """Return the path of the directory that contains the name of `path`."""
+        """Return the real path of the directory that contains `path`."""
         place = self._real.get(path)
         return parent(path if place is None else place)
 
     def put(self, name: str, directory: str) -> None:
-        """Record that `name` is in this directory of logs; "" is the data directory."""
+        """Record that `name` is in this log directory; "" is the data directory."""
         self._set(name, joined(directory, name))
 
     def target(self, path: str, to: str) -> str:
-        """Return the real path that `path` gets by a rename. A name at the top remains in its directory of logs."""
+        """Return the real path that `path` gets by a rename. A name at the top remains in its log directory."""
         return self.real(to) if "/" in path or "/" in to else joined(parent(self.real(path)), to)
 
     def rename(self, path: str, to: str) -> None:

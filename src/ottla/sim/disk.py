@@ -106,7 +106,7 @@ class SimFile:
         self._is_open = self._pins > 0
 
     def use_copy(self, node: Inode) -> None:
-        """Use the file's copy, which has taken its name, from now on. Nothing of the copy counts as synced."""
+        """Use the copy of the file, which has got the file's name, from now on. Nothing of the copy counts as synced."""
         del self._disk.handles[self._node]
         self._disk.handles[node] = weakref.ref(self)
         self._node, self._is_new, self._failure = node, True, None

@@ -35,7 +35,7 @@ class Host:
 
     Its registry is the real implementation, on the same disk as the logs. When the `disk` cuts the power as ordered, the whole
     machine loses power if `cuts_power` is set, otherwise only the process ends. `slow_syncs` is the share of syncs that are slow.
-    `log_dirs` are the directories of logs in addition to the data directory, on the same disk.
+    `log_dirs` are the log directories in addition to the data directory, on the same disk.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: the sizes of partitions by directory of logs, and the free space (KIP-113, KIP-827).
+"""DescribeLogDirs: the sizes of partitions by log directory, and the free space (KIP-113, KIP-827).
 
 Missing partitions are left out; `offset_lag` is 0, and there are no future replicas. Version 4 added the total and usable bytes,
 and version 5 whether a directory is cordoned (KIP-1066).
@@ -104,7 +104,7 @@ def _by_topic(sizes: list[Sized]) -> list[TopicResult]:
 
 
 def _by_directory(found: list[Partition], directories: LogDirectories) -> Steps[dict[str, list[Partition]]]:
-    """Return path of the directory of logs -> partitions."""
+    """Return path of the log directory -> partitions."""
     if len(directories.paths) == 1:
         return {"": found}
     held: dict[str, list[Partition]] = {path: [] for path in directories.paths}

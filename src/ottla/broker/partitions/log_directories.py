@@ -82,11 +82,11 @@ class LogDirectories:
 
     @property
     def are_cordoned(self) -> bool:
-        """Return whether all log directories are cordoned, so that this broker gets no new replicas but those assigned by hand."""
+        """Return whether all log directories are cordoned, so that new replicas come here only by manual assignment."""
         return all(map(self.is_cordoned, self.paths))
 
     def check_cordons(self, entries: Collection[str]) -> None:
-        """Check the entries of `cordoned.log.dirs`. Raise `SettingError`."""
+        """Check the entries of `cordoned.log.dirs`. Raises `SettingError`."""
         if EVERY in entries:
             if len(entries) > 1:
                 raise SettingError(f"When {CORDONED} is set to {EVERY}, it must not contain other values: remove them.")
@@ -120,7 +120,7 @@ class LogDirectories:
                 self._disk.make_dir(joined(path, name))
                 return path
             except StorageFailed as failure:
-                log.error("%s: %s is put into another directory of logs", failure, name, extra={"cause": "log.dirs"})
+                log.error("%s: %s is put into another log directory", failure, name, extra={"cause": "log.dirs"})
         self._disk.make_dir(joined(paths[-1], name))
         return paths[-1]
 

@@ -14,7 +14,7 @@ POSITIVE = ("max.connection.creation.rate", "max.connections")
 
 
 def check_runtime_limits(before: BrokerSettings, after: BrokerSettings) -> None:
-    """Refuse a change of settings from `before` to `after`. Raise `SettingError`."""
+    """Refuse a change of settings that Kafka refuses at runtime. Raises `SettingError`."""
     for name in POOLS:
         present, wanted = _number(before, name), _number(after, name)
         if wanted != present:

@@ -1,4 +1,4 @@
-"""The directories of partitions in the directories of logs, and their removal. Depends on the disk port and their names."""
+"""The directories of partitions in the log directories, and their removal. Depends on the disk port and their names."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class PartitionDirectories:
             self.sync_soon()
 
     def to_sync(self) -> list[Syncable]:
-        """Return all directories of logs, whose sync makes the names of new and removed partitions durable."""
+        """Return all log directories, whose sync makes the names of new and removed partitions durable."""
         return [self._disk.directory(path) for path in self.places.paths]
 
     def exists(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The types of arguments: functions that convert the text of an argument, for argparse, which prints their sentences."""
+"""The types of command-line arguments: functions that convert text. argparse prints the sentences of their errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Parsed = TypeVar("Parsed")
 
 
 def argument(parse: Callable[[str], Parsed]) -> Callable[[str], Parsed]:
-    """Return `parse` as a type of arguments. argparse prints the sentence of a `ValueError` that `parse` raises."""
+    """Return `parse` as an argparse type. argparse prints the sentence of a `ValueError` that `parse` raises."""
 
     def convert(text: str) -> Parsed:
         try:
@@ -22,7 +22,7 @@ def argument(parse: Callable[[str], Parsed]) -> Callable[[str], Parsed]:
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:
-    """Return the type of whole numbers from `least` to `most`, or without a limit."""
+    """Return an argparse type for whole numbers from `least` to `most`; None means no limit."""
     limits = f"from {least} to {most}" if most is not None else "above 0" if least == 1 else f"from {least} on"
 
     def convert(text: str) -> int:
@@ -37,7 +37,7 @@ count = whole(1)
 
 
 def decimal(least: float, most: float, unit: str) -> Callable[[str], float]:
-    """Return the type of numbers of `unit` from `least` to `most`."""
+    """Return an argparse type for numbers from `least` to `most`. `unit` names them in error messages."""
 
     def convert(text: str) -> float:
         try:
@@ -52,7 +52,7 @@ def decimal(least: float, most: float, unit: str) -> Callable[[str], float]:
 
 
 def name_value(example: str) -> Callable[[str], tuple[str, str]]:
-    """Return the type of words such as `example`: a name, an equals sign and a value."""
+    """Return an argparse type for NAME=VALUE words, such as `example`."""
 
     def convert(text: str) -> tuple[str, str]:
         name, equals, value = text.partition("=")

@@ -13,7 +13,7 @@ ERASED = "\r\x1b[K"
 
 
 class ProgressLine:
-    """A line on standard error that shows how far a command is. It is shorter than the terminal, since a wrapped line stays."""
+    """A line on standard error with the progress of a command. It is shorter than the terminal, so that it is never wrapped."""
 
     def __init__(self, *, is_wanted: bool = True) -> None:
         self._is_wanted = is_wanted and sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
@@ -27,7 +27,7 @@ class ProgressLine:
         self.clear()
 
     def show_if_due(self, text: Callable[[], str]) -> None:
-        """Show a new text, if the last one is half a second old."""
+        """Show a new text, unless the last one is less than half a second old."""
         if not self._is_wanted or time.monotonic() < self._due_s:
             return
         self._due_s = time.monotonic() + EVERY_S

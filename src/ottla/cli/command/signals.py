@@ -47,7 +47,7 @@ class Interruption:
             raise KeyboardInterrupt
 
     def attempt(self, work: Callable[[], object]) -> None:
-        """Call `work`, which waits for brokers. A signal ends it, also one that came before. What it has done can be lost then."""
+        """Call `work`, which waits for brokers. A signal, even an earlier one, interrupts it; its result can be lost then."""
         try:
             self._may_raise = not self.stop.is_set()
             if self._may_raise:
@@ -58,7 +58,7 @@ class Interruption:
             self._may_raise = False
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, or until a signal."""
+        """Sleep for some seconds, but only until a signal arrives."""
         end = time.monotonic() + seconds
         while not self.stop.is_set() and (left := end - time.monotonic()) > 0:
             select.select([self.wake], [], [], left)

@@ -160,7 +160,7 @@ def _resources(line: Line) -> list[str]:
 
 
 def _settings(admin: Admin, line: Line) -> list[str]:
-    """Return the names of the settings of the resource that the line names first."""
+    """Return the names of the settings of the first resource on the command line."""
     from ottla.cli.config.resource_names import parse_resource
     from ottla.cli.config.values import resource_of
 

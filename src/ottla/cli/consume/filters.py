@@ -178,7 +178,7 @@ class _Rewriter(ast.NodeTransformer):
         return self._path(node)
 
     def _path(self, node: ast.expr) -> ast.AST:
-        """Return the call for a path such as `value.user["first name"]`."""
+        """Return the call that evaluates a path, such as `value.user["first name"]`, in the syntax tree of a filter."""
         steps: list[ast.expr] = []
         inner = node
         while isinstance(inner, ast.Attribute | ast.Subscript):

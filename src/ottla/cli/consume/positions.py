@@ -25,7 +25,7 @@ class RecordPosition(NamedTuple):
 
 
 class PositionRange(NamedTuple):
-    """The positions at which the reading of each partition begins and ends. None is the default."""
+    """The positions at which reading begins and ends in each partition. None stands for the command's default."""
 
     start: RecordPosition | None
     until: RecordPosition | None

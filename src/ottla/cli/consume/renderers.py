@@ -38,7 +38,7 @@ class Rendering(Protocol):
     end: bytes
 
     def line_format(self, where: TopicPartition) -> LineFormat | None:
-        """Return the same as a format for columns of a partition; None if records must be objects to be printed."""
+        """Return a format that prints columns of the partition as these lines; None if printing needs an object for each record."""
 
     def lines(self, run: RecordRun, first: int) -> list[bytes]:
         """Return the printed line of each record, without the `end`. Raises `KafkaError`.

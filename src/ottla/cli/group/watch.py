@@ -58,7 +58,7 @@ class Screen:
         self._widths: list[int] = []
 
     def leave(self) -> None:
-        """Draw the next frame below the last one: after Ctrl-Z and fg, the rows of the shell are between them."""
+        """Draw the next frame below the last one, because after Ctrl-Z and fg, lines of the shell are between them."""
         self._widths = []
 
     def frame(self, lines: Sequence[str], status: Sequence[str], columns: int, rows: int) -> str:

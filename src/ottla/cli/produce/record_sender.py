@@ -72,7 +72,7 @@ class RecordSender:
     def send_rows(self, number: int, rows: Rows, stop: int, common: InputRecord) -> None:
         """Queue the rows up to `stop`, which come from line `number` and the lines after it. Raises `Stopped`.
 
-        `common` has the fields that all rows share: the partition and headers, which the rows have, too.
+        `common` has the partition and the headers that all rows share. The rows themselves contain the headers.
         """
         at = 0
         while at < stop:

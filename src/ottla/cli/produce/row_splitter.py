@@ -1,4 +1,4 @@
-"""The splitting of input into rows: lines that are values, or keys and values, without a Python object for a line."""
+"""The splitting of input into rows, without a Python object for each line. A line is a value, or a key and a value."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RowSplitter:
         return found
 
     def others(self) -> list[bytes]:
-        """Return the complete lines that `split` has left. Raises `BadInput` if the incomplete one is too long."""
+        """Return the complete lines that `split` did not return as rows. Raises `BadInput` if the incomplete line is too long."""
         *lines, self._rest = self._rest.split(self._delimiter)
         if len(self._rest) > LONGEST_RECORD:
             raise BadInput(f"it is longer than {LONGEST_RECORD} bytes: set the delimiter with -D.")

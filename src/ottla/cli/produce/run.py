@@ -130,7 +130,7 @@ def _check_topic(admin: Admin, options: argparse.Namespace, *, is_recent: bool) 
 
 
 def _batch_size(admin: Admin, topic: str) -> dict[str, Any]:
-    """Return a large `batch_size` that the topic accepts; nothing if its settings cannot be read, for example without the right."""
+    """Return a large `batch_size` setting that the topic accepts; none if its settings cannot be read."""
     try:
         limit = admin.describe_topic_configs(topic)["max.message.bytes"].value
     except (KafkaError, KeyError):
@@ -306,7 +306,7 @@ def _completion(options: argparse.Namespace, encode: Callable[[bytes], bytes] | 
 
 
 def _row_splitter(options: argparse.Namespace) -> RowSplitter | None:
-    """Return the splitter of the input into rows, or None if its records must be read, sent or reported one by one."""
+    """Return the splitter of the input into rows, or None if records must be read, sent or reported one by one."""
     is_keyed = options.key_separator is not None
     if options.format is not None or options.json_lines or options.delimiter == b"" or options.rate:
         return None

@@ -25,15 +25,15 @@ NumberReader = Callable[[bytes, int, bool], tuple[int, int]]
 
 
 class BadInput(ValueError):
-    """Raised for a part of the input that is no record. The caller adds the line number to its text."""
+    """Raised for input that is not a valid record. The caller adds the line number to the text."""
 
 
 class Incomplete(Exception):
-    """The input ends within a record; more of it can come."""
+    """Raised if the input ends within a record, so that the record is parsed again when more input has arrived."""
 
 
 class NumberForm(NamedTuple):
-    """A form of numbers. `encode` is None for decimal digits."""
+    """A form in which numbers are printed and read. `encode` is None for decimal digits."""
 
     encode: Callable[[int], bytes] | None
     read: NumberReader | None
@@ -102,9 +102,10 @@ def _exactly(data: bytes, at: int, count: int, is_end: bool) -> bytes:
 
 
 class TextForm:
-    """A form of texts: the one in which bytes are printed and read unchanged.
+    """A form in which text is printed and read: here, unchanged bytes; subclasses have other forms.
 
-    `needs_end` says that only the text that follows in the template, or a size, ends it in the input; otherwise `end` finds it.
+    `needs_end` says that in the input, only the text that follows in the template, or a size, ends the text. Otherwise `end` finds
+    the end.
     """
 
     needs_end = True
@@ -114,15 +115,15 @@ class TextForm:
         return data
 
     def encoded_size(self, size: int) -> int:
-        """Return the number of bytes of the input that stand for `size` bytes."""
+        """Return how many bytes of the input represent `size` bytes of text."""
         return size
 
     def decode(self, raw: bytes) -> bytes:
-        """Return the bytes that a part of the input stands for. Raises `BadInput`."""
+        """Return the bytes that a part of the input represents. Raises `BadInput`."""
         return raw
 
     def end(self, data: bytes, at: int, is_end: bool) -> int:
-        """Return the position behind the text at `at`. Raises `Incomplete` and `BadInput`."""
+        """Return the position after the text that begins at `at`. Raises `Incomplete` and `BadInput`."""
         return len(data)
 
 
@@ -162,7 +163,7 @@ class _Base64Text(TextForm):
 
 
 class _JsonText(TextForm):
-    """A JSON string in output. In input any JSON value, which shows its own end, and is sent as it stands."""
+    """The form JSON: a string in output, any JSON value in input. The value shows its own end, and is sent unchanged."""
 
     needs_end = False
 
@@ -217,7 +218,7 @@ class _MatchedText(TextForm):
 
 
 class PackedText(TextForm):
-    """Packed numbers, printed by the letters of kcat's -s and of rpk.
+    """A form that prints packed numbers, by the letters of kcat's -s and of rpk.
 
     < and > set the order of bytes, which is big-endian at first. b, B, h, H, i, I, q and Q are numbers, c and . a byte, s the rest,
     x a blank, and $ the end.
@@ -303,7 +304,7 @@ def time_layout(form: str | None) -> str | None:
 
 
 def time_printer(layout: str, *, utc: bool) -> Callable[[int], bytes]:
-    """Return the conversion of a timestamp into text."""
+    """Return the function that formats a timestamp as text."""
 
     def encode(ms: int) -> bytes:
         if ms < 0:

@@ -1,4 +1,4 @@
-"""Templates of input: the steps that read records, one for each literal text and token. Pure."""
+"""Input templates, parsed into steps: one for each literal text and token. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.cli.record_format.tokens import OF_HEADERS, BadTemplate, TemplateToke
 
 
 def input_template(text: str) -> list[steps.InputStep]:
-    """Return the steps that read a template. Raises `BadTemplate`."""
+    """Return the steps that read input by the template `text`. Raises `BadTemplate`."""
     found = _steps(text)
     if not any(isinstance(step, steps.TextStep) and step.name in ("key", "value") for step in found):
         raise BadTemplate("it has neither %v nor %k: add %v, the value")
@@ -64,7 +64,7 @@ def _reader(letter: str, form: str | None) -> NumberReader:
 
 
 def _checked(found: list[steps.InputStep]) -> list[steps.InputStep]:
-    """Return steps that know where they end. Raises `BadTemplate` for text without an end, and other contradictions."""
+    """Return the steps, each with the text that ends it. Raises `BadTemplate` for a text without an end, and contradictions."""
     checked: list[steps.InputStep] = []
     sized: set[str] = set()
     seen: set[str] = set()
@@ -83,7 +83,10 @@ def _checked(found: list[steps.InputStep]) -> list[steps.InputStep]:
 
 
 def _with_end(step: steps.DelimitedStep, following: steps.InputStep | None, is_sized: bool) -> steps.DelimitedStep:
-    """Return a step that knows whether its size is read before, and the text that follows. Raises `BadTemplate` without both."""
+    """Return a step with the text that follows it, and with whether its size is read before.
+
+    Raises `BadTemplate` if the step has neither.
+    """
     end = following.text if isinstance(following, steps.LiteralStep) else None
     if isinstance(step, steps.TextStep):
         step = replace(step, is_sized=is_sized)

@@ -1,4 +1,4 @@
-"""Templates of output, compiled to one function of many records. Pure."""
+"""Output templates, each compiled to one function that formats many records. Pure."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Template:
         return self._lines(records, batch, first)
 
     def line_format(self, topic: str, partition: int) -> LineFormat | None:
-        """Return the same for columns of a partition, without objects; None if it has tokens that need them."""
+        """Return the template as a format for columns of a partition; None if a token needs an object for each record."""
         of_partition = {"t": topic.encode(), "p": b"%d" % partition}
         fields: list[int | bytes] = []
         for piece in self._pieces:

@@ -1,7 +1,7 @@
-r"""The tokens of templates, `-f`, of rpk and of kcat: output and input have one syntax and this one table. Pure.
+r"""The tokens of templates, `-f`, of rpk and of kcat: one syntax and one table for output and input. Pure.
 
-Behind a token, braces can name a form: `%v{hex}`, `%K{big32}`, `%d{strftime[%F %T]}`. Other characters stand for themselves;
-\t, \n, \r, \0, \\, \", \' and \xNN are escapes, and `%%`, `%{` and `%}` a percent sign and braces.
+After a token, braces can name a form: `%v{hex}`, `%K{big32}`, `%d{strftime[%F %T]}`. Other characters are literal text; \t, \n, \r,
+\0, \\, \", \' and \xNN are escapes, and `%%`, `%{` and `%}` a percent sign and braces.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class TokenKind(Enum):
 class Token(NamedTuple):
     """A token. `printed` is the Python expression of its value: `r` is the record, `b` its batch, `i` its number in the output.
 
-    `field` is the field of an input record that is read. It is empty for what input has and records to send have not, and None for
-    what input cannot have.
+    `field` is the field of an input record that the token sets. It is empty if the input of the token is read but not sent, and
+    None if input cannot have the token.
     """
 
     kind: TokenKind

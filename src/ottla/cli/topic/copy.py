@@ -37,9 +37,9 @@ MAX_RECORDS = 10_000
 
 
 class CopyPlan(NamedTuple):
-    """The work of a copy: the offsets to copy by partition of the source.
+    """The plan of a copy: the offsets to copy, by partition of the source.
 
-    `progress` is the group with the positions, and the id of the transactions; None without transactions.
+    `progress` has the group that stores the positions, and the transactional id; None without transactions.
     """
 
     topic_id: str
@@ -100,7 +100,7 @@ def _clients(
 
 
 def _plan(source: Admin, target: Admin, options: argparse.Namespace) -> CopyPlan:
-    """Compare source and target. Raises `KafkaError` if the target cannot take the records, or has others."""
+    """Compare source and target, and return the plan. Raises `KafkaError` if the target cannot take the records, or has others."""
     from ottla.client.connection.versions import INIT_PRODUCER_ID
     from ottla.client.types import TopicPartition
 
@@ -173,7 +173,7 @@ def positions(plan: CopyPlan, target: str, reached: Mapping[TopicPartition, int]
 
 
 class TopicCopy:
-    """One copy, with its progress on a terminal, in a line that is rewritten, and at the end a sentence or a JSON object."""
+    """One run of a copy. It shows its progress on a terminal, and finally prints a sentence or a JSON object."""
 
     def __init__(
         self, plan: CopyPlan, consumer: Consumer, producer: Producer, interruption: Interruption, options: argparse.Namespace
@@ -201,7 +201,7 @@ class TopicCopy:
         return nullcontext() if self._plan.progress is None else self._producer.transaction()
 
     def _copy_slice(self, progress: ProgressLine) -> None:
-        """Copy records for a while, and commit how far."""
+        """Copy records for a while, and commit the positions reached."""
         from ottla.client.types import ConsumerGroupMetadata
 
         end = time.monotonic() + SLICE_S

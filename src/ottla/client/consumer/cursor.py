@@ -162,7 +162,10 @@ class Cursor:
         return columns
 
     def _claim(self) -> bool:
-        """Return whether this is the first claim to the part as a whole, to hand out its columns or to drop them."""
+        """Return whether this is the first call for the decoded batches.
+
+        Only the first caller may return or drop them as a whole.
+        """
         try:
             self._unclaimed.pop()
         except IndexError:
@@ -232,8 +235,9 @@ class Cursor:
 
 
 class Progress:
-    """The cursors over all chunks that the user has not finished. A partition without a cursor has the position of the
-    `Fetcher`.
+    """The cursors over all chunks that the user has not finished.
+
+    The `Fetcher` has the positions of partitions without a cursor.
     """
 
     def __init__(self, fetcher: Fetcher) -> None:
@@ -265,7 +269,7 @@ class Progress:
         return next((cursor for cursor in self._cursors if not cursor.exhausted and cursor.where not in paused), None)
 
     def handed_out(self) -> tuple[tuple[int, int], ...]:
-        """Return a value that changes as the user takes records."""
+        """Return a value that differs after the user has got further records."""
         return tuple((id(cursor), cursor.taken) for cursor in self._cursors)
 
     def holds(self, partitions: Iterable[TopicPartition]) -> bool:

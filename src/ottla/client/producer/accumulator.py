@@ -250,10 +250,10 @@ class Accumulator:
     def extend(
         self, topic: str, partition: int | None, count: int, rows: Rows, start: int, stop: int, now_ms: Callable[[], int]
     ) -> list[AddedRows]:
-        """Add the rows from `start` to `stop`, without a Python object for each.
+        """Add the rows from `start` to `stop`, without a Python object for each. Return the rows that each batch got.
 
-        Return the rows that each batch got. `topic`, `partition` and `count` are those of `append`. A row that can exceed the
-        maximum size of a record is not added, and no row after it. Raises exceptions of `check`.
+        `topic`, `partition` and `count` are those of `append`. A row that can exceed the maximum size of a record is not added, and
+        no row after it. Raises exceptions of `check`.
         """
         stop = rows.first_above(self._max_record_bytes - BATCH_OVERHEAD_BYTES, start, stop)
         added: list[AddedRows] = []

@@ -43,7 +43,7 @@ def recover(disk: Disk, path: str, bases: Iterable[int], log_end_offset: int) ->
 
 
 def invalidate(disk: Disk, path: str, sidecars: Sequence[Sidecar07], offset: int) -> Sidecar07:
-    """Replace all sidecars by a new one that begins with `offset`, at a position beyond all positions that clients have.
+    """Replace all sidecars by one that begins with `offset`. Its first position is higher than all positions that clients have.
 
     Raises `StorageFailed`, or its subclass `Damaged07`.
     """

@@ -17,7 +17,10 @@ Result = TypeVar("Result")
 
 
 class _Finishing(Generic[Result]):
-    """A coroutine that records that it has finished, which its future does not show after a cancellation."""
+    """A wrapper of a coroutine that records whether it has finished.
+
+    After a cancellation, the coroutine's future does not show this.
+    """
 
     def __init__(self, work: Coroutine[object, None, Result]) -> None:
         self._work = work

@@ -50,7 +50,7 @@ JITTER = 0.2
 
 
 class Backoff(NamedTuple):
-    """The last pause before a connection attempt, and the time in ms until which no further attempt begins."""
+    """The pause before the last connection attempt, and the time in ms before which no other attempt begins."""
 
     pause_ms: int
     until_ms: int

@@ -104,7 +104,7 @@ class RealFile(Pinned):
 
     @property
     def real_path(self) -> str:
-        """Return the path for messages, with the directory of logs."""
+        """Return the path for messages, with the log directory."""
         return self._disk.places.real(self.path)
 
     def fileno(self) -> int:
@@ -268,7 +268,7 @@ class RealFile(Pinned):
         return self.is_open
 
     def use_copy(self) -> None:
-        """Use the file's copy, which has taken its name, from now on. Nothing of the copy counts as synced."""
+        """Use the copy of the file, which has got the file's name, from now on. Nothing of the copy counts as synced."""
         self.close()
         self._is_new = True
         self._written += 1

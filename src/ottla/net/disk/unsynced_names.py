@@ -108,7 +108,10 @@ class Directories:
         self._forget(path)
 
     def exchange(self, name: str, copy: str) -> None:
-        """Record that the directory `copy` has become `name`, which is a new name, and `copy` another directory."""
+        """Record that the directory `copy` got the name `name`, which is not durable yet.
+
+        The name `copy` then means the former one.
+        """
         self.record_removal(name)
         self.record_removal(copy)
         self.record_new(name)

@@ -17,7 +17,10 @@ BLOCK_LINES: Final = 8192
 
 
 class SplitLines(NamedTuple):
-    """The first `line_count` of `rows` are lines; `end` is the position after the last. A next line has no separator, or no end."""
+    """The result of `split_lines`. The first `line_count` of `rows` are lines, and `end` is the position after the last one.
+
+    The next line has no separator, or is incomplete.
+    """
 
     rows: Rows
     line_count: int
@@ -25,9 +28,9 @@ class SplitLines(NamedTuple):
 
 
 def split_lines(data: bytes, timestamp_ms: int, delimiter: bytes, separator: bytes = b"", null: bytes | None = None) -> SplitLines:
-    """Return the whole lines of `data` as rows, up to one without the `separator`, if there is one, of key and value.
+    """Return the whole lines of `data` as rows. With a `separator` of key and value, stop before a line that lacks it.
 
-    Without a separator, keys are null. A key or value that is equal to `null` is null.
+    Without a `separator`, keys are null. A key or value that is equal to `null` is null.
     """
     rows = Rows(data.count(delimiter), timestamp_ms)
     rows.key_data, rows.value_data = data if separator else None, data
@@ -36,7 +39,7 @@ def split_lines(data: bytes, timestamp_ms: int, delimiter: bytes, separator: byt
 
 
 class LineBlock(NamedTuple):
-    """Lines one after another, their number, and the position after each."""
+    """Joined lines, their number, and the position after each of them."""
 
     data: memoryview
     line_count: int
@@ -44,7 +47,7 @@ class LineBlock(NamedTuple):
 
 
 class LineFormat:
-    """The fields of a line for each record, which are numbers of `kernel_lines` (`KEY`, …), or literal bytes."""
+    """The fields of a printed line: numbers of `kernel_lines` (`KEY`, …) or literal bytes."""
 
     def __init__(self, fields: Sequence[int | bytes], null: bytes) -> None:
         self._fields, self._literals = array("i"), b""
@@ -59,7 +62,7 @@ class LineFormat:
         self._ends = memoryview(array("q", bytes(8 * BLOCK_LINES)))
 
     def blocks(self, columns: Columns) -> Iterator[LineBlock]:
-        """Yield the lines of all records of the columns. The next block uses the same memory."""
+        """Yield the lines of all records of the columns. Each block reuses the memory of the block before it."""
         for run in columns.pieces():
             row = run.first
             while row < run.end:

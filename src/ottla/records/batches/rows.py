@@ -1,4 +1,4 @@
-"""Records to write, as columns of positions and sizes, and the batches of magic 2 that are made of them.
+"""Records to write, as columns of positions and sizes, and the batches of magic 2 that are encoded from them.
 
 No Python object is made for a record. Arrow's columns (`arrow`), lines of text (`lines`) and lists of values become such rows.
 """
@@ -88,7 +88,7 @@ class Rows:
         return MOST_OVERHEAD_BYTES + sum(max(size, 0) for size in sizes)
 
     def usual_bytes(self, count: int) -> int:
-        """Return the size of `count` rows as records, if they are of average size."""
+        """Return an estimate of the size of `count` rows as records, from the average size of all rows."""
         data_bytes = sum(map(len, self.data))
         return count * (MOST_OVERHEAD_BYTES + data_bytes // max(self.row_count, 1))
 
@@ -109,7 +109,7 @@ class Rows:
 
 
 class RowBatch:
-    """One batch that is being filled with rows: each is encoded as soon as it is added."""
+    """A batch that is being filled. Each row is encoded as soon as it is added."""
 
     __slots__ = ("_base_timestamp", "_newest", "_out", "end", "only_timestamp", "record_count")
 
@@ -122,9 +122,9 @@ class RowBatch:
         """The time of all records, if they have the same."""
 
     def extend(self, rows: Rows, order: Order, start: int, stop: int, most_bytes: int) -> int:
-        """Add the rows `order[start:stop]`, or `start` to `stop` if `order` is empty, while the batch is not above `most_bytes`.
+        """Add the rows `order[start:stop]`, or `start` to `stop` if `order` is empty, until the batch has `most_bytes`.
 
-        A first row is added in any case. Return the first index that was not added.
+        An empty batch takes its first row whatever the size. Return the first index that was not added.
         """
         if not self.record_count and start < stop:
             self._base_timestamp = self._newest = rows.timestamps[order[start] if len(order) else start]
@@ -227,7 +227,7 @@ def batches_of(
 
 
 def value_rows(values: Sequence[bytes], timestamp_ms: int) -> Rows:
-    """Return rows of values alone. Raises `ValueError` if they take more than 2 GB together."""
+    """Return rows that have only values. Raises `ValueError` if they take more than 2 GB together."""
     rows = Rows(len(values), timestamp_ms)
     data = b"".join(values)
     if len(data) > MOST_BYTES:

@@ -123,7 +123,7 @@ def scatter(made: pa.Array, rows: Ints, count: int) -> pa.Array:
 
 
 def flatten(items: list[pa.Array], rows: list[Ints], count: int, kind: pa.DataType) -> tuple[pa.Array, Ints]:
-    """Return all items sorted by their rows, and for each row the index of its first item; at the end, the number of items."""
+    """Return all items sorted by their rows, and the start index of each row's items. The last index is the number of items."""
     owners = numpy.concatenate([numpy.empty(0, dtype=numpy.int64), *rows])
     offsets = numpy.zeros(count + 1, dtype=numpy.int64)
     numpy.cumsum(numpy.bincount(owners, minlength=count), out=offsets[1:])

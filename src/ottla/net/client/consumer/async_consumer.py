@@ -408,7 +408,7 @@ class AsyncConsumer:
         return []
 
     def _put_back(self) -> None:
-        """Return records to the buffer whose caller was interrupted before it got them."""
+        """Return records to the buffer if their caller was interrupted before it got them."""
         self._progress.put_back()
 
     def _gather(self, first: Cursor, wanted: int) -> list[ConsumerRecord]:

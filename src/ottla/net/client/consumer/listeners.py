@@ -1,7 +1,7 @@
-"""Rebalance listeners: how they are called, and which calls of their own consumer they may not make.
+"""Rebalance listeners: how they are called, and which methods of their own consumer they must not call.
 
-A listener may commit, seek and ask for positions. It may not poll, close or change the subscription, because the group waits for
-it.
+A listener may commit, seek and query positions. It must not poll, close or change the subscription, because the group waits for the
+listener.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ Listener = Callable[[list[TopicPartition]], Awaitable[None] | None]
 
 
 class ListenerCall:
-    """A call of a consumer's listener. Tasks and threads that the listener starts share it, and may call all once it has ended."""
+    """A call of a consumer's listener. Tasks and threads that the listener starts share it.
+
+    When it has ended, they may call all methods.
+    """
 
     def __init__(self, consumer: object) -> None:
         self._consumer = consumer
@@ -55,7 +58,10 @@ def refuse_in_listener(consumer: object, name: str) -> None:
 
 
 def on_thread(listener: Listener | None) -> Listener | None:
-    """Return a listener that runs on a thread of its own, so that it can call the blocking consumer, which needs the loop."""
+    """Return a listener that runs on its own thread.
+
+    There it can call the blocking consumer, which needs the loop for each call.
+    """
     if listener is None or inspect.iscoroutinefunction(listener):
         return listener
 

@@ -143,7 +143,7 @@ class MembershipDriver:
             self.machine.begin_anew(now_ms())
 
     def _user_is_late(self) -> bool:
-        """Return whether the user has neither waited for records nor taken any for `max_poll_interval_ms`."""
+        """Return whether `max_poll_interval_ms` have passed since the user last waited for records or got some."""
         taken = self._handed_out()
         if taken != self._taken and self._busy_since_ms is not None:
             self._taken, self._busy_since_ms = taken, now_ms()
@@ -178,9 +178,10 @@ class MembershipDriver:
         await self._revoke(partitions)
 
     async def _beside_heartbeats(self, work: Coroutine[object, None, None]) -> None:
-        """Do some work of unknown duration, such as a rebalance callback, and send heartbeats meanwhile.
+        """Run work of unknown duration, such as a rebalance callback, and send heartbeats meanwhile.
 
-        After `max_poll_interval_ms` send no more, so that the group goes on without a member whose callback never returns.
+        No heartbeats are sent after `max_poll_interval_ms`, so that the group continues without a member whose callback never
+        returns.
         """
         doing = asyncio.ensure_future(work)
         beat, end_ms = self.machine.heartbeat(), now_ms() + self._settings.max_poll_interval_ms
@@ -195,7 +196,7 @@ class MembershipDriver:
                 await asyncio.wait([doing])
 
     async def _is_member_yet(self, beat: Request) -> bool:
-        """Send a heartbeat. Return False if the group has gone on without this member."""
+        """Send a heartbeat. Return False if the group has continued without this member."""
         try:
             answer = await self.coordinator.request(beat.body, lane=GROUP_LANE, timeout_ms=beat.timeout_ms)
         except KafkaError as error:

@@ -95,10 +95,10 @@ class AsyncProducer:
     async def send_rows(
         self, topic: str, rows: Rows, start: int = 0, stop: int | None = None, *, partition: int | None = None
     ) -> list[SentRows]:
-        """Queue records as columns, without a Python object for each: the fastest way.
+        """Queue records in the form of columns, the fastest way: no record becomes a Python object.
 
         `rows` are made by `ottla.records.batches`: of lines (`lines.split_lines`), of Arrow's columns (`arrow.arrow_rows`), or of
-        values. Those from `start` up to `stop` (None: the last) are sent, in their order in each partition. Without `partition`,
+        values. The rows from `start` up to `stop` (None: the last) are sent, in this order in each partition. Without `partition`,
         their keys select it. Return the rows that each batch got. If a row exceeds `max_request_size`, it and those after it are
         not queued. Raises the exceptions of `send`, but for MESSAGE_TOO_LARGE.
         """

@@ -139,7 +139,7 @@ class ProduceDriver:
 
     @staticmethod
     def rows_of(values: Sequence[bytes]) -> Rows:
-        """Return values as rows of the present time. Raises `TypeError` unless all are bytes."""
+        """Return values as rows with the present time. Raises `TypeError` unless all values are bytes."""
         if not {bytes}.issuperset(map(type, values)):
             raise TypeError("Values are a list of bytes: send null and other types by send().")
         return value_rows(values, time.time_ns() // 1_000_000)
