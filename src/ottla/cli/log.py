@@ -153,11 +153,14 @@ def run_dump(options: argparse.Namespace) -> int:
 
     if not os.path.exists(options.path):
         return fail(f"{options.path} does not exist: name a file of a log, or a directory.", MISUSED)
+    paths = list(_files(os.path.abspath(options.path)))
+    if not paths:
+        return fail(f"{options.path} has no files of a log: name a data directory, a partition's directory in it, or a file.")
     say, errors = _printer(options.json), 0
     root = os.path.dirname(os.path.abspath(options.path))
     try:
         with _disk(root) as disk:
-            for path in _files(os.path.abspath(options.path)):
+            for path in paths:
                 if not options.json:
                     print(f"{path}:")
                 topic = os.path.basename(os.path.dirname(path)).rpartition("-")[0]

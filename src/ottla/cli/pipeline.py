@@ -230,7 +230,8 @@ def _sql(options: argparse.Namespace, more: dict[str, str]) -> Pipeline:
     try:
         script = ";\n".join(file.read_text(encoding="utf-8-sig") for file in options.files)
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"Cannot read a script: {error}; name a readable one.") from error
+        where, why = (error.filename, error.strerror) if isinstance(error, OSError) else ("the script", "it is not UTF-8")
+        raise ValueError(f"Cannot read {where}: {why}; name a readable file of SQL.") from error
     return SqlPipeline(
         script,
         options.bootstrap_server,

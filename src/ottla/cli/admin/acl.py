@@ -9,6 +9,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ottla.cli.admin.cluster_or_directory import add_options, on_cluster_or_directory
+from ottla.cli.command.arguments import principal
 from ottla.cli.command.output import show
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def build(parser: Parser) -> None:
     remove = own.add("remove", "remove an ACL", description=REMOVE)
     remove.set_defaults(run=on_cluster_or_directory(_remove))
     for each in (add, remove):
-        each.add_argument("principal", metavar="PRINCIPAL", help="the principal: User:NAME, or User:* for all")
+        each.add_argument("principal", metavar="PRINCIPAL", type=principal, help="the principal: User:NAME, or User:* for all")
         each.add_argument("operation", metavar="OPERATION", help="read, write, create, delete, alter, describe, all …")
         each.add_argument("resource", metavar="RESOURCE", help="topic, group, cluster, transactional-id, delegation-token or user")
         each.add_argument("name", metavar="NAME", help="the resource's name, * for all; kafka-cluster for the cluster")
@@ -37,7 +38,7 @@ def build(parser: Parser) -> None:
         each.add_argument("--host", default="*", metavar="ADDRESS", help="only from this address")
         each.add_argument("--deny", action="store_true", help="deny it instead of allowing it")
     listing = own.add("list", "list ACLs", description=LIST)
-    listing.add_argument("--principal", metavar="PRINCIPAL", help="only ACLs of this principal")
+    listing.add_argument("--principal", metavar="PRINCIPAL", type=principal, help="only ACLs of this principal")
     listing.add_argument("--resource", metavar="RESOURCE", help="only ACLs of this resource type")
     listing.add_argument("--name", metavar="NAME", help="only ACLs of this resource name")
     listing.set_defaults(run=on_cluster_or_directory(_list))

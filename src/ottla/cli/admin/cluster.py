@@ -151,7 +151,11 @@ def _partitions(admin: Admin, options: argparse.Namespace) -> int:
     if rows or options.json:
         show(PARTITION_COLUMNS, rows, as_json=options.json)
     else:
-        print(f"None of {len(found)} partitions is {' or '.join(asked)}." if found else "The cluster has no topics.")
+        print(
+            f"None of {len(found)} partitions is {' or '.join(asked)}."
+            if found
+            else "The cluster has no topics that this user may describe."
+        )
     return 0
 
 

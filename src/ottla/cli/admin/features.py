@@ -9,7 +9,9 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ottla.cli.command.connection import add_options, on_cluster
+from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines, table
+from ottla.cli.command.parser import repeated
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
@@ -57,6 +59,8 @@ def _describe(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _update(admin: Admin, options: argparse.Namespace) -> int:
+    if (twice := repeated(name for name, _ in options.levels)) is not None:
+        return fail(f"{twice} is given twice: leave out one.", MISUSED)
     levels = dict(options.levels)
     admin.update_features(levels, downgrade=options.downgrade, unsafe=options.unsafe, validate_only=options.dry_run)
     verb = "can have" if options.dry_run else "has"

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import argparse
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines, table
+from ottla.cli.command.parser import repeated
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
@@ -47,7 +49,7 @@ def build(parser: Parser) -> None:
 def _quota(text: str) -> tuple[str, float]:
     name, equals, number = text.partition("=")
     try:
-        if name and equals:
+        if name and equals and isfinite(float(number)):
             return name, float(number)
     except ValueError:
         pass
@@ -86,6 +88,8 @@ def _alter(admin: Admin, options: argparse.Namespace) -> int:
     entity = _entity(options)
     if not any(name is not None for name in entity):
         return fail("the quota's entity is missing: give --user, --client-id, both of them, or --ip.", MISUSED)
+    if (twice := repeated(name for name, _ in options.quotas)) is not None:
+        return fail(f"{twice} is given twice: leave out one.", MISUSED)
     admin.alter_quotas(dict(options.quotas), *entity, validate_only=options.dry_run)
     for key, value in options.quotas:
         (line,) = (

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.cli.command import confirm
-from ottla.cli.command.arguments import argument
+from ottla.cli.command.arguments import argument, principal
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.output import Cell, as_lines, show
 from ottla.cli.command.parser import Example
@@ -82,9 +82,9 @@ def _add_create(own: Commands) -> None:
             Example("token create --owner User:alice --json", "A token of another user, for whom this one may create tokens."),
         ),
     )
-    command.add_argument("--owner", metavar="PRINCIPAL", type=_principal, help="the user of the token, such as User:alice")
+    command.add_argument("--owner", metavar="PRINCIPAL", type=principal, help="the user of the token, such as User:alice")
     help_text = "a user that may renew the token; can be repeated"
-    command.add_argument("--renewer", metavar="PRINCIPAL", action="append", default=[], type=_principal, help=help_text)
+    command.add_argument("--renewer", metavar="PRINCIPAL", action="append", default=[], type=principal, help=help_text)
     help_text = "how long the token can live, however often it is renewed, such as 7d (default: the broker's maximum)"
     command.add_argument("--max-lifetime", metavar="TIME", type=argument(duration_ms), help=help_text)
     _add_common(command)
@@ -103,20 +103,13 @@ def _add_list(own: Commands) -> None:
         ),
     )
     help_text = "only tokens of this user, such as User:alice; can be repeated"
-    command.add_argument("--owner", metavar="PRINCIPAL", action="append", default=[], type=_principal, help=help_text)
+    command.add_argument("--owner", metavar="PRINCIPAL", action="append", default=[], type=principal, help=help_text)
     _add_common(command)
 
 
 def _add_common(command: Parser) -> None:
     command.add_argument("--utc", action="store_true", help="print times in UTC (default: local, with the zone)")
     add_options(command)
-
-
-def _principal(text: str) -> str:
-    kind, colon, name = text.partition(":")
-    if not (kind and colon and name):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a principal, such as User:alice")
-    return text
 
 
 def _create(admin: Admin, options: argparse.Namespace) -> int:

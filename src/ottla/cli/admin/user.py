@@ -93,6 +93,8 @@ def _list(admin: Asked, options: argparse.Namespace) -> int:
     rows = [
         (user, mechanism, count) for user, kinds in admin.list_users(*options.names).items() for mechanism, count in kinds.items()
     ]
+    if not rows and options.names:
+        return fail(f"There is no SCRAM user {' or '.join(options.names)}: `ottla user list` lists all.")
     if not rows and not options.json:
         print("There are no SCRAM users: `ottla user add NAME` adds one.")
         return 0

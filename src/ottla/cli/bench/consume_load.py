@@ -32,7 +32,8 @@ def consume(options: argparse.Namespace) -> int:
     given = connection.settings(options, ConsumerSettings, AdminSettings, ConsumerSettings)
     with Admin(**connection.settings(options, AdminSettings, AdminSettings, ConsumerSettings)) as admin:
         if options.topic not in admin.list_topics(internal=True):
-            return fail(f"There is no topic {options.topic}: `ottla bench produce {options.topic}` fills one that exists.")
+            advice = f"`ottla bench produce {options.topic}` fills one that exists."
+            return fail(f"There is no topic {options.topic} that this user may describe: {advice}")
     with Interruption() as interruption, Consumer(**{**given, **decided}) as consumer:
         return ConsumeLoad(consumer, options, interruption).run()
 

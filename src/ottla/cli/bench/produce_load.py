@@ -51,7 +51,7 @@ def produce(options: argparse.Namespace) -> int:
         is_missing = options.topic not in admin.list_topics(internal=True)
         if is_missing and not options.create:
             advice = f"create it with `ottla topic create {options.topic}`, or add --create for this run alone."
-            return fail(f"There is no topic {options.topic}: {advice}")
+            return fail(f"There is no topic {options.topic} that this user may describe: {advice}")
         with Interruption() as interruption, _created(admin, options, is_missing=is_missing):
             return _run(options, settings, buffer_bytes, interruption)
 

@@ -61,3 +61,10 @@ def name_value(example: str) -> Callable[[str], tuple[str, str]]:
         return name.strip(), value.strip()
 
     return convert
+
+
+def principal(text: str) -> str:
+    kind, colon, name = text.partition(":")
+    if not (kind and colon and name):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a principal, such as User:alice")
+    return text

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.cli.command import confirm
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines
+from ottla.cli.command.parser import repeated
 from ottla.cli.config.resource_names import ALL, ResourceName, SettingChange, changed_list
 from ottla.cli.config.values import nearest, read_file, resource_of
 from ottla.errors import KafkaError
@@ -51,7 +52,7 @@ def set_values(admin: Admin, options: argparse.Namespace) -> int:
     if not names:
         reason = "nothing to change" if options.file is None else f"{options.file} has no settings"
         return fail(f"{reason}: add NAME=VALUE or {'--file' if options.file is None else 'name another file'}.", MISUSED)
-    if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
+    if (twice := repeated(names)) is not None:
         return fail(f"{twice} is given twice: leave out one.", MISUSED)
     resource = resource_of(admin, options.resource)
     before = _before(admin, resource)

@@ -91,6 +91,8 @@ def _input(options: argparse.Namespace) -> bytes:
     if options.hex:
         return bytes_of("".join(options.hex) if len(options.hex) > 1 else options.hex[0])
     if options.file is None:
+        if sys.stdin is None:
+            raise ValueError("standard input is closed: give hex digits, or a file with --file.")
         data = sys.stdin.buffer.read()
         return bytes_of(data.decode("ascii")) if is_text(data) or not data else data
     with open(options.file, "rb") as file:

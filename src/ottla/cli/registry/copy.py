@@ -25,11 +25,15 @@ def run(options: argparse.Namespace) -> int:
     from ottla.cli.command.exits import fail
     from ottla.cli.serve import given
     from ottla.cluster.registry_copy import NotCarried
+    from ottla.errors import SettingError
     from ottla.net.offline.registry_copy import copy, is_shared
     from ottla.net.startup.data_directory import DataDirectoryError
     from ottla.ports import RegistryDamaged, StorageFailed
 
     source, target = options.source, options.target
+    for place in (source, target):
+        if "://" in place and not is_shared(place):
+            raise SettingError(f"{place!r} is not an address: write zookeeper://HOST:PORT/PATH or sqlite:DIR, or name a directory.")
     try:
         count = copy(source, target, given(None, options.set))
     except (DataDirectoryError, NotAMember, NotCarried) as error:

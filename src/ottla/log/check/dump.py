@@ -214,11 +214,17 @@ def _lines(name: str, data: bytes) -> Iterator[Row]:
     names = ("leader_epoch", "start_offset") if name == LEADER_EPOCHS else ("topic", "partition", "offset")
     is_known = name == LEADER_EPOCHS or name.endswith("-offset-checkpoint")
     lines, text = parse_checkpoint(data), data.rstrip(b"\0")
-    for words in lines or [line.split() for line in text.decode(errors="replace").splitlines()]:
+    try:
+        plain = text.decode()
+    except UnicodeDecodeError:
+        yield {"error": "the file is not of a log, and no text"}
+        return
+    for words in lines or [line.split() for line in plain.splitlines()]:
         if lines and is_known and len(words) == len(names):
             yield {field: word if field == "topic" else int(word) for field, word in zip(names, words, strict=True)}
         else:
-            yield {"line": " ".join(words)}
+            line = " ".join(words)
+            yield {"line": line if line.isprintable() else repr(line)}
     if len(text) < len(data):
         yield {"room_bytes": len(data) - len(text)}
     if lines is None and name.endswith("-checkpoint") and data:
