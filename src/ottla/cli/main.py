@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -33,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A KeyboardInterrupt can get lost in an import. Commands with state to clean up have their own signal handlers by then.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     words = sys.argv[1:] if argv is None else list(argv)
+    if sys.stderr is None:  # it is closed, and print() would write to standard output instead
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 # until the end of the process
     if words[:1] == [COMPLETE]:
         from ottla.cli.completion import candidates
 

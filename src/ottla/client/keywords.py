@@ -73,6 +73,8 @@ class ClientKeywords(TypedDict, total=False):
     """The age at which metadata is refreshed."""
     default_api_timeout_ms: int
     """The timeout of a call, including retries."""
+    bootstrap_timeout_ms: int
+    """The time for which a call retries refused connections before any broker has answered; 0: its own timeout."""
     api_version: str | None
     """The Kafka release of the brokers, such as 0.9.0; needed before 0.10, which has no ApiVersions."""
 

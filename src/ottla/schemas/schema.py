@@ -13,6 +13,8 @@ from typing import NamedTuple
 from ottla.errors import SettingError
 from ottla.schemas.frames import files_of_set
 
+MOST_BYTES = 64 * 1024 * 1024
+"""The size of the largest schema that is read."""
 AVRO, PROTOBUF, JSON = "avro", "protobuf", "json"
 SUFFIXES = {"": AVRO, ".avsc": AVRO, ".json": JSON, ".desc": PROTOBUF, ".pb": PROTOBUF, ".binpb": PROTOBUF}
 
@@ -45,9 +47,14 @@ def read_schema(path: Path, option: str) -> ValueSchema:
     """Read the schema in a file, whose suffix is one of `SUFFIXES`. Raises `SettingError`, whose text names `option`."""
     format_name = SUFFIXES[path.suffix]
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise SettingError(f"{option}: {path} has more than {MOST_BYTES} bytes, too many for a schema: name another file.")
         return ValueSchema(format_name, tuple(files_of_set(data)) if format_name == PROTOBUF else (data,), str(path))
     except OSError as error:
         raise SettingError(f"{option}: cannot read {path}: {error.strerror}; name a readable file.") from None
+    except SettingError:
+        raise
     except ValueError as error:
         raise SettingError(f"{path} is no set of descriptors ({error}): make it with protoc --include_imports -o {path}.") from None

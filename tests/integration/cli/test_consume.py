@@ -155,6 +155,9 @@ def test_the_last_value_of_each_key(ottla_: Ottla, broker: ottla.Broker) -> None
         for key, value in ((b"a", b"1"), (b"b", b"2"), (b"a", None), (b"b", b"3")):
             producer.send("table", value, key=key)
     assert ottla_("consume table --group-by-key -K =")[1] == "b=3\n"
+    assert ottla_("consume table --group-by-key -K = -n 2")[1] == "a=1\nb=2\n"
+    assert ottla_("consume table --group-by-key -K = -g last -n 2 -X max.poll.records=1")[1] == "a=1\nb=2\n"
+    assert ottla_("consume table -K = -g last -e")[1] == "a=\nb=3\n"
 
 
 def test_a_group_continues_after_what_was_printed(ottla_: Ottla, broker: ottla.Broker) -> None:
@@ -201,7 +204,7 @@ def test_transactions_are_isolated_and_their_markers_printed(ottla_: Ottla, brok
         ("numbers --until", 2, "--until"),
         ("numbers -n -1", 2, ""),
         ("numbers -n many", 2, "'many' is not a whole number"),
-        ("numbers -p x", 2, "'x' is not a partition"),
+        ("numbers -p x", 2, "'x' is not a whole number from 0 on"),
         ("numbers -f '%z'", 2, "there is no %z"),
         ("numbers -D '\\q'", 2, "template of -D or -K"),
         ("numbers --filter 'value.a ='", 2, "--filter"),
@@ -223,12 +226,57 @@ def test_transactions_are_isolated_and_their_markers_printed(ottla_: Ottla, brok
         ("numbers -e -p 7", 1, "numbers-7"),
         ("odd -e --value-format json", 1, "value of odd-0 at offset 1 cannot be decoded: it is no JSON"),
         ("odd -e --value-format msgpack", 1, "it is no MessagePack"),
+        ("''", 2, "'' is empty"),
+        ("\udcff", 2, "'\\udcff' is not UTF-8"),
+        ("a/b -e", 1, "Topic a/b: INVALID_TOPIC_EXCEPTION"),
+        (f"{'n' * 250} -e", 1, "INVALID_TOPIC_EXCEPTION"),
+        ("numbers nowhere -e", 1, "Topic nowhere: UNKNOWN_TOPIC_OR_PARTITION"),
+        ("nowhere -p 0", 1, "Topic nowhere: UNKNOWN_TOPIC_OR_PARTITION"),
+        ("numbers -g '' -e", 2, "'' is empty"),
+        ("numbers -g \udcff -e", 2, "is not UTF-8"),
+        ("numbers -g g -o @2h", 2, "With -g"),
+        ("numbers -o 99999999999999999999", 2, "'99999999999999999999' is not start"),
+        (f"numbers -o +{'9' * 5000}", 2, "is not start, end, +10"),
+        ("numbers -o @1960-01-01", 2, "'1960-01-01' is before 1970"),
+        (f"numbers -o @{'9' * 400}w", 2, "is not a time"),
+        ("numbers --until @", 2, "'' is not a time"),
+        ("numbers -o 2h", 2, "or @ and a time"),
+        (f"numbers -n {'9' * 5000}", 2, "is above 9223372036854775807, the largest number"),
+        ("numbers -p 0,", 2, "'' is not a whole number from 0 on"),
+        ("numbers -p 99999999999", 2, "'99999999999' is above 2147483647"),
+        ("-r numbers '['", 2, "'[' is not a regular expression (unterminated character set at position 0)"),
+        ("-r 'no-.*' none -e", 1, "No topic matches no-.* or none"),
+        ("numbers -f %", 2, "template of -f '%' cannot be used: it ends with a lone %"),
+        ("numbers -f '%v{nope}'", 2, "{nope} is no form of a text"),
+        ("numbers -f '%v{hex'", 2, "is not closed"),
+        ("numbers -f '%a'", 2, "%a has no attribute ''"),
+        ("numbers -f '%v{unpack[z]}'", 2, "unpack has no letter 'z'"),
+        ("numbers -f %v -K :", 2, "put %k into -f"),
+        ("numbers --json -K :", 2, "-K is for text"),
+        ("numbers --json -D x", 2, "-D is for text"),
+        ("numbers --json -Z NULL", 2, "-Z is for text"),
+        ("numbers --filter ''", 2, "--filter '' cannot be used"),
+        ("numbers --filter 'nope > 1'", 2, "a record has no 'nope'"),
+        ("numbers --filter '9**9**9**9 > 1'", 2, "is not allowed"),
+        (f"numbers --filter '{'(' * 6000}'", 2, ""),
+        ("numbers --filter 'timestamp > \"yesterday\"'", 2, "'yesterday' is not a time"),
+        ("numbers --filter 'value.a[ > 1'", 2, "it is no expression"),
+        ("numbers --schema ''", 2, "'' is empty"),
+        ("numbers --schema /dev/zero", 2, "/dev/zero has more than"),
+        ("numbers --schema-registry ftp://x", 2, "is not a URL"),
+        ("numbers -X group.id=x", 2, "-X group.id has an option of its own: use -g GROUP."),
+        ("numbers -X enable.auto.commit=true", 2, "use -g GROUP"),
+        ("numbers -X auto.offset.reset=none", 2, "use -o start"),
+        ("numbers -X fetch.min.bytes=-1", 2, "fetch_min_bytes must be a whole number"),
+        ("numbers -X acks=all", 2, "have no setting acks"),
+        ("numbers -b ''", 2, "'' is empty"),
+        ("numbers -b 127.0.0.1:1", 1, "No connection to 127.0.0.1:1: Connection refused"),
     ],
 )
 def test_a_mistake_is_one_sentence(ottla_: Ottla, line: str, code: int, words: str) -> None:
     found, _, err = ottla_(f"consume {line} -X default.api.timeout.ms=500")
     assert (found, words in err, err.count("\n"), "Traceback" in err) == (code, True, 1, False), err
-    if "-f" not in line and "-D" not in line:  # templates are not for JSON
+    if not {"-f", "-D", "-K", "-Z"} & set(shlex.split(line)):  # they are not for JSON
         as_json = ottla_(f"consume {line} --json -X default.api.timeout.ms=500")[2]
         assert json.loads(as_json)["exit_code"] == code
 

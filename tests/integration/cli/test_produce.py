@@ -343,6 +343,46 @@ MISTAKES = [
     ("produce nosuch", "There is no topic nosuch", 1),
     ("produce t -b 127.0.0.1:1 -X default.api.timeout.ms=300", "127.0.0.1:1", 1),
     ("produce t --profile nosuch", "There is no profile nosuch", 2),
+    ("produce ''", "'' is empty", 2),
+    ("produce \udcff", "'\\udcff' is not UTF-8: correct the name", 2),
+    ("produce 'a\nb' --create", "Topic a\\nb: INVALID_TOPIC_EXCEPTION", 1),
+    (f"produce {'n' * 250} --create", "INVALID_TOPIC_EXCEPTION", 1),
+    ("produce t a b", "unknown arguments: b", 2),
+    ("produce t ''", "'' is empty", 2),
+    ("produce t -n 1.5", "'1.5' is not a whole number above 0", 2),
+    (f"produce t -n {'9' * 5000}", "is above 2147483647, the largest number", 2),
+    ("produce t -p -1", "'-1' is not a whole number from 0 on", 2),
+    ("produce t -p 99999999999", "'99999999999' is above 2147483647", 2),
+    ("produce new --create -p 9", "create it with `ottla topic create new -p 10`", 1),
+    ("produce new --create -X acks=7", "acks must be one of all, -1, 0, 1, not '7'", 2),
+    ("produce new --create -X linger.ms=-1", "linger_ms must be a whole number of at least 0", 2),
+    ("produce t --rate nan", "'nan' is not a number of records a second", 2),
+    ("produce t --repeat -", "no beginning to return to", 2),
+    ("produce t empty --repeat", "empty is empty or has no beginning", 2),
+    ("produce t -Z --null x", "not allowed with argument", 2),
+    ("produce t --transactional-id ''", "'' is empty", 2),
+    ("produce t --transactional-id x --acks 0", "a transaction needs --acks all, not 0", 2),
+    ("produce t -X acks=1 --transactional", "transactional_id needs acks='all'", 2),
+    ("produce t -X enable.idempotence=true --acks 0", "enable_idempotence needs acks='all'", 2),
+    ("produce t -X nope", "'nope' has no value: write -X NAME=VALUE.", 2),
+    ("produce t -X group.id=x", "have no setting group.id", 2),
+    ("produce t -X compression.type=brotli", "compression_type must be one of", 2),
+    ("produce t -f ''", "it has neither %v nor %k", 2),
+    ("produce t -f %z", "there is no %z", 2),
+    ("produce t -f '%v{hex'", "is not closed: add }", 2),
+    ("produce t -f '%v{x}'", "{x} is no form of a text", 2),
+    ("produce t -f '%V{big99}%v'", "{big99} is no form of a number", 2),
+    ("produce t -f '%h{%k=%v }'", "needs the number of headers before it", 2),
+    (r"produce t -D '\x4'", "is no escape", 2),
+    ("produce t --schema ''", "'' is empty", 2),
+    ("produce t --schema empty.avsc", "empty.avsc is no schema of Avro", 2),
+    ("produce t --schema half.avsc", "half.avsc is no schema of Avro (Unterminated string", 2),
+    ("produce t --schema folder.avsc", "cannot read folder.avsc: Is a directory", 2),
+    ("produce t --schema sparse.avsc", "sparse.avsc has more than", 2),
+    ("produce t --schema-registry ''", "'' is not a URL", 2),
+    ("produce t --schema-registry 'http://['", "is not a URL", 2),
+    ("produce t --command-config sparse.avsc", "Cannot read sparse.avsc: it has more than", 2),
+    ("produce t --json -p x", '"exit_code": 2', 2),
 ]
 
 
@@ -351,10 +391,65 @@ def test_a_mistake_is_one_sentence_and_writes_nothing(
     line: str, sentence: str, code: int, ottla_: Ottla, broker: ottla.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").touch()
+    (tmp_path / "empty.avsc").touch()
+    (tmp_path / "half.avsc").write_text('{"type": "record", "na')
+    (tmp_path / "folder.avsc").mkdir()
+    (tmp_path / "sparse.avsc").touch()
+    os.truncate(tmp_path / "sparse.avsc", 10_000_000_000)
     found, out, err = ottla_(line, b"a\n")
     assert (found, out, err.count("\n"), sentence in err) == (code, "", 1, True), err
     assert values(broker) == []
     assert ottla_("topic list --names").out == "t\n"
+
+
+WRONG_INPUT = [
+    ("-K :", b"nosep\n", "line 1: it has no key separator ':'"),
+    ("--json-lines", b'{"value": "a"', "it is not JSON (Expecting ',' delimiter"),
+    ("--json-lines", b'{"value": "\xc3"}\n{"value": \xff}\n', "line 2: it is not JSON"),
+    ("--json-lines", b"[" * 100_000, "it is not JSON (maximum recursion depth"),
+    ("--json-lines", b'{"value": ' + b"9" * 5000 + b"}", "it is not JSON (Exceeds the limit"),
+    ("--json-lines", b'"a"\n', "it is JSON, and no object"),
+    ("--json-lines", b'{"nope": 1}\n', "records have no field 'nope'"),
+    ("--json-lines", b'{"value": {"base64": "***"}}\n', "value is not base64: '***'"),
+    ("--json-lines", b'{"value": "\\ud800"}\n', "value has half a surrogate pair"),
+    ("--json-lines", b'{"headers": {"\\ud800": 1}}\n', "The name of a header cannot be written as UTF-8"),
+    ("--json-lines", b'{"headers": [1]}\n', "headers are no object"),
+    ("--json-lines", b'{"partition": -1}\n', "partition is -1"),
+    ("--json-lines", b'{"partition": true}\n', "partition is true"),
+    ("--json-lines", b'{"partition": 99999999999}\n', "has partitions 0 to 0, not 99999999999"),
+    ("--json-lines", b'{"timestamp": 99999999999999999999}\n', "the timestamp '99999999999999999999' is not a time"),
+    ("--json-lines", b'{"timestamp": "' + b"9" * 400 + b'w"}\n', "is not a time"),
+    ("--json-lines", b'{"timestamp": "99999w"}\n', "the timestamp '99999w' is before 1970"),
+    ("--json-lines", b'{"timestamp": 1e400}\n', "the timestamp 'inf' is not a time"),
+    ("--json-lines", b'{"timestamp": 9223372036854775807}\n', "INVALID_TIMESTAMP"),
+    ("-f '%V{big32}%v'", b"\xff\xff\xff\xf0abc", "the size of the value is -16"),
+    ("-f '%V{big32}%v'", b"\x7f\xff\xff\xffabc", "the size of the value is 2147483647"),
+    ("-f '%V{big32}%v'", b"\0\0\0\5abc", "the value has 5 bytes, and the input ends before"),
+    ("-f '%V{big32}%v'", b"\0\0", "a number of 4 bytes is expected"),
+    ("-f '%V %v'", b"99999999999999999999 abc", "the size of the value is 99999999999999999999"),
+    ("-f '%H{big32}%h{%K{big32}%k}%v'", b"\x7f\xff\xff\xff\0\0\0\1a", "the number of headers is 2147483647"),
+    (r"-f '%p %v\n'", b"x a\n", "a number is expected"),
+    (r"-f '%p %v\n'", b"99 a\n", "has partitions 0 to 0, not 99"),
+    (r"-f '%t %v\n'", b"\xff a\n", "the topic is not UTF-8"),
+    (r"-f '%d{strftime[%F]} %v\n'", b"2026-99-99 a\n", "the timestamp '2026-99-99' does not have the form %F"),
+    (r"-f '%v{hex}\n'", b"zz\n", "'zz' is not hexadecimal"),
+    (r"-f '%v{json}\n'", b'{"a":\n', "is not JSON"),
+    (r"-f '%k=%v\n'", b"half", "'=' is expected"),
+    ("", b"x" * 3_000_000, "MESSAGE_TOO_LARGE"),
+]
+
+
+@pytest.mark.parametrize(("options", "stdin", "reason"), WRONG_INPUT)
+def test_input_that_is_no_record_is_listed_with_its_line(
+    options: str, stdin: bytes, reason: str, ottla_: Ottla, broker: ottla.Broker
+) -> None:
+    code, out, err = ottla_(f"produce t {options}", stdin)
+    *lines, last = err.splitlines()
+    assert (code, out, len(lines), reason in lines[-1]) == (1, "", 1, True), err
+    assert last.startswith("ottla: Delivered ")
+    assert ottla_(f"produce t --transactional {options}", stdin).code == 1
+    assert len(values(broker)) == ("\\n" not in options and stdin.count(b"\n") == 2)
 
 
 @pytest.mark.parametrize("release", ["0.10.0", "0.10.2", "2.8"])

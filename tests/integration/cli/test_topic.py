@@ -227,12 +227,97 @@ def test_a_copy_within_a_cluster_that_has_no_transactions(ottla_: Ottla) -> None
         ("topic trim t --before start", 2, "'start' is not end, an offset or"),
         ("topic trim t --before=-10", 2, "'-10' is not end, an offset or"),
         ("topic trim t --before soon", 2, "'soon' is not end, an offset or"),
+        ("topic lst", 2, "invalid choice: 'lst': did you mean 'list'?"),
+        ("topic list a b", 2, "unknown arguments: b"),
+        ("topic list '['", 2, "'[' is not a regular expression (unterminated character set at position 0): correct it."),
+        ("topic list --rate nan", 2, "'nan' is not a number of seconds"),
+        ("topic list --json=1", 2, "ignored explicit argument '1'"),
+        ("topic list -b ''", 2, "'' is empty: give a value, or leave the argument out"),
+        ("topic list --profile ''", 2, "'' is empty"),
+        ("topic list --command-config ''", 2, "'' is empty"),
+        ("topic list -b ,", 2, "bootstrap_servers is empty"),
+        ("topic list -b http://127.0.0.1:9092", 2, "'http://127.0.0.1:9092' is not a host and port"),
+        ("topic list -b '[::1'", 2, "'[::1' is not a host and port"),
+        ("topic list -b 127.0.0.1:70000", 2, "'127.0.0.1:70000' is not a host and port"),
+        ("topic list -b 127.0.0.1:1 -X bootstrap.timeout.ms=1", 1, "No connection to 127.0.0.1:1: Connection refused"),
+        ("topic list -b no.such.invalid:1 -X bootstrap.timeout.ms=1", 1, "No connection to no.such.invalid:1"),
+        ("topic list --profile nobody", 2, "There is no profile nobody"),
+        ("topic list --profile ../../etc", 2, "'../../etc' cannot name a profile"),
+        ("topic list --command-config /none", 2, "Cannot read /none: No such file or directory"),
+        ("topic list --command-config /", 2, "Cannot read /: Is a directory"),
+        ("topic list --command-config /dev/zero", 2, "Cannot read /dev/zero: it has more than"),
+        ("topic list -X a", 2, "'a' has no value: write -X NAME=VALUE."),
+        ("topic list -X request.timeout.ms=soon", 2, "request.timeout.ms must be a whole number, not 'soon'"),
+        ("topic list -X security.protocol=TLS", 2, "security_protocol must be one of PLAINTEXT, SSL"),
+        ("topic list -X ssl.key.location=/none", 2, "Cannot read /none: No such file or directory"),
+        ("topic create ''", 2, "'' is empty"),
+        ("topic create \udcff", 2, "'\\udcff' is not UTF-8: correct the name"),
+        ("topic create 'a\nb'", 1, "Topic a\\nb: INVALID_TOPIC_EXCEPTION"),
+        ("topic create 'a\x1b[2Jb'", 1, "Topic a\\x1b[2Jb: INVALID_TOPIC_EXCEPTION"),
+        (f"topic create {'n' * 250}", 1, "is longer than the max allowed length 249"),
+        ("topic create ..", 1, "INVALID_TOPIC_EXCEPTION"),
+        ("topic create x -p 1.5", 2, "'1.5' is not a whole number above 0"),
+        ("topic create x -p ٣", 2, "'٣' is not a whole number above 0"),
+        ("topic create x -p 2147483648", 2, "'2147483648' is above 2147483647, the largest number"),
+        (f"topic create x -p {'9' * 5000}", 2, "is above 2147483647, the largest number"),
+        ("topic create x -p 200001", 1, "POLICY_VIOLATION"),
+        ("topic create x -r 40000", 2, "'40000' is above 32767, the largest number"),
+        ("topic create x -c =1", 2, "'=1' is not like retention.ms=86400000"),
+        ("topic create x -c retention.ms=soon", 1, "INVALID_CONFIG"),
+        ("topic create x -c retention.ms=99999999999999999999", 1, "INVALID_CONFIG"),
+        ("topic create x --if-not-exist", 2, "did you mean --if-not-exists?"),
+        ("topic create x --dry-run -c nope=1", 1, "nope"),
+        ("topic create x -c retention.ms=1 --json -p many", 2, '"exit_code": 2'),
     ],
 )
 def test_a_mistake_is_one_sentence_and_changes_nothing(ottla_: Ottla, line: str, code: int, sentence: str) -> None:
     found, out, err = ottla_(line)
     assert (found, out) == (code, "")
     assert sentence in err
-    assert err.startswith("ottla: ")
+    assert err.startswith(("ottla: ", '{"error": '))
     assert err.count("\n") == 1
     assert ottla_("topic list --names")[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "sentence"),
+    [
+        ("topic create t", 1, "TOPIC_ALREADY_EXISTS"),
+        ("topic create t --dry-run", 1, "TOPIC_ALREADY_EXISTS"),
+        ("topic describe t none", 1, "Topic none: UNKNOWN_TOPIC_OR_PARTITION"),
+        ("topic alter t", 2, "nothing to change"),
+        ("topic alter t -p 1", 1, "Topic t has 2 partitions, and -p 1 is not more: add some."),
+        ("topic alter t -p 2 --dry-run", 1, "and -p 2 is not more"),
+        ("topic alter t -p 1 -c retention.ms=1000", 1, "and -p 1 is not more"),
+        ("topic alter t -p 5 -c nope=1", 1, "nope"),
+        ("topic alter t -p 5 -c segment.bytes=many", 1, "segment.bytes"),
+        ("topic alter t -c retention.ms=1 --delete-config retention.ms", 1, "give retention.ms once"),
+        ("topic alter t u -p 5", 2, "unknown arguments: u"),
+        ("topic delete t", 2, "Add --yes, since there is no terminal to confirm it."),
+        ("topic delete t none --yes", 1, "Topic none: UNKNOWN_TOPIC_OR_PARTITION"),
+        ("topic delete t --regex t --yes", 2, "name topics, or give --regex"),
+        ("topic delete --regex '' --yes", 1, "No topic's whole name matches ''"),
+        ("topic offsets t --at 1960-01-01", 2, "'1960-01-01' is before 1970"),
+        ("topic offsets t --at 99999w", 2, "'99999w' is before 1970"),
+        (f"topic offsets t --at {'9' * 400}w", 2, "is not a time, such as 2h (ago)"),
+        ("topic offsets t --at 2026-02-30", 2, "'2026-02-30' is not a time"),
+        ("topic trim t --before 1", 2, "This deletes 1 records of topic t. Add --yes"),
+        ("topic trim t --before 1 --partition x", 2, "'x' is not a whole number from 0 on"),
+        ("topic trim t --before 1 --partition 2 --yes", 2, "Topic t has no partition 2"),
+        ("topic trim t --before 99999999999999999999 --yes", 2, "is not end, an offset or a time"),
+        ("topic copy t t", 2, "FROM and INTO are one topic"),
+        ("topic copy t ''", 2, "'' is empty"),
+        ("topic copy t 'a b'", 1, "INVALID_TOPIC_EXCEPTION"),
+        ("topic copy t u --no-create", 1, "Topic u: UNKNOWN_TOPIC_OR_PARTITION"),
+        ("topic copy t u --to nobody", 2, "There is no profile nobody"),
+        ("topic copy t u -X acks=7", 2, "acks must be one of all"),
+    ],
+)
+def test_a_mistake_leaves_a_topic_as_it_is(ottla_: Ottla, broker: ottla.Broker, line: str, code: int, sentence: str) -> None:
+    assert ottla_("topic create t -p 2")[0] == 0
+    fill(broker, "t", 3)
+    before = ottla_("topic describe t --json")
+    found, out, err = ottla_(line)
+    assert (found, out, err.count("\n"), sentence in err) == (code, "", 1, True), err
+    assert ottla_("topic describe t --json") == before
+    assert ottla_("topic list --names")[1] == "t\n"

@@ -87,7 +87,7 @@ def test_files_of_kafkas_tools_and_arrays_are_read() -> None:
     [
         ("", "f has no offsets"),
         ("\n \n", "f has no offsets"),
-        ("t,0\n", "line 1: 2 columns; a line is topic,partition,offset"),
+        ("t,0\n", "line 1: 2 columns ('t,0'); a line is topic,partition,offset"),
         ("t,0,1\ng,t,0,1,2\n", "line 2: 5 columns"),
         ("t,0,1\nt,x,1\n", "line 2: a partition is a whole number from 0 to 2147483647, not 'x'"),
         ("t,2147483648,1\n", "line 1: a partition is"),

@@ -26,6 +26,12 @@ def test_a_duration_is_told_in_the_units_that_matter(ms: int, text: str) -> None
     assert duration(ms) == text
 
 
+def test_control_characters_of_names_are_escapes() -> None:
+    assert table(("ID",), [("a\nb",), ("\x1b[2J",), ("\x9b2J",), ("\x1b[31mred\x1b[0m",)]) == [
+        "ID", "a\\nb", "\\x1b[2J", "\\x9b2J", "\x1b[31mred\x1b[0m",
+    ]  # fmt: skip
+
+
 def on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((columns, 24)))

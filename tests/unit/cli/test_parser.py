@@ -81,6 +81,12 @@ def test_a_command_imports_no_module_of_another() -> None:
     assert commands & set(loaded) == {"ottla.cli.admin.quota"}
 
 
+def test_ctrl_c_ends_the_process_before_anything_else_is_imported() -> None:
+    code = "import sys; bare = set(sys.modules); import ottla.__main__; print(*sorted(sys.modules.keys() - bare))"
+    loaded = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {name for name in loaded if name != "__future__"} == {"ottla", "ottla.__main__", "ottla.version"}
+
+
 def test_negative_numbers_are_arguments_of_options() -> None:
     parser = Parser(prog="ottla x")
     parser.add_argument("-o")

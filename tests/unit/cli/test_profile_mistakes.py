@@ -50,7 +50,7 @@ LONG = "x" * 101
         ("create e -b a:99999", "'a:99999' is not a host and port"),
         ("create e -b a:1,b:x", "'b:x' is not a host and port"),
         ("create e -b a:0", "'a:0' is not a host and port"),
-        ("create '' -b a:1", "'' cannot name a profile"),
+        ("create '' -b a:1", "'' is empty"),
         (f"create {LONG} -b a:1", "cannot name a profile: use up to 100 letters"),
         ("create a/b -b a:1", "'a/b' cannot name a profile"),
         ("create ../dev -b a:1", "'../dev' cannot name a profile"),

@@ -39,9 +39,17 @@ def test_times_are_ages_dates_or_numbers(text: str, ms: int) -> None:
     assert parse_time(text, NOW_MS) == ms
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "2y", "-5s", "12345", "99999-01-01", "1e3s"])
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "2026-13-01", "2y", "-5s", "12345", "99999-01-01", "1e3s", "9" * 400 + "w", "٣h"]
+)
 def test_anything_else_names_the_forms(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time, such as 2h"):
+        parse_time(text, NOW_MS)
+
+
+@pytest.mark.parametrize("text", ["1960-01-01", "99999w", "0001-01-03"])
+def test_times_before_kafkas_first_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is before 1970"):
         parse_time(text, NOW_MS)
 
 

@@ -105,13 +105,20 @@ def test_values_of_another_type_are_refused_as_settings_are(given: object) -> No
         ("[::1]:9093", [("::1", 9093)]),
         ("[::1]", [("::1", 9092)]),
         ("::1", [("::1", 9092)]),
+        ("bücher.example.:1", [("bücher.example.", 1)]),
+        ("10.0.0.1", [("10.0.0.1", 9092)]),
     ],
 )
 def test_bootstrap_servers_are_read_as_people_write_them(text: str, found: list[tuple[str, int]]) -> None:
     assert parse_servers(text) == found
 
 
-@pytest.mark.parametrize("text", ["", " , ", "a:b", "a:0", "a:70000", ":9092"])
+WRONG_SERVERS = (
+    "", " , ", "a:b", "a:0", "a:70000", ":9092", "a:٩", "http://a:9092", "[::1", "a b", "a..b", "a" * 64, "\udcff:1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WRONG_SERVERS)
 def test_bootstrap_servers_that_lead_nowhere_are_refused(text: str) -> None:
     with pytest.raises(SettingError, match="bootstrap_servers"):
         parse_servers(text)

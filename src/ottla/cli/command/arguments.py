@@ -7,6 +7,26 @@ from collections.abc import Callable
 from typing import TypeVar
 
 Parsed = TypeVar("Parsed")
+MOST_PARTITIONS = 2**31 - 1
+MOST_REPLICAS = 2**15 - 1
+MOST_OFFSET = 2**63 - 1
+"""The largest numbers that Kafka's requests have for these."""
+
+
+def given(text: str) -> str:
+    """Return a text that is not empty. A shell passes an empty one for a variable that is not set."""
+    if not text:
+        raise argparse.ArgumentTypeError("'' is empty: give a value, or leave the argument out")
+    return text
+
+
+def name(text: str) -> str:
+    """Return the name of a topic, a group or another resource of a cluster."""
+    try:
+        given(text).encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not UTF-8: correct the name") from None
+    return text
 
 
 def argument(parse: Callable[[str], Parsed]) -> Callable[[str], Parsed]:
@@ -22,12 +42,16 @@ def argument(parse: Callable[[str], Parsed]) -> Callable[[str], Parsed]:
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:
-    """Return an argparse type for whole numbers from `least` to `most`; None means no limit."""
+    """Return an argparse type for whole numbers from `least` to `most`, by default up to the most partitions of a topic."""
     limits = f"from {least} to {most}" if most is not None else "above 0" if least == 1 else f"from {least} on"
+    limit = MOST_PARTITIONS if most is None else most
 
     def convert(text: str) -> int:
-        if not (text.isascii() and text.isdecimal()) or int(text) < least or (most is not None and int(text) > most):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number {limits}")
+        is_whole = text.isascii() and text.isdecimal()
+        if is_whole and (len(text) > len(str(limit)) or int(text) > limit):
+            raise argparse.ArgumentTypeError(f"{text!r:.60} is above {limit}, the largest number: give a smaller one")
+        if not is_whole or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r:.60} is not a whole number {limits}")
         return int(text)
 
     return convert
@@ -45,7 +69,7 @@ def decimal(least: float, most: float, unit: str) -> Callable[[str], float]:
         except ValueError:
             found = -1.0
         if not least <= found <= most:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number of {unit} from {least:g} to {most:,.0f}")
+            raise argparse.ArgumentTypeError(f"{text!r:.60} is not a number of {unit} from {least:g} to {most:,.0f}")
         return found
 
     return convert

@@ -11,10 +11,10 @@ import difflib
 import os
 import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli.command import librdkafka
+from ottla.cli.command import arguments, librdkafka
+from ottla.cli.command.files import read_text
 from ottla.cli.command.parser import Run, completes
 from ottla.errors import SettingError
 
@@ -27,6 +27,10 @@ SERVERS = "bootstrap.servers"
 SERVERS_VARIABLE = "OTTLA_BOOTSTRAP_SERVER"
 PATIENCE_MS = 15_000
 """The time, in ms, for which a command waits for a missing resource, such as a partition."""
+BOOTSTRAP_MS = 3_000
+"""The time, in ms, for which a command retries refused connections: a broker that has just been started can need a moment."""
+WRITING: dict[str, Any] = {"request_timeout_ms": 15_000, "delivery_timeout_ms": 30_000, "max_block_ms": 30_000}
+"""Producer settings that -X can override: a person waits half a minute for a broker that does not answer."""
 
 Choice = argparse._MutuallyExclusiveGroup  # argparse has no public name for the result of add_mutually_exclusive_group
 
@@ -38,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> Choice:
     """
     where = parser.add_mutually_exclusive_group()
     help_text = f"the bootstrap servers, of any Kafka (default: ${SERVERS_VARIABLE}, then the profile in use, then {WHERE})"
-    where.add_argument("-b", "--bootstrap-server", metavar="HOST:PORT[,…]", help=help_text)
+    where.add_argument("-b", "--bootstrap-server", metavar="HOST:PORT[,…]", type=arguments.given, help=help_text)
     add_client_options(parser)
     parser.add_argument("--json", action="store_true", help="print a JSON object for each row, on a line of its own")
     return where
@@ -49,7 +53,7 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
     profile = parser.add_argument("--profile", metavar="NAME", help="the settings of this profile: see `ottla profile --help`")
     completes(profile, "profiles")
     help_text = "a properties file of client settings, of Kafka's tools or of librdkafka: TLS and SASL"
-    parser.add_argument("--command-config", metavar="FILE", help=help_text)
+    parser.add_argument("--command-config", metavar="FILE", type=arguments.given, help=help_text)
     help_text = (
         "another client setting by Kafka's name; can be repeated. Put passwords into the file, which other users cannot read"
     )
@@ -120,11 +124,9 @@ def read_config(path: str | None, *kinds: type[SecureSettings]) -> dict[str, str
 
     if path is None:
         return {}
+    text = read_text(path, "a readable properties file")
     try:
-        found = librdkafka.translated(parse_properties(Path(path).read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise SettingError(f"Cannot read {path}: {why}; name a readable properties file.") from None
+        found = librdkafka.translated(parse_properties(text))
     except SettingError as error:
         raise SettingError(f"{path}, {error}") from None
     known = _known_names(*kinds)
@@ -140,7 +142,8 @@ def settings(options: argparse.Namespace, kind: type[SecureSettings], *others: t
     """
     from ottla.client.settings.properties import values_of
 
-    return {"default_api_timeout_ms": PATIENCE_MS, **values_of(kind, client_texts(options, kind, *others))}
+    patience = {"default_api_timeout_ms": PATIENCE_MS, "bootstrap_timeout_ms": BOOTSTRAP_MS}
+    return {**patience, **values_of(kind, client_texts(options, kind, *others))}
 
 
 def on_cluster(ask: Callable[[Admin, argparse.Namespace], int]) -> Run:

@@ -6,13 +6,17 @@ import errno
 import io
 import json
 import logging
+import re
 import sys
+from contextlib import suppress
 
 COULD_NOT = 1
 MISUSED = 2
 """The exit code for wrong arguments."""
 BROKEN = 70
 """The exit code after a bug in Ottla has ended the broker: `EX_SOFTWARE` of sysexits.h."""
+_CONTROL = re.compile("(?!\x1b\\[[\\d;]*m)[\0-\x1f\x7f-\x9f\u2028\u2029]")
+"""A control character that is no style of `output.styled`."""
 NO_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -29,9 +33,16 @@ def report_as_json(is_wanted: bool) -> None:
 
 def fail(sentence: str, code: int = COULD_NOT) -> int:
     """Print to standard error what went wrong and what to do; return the exit code."""
-    text = json.dumps({"error": sentence, "exit_code": code}, ensure_ascii=False) if _Form.is_json else f"ottla: {sentence}"
-    print(text, file=sys.stderr)
+    line = escaped(sentence)
+    text = json.dumps({"error": line, "exit_code": code}, ensure_ascii=False) if _Form.is_json else f"ottla: {line}"
+    with suppress(OSError):  # the exit code remains
+        print(text, file=sys.stderr)
     return code
+
+
+def escaped(text: str) -> str:
+    """Return a text whose control characters are escapes. Names of groups can have any, also those that direct a terminal."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def announce(line: str) -> None:

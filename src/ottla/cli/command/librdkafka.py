@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
-from ottla.errors import SettingError
+from ottla.cli.command.files import read_text
 
 NAMES = {
     "metadata.broker.list": "bootstrap.servers",
@@ -28,7 +27,7 @@ def translated(texts: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, text in texts.items():
         if name in FILES:
-            found[FILES[name]] = _content(name, text)
+            found[FILES[name]] = read_text(text, f"a PEM file by {name}")
         elif name == "security.protocol":
             found[name] = text.upper()
         elif name == "ssl.endpoint.identification.algorithm":
@@ -36,11 +35,3 @@ def translated(texts: Mapping[str, str]) -> dict[str, str]:
         else:
             found[NAMES.get(name, name)] = text
     return found
-
-
-def _content(name: str, path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not PEM text"
-        raise SettingError(f"{name}: cannot read {path}: {why}; name a PEM file.") from None

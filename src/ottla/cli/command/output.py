@@ -13,6 +13,8 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
+from ottla.cli.command.exits import escaped
+
 Cell = str | int | float | list[str] | None
 Row = Mapping[str, object]
 BOLD, DIM, RED, GREEN, YELLOW = "1", "2", "31", "32", "33"
@@ -51,8 +53,8 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> list[str]:
 
 def _shown(cell: Cell) -> str:
     if isinstance(cell, list):
-        return ",".join(cell) or "-"
-    return "-" if cell is None else str(cell)
+        return escaped(",".join(cell)) or "-"
+    return "-" if cell is None else escaped(str(cell))
 
 
 def _width(cell: str) -> int:

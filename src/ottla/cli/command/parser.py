@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, NoReturn
 
+from ottla.cli.command import arguments
 from ottla.cli.command.exits import MISUSED, fail
 
 COMPLETE = "__complete"
@@ -107,7 +108,11 @@ class Commands:
 
 
 def completes(action: argparse.Action, kind: str) -> None:
-    """Record that the shell can complete an argument with names of a kind, which `completion.candidates.NAMES` has."""
+    """Record that the shell can complete an argument with names of a kind, which `completion.candidates.NAMES` has.
+
+    An argument without a type of its own gets the type of names.
+    """
+    action.type = action.type or arguments.name
     action.completes = kind  # type: ignore[attr-defined]  # an attribute of ours: argparse has no place for it
 
 

@@ -47,7 +47,7 @@ def target_argument(text: str) -> SeekTarget:
     try:
         return SeekTarget(TIME, parse_time(text.removeprefix("@")))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not start, end, an offset, +N, -N or {FORMS}") from None
+        raise argparse.ArgumentTypeError(f"{text!r:.60} is not start, end, an offset, +N, -N or {FORMS}") from None
 
 
 def topic_argument(text: str) -> TopicChoice:

@@ -6,23 +6,29 @@ import re
 import time
 from datetime import UTC, datetime, timedelta
 
-_AGO = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_AGO = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+MOST_CHARACTERS = 20
+"""The length of a duration, beyond which its milliseconds have more than 64 bits."""
 FORMS = "a time, such as 2h (ago), 2026-11-23T10:00, 2026-11-23T10:00Z or 1795000000000 (ms)"
 """The forms that `parse_time` reads, for messages and helps."""
 
 
 def parse_time(text: str, now_ms: int | None = None) -> int:
-    """Return a time in ms since 1970. A time without a zone is local. Raises `ValueError` with the forms."""
-    if ago := _AGO.fullmatch(text):
-        now = int(time.time() * 1000) if now_ms is None else now_ms
-        return now - round(float(ago[1]) * _UNIT_MS[ago[2]])
-    if re.fullmatch(r"\d{10}|\d{13}", text):
-        return int(text) * (1000 if len(text) == 10 else 1)
+    """Return a time in ms since 1970, which is not negative. A time without a zone is local. Raises `ValueError` with the forms."""
     try:
-        return round(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+        if ago := _AGO.fullmatch(text):
+            now = int(time.time() * 1000) if now_ms is None else now_ms
+            found = now - round(float(ago[1]) * _UNIT_MS[ago[2]])
+        elif re.fullmatch(r"[0-9]{10}|[0-9]{13}", text):
+            found = int(text) * (1000 if len(text) == 10 else 1)
+        else:
+            found = round(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
-        raise ValueError(f"{text!r} is not {FORMS}") from None
+        raise ValueError(f"{text!r:.60} is not {FORMS}") from None
+    if found < 0:
+        raise ValueError(f"{text!r:.60} is before 1970, where Kafka's times begin: name a later time")
+    return found
 
 
 def format_time(ms: int, *, utc: bool = False) -> str:
@@ -46,6 +52,6 @@ def is_duration(text: str) -> bool:
 def duration_ms(text: str) -> int:
     """Return a duration, such as 500ms, 30s or 2h, in ms. Raises `ValueError`."""
     found = _AGO.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text!r} is not a duration, such as 500ms, 30s, 5m, 2h or 7d")
+    if found is None or len(text) > MOST_CHARACTERS:
+        raise ValueError(f"{text!r:.60} is not a duration, such as 500ms, 30s, 5m, 2h or 7d")
     return round(float(found[1]) * _UNIT_MS[found[2]])

@@ -213,14 +213,11 @@ def _show_differences(
 
 def read_file(path: str) -> dict[str, str]:
     """Return the settings in a properties file. Raises `SettingError` with a message for the user."""
-    from pathlib import Path
-
+    from ottla.cli.command.files import read_text
     from ottla.properties import parse_properties
 
+    text = read_text(path, "a readable properties file")
     try:
-        return parse_properties(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise SettingError(f"Cannot read {path}: {why}; name a readable properties file.") from None
+        return parse_properties(text)
     except SettingError as error:
         raise SettingError(f"{path}, {error}") from None

@@ -6,7 +6,7 @@ import argparse
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from ottla.cli.command.arguments import whole
+from ottla.cli.command.arguments import MOST_OFFSET, given, whole
 from ottla.cli.command.connection import add_options
 from ottla.cli.command.parser import Example, completes
 from ottla.cli.consume import consumption
@@ -57,7 +57,7 @@ FROM:UNTIL is both, such as @2h:end"""
     for each in (start, until):
         completes(each, "record positions")
     found.add_argument("-e", "--exit", action="store_true", help="stop at the present end")
-    found.add_argument("-n", "--number", metavar="N", type=whole(0), help="stop after this number of records in all")
+    found.add_argument("-n", "--number", metavar="N", type=whole(0, MOST_OFFSET), help="stop after this number of records in all")
     found.add_argument("-F", "--follow", action="store_true", help="begin with the last 10 records of each partition")
     help_text = "only these partitions, such as 0,3; can be repeated"
     partitions = found.add_argument(
@@ -83,7 +83,7 @@ def _add_forms(parser: Parser) -> None:
     help_text = "print JSON with the size of each value instead of the value"
     found.add_argument("--meta-only", action="store_true", help=help_text)
     help_text = "a schema of Avro (.avsc), or descriptors of Protobuf (.desc, #MESSAGE)"
-    found.add_argument("--schema", metavar="FILE", help=help_text)
+    found.add_argument("--schema", metavar="FILE", type=given, help=help_text)
     help_text = "the URL of a schema registry, or a directory of schemas, for values that begin with a schema's id"
     found.add_argument("--schema-registry", metavar="URL", help=help_text)
     found.add_argument("--utc", action="store_true", help="print times of %%d{…} in UTC (default: local)")
@@ -113,7 +113,4 @@ def _format(text: str) -> str:
 
 
 def _partitions(text: str) -> list[int]:
-    parts = text.split(",")
-    if not all(part.isascii() and part.isdecimal() for part in parts):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a partition, or several such as 0,3")
-    return [int(part) for part in parts]
+    return [whole(0)(part) for part in text.split(",")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.cli.command import connection
@@ -53,9 +55,10 @@ def _print(options: argparse.Namespace, settings: dict[str, Any], selections: li
     from ottla.cli.consume.record_stream import RecordStream
     from ottla.net.client.consumer.consumer import Consumer
 
-    with Consumer(**settings) as consumer:
+    assignments: list[float] = []
+    with Consumer(**settings, on_assigned=lambda partitions: assignments.append(time.monotonic())) as consumer:
         _place(consumer, options)
-        return RecordStream(consumer, options, selections, rendering, Interruption()).run()
+        return RecordStream(consumer, options, selections, rendering, Interruption(), assignments).run()
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -95,6 +98,14 @@ def _check_exclusions(options: argparse.Namespace) -> None:
     if options.format is not None and (options.json or options.meta_only):
         other = "--json" if options.json else "--meta-only"
         raise SettingError(f"{other} and -f are two formats: leave one of them out.")
+    given = [(options.delimiter, "-D"), (options.key_delimiter, "-K"), (options.null or None, "-Z")]
+    unused = next((option for value, option in given if value is not None and options.json), None)
+    if unused is not None:
+        raise SettingError(f"{unused} is for text, and --json prints objects: leave one of them out.")
+    if options.key_delimiter is not None and options.format is not None:
+        raise SettingError("-K is for output without a template: leave it out, and put %k into -f.")
+    if sys.stdout is None:
+        raise SettingError("Standard output is closed: redirect it to a file, or to /dev/null.")
 
 
 def _decoders(options: argparse.Namespace, binary: Binary) -> Decoders:
@@ -124,7 +135,7 @@ def _choose_rendering(options: argparse.Namespace, decoders: Decoders) -> Render
     try:
         return TemplateRendering(Template(text, options.null.encode(), utc=options.utc), *decoders)
     except BadTemplate as error:
-        named = "-f" if options.format is not None else "-D or -K"
+        named = f"-f {options.format!r:.200}" if options.format is not None else "-D or -K"
         raise SettingError(f"The template of {named} cannot be used: {error}.") from None
 
 
@@ -137,7 +148,7 @@ def _selections(options: argparse.Namespace) -> list[Selection]:
         try:
             pattern = re.compile(options.grep.encode("utf-8", "surrogateescape"))
         except re.error as error:
-            raise SettingError(f"--grep {options.grep!r} is no regular expression: {error}.") from None
+            raise SettingError(f"--grep {options.grep!r:.200} is no regular expression: {error}; correct it.") from None
         found.append(
             lambda record: pattern.search(record.value or b"") is not None or pattern.search(record.key or b"") is not None
         )
@@ -145,7 +156,7 @@ def _selections(options: argparse.Namespace) -> list[Selection]:
         try:
             found.append(RecordFilter(options.filter, *_decoders_of_filter(options)).matches)
         except BadFilter as error:
-            raise SettingError(f"The expression of --filter cannot be used: {error}.") from None
+            raise SettingError(f"--filter {options.filter!r:.200} cannot be used: {error}.") from None
     return found
 
 
@@ -175,16 +186,32 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     }
     decided: dict[str, Any] = {
         "group_id": options.group,
-        "enable_auto_commit": options.group is not None,
+        "enable_auto_commit": options.group is not None and not options.group_by_key,
         "auto_offset_reset": "latest" if options.offset.kind == END else "earliest",
         "include_control_records": options.print_control,
     }
     if options.isolation is not None:
         decided["isolation_level"] = f"read_{options.isolation}"
     given = connection.settings(options, ConsumerSettings)
+    named = {pair.partition("=")[0].strip() for pair in options.command_property}
+    for setting, option in (
+        ("group.id", "-g GROUP"),
+        ("enable.auto.commit", "-g GROUP"),
+        ("auto.offset.reset", "-o start or -o end"),
+    ):
+        if setting in named:
+            raise SettingError(f"-X {setting} has an option of its own: use {option}.")
     if given.get("api_version") == KAFKA07:
         del defaults["isolation_level"]
     return {**defaults, **given, **decided}
+
+
+def _checked_pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise SettingError(f"{text!r:.200} is not a regular expression ({error}): correct it.") from None
+    return text
 
 
 def _place(consumer: Consumer, options: argparse.Namespace) -> None:
@@ -197,10 +224,10 @@ def _place(consumer: Consumer, options: argparse.Namespace) -> None:
     if options.partitions:
         consumer.assign([(topic, partition) for topic in options.topics for partition in options.partitions])
     elif options.regex:
-        pattern = "|".join(f"(?:{topic})" for topic in options.topics)
+        pattern = "|".join(f"(?:{_checked_pattern(topic)})" for topic in options.topics)
         consumer.subscribe(pattern=pattern)
         if options.group is None and not consumer.subscription():
-            raise KafkaError(f"No topic matches {pattern}: `ottla topic list` shows the topics.")
+            raise KafkaError(f"No topic matches {' or '.join(options.topics)}: `ottla topic list` shows the topics.")
     else:
         if options.group is not None:
             for topic in options.topics:

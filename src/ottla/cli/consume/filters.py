@@ -11,6 +11,7 @@ import ast
 import json
 import operator
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -51,7 +52,7 @@ _PLAIN = (
     ast.Is,
     ast.IsNot,
 )
-IMPOSSIBLE = (TypeError, ValueError, KeyError, IndexError, ArithmeticError, AttributeError, re.error)
+IMPOSSIBLE = (TypeError, ValueError, KeyError, IndexError, ArithmeticError, AttributeError, RecursionError, re.error)
 
 
 class BadFilter(ValueError):
@@ -69,10 +70,12 @@ class RecordFilter:
         try:
             if len(text) > LONGEST:
                 raise BadFilter(f"it has {len(text)} characters, and at most {LONGEST} are allowed")
-            tree = _Rewriter().visit(ast.parse(text.strip(), mode="eval"))
-            compiled = compile(ast.fix_missing_locations(tree), "--filter", "eval")
+            with warnings.catch_warnings(action="ignore"):  # Python's about \d in texts and about `is`
+                tree = _Rewriter().visit(ast.parse(text.strip(), mode="eval"))
+                compiled = compile(ast.fix_missing_locations(tree), "--filter", "eval")
         except SyntaxError as error:
-            raise BadFilter(f"it is no expression ({error.msg} at column {error.offset})") from None
+            place = f" at column {error.offset}" if error.offset else ""
+            raise BadFilter(f"it is no expression ({error.msg}{place}): write one such as value.price > 5") from None
         except (RecursionError, MemoryError, ValueError) as error:
             raise BadFilter(str(error) if isinstance(error, BadFilter) else "it cannot be compiled: write a simpler one") from None
         names = {**FUNCTIONS, "_field": self._field, "_text": self._text, "_headers": _headers, "_calculate": _calculate}

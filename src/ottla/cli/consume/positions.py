@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.cli.command.arguments import MOST_OFFSET
 from ottla.cli.command.times import FORMS, duration_ms, is_duration, parse_time
 
 if TYPE_CHECKING:
@@ -36,14 +37,14 @@ def position(text: str) -> RecordPosition:
     if text in _WORDS:
         return RecordPosition(_WORDS[text])
     sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
-    if digits.isascii() and digits.isdecimal():
+    if digits.isascii() and digits.isdecimal() and len(digits) < 20 and int(digits) <= MOST_OFFSET:
         return RecordPosition({"+": FROM_START, "-": FROM_END, "": OFFSET}[sign], int(digits))
     if text.startswith(("@", "s@", "e@")):  # kcat writes s@ and e@, rpk @-2h
         try:
             return RecordPosition(TIME, parse_time(text.partition("@")[2].removeprefix("-")))
         except ValueError as error:
             raise argparse.ArgumentTypeError(f"{error}, after the @") from None
-    raise argparse.ArgumentTypeError(f"{text!r} is not start, end, +10, -10, an offset, or @ and {FORMS}")
+    raise argparse.ArgumentTypeError(f"{text!r:.60} is not start, end, +10, -10, an offset, or @ and {FORMS}")
 
 
 def position_range(text: str) -> PositionRange:

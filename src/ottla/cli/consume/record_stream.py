@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 IDLE_MS = 200
 """The longest wait for records, in ms. After it, the end, the reader of the output and signals are checked."""
+WITHOUT_PARTITIONS_S = 3.0
+"""The time, in s, after which a member to which its group has assigned no partitions has reached the end: others read them."""
 CHECK_AFTER_S = 2.0
 """The time without records after which the brokers are asked for an offset, which raises an error if none of them answers."""
 
@@ -34,8 +36,9 @@ Selection = Callable[["ConsumerRecord"], bool]
 class StreamEnds:
     """The offsets at which the stream ends, by option --until. A partition that has reached its end offset is paused."""
 
-    def __init__(self, consumer: Consumer, until: RecordPosition | None) -> None:
-        self._consumer, self._until = consumer, until
+    def __init__(self, consumer: Consumer, until: RecordPosition | None, assignments: Sequence[float]) -> None:
+        """Prepare to find ends. `assignments` has the time of each assignment by the group so far, in s."""
+        self._consumer, self._until, self._assignments = consumer, until, assignments
         self._ends: dict[TopicPartition, int] = {}
         self._finished: set[TopicPartition] = set()
         self._unprinted: int | None = None
@@ -80,9 +83,12 @@ class StreamEnds:
 
     @property
     def reached(self) -> bool:
-        """Return whether all partitions of this consumer have ended. A member without partitions waits for some."""
-        assigned = self._consumer.assignment() if self._until is not None and self._finished else set()
-        return bool(assigned) and self._finished >= assigned
+        """Return whether all partitions of this consumer have ended. A member without partitions waits for some for a moment."""
+        if self._until is None:
+            return False
+        if assigned := self._consumer.assignment():
+            return self._finished >= assigned
+        return bool(self._assignments) and time.monotonic() - self._assignments[-1] > WITHOUT_PARTITIONS_S
 
 
 class RecordStream:
@@ -95,11 +101,12 @@ class RecordStream:
         selections: list[Selection],
         rendering: Rendering,
         interruption: Interruption,
+        assignments: Sequence[float],
     ) -> None:
         self._consumer, self._rendering, self._selections = consumer, rendering, selections
         self._interruption = interruption
         self._output = RecordOutput(interruption.stop)
-        self._ends = StreamEnds(consumer, options.until)
+        self._ends = StreamEnds(consumer, options.until, assignments)
         self._group, self._limit = options.group, options.number
         self._by_batch = rendering.needs_batches or options.print_control
         self._last: dict[tuple[str, bytes | None], bytes] | None = {} if options.group_by_key else None
@@ -133,8 +140,10 @@ class RecordStream:
 
     def _check_brokers(self) -> None:
         """Raise `KafkaError` if no broker answers."""
-        for where in sorted(self._consumer.assignment())[:1]:
-            self._consumer.end_offsets([where])
+        topics = sorted(self._consumer.subscription())
+        some = self._consumer.assignment() or (self._consumer.partitions_for(topics[0]) if topics else ())
+        if some:
+            self._consumer.end_offsets([min(some)])
 
     def _print(self, found: FetchedColumns) -> None:
         lines = self._line_format(found.where)
@@ -178,11 +187,9 @@ class RecordStream:
             records = records[: self._limit - self._printed]
         lines, undecodable = self._render(RecordRun(records, run.batch))
         if self._last is not None:
-            self._keep_last(records, lines)
-            self._error = undecodable
-            self._is_over = undecodable is not None
-            return
-        count, error = self._output.write(joined(lines, self._rendering.end))
+            count, error = self._keep_last(records, lines), None
+        else:
+            count, error = self._output.write(joined(lines, self._rendering.end))
         self._error = error or undecodable
         self._printed += count
         if count < len(records):
@@ -203,13 +210,14 @@ class RecordStream:
                 return lines, error
         return lines, None
 
-    def _keep_last(self, records: list[ConsumerRecord], lines: list[bytes]) -> None:
-        """Keep the last line of each key, in the order of the last records. A null value removes the key."""
+    def _keep_last(self, records: list[ConsumerRecord], lines: list[bytes]) -> int:
+        """Keep the last line of each key, in the order of the last records. A null value removes the key. Return how many lines."""
         assert self._last is not None, "it is called with --group-by-key"
         for record, line in zip(records, lines, strict=False):
             self._last.pop((record.topic, record.key), None)
             if record.value is not None:
                 self._last[record.topic, record.key] = line
+        return len(lines)
 
     def _stop_at(self, where: TopicPartition, offset: int) -> None:
         """End the stream. The records of a partition from `offset` on do not count as printed."""
@@ -218,9 +226,11 @@ class RecordStream:
             self._consumer.seek(where, offset)
 
     def _end(self) -> int:
+        is_printed = self._last is None
         if self._last is not None and self._error is None and not self._interruption.stop.is_set():
-            _, self._error = self._output.write(joined(list(self._last.values()), self._rendering.end))
-        if self._group is not None and self._consumer.assignment():
+            count, self._error = self._output.write(joined(list(self._last.values()), self._rendering.end))
+            is_printed = count == len(self._last)
+        if self._group is not None and is_printed and self._consumer.assignment():
             self._consumer.commit()
         if self._error is not None:
             raise self._error

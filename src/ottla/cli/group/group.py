@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ottla.cli.command import confirm
-from ottla.cli.command.arguments import decimal
+from ottla.cli.command.arguments import decimal, given, name
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.parser import Example, completes
 from ottla.cli.command.positions import target_argument, topic_argument
@@ -161,9 +161,9 @@ def _add_remove_member(own: Commands) -> None:
         ),
     )
     _add_group(command)
-    command.add_argument("members", metavar="MEMBER", nargs="*", help="a member id, or its first characters")
+    command.add_argument("members", metavar="MEMBER", nargs="*", type=name, help="a member id, or its first characters")
     help_text = "the instance id of a static member; can be repeated"
-    command.add_argument("--instance", action="append", default=[], metavar="ID", help=help_text)
+    command.add_argument("--instance", action="append", default=[], type=name, metavar="ID", help=help_text)
     command.add_argument("--all", action="store_true", help="remove all members")
     command.add_argument("--dry-run", action="store_true", help="only print the members that would be removed")
     add_options(command)
@@ -182,7 +182,8 @@ def _add_export(own: Commands) -> None:
         ),
     )
     _add_group(command)
-    command.add_argument("file", metavar="FILE", nargs="?", default="-", help="the file to write (default: standard output)")
+    help_text = "the file to write (default: standard output)"
+    command.add_argument("file", metavar="FILE", nargs="?", default="-", type=given, help=help_text)
     also = command.add_argument(
         "--and", dest="also", action="append", default=[], metavar="GROUP", help="another group; can be repeated"
     )
@@ -204,7 +205,7 @@ def _add_import(own: Commands) -> None:
         ),
     )
     completes(command.add_argument("group", metavar="GROUP", nargs="?", help="the group (default: those of the file)"), "groups")
-    command.add_argument("file", metavar="FILE", help="the file to read; - is standard input")
+    command.add_argument("file", metavar="FILE", type=given, help="the file to read; - is standard input")
     command.add_argument("--dry-run", action="store_true", help="only print the offsets")
     add_options(command)
 

@@ -69,7 +69,9 @@ def _csv_values(text: str, source: str) -> Iterator[tuple[int, Mapping[str, obje
                 continue
             if len(cells) not in (3, 4):
                 wanted = "topic,partition,offset or group,topic,partition,offset"
-                raise KafkaError(f"{source}, line {reader.line_num}: {len(cells)} columns; a line is {wanted}.")
+                raise KafkaError(
+                    f"{source}, line {reader.line_num}: {len(cells)} columns ({','.join(cells)!r:.40}); a line is {wanted}."
+                )
             yield reader.line_num, dict(zip(COLUMNS[-len(cells) :], cells, strict=True))
     except csv.Error as error:
         raise KafkaError(f"{source}, line {reader.line_num}: this is not CSV ({error}); correct it.") from None
@@ -99,10 +101,16 @@ def _row(values: Mapping[str, object], where: str) -> OffsetRow:
         raise KafkaError(f"{where}: the topic is missing; a line is topic,partition,offset.")
     if not isinstance(metadata, str) or not isinstance(group, str | None) or group == "":
         raise KafkaError(f"{where}: a group and metadata are texts; correct them.")
+    if _has_surrogates(f"{group}{topic}{metadata}"):
+        raise KafkaError(f"{where}: the group, the topic or the metadata of {topic!r:.40} is not UTF-8; correct it.")
     partition = _number(values.get("partition"), f"{where}: a partition", (1 << 31) - 1)
     epoch = values.get("leader_epoch", -1)
     leader_epoch = -1 if epoch in (-1, None) else _number(epoch, f"{where}: a leader epoch", (1 << 31) - 1)
     return OffsetRow(group, topic, partition, _number(values.get("offset"), f"{where}: an offset", MOST), metadata, leader_epoch)
+
+
+def _has_surrogates(text: str) -> bool:
+    return any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _number(value: object, name: str, most: int) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.cli.command import confirm
+from ottla.cli.command.files import MOST_BYTES, read_text
 from ottla.cli.command.output import show
 from ottla.cli.group import seek
 from ottla.cli.group.lag import describe_existing
@@ -84,13 +85,13 @@ def import_offsets(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _read(name: str) -> str:
+    if name != STANDARD:
+        return read_text(name, "a file of offsets", KafkaError)
     try:
-        if name == STANDARD:
-            return sys.stdin.read() if sys.stdin is not None else ""
-        return Path(name).read_text(encoding="utf-8")
+        return sys.stdin.read(MOST_BYTES) if sys.stdin is not None else ""
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise KafkaError(f"Cannot read {name}: {reason}; name a file of offsets.") from None
+        raise KafkaError(f"Cannot read standard input: {reason}; name a file of offsets.") from None
 
 
 def delete(admin: Admin, options: argparse.Namespace) -> int:

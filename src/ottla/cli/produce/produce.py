@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from ottla.cli.command.arguments import argument, count, decimal, whole
+from ottla.cli.command.arguments import argument, count, decimal, given, name, whole
 from ottla.cli.command.connection import add_options
 from ottla.cli.command.parser import Example, completes
 from ottla.cli.record_format.input_steps import InputStep
@@ -33,7 +33,7 @@ def build(parser: Parser) -> None:
     parser.description, parser.examples = DESCRIPTION, EXAMPLES
     parser.set_defaults(run=_run)
     completes(parser.add_argument("topic", metavar="TOPIC", help="the topic to write"), "topics")
-    parser.add_argument("file", metavar="FILE", nargs="?", help="the input (default, and -: standard input)")
+    parser.add_argument("file", metavar="FILE", nargs="?", type=given, help="the input (default, and -: standard input)")
     _add_input(parser)
     _add_records(parser)
     _add_sending(parser)
@@ -55,8 +55,9 @@ def _add_input(parser: Parser) -> None:
     form.add_argument("-K", "--key-separator", metavar="TEXT", type=_key_separator, help=help_text)
     form.add_argument("-f", "--format", metavar="TEMPLATE", type=_template, help=r"a template of rpk or kcat, such as '%%k %%v\n'")
     form.add_argument("--json-lines", action="store_true", help="each line is an object with key, value, headers, …")
-    group.add_argument("-Z", "--tombstones", dest="null", action="store_const", const=b"", help="an empty key or value is null")
-    group.add_argument("--null", metavar="TEXT", type=argument(unescape), help="a key or value that is this text is null")
+    null = group.add_mutually_exclusive_group()
+    null.add_argument("-Z", "--tombstones", dest="null", action="store_const", const=b"", help="an empty key or value is null")
+    null.add_argument("--null", metavar="TEXT", type=argument(unescape), help="a key or value that is this text is null")
     group.add_argument("-n", "--count", metavar="N", type=count, help="end after N records")
     group.add_argument("--repeat", action="store_true", help="begin again at the end of FILE, until -n or Ctrl-C")
 
@@ -69,7 +70,7 @@ def _add_records(parser: Parser) -> None:
     help_text = "the partition of each record whose input has none (default: by the key, or spread)"
     completes(group.add_argument("-p", "--partition", metavar="N", type=whole(0), help=help_text), "partitions")
     help_text = "encode values, which are JSON: FILE.avsc (Avro), FILE.json (JSON Schema) or FILE.desc#Message (Protobuf)"
-    group.add_argument("--schema", metavar="FILE", help=help_text)
+    group.add_argument("--schema", metavar="FILE", type=given, help=help_text)
     help_text = "encode values by the newest schema of TOPIC-value in this registry, with its id"
     group.add_argument("--schema-registry", metavar="URL", help=help_text)
 
@@ -80,7 +81,8 @@ def _add_sending(parser: Parser) -> None:
     help_text = "the replicas that must have a record: all (in sync, the default), 1 (the leader), 0 (none)"
     group.add_argument("--acks", choices=("all", "-1", "1", "0"), metavar="ACKS", help=help_text)
     group.add_argument("--transactional", action="store_true", help="write all records in one transaction, or none")
-    group.add_argument("--transactional-id", metavar="ID", help="the same, with an id, which ends older producers of this id")
+    help_text = "the same, with an id, which ends older producers of this id"
+    group.add_argument("--transactional-id", metavar="ID", type=name, help=help_text)
     group.add_argument("--rate", metavar="N", type=decimal(0.001, 1e9, "records a second"), help="send at most N records a second")
     group.add_argument("--create", action="store_true", help="create the topic, with the broker's defaults, if it does not exist")
     group.add_argument("-v", "--verbose", action="store_true", help="print where each record went: topic-partition@offset")

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ottla.net.client.admin.admin import Admin
     from ottla.net.client.producer.producer import Producer
 
-DEFAULTS: dict[str, Any] = {"request_timeout_ms": 15_000, "delivery_timeout_ms": 30_000, "max_block_ms": 30_000}
-"""Producer settings that -X can override: a person waits half a minute for a broker that does not answer."""
 LARGEST_BATCH = 1_000_000
 """The size of batches, in bytes, for topics that accept them: a little below the default of `max.message.bytes`."""
 TRANSACTION_TIMEOUT_MS = 900_000
@@ -68,21 +66,28 @@ def _contradiction(options: argparse.Namespace) -> str | None:
 def _on_cluster(options: argparse.Namespace, source: InputSource, interruption: Interruption) -> int:
     from ottla.cli.produce.schemas import encoder
     from ottla.client.connection.versions import INIT_PRODUCER_ID
-    from ottla.client.settings.clients import AdminSettings, ProducerSettings
+    from ottla.client.settings.clients import AdminSettings, ProducerSettings, parse
     from ottla.net.client.admin.admin import Admin
     from ottla.net.client.producer.producer import Producer
 
     encode = encoder(options)
     with Admin(**connection.settings(options, AdminSettings, AdminSettings, ProducerSettings)) as admin:
         is_recent = admin.supports_api(INIT_PRODUCER_ID)
+        given = connection.settings(options, ProducerSettings, AdminSettings, ProducerSettings)
+        settings = {
+            **connection.WRITING,
+            **({} if is_recent else {"enable_idempotence": False}),
+            **given,
+            **_own(options),
+        }
+        if settings.get("transactional_id"):
+            if not is_recent:
+                raise KafkaError("Transactions need Kafka 0.11 or newer, and these brokers are older: leave --transactional out.")
+            settings.setdefault("transaction_timeout_ms", TRANSACTION_TIMEOUT_MS)
+        parse(ProducerSettings, settings)  # raises SettingError before a topic is created
         _check_topic(admin, options, is_recent=is_recent)
-        sizes = _batch_size(admin, options.topic) if is_recent else {}
-    given = connection.settings(options, ProducerSettings, AdminSettings, ProducerSettings)
-    settings = {**DEFAULTS, **sizes, **({} if is_recent else {"enable_idempotence": False}), **given, **_own(options)}
-    if settings.get("transactional_id"):
-        if not is_recent:
-            raise KafkaError("Transactions need Kafka 0.11 or newer, and these brokers are older: leave --transactional out.")
-        settings.setdefault("transaction_timeout_ms", TRANSACTION_TIMEOUT_MS)
+        if is_recent:
+            settings = {**_batch_size(admin, options.topic), **settings}
     if source.is_terminal and sys.stderr.isatty():
         print(PROMPT, end="", file=sys.stderr, flush=True)
     producer = Producer(**settings)
@@ -113,6 +118,12 @@ def _check_topic(admin: Admin, options: argparse.Namespace, *, is_recent: bool) 
         if not options.create:
             raise KafkaError(
                 f"There is no topic {options.topic}: create it with `ottla topic create {options.topic}`, or add --create."
+            ) from None
+        if options.partition:
+            count = options.partition + 1
+            raise KafkaError(
+                f"There is no topic {options.topic}, and --create may give it fewer than {count} partitions: create it with "
+                f"`ottla topic create {options.topic} -p {count}`."
             ) from None
         try:
             admin.create_topic(options.topic)

@@ -131,7 +131,7 @@ class Template:
     def _attribute(self, modifier: str) -> tuple[bytes, str]:
         name, numeric, form = modifier.partition(";")
         if name not in ATTRIBUTES:
-            raise BadTemplate(f"%a has no {name or 'empty'!r}: it has {', '.join(ATTRIBUTES)}")
+            raise BadTemplate(f"%a has no attribute {name!r}: it has {', '.join(ATTRIBUTES)}")
         if name == "compression" and not numeric:
             return b"%b", "b.compression.encode()"
         return self._number(ATTRIBUTES[name], form)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.cli.command import confirm
-from ottla.cli.command.exits import COULD_NOT, MISUSED, fail
+from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines
 
 if TYPE_CHECKING:
@@ -39,18 +40,25 @@ def create(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def alter(admin: Admin, options: argparse.Namespace) -> int:
-    """Change the settings of a topic, then the number of its partitions."""
+    """Change the number of partitions of a topic, and its settings. Both are checked before either is changed."""
     from ottla.client.admin.topics import ConfigResource
 
     if not (options.config or options.delete_config or options.partitions):
         return fail("nothing to change: add -c NAME=VALUE, --delete-config NAME or -p N.", MISUSED)
-    if options.config or options.delete_config:
-        resource = ConfigResource.topic(options.name)
-        admin.alter_configs(resource, set=dict(options.config), delete=options.delete_config, validate_only=options.dry_run)
-    if options.partitions and not options.dry_run:
-        admin.create_partitions({options.name: options.partitions})
-    elif options.partitions and (now := len(admin.describe_topics(options.name)[options.name].partitions)) >= options.partitions:
-        return fail(f"Topic {options.name} has {now} partitions: -p must be more.", COULD_NOT)
+    settings = partial(
+        admin.alter_configs, ConfigResource.topic(options.name), set=dict(options.config), delete=options.delete_config
+    )
+    has_settings = options.config or options.delete_config
+    if has_settings and (options.partitions or options.dry_run):
+        settings(validate_only=True)
+    if options.partitions:
+        now = len(admin.describe_topics(options.name)[options.name].partitions)
+        if now >= options.partitions:
+            return fail(f"Topic {options.name} has {now} partitions, and -p {options.partitions} is not more: add some.")
+        if not options.dry_run:
+            admin.create_partitions({options.name: options.partitions})
+    if has_settings and not options.dry_run:
+        settings()
     _report(options, options.name, "altered")
     return 0
 

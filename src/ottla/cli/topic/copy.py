@@ -72,8 +72,8 @@ def run(options: argparse.Namespace) -> int:
             rows = [(where.partition, part.start, part.end, part.end - part.start) for where, part in plan.parts.items()]
             show(("partition", "from", "to", "would copy"), rows, as_json=options.json)
             return 0
-        _prepare(source, target, plan, options)
         consumer, producer = _clients(stack, source, plan, options, into)
+        _prepare(source, target, plan, options)  # after all settings are known to be right
         with Interruption() as interruption:
             return TopicCopy(plan, consumer, producer, interruption, options).execute()
 
@@ -91,7 +91,7 @@ def _clients(
     reading = {**READING, **connection.settings(options, ConsumerSettings, *others), "group_id": None}
     if not source.supports_api(INIT_PRODUCER_ID):  # before Kafka 0.11, requests have no isolation level
         reading["isolation_level"] = "read_uncommitted"
-    writing = connection.settings(into, ProducerSettings, *others)
+    writing = {**connection.WRITING, **connection.settings(into, ProducerSettings, *others)}
     if plan.progress is None:
         writing = {"enable_idempotence": False, **writing}
     else:
@@ -214,7 +214,10 @@ class TopicCopy:
 
     def _copy_some(self) -> None:
         ends: dict[Any, int] = self._ends
-        for record in self._consumer.poll(POLL_MS, MAX_RECORDS):
+        records = self._consumer.poll(POLL_MS, MAX_RECORDS)
+        if not records:
+            self._consumer.end_offsets([min(self._ends)])  # raises an error if no broker answers
+        for record in records:
             if record.offset >= ends[record.where]:
                 continue
             self._producer.send(

@@ -122,25 +122,23 @@ def describe(admin: Admin, options: argparse.Namespace) -> int:
     return int(any(each.leader < 0 or _out_of_sync(each) for topic in topics.values() for each in topic.partitions.values()))
 
 
-def _configs(admin: Admin, topic: str, options: argparse.Namespace) -> Mapping[str, ConfigEntry]:
-    """Return the settings of a topic, if they are wanted; none from brokers before Kafka 0.11, unless -c asks for them."""
-    from ottla.client.errors import NotSupported
-
+def _configs(admin: Admin, topic: str, options: argparse.Namespace) -> Mapping[str, ConfigEntry] | None:
+    """Return the settings that are to be printed; None if the summary must do without, as brokers refuse or lack them."""
     if options.partitions and not options.configs:
         return {}
     try:
         return admin.describe_topic_configs(topic)
-    except NotSupported:
-        if options.configs:
+    except KafkaError as error:
+        if options.configs or error.retriable:
             raise
-        return {}
+        return None
 
 
 Placed = tuple["PartitionInfo", "PartitionOffsets | None"]
 
 
 def _describe_as_text(
-    topic: TopicInfo, placed: list[Placed], configs: Mapping[str, ConfigEntry], options: argparse.Namespace
+    topic: TopicInfo, placed: list[Placed], configs: Mapping[str, ConfigEntry] | None, options: argparse.Namespace
 ) -> None:
     is_whole = not (options.partitions or options.configs)
     if is_whole:
@@ -150,6 +148,7 @@ def _describe_as_text(
             "partitions": len(placed),
             "replicas": max((len(each.replicas) for each, _ in placed), default=0),
             "records": sum(found.end - found.start for _, found in placed if found is not None),
+            **({"settings": None} if configs is None else {}),
         }
         for name, value in summary.items():
             print(f"{name:10}  {'-' if value is None else value}")
@@ -158,7 +157,7 @@ def _describe_as_text(
         columns = ("partition", "leader", "epoch", "replicas", "isr", "start", "end")
         show(columns, [_partition_row(each, found) for each, found in placed], as_json=False)
     if is_whole or options.configs:
-        shown = [entry for entry in configs.values() if options.configs or entry.source == 1]
+        shown = [entry for entry in (configs or {}).values() if options.configs or entry.source == 1]
         if shown:
             if is_whole or options.partitions:
                 print()
@@ -174,7 +173,7 @@ def _partition_row(each: PartitionInfo, found: PartitionOffsets | None) -> tuple
 
 
 def _describe_as_json(
-    topic: TopicInfo, placed: list[Placed], configs: Mapping[str, ConfigEntry], options: argparse.Namespace
+    topic: TopicInfo, placed: list[Placed], configs: Mapping[str, ConfigEntry] | None, options: argparse.Namespace
 ) -> None:
     partitions: list[dict[str, object]] = [
         {
@@ -191,12 +190,12 @@ def _describe_as_json(
     ]
     settings: list[dict[str, object]] = [
         {"topic": topic.name, "setting": entry.name, "value": entry.value, "source": entry.source_name}
-        for entry in configs.values()
+        for entry in (configs or {}).values()
     ]
     if options.partitions or options.configs:
         rows = (partitions if options.partitions else []) + (settings if options.configs else [])
     else:
-        changed = {entry.name: entry.value for entry in configs.values() if entry.source == 1}
+        changed = None if configs is None else {entry.name: entry.value for entry in configs.values() if entry.source == 1}
         rows = [{"topic": topic.name, "topic_id": _id(topic.topic_id), "partitions": partitions, "configs": changed}]
     for line in as_lines(rows):
         print(line)

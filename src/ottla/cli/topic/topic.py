@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.cli.command import confirm
-from ottla.cli.command.arguments import argument, count, decimal, name_value
+from ottla.cli.command.arguments import MOST_REPLICAS, argument, count, decimal, name, name_value, whole
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.parser import Example, completes
 from ottla.cli.command.times import FORMS, parse_time
@@ -73,7 +73,7 @@ def _add_create(own: Commands) -> None:
     )
     _add_names(command)
     command.add_argument("-p", "--partitions", type=count, metavar="N", help="partitions of each topic")
-    command.add_argument("-r", "--replication-factor", type=count, metavar="N", help="replicas of each partition")
+    command.add_argument("-r", "--replication-factor", type=whole(1, MOST_REPLICAS), metavar="N", help="replicas of each partition")
     _add_configs(command)
     command.add_argument("--if-not-exists", action="store_true", help="succeed if a topic exists already")
     command.add_argument("--dry-run", action="store_true", help="only check whether the broker would create them")
@@ -172,7 +172,7 @@ def _add_trim(own: Commands) -> None:
     _add_name(command)
     help_text = f"an offset, end, or {FORMS}"
     command.add_argument("--before", metavar="OFFSET|TIME", required=True, type=offsets.position_argument, help=help_text)
-    command.add_argument("--partition", type=int, metavar="N", help="only this partition (default: all)")
+    command.add_argument("--partition", type=whole(0), metavar="N", help="only this partition (default: all)")
     command.add_argument("--dry-run", action="store_true", help="only print the records that would be deleted")
     confirm.add_option(command)
     add_options(command)
@@ -192,8 +192,9 @@ def _add_copy(own: Commands) -> None:
     )
     source = command.add_argument("source", metavar="FROM", help="the topic to copy")
     completes(source, "topics")
-    command.add_argument("target", metavar="INTO", help="the topic to write")
-    command.add_argument("--to", metavar="PROFILE", help="the profile of the target's cluster (default: the same cluster)")
+    command.add_argument("target", metavar="INTO", type=name, help="the topic to write")
+    to = command.add_argument("--to", metavar="PROFILE", help="the profile of the target's cluster (default: the same cluster)")
+    completes(to, "profiles")
     command.add_argument("--no-create", action="store_true", help="fail if the target does not exist")
     help_text = "copy all records, also if INTO has records of other origin or of an earlier copy"
     command.add_argument("--append", action="store_true", help=help_text)

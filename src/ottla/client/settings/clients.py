@@ -97,6 +97,9 @@ class ClientSettings(SecureSettings):
     )
     metadata_max_age_ms: int = declare(300_000, at_least(1), "The age at which metadata is refreshed.")
     default_api_timeout_ms: int = declare(60_000, at_least(1), "The timeout of a call, including retries.")
+    bootstrap_timeout_ms: int = declare(
+        0, at_least(0), "The time for which a call retries refused connections before any broker has answered; 0: its own timeout."
+    )
     api_version: str | None = declare(
         None, _release, "The Kafka release of the brokers, such as 0.9.0; needed before 0.10, which has no ApiVersions."
     )

@@ -352,7 +352,7 @@ class ClusterLinks:
         """Return the result of `call()`. After a retriable error, call it again, until `timeout_ms` (default_api_timeout_ms).
 
         Then the last error is raised. Metadata of `topics` is refreshed before each repetition. With `must_exist`, a missing topic
-        raises at once.
+        raises at once. Connections that fail before any broker has answered are retried until `bootstrap_timeout_ms`.
         """
         allowed_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = now_ms() + allowed_ms
@@ -366,7 +366,10 @@ class ClusterLinks:
             except KafkaError as error:
                 missing = must_exist and isinstance(error, UnknownTopic)
                 pause = pause_ms(error, self.settings.retry_backoff_ms)
-                if missing or not error.retriable or now_ms() + pause > deadline:
+                patience_ms = allowed_ms
+                if self.settings.bootstrap_timeout_ms and isinstance(error, ConnectionFailed) and not self.metadata.nodes:
+                    patience_ms = min(allowed_ms, self.settings.bootstrap_timeout_ms)
+                if missing or not error.retriable or now_ms() + pause > deadline - allowed_ms + patience_ms:
                     raise
                 before = error
                 if self._asked_last is not None:
