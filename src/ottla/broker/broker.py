@@ -31,6 +31,7 @@ from ottla.broker.partitions.log_cleaner import Cleaner
 from ottla.broker.partitions.log_directories import LogDirectories
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.partitions.replica_moves import ReplicaMoves
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.exemptions import RequestsOfBrokers
 from ottla.broker.quotas.quota_changes import QuotaChanges
@@ -131,6 +132,7 @@ class BrokerMachine:
         self._change_metadata()
         self.rights = self._rights(authorizer)
         self._coordinate(assignors)
+        self.replica_moves = ReplicaMoves(disk, self.scheduler, self.partitions, self.settings_in_force, random_bytes)
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
         self.logins = self._logins(proofs or NoProofs())
         self.replication.manage(self.partitions, self.directories, self.moves, self.metadata_waits.notify)
@@ -327,6 +329,7 @@ class BrokerMachine:
             LongChecks: self.checks,
             Partitions: self.partitions,
             LogDirectories: self.log_directories,
+            ReplicaMoves: self.replica_moves,
             ClusterImage: self.image,
             Topics: self.topics,
             DynamicConfigs: self.configs,

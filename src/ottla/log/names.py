@@ -17,6 +17,7 @@ ABORTED_TRANSACTIONS = "aborted-transactions-checkpoint"
 COMPACTED_SEGMENTS = "compacted-segments-checkpoint"
 HOLED_SEGMENTS = "holed-segments-checkpoint"
 JOINED_SEGMENTS = "joined-segments-checkpoint"
+MOVES = "moves-checkpoint"
 
 OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 """The suffixes of the files beside a segment's `.log`."""
@@ -25,8 +26,8 @@ DIGITS = 20
 LONGEST_NAME = 255
 """The most bytes of a file's name on any file system."""
 
-DELETING, STRAY = "-delete", "-stray"
-"""Kafka's suffixes of directories that are being deleted, and of those that belong to no topic."""
+DELETING, STRAY, FUTURE = "-delete", "-stray", "-future"
+"""Kafka's suffixes of directories that are being deleted, of those that belong to no topic, and of unfinished copies (KIP-113)."""
 
 
 def file_name(offset: int, suffix: str) -> str:

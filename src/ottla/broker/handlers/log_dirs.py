@@ -1,7 +1,7 @@
 """DescribeLogDirs: the sizes of partitions by log directory, and the free space (KIP-113, KIP-827).
 
-Missing partitions are left out; `offset_lag` is 0, and there are no future replicas. Version 4 added the total and usable bytes,
-and version 5 whether a directory is cordoned (KIP-1066).
+Missing partitions are left out. A replica that moves is also in its new directory, as a future replica with what is copied. Version
+4 added the total and usable bytes, and version 5 whether a directory is cordoned (KIP-1066).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final
 from ottla.broker.partitions.log_directories import LogDirectories
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.partitions.replica_moves import ReplicaMove, ReplicaMoves
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.parts import Parts, ResponseWriter
 from ottla.broker.serving.purgatory import Reply
@@ -39,17 +40,27 @@ PLACED_AT_ONCE: Final = 2000
     parts=Parts(((("topics", "partitions"), ("results", "topics", "partitions")),)),
 )
 def describe_log_dirs(
-    request: Request[DescribeLogDirsRequest], partitions: Partitions, directories: LogDirectories, disk: Disk
+    request: Request[DescribeLogDirsRequest],
+    partitions: Partitions,
+    directories: LogDirectories,
+    moves: ReplicaMoves,
+    disk: Disk,
 ) -> Steps[Reply]:
     """Describe each directory with the requested partitions. Partitions that this broker does not have are skipped."""
-    found = yield from _by_directory(_select(partitions, request.body.topics), directories)
+    asked = _select(partitions, request.body.topics)
+    futures = _futures(moves, None if request.body.topics is None else set(asked), directories)
+    found = yield from _by_directory(asked, directories)
     if request.body.topics is None and request.release.is_today:
-        return (yield from _all_described(request, found, directories, disk))
-    return (yield from _describe(found, directories, disk))
+        return (yield from _all_described(request, found, futures, directories, disk))
+    return (yield from _describe(found, futures, directories, disk))
 
 
 def _all_described(
-    request: Request[DescribeLogDirsRequest], found: dict[str, list[Partition]], directories: LogDirectories, disk: Disk
+    request: Request[DescribeLogDirsRequest],
+    found: dict[str, list[Partition]],
+    futures: dict[str, list[Sized]],
+    directories: LogDirectories,
+    disk: Disk,
 ) -> Steps[Reply]:
     """Describe all partitions, encoded in blocks."""
     writer = ResponseWriter(request, ("results", "topics", "partitions"))
@@ -58,17 +69,21 @@ def _all_described(
         held = [] if directory.error_code else found[path]
         for first in range(0, max(1, len(held)), AT_ONCE):
             sizes = _sizes(held[first : first + AT_ONCE])
+            if not first and not directory.error_code:
+                sizes = futures[path] + sizes
             writer.add(DescribeLogDirsResponse(results=[replace(directory, topics=_by_topic(sizes))]))
             yield None
     return writer.reply()
 
 
-def _describe(found: dict[str, list[Partition]], directories: LogDirectories, disk: Disk) -> Steps[Reply]:
+def _describe(
+    found: dict[str, list[Partition]], futures: dict[str, list[Sized]], directories: LogDirectories, disk: Disk
+) -> Steps[Reply]:
     results = []
     for path in directories.paths:
         directory = _directory(path, directories, disk)
         held = [] if directory.error_code else found[path]
-        sizes: list[Sized] = []
+        sizes: list[Sized] = [] if directory.error_code else futures[path]
         for first in range(0, len(held), AT_ONCE):
             sizes += _sizes(held[first : first + AT_ONCE])
             yield None
@@ -94,6 +109,23 @@ def _sizes(found: list[Partition]) -> list[Sized]:
         for one in found
         if one.offline is None
     ]
+
+
+def _futures(moves: ReplicaMoves, asked: set[Partition] | None, directories: LogDirectories) -> dict[str, list[Sized]]:
+    """Return path of the directory of logs -> replicas that move there; those of partitions in `asked`, unless it is None."""
+    return {
+        path: [
+            (move.partition.topic, _future(move))
+            for move in moves.of(path)
+            if move.partition.offline is None and (asked is None or move.partition in asked)
+        ]
+        for path in directories.paths
+    }
+
+
+def _future(move: ReplicaMove) -> PartitionResult:
+    index, size = move.partition.index, move.size_bytes
+    return PartitionResult(partition_index=index, partition_size=size, offset_lag=move.offset_lag, is_future_key=True)
 
 
 def _by_topic(sizes: list[Sized]) -> list[TopicResult]:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
+from ottla.broker.partitions.replica_copy import moves
 from ottla.errors import SettingError
 from ottla.log.name_places import joined
 from ottla.ports import Disk, Steps, StorageFailed
@@ -21,6 +22,9 @@ log = logging.getLogger("ottla.broker")
 CORDONED = "cordoned.log.dirs"
 EVERY = "*"
 """The entry of `cordoned.log.dirs` that stands for all directories."""
+
+MOST_PREFERRED = 10_000
+"""Upper limit of partitions that do not exist and have a wanted directory."""
 
 _PARTITION = re.compile(r".+-\d+")
 
@@ -43,7 +47,9 @@ class LogDirectories:
         self.paths = ("", *further)
         self._name = name
         self._cordoned = cordoned
+        self._outdated: list[tuple[str, str]] = []
         self._places: dict[str, str] = {}
+        self._preferred: dict[str, str] = {}
         self._counts = dict.fromkeys(self.paths, 0)
         self._unsynced = dict.fromkeys(self.paths, 0)
         self._removals = 0
@@ -59,14 +65,42 @@ class LogDirectories:
         self._counts = dict.fromkeys(self.paths, 0)
         for path, name in self.present():
             if name in self._places:
-                other = joined(self._places[name], name)
-                raise StorageFailed(joined(path, name), f"this partition is also in {other}: move the wrong one elsewhere")
+                path = self._newer(path, name)
             self._put(name, path)
+
+    def _newer(self, path: str, name: str) -> str:
+        """Return which of two directories of a partition was moved last: the known one, or the one in `path`.
+
+        The other one is outdated. Raises `StorageFailed` if no move explains that there are two.
+        """
+        other = self._places[name]
+        here, there = joined(path, name), joined(other, name)
+        self._disk.put(name, "")  # so that a path means the directory that it seems to be
+        newer = moves(self._disk, here) - moves(self._disk, there)
+        if not newer:
+            raise StorageFailed(here, f"this partition is also in {there}: move the wrong one elsewhere")
+        self._outdated.append((other if newer > 0 else path, name))
+        self._counts[other] -= 1
+        return path if newer > 0 else other
+
+    def remove_outdated(self) -> None:
+        """Remove former directories of moved replicas that a crash has left. Raises `StorageFailed`."""
+        while self._outdated:
+            path, name = self._outdated[-1]
+            self._disk.sync_dir(name)  # otherwise a power cut could take the newer one
+            self._disk.put(name, path)
+            self._disk.remove_tree(name)
+            self._disk.put(name, self._places[name])
+            self._outdated.pop()
 
     def present(self) -> Iterator[tuple[str, str]]:
         """Yield (path of the log directory, name) of each directory whose name is that of a partition. Raises `StorageFailed`."""
         for path in self.paths:
             yield from ((path, name) for name in self._disk.list(path) if _PARTITION.fullmatch(name))
+
+    def path_named(self, name: str) -> str | None:
+        """Return the path of the log directory with this absolute path, or None."""
+        return next((path for path in self.paths if self.name_of(path) == name), None)
 
     def name_of(self, path: str) -> str:
         """Return the absolute path of a log directory, which clients see."""
@@ -108,7 +142,15 @@ class LogDirectories:
         """
         if len(self.paths) > 1 and name not in self._places:
             not_cordoned = [path for path in self.paths if not self.is_cordoned(path)]
-            self._put(name, self._make(name, sorted(not_cordoned or self.paths, key=self._counts.__getitem__)))
+            paths = sorted(not_cordoned or self.paths, key=self._counts.__getitem__)
+            preferred = self._preferred.pop(name, None)
+            self._put(name, self._make(name, paths if preferred is None else [preferred, *paths]))
+
+    def prefer(self, name: str, path: str) -> None:
+        """Place a partition in this log directory if it is created later. The oldest wishes are forgotten if there are many."""
+        self._preferred[name] = path
+        if len(self._preferred) > MOST_PREFERRED:
+            del self._preferred[next(iter(self._preferred))]
 
     def _make(self, name: str, paths: Sequence[str]) -> str:
         """Create a partition's directory in one of the log directories `paths`: the first in which that succeeds.
@@ -132,6 +174,11 @@ class LogDirectories:
             self._counts[path] -= 1
             self._removals += 1
             self._unsynced[path] = self._removals
+
+    def moved(self, name: str, path: str) -> None:
+        """Record that a partition is in another log directory now, and that its name in the former one will be removed."""
+        self.forget(name)
+        self._put(name, path)
 
     def sync_removals(self) -> Steps[StorageFailed | None]:
         """Make the removal of partitions' directories durable. Return the disk's failure, or None.

@@ -29,6 +29,10 @@ AGAIN_MS = 250
 """Pause before the opening of a partition is retried after a lack of file handles, in ms."""
 
 
+def _has_none(name: str) -> bool:
+    return True
+
+
 def _nowhere(topic: str, index: int) -> bool:
     return False
 
@@ -78,6 +82,8 @@ class Partitions:
         """Whether the last process was killed while the machine kept running, so that all written data is present."""
         self.sidecars: SidecarFormat | None = None
         """The format of additional files beside the segments of logs; None if there are none."""
+        self.drop_copies: Callable[[str], bool] = _has_none
+        """Removes other directories of a partition that is deleted. Returns False if one still exists."""
         self.opens = 0
         """How many partitions were opened, online or not."""
 
@@ -219,11 +225,12 @@ class Partitions:
         if not self._topics.get(topic):
             self._topics.pop(topic, None)
         name = f"{topic}-{index}"
+        are_gone = self.drop_copies(name)
         if partition is None or partition.offline is not None:
             is_gone = not self._disk.exists(name)
             if is_gone:
                 self.directories.forget(name)
-            return is_gone
+            return is_gone and are_gone
         partition.fail_offline("the topic was deleted")
         self.checkpoints.touched.pop(partition, None)
         try:
@@ -232,7 +239,7 @@ class Partitions:
         except StorageFailed as failure:
             log.error("%s is deleted, but its files could not be removed: %s; the next start removes them", partition, failure)
             return False
-        return True
+        return are_gone
 
     def retain(self, now: Now) -> Steps[None]:
         """Start a retention job for each partition."""

@@ -46,8 +46,19 @@ class ReplicationSettings(SettingsOf):
         dynamic=True,
         hidden=True,
     )
+    num_replica_alter_log_dirs_threads = unset(
+        INT, "How many replicas move between log directories at the same time; by default, one for each directory."
+    )
     num_replica_fetchers = Setting(
         INT, 1, "Connections to each other broker over which this one fetches.", check=at_least(1), dynamic=True
+    )
+    replica_alter_log_dirs_io_max_bytes_per_second = Setting(
+        LONG,
+        LARGEST_LONG,
+        "Bytes that this broker copies in each second for replicas that move between its log directories.",
+        check=at_least(0),
+        dynamic=True,
+        hidden=True,
     )
     replica_fetch_backoff_ms = Setting(INT, 1000, "How long a partition rests that could not be fetched.", check=at_least(0))
     replica_fetch_max_bytes = Setting(

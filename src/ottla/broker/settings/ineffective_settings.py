@@ -86,7 +86,6 @@ metrics.sample.window.ms long 30000 start
 num.io.threads int 8 all 1
 num.network.threads int 3 all 1
 num.recovery.threads.per.data.dir int 2 all 1
-num.replica.alter.log.dirs.threads int - start
 offsets.load.buffer.size int 5242880 start
 offsets.topic.compression.codec int 0 start
 principal.builder.class class @common.security.authenticator.DefaultKafkaPrincipalBuilder one

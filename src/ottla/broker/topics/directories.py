@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection
 from ottla.broker.partitions.log_directories import LogDirectories
 from ottla.log.checkpoints import RECOVERY_POINTS, read_offsets
 from ottla.log.name_places import joined
-from ottla.log.names import DELETING, LOG, PARTITION_METADATA, STRAY, set_aside_name
+from ottla.log.names import DELETING, FUTURE, LOG, PARTITION_METADATA, STRAY, set_aside_name
 from ottla.ports import Disk, StorageFailed, Syncable
 
 log = logging.getLogger("ottla.broker")
 
-_DELETED = re.compile(rf".+-\d+\.[0-9a-f]{{32}}{DELETING}")
+_LEFTOVER = re.compile(rf".+-\d+\.[0-9a-f]{{32}}({DELETING}|{FUTURE})")
 
 
 class PartitionDirectories:
@@ -55,8 +55,9 @@ class PartitionDirectories:
         """
         for path in self.places.paths:
             for name in self._disk.list(path):
-                if _DELETED.fullmatch(name):
+                if _LEFTOVER.fullmatch(name):
                     self._disk.remove_tree(joined(path, name))
+        self.places.remove_outdated()
         present = self._present()
         for name in sorted(present.difference(held)):
             if name.rpartition("-")[0] in deleted:

@@ -13,6 +13,7 @@ from ottla.client.consumer.list_offsets import by_topic, indexes
 from ottla.client.errors import raise_for
 from ottla.client.types import TopicPartition
 from ottla.wire.api.alter_partition_reassignments import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
+from ottla.wire.api.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.wire.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from ottla.wire.api.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
@@ -158,3 +159,26 @@ def _replicas(found: DescribeLogDirsResponse.DescribeLogDirsResult) -> Iterator[
         for each in topic.partitions:
             where = TopicPartition(topic.name, each.partition_index)
             yield where, ReplicaOnDisk(each.partition_size, each.offset_lag, each.is_future_key)
+
+
+def alter_log_dirs_request(directories: Mapping[TopicPartition, str]) -> AlterReplicaLogDirsRequest:
+    """Build the request that moves replicas to directories of the broker that gets the request."""
+    by_path: dict[str, list[TopicPartition]] = {}
+    for where, path in directories.items():
+        by_path.setdefault(path, []).append(where)
+    topic = AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic
+    return AlterReplicaLogDirsRequest(
+        dirs=[
+            AlterReplicaLogDirsRequest.AlterReplicaLogDir(
+                path=path, topics=[topic(name=name, partitions=some) for name, some in indexes(set(places))]
+            )
+            for path, places in by_path.items()
+        ]
+    )
+
+
+def read_altered_log_dirs(answer: AlterReplicaLogDirsResponse, node_id: int) -> None:
+    """Raise the first error of a replica that cannot be moved."""
+    for topic in answer.results:
+        for each in topic.partitions:
+            raise_for(each.error_code, f"Moving the replica of {topic.topic_name}-{each.partition_index} on broker {node_id}")

@@ -23,6 +23,7 @@ from ottla.log.names import (
     COMPACTED_SEGMENTS,
     DELETED,
     DELETING,
+    FUTURE,
     HOLED_SEGMENTS,
     INDEX,
     JOINED_SEGMENTS,
@@ -169,7 +170,9 @@ def check_directory(disk: Disk, log_dirs: Sequence[str] = ()) -> Iterator[Findin
         if disk.exists(name) and disk.size(name) and checkpoints.parse_checkpoint(disk.read_file(name)) is None:
             yield Finding(DERIVED, name, -1, "the checkpoint cannot be parsed; a broker rewrites it.")
     for name in _entries(disk, log_dirs):
-        if name.endswith(DELETING):
+        if name.endswith(FUTURE):
+            yield Finding(LEFTOVER, name, -1, "an unfinished copy in another log directory; the next start of a broker removes it.")
+        elif name.endswith(DELETING):
             yield Finding(LEFTOVER, name, -1, "a partition whose topic was deleted; the next start of a broker removes it.")
         elif name.endswith(STRAY):
             yield Finding(NOTE, name, -1, "it belongs to no topic and was set aside; remove it by hand if it is not needed.")

@@ -97,6 +97,7 @@ class BrokerKeywords(TypedDict, total=False):
     min_insync_replicas: int
     node_id: int
     num_partitions: int
+    num_replica_alter_log_dirs_threads: int
     num_replica_fetchers: int
     offset_metadata_max_bytes: int
     offsets_commit_timeout_ms: int

@@ -309,6 +309,15 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Return the log directories of brokers, by node id, with their replicas (KIP-113). None means all live brokers."""
         return self._background.run(self._async.describe_log_dirs(node_ids, partitions))
 
+    def alter_replica_log_dirs(self, node_id: int, directories: Mapping[Place, str]) -> None:
+        """Move replicas on a broker, by (topic, partition), to other log directories of that broker (KIP-113).
+
+        The moves continue after the return: `describe_log_dirs` shows them as future replicas until they are complete. The
+        directory in which a replica already is ends its move. Raises `BrokerError`, such as LOG_DIR_NOT_FOUND; other replicas may
+        then move.
+        """
+        self._background.run(self._async.alter_replica_log_dirs(node_id, directories))
+
     def describe_client_metrics(self) -> list[PushingClient]:
         """Return the clients that ask brokers for subscriptions to metrics (KIP-714). Raises `NotSupported` for Apache Kafka."""
         return self._background.run(self._async.describe_client_metrics())

@@ -50,7 +50,7 @@ from ottla.client.keywords import AdminKeywords
 from ottla.client.settings.clients import AdminSettings, parse
 from ottla.client.types import ConsumerGroupMetadata, Node, OffsetAndMetadata, OffsetAndTimestamp, Place, TopicPartition
 from ottla.net.client.admin import groups, transactions
-from ottla.net.client.admin.replicas import log_dirs, reassignments
+from ottla.net.client.admin.replicas import alter_log_dirs, log_dirs, reassignments
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, find_coordinator
 from ottla.net.client.leaders import request_leaders
@@ -446,6 +446,16 @@ class AsyncAdmin:
         wanted = None if partitions is None else places(partitions)
         nodes = None if node_ids is None else arguments.several("node_ids", node_ids)
         return await log_dirs(self._cluster, nodes, wanted)
+
+    async def alter_replica_log_dirs(self, node_id: int, directories: Mapping[Place, str]) -> None:
+        """Move replicas on a broker, by (topic, partition), to other log directories of that broker (KIP-113).
+
+        The moves continue after the return: `describe_log_dirs` shows them as future replicas until they are complete. The
+        directory in which a replica already is ends its move. Raises `BrokerError`, such as LOG_DIR_NOT_FOUND; other replicas may
+        then move.
+        """
+        wanted = arguments.by_place("directories", directories, partial(arguments.text, "directories"))
+        await alter_log_dirs(self._cluster, arguments.whole("node_id", node_id), wanted)
 
     async def describe_client_metrics(self) -> list[PushingClient]:
         """Return the clients that ask brokers for subscriptions to metrics (KIP-714). Raises `NotSupported` for Apache Kafka."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ottla.client.admin import replicas as asked
 from ottla.client.admin.replicas import LogDir, PartitionReassignment
@@ -36,3 +36,14 @@ async def log_dirs(
         return {node_id: asked.read_log_dirs(answer, node_id) for node_id, answer in answers.items()}
 
     return await cluster.retry(attempt)
+
+
+async def alter_log_dirs(cluster: ClusterLinks, node_id: int, directories: Mapping[TopicPartition, str]) -> None:
+    """Begin to move replicas on a broker to other log directories. Raises `BrokerError`, also if only some moves have begun."""
+    request = asked.alter_log_dirs_request(directories)
+
+    async def attempt() -> None:
+        answers = await cluster.request_each(request, [node_id])
+        asked.read_altered_log_dirs(answers[node_id], node_id)
+
+    await cluster.retry(attempt)
