@@ -9,7 +9,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from ottla.broker.settings import SettingError, SettingsInForce, topic_config_error
+from ottla.broker.settings import BrokerSettings, SettingError, SettingsInForce, topic_config_error
+from ottla.broker.settings.broker_security import bare
 from ottla.broker.settings.group import group_config_error
 from ottla.broker.settings.setting import size_error
 from ottla.broker.settings.values import refused_topic_values
@@ -24,6 +25,18 @@ log = logging.getLogger("ottla.broker")
 
 Decide = Callable[[], Decision]
 Texts = dict[str, str]
+
+
+def _is_valid(name: str, text: str) -> bool:
+    """Return whether a dynamic broker setting has a valid value. Unknown settings are valid, as in Kafka."""
+    setting = BrokerSettings.DECLARED.get(bare(name, BrokerSettings.DECLARED))
+    if setting is None:
+        return True
+    try:
+        setting.parse(text)
+    except SettingError:
+        return False
+    return True
 
 
 class DynamicConfigs:
@@ -95,6 +108,22 @@ class DynamicConfigs:
         if configs:
             return Decision("", changes=(Change(path, layout.config_json(configs)),))
         return Decision("", changes=(Change(path, None),) if subscription in self._image.client_metrics else ())
+
+    def stored(self, node_id: int | None) -> Texts:
+        """Return the dynamic configs of one broker, or of all brokers if `node_id` is None, as they are in the registry.
+
+        They can be newer than the settings, if another broker has changed them. Instead of an invalid value, the value in force is
+        returned, if there is one.
+        """
+        ours = self._settings.value
+        in_force = ours.of_all_brokers if node_id is None else ours.of_this_broker
+        found = dict(self._image.broker_configs.get(node_id, {}))
+        for name in [name for name, text in found.items() if not _is_valid(name, text)]:
+            if name in in_force:
+                found[name] = in_force[name]
+            else:
+                del found[name]
+        return found
 
     def of_broker(self, node_id: int | None, configs: Mapping[str, str]) -> Decision:
         """Decide to replace the dynamic configs of one broker, or of all brokers if `node_id` is None. Raises `SettingError`."""
