@@ -12,6 +12,7 @@ import pytest
 
 import ottla
 from bench.apache_kafka import VERSION, ApacheKafka, Unavailable, free_port
+from ottla.broker.settings.broker_access import BY_RULES
 from tests.helps.scenario import release_of
 from tests.support.old_kafka import started
 from tests.support.secured import Certificates, plain_users
@@ -29,12 +30,17 @@ SETTINGS: Mapping[str, object] = {
     "offsets.retention.check.interval.ms": 600_000,
 }
 """Groups without offsets or members stay, and nothing is deleted unless an example does it."""
+WITH_ACLS: Mapping[str, object] = {
+    "authorizer.class.name": BY_RULES[0],
+    "super.users": "User:ANONYMOUS;User:alice;User:scheduler",
+}
+"""Settings of brokers of today: ACLs are kept, and do not limit the users of examples."""
 BEFORE_DELETED_GROUPS: Mapping[str, object] = {"offsets.retention.check.interval.ms": 500}
 """Before Kafka 1.1, no request deletes a group: it is gone soon after its topic and its members."""
 
 
 def settings_of(release: str) -> dict[str, object]:
-    return {**SETTINGS, **(BEFORE_DELETED_GROUPS if release_of(release) < (1, 1) else {})}
+    return {**SETTINGS, **(BEFORE_DELETED_GROUPS if release_of(release) < (1, 1) else WITH_ACLS if release == TODAY else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,7 @@ def apache_kafka(home: Path) -> Iterator[HelpCluster]:
     addresses = f"PLAINTEXT://{kafka.address},SASL_SSL://{secure}"
     kafka.settings = {
         **SETTINGS,
+        **WITH_ACLS,
         "listeners": f"{addresses},CONTROLLER://{kafka.host}:{kafka.controller_port}",
         "advertised.listeners": addresses,
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL",

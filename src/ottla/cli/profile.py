@@ -29,6 +29,15 @@ SHOW = "Print the settings of a profile, without its secrets."
 DELETE = "Delete a profile."
 HIDDEN = "[hidden]"
 Found = TypeVar("Found")
+LIST_EXAMPLES = (
+    Example("profile list", "All profiles, and which is in use."),
+    Example("profile list --json", "An object for each profile."),
+)
+SHOW_EXAMPLES = (
+    Example("profile show dev", "Its settings; secrets are hidden."),
+    Example("profile show dev --json", "An object for each setting."),
+)
+DELETE_EXAMPLES = (Example("profile delete dev", "Commands that use it then need another one, or -b."),)
 
 
 def build(parser: Parser) -> None:
@@ -62,9 +71,9 @@ def build(parser: Parser) -> None:
         ),
     )
     use.add_argument("--none", action="store_true", help="use no profile")
-    listing = own.add("list", "list profiles", _reported(_list), description=LIST)
-    shown = own.add("show", "print the settings of a profile", _reported(_show), description=SHOW)
-    delete = own.add("delete", "delete a profile", _reported(_delete), description=DELETE)
+    listing = own.add("list", "list profiles", _reported(_list), description=LIST, examples=LIST_EXAMPLES)
+    shown = own.add("show", "print the settings of a profile", _reported(_show), description=SHOW, examples=SHOW_EXAMPLES)
+    delete = own.add("delete", "delete a profile", _reported(_delete), description=DELETE, examples=DELETE_EXAMPLES)
     for each in (create, use, shown, delete):
         name = each.add_argument("name", metavar="NAME", nargs="?" if each is use else None, help="the profile")
         completes(name, "profiles")

@@ -62,6 +62,24 @@ def no_profile_is_used(world: HelpWorld) -> None:
     assert profiles(world)["dev"]["in_use"] is False
 
 
+@example("profile list")
+@example("profile list --json")
+@example("profile show dev")
+@example("profile show dev --json")
+def profiles_are_printed(world: HelpWorld) -> None:
+    world.run("profile create dev -b localhost:9092 -X sasl.password=hush")
+    out = world.run().out
+    assert world.cluster.address in out
+    assert "hush" not in out
+
+
+@example("profile delete dev")
+def a_profile_is_deleted(world: HelpWorld) -> None:
+    world.run("profile create dev -b localhost:9092")
+    world.run()
+    assert profiles(world) == {}
+
+
 @example("completion bash")
 def bash_completes(world: HelpWorld) -> None:
     in_shell(world, "bash", f'ottla() {{ {PROGRAM} "$@"; }}; eval "$(ottla completion bash)"; complete -p ottla')

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.admin.cluster_or_directory import add_options, on_cluster_or_directory
 from ottla.cli.command.arguments import principal
 from ottla.cli.command.output import show
+from ottla.cli.command.parser import Example
 
 if TYPE_CHECKING:
     from ottla.cli.admin.cluster_or_directory import Asked
@@ -21,13 +22,28 @@ ADD = """Add an ACL: ottla acl add User:alice read topic flights. It is in force
 all that allow."""
 REMOVE = "Remove an ACL, given as it was added."
 LIST = "List the ACLs: all, or those of a principal or a resource."
+ADD_EXAMPLES = (
+    Example("acl add User:alice read topic flights", "Alice may read a topic."),
+    Example("acl add User:alice write topic flights- --prefixed", "And write all topics whose names begin so."),
+    Example("acl add User:bob all topic flights --deny --host 127.0.0.1", "Bob may do nothing with it from this address."),
+)
+REMOVE_EXAMPLES = (
+    Example("acl remove User:alice read topic flights", "Take back the ACL with exactly these values."),
+    Example("acl remove User:alice write topic flights- --prefixed", "The one of a prefix."),
+    Example("acl remove User:bob all topic flights --deny --host 127.0.0.1", "The one that denies."),
+)
+LIST_EXAMPLES = (
+    Example("acl list", "All ACLs."),
+    Example("acl list --principal User:alice", "What is allowed or denied to Alice."),
+    Example("acl list --resource topic --name flights --json", "The ACLs of a topic, for programs."),
+)
 
 
 def build(parser: Parser) -> None:
     own = parser.group()
-    add = own.add("add", "add an ACL", description=ADD)
+    add = own.add("add", "add an ACL", description=ADD, examples=ADD_EXAMPLES)
     add.set_defaults(run=on_cluster_or_directory(_add))
-    remove = own.add("remove", "remove an ACL", description=REMOVE)
+    remove = own.add("remove", "remove an ACL", description=REMOVE, examples=REMOVE_EXAMPLES)
     remove.set_defaults(run=on_cluster_or_directory(_remove))
     for each in (add, remove):
         each.add_argument("principal", metavar="PRINCIPAL", type=principal, help="the principal: User:NAME, or User:* for all")
@@ -37,7 +53,7 @@ def build(parser: Parser) -> None:
         each.add_argument("--prefixed", action="store_true", help="all resources whose names have this prefix")
         each.add_argument("--host", default="*", metavar="ADDRESS", help="only from this address")
         each.add_argument("--deny", action="store_true", help="deny it instead of allowing it")
-    listing = own.add("list", "list ACLs", description=LIST)
+    listing = own.add("list", "list ACLs", description=LIST, examples=LIST_EXAMPLES)
     listing.add_argument("--principal", metavar="PRINCIPAL", type=principal, help="only ACLs of this principal")
     listing.add_argument("--resource", metavar="RESOURCE", help="only ACLs of this resource type")
     listing.add_argument("--name", metavar="NAME", help="only ACLs of this resource name")

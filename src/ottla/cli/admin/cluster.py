@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.cli.admin import cluster_quorum, cluster_reassign
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.output import Cell, as_lines, show, size
-from ottla.cli.command.parser import completes
+from ottla.cli.command.parser import Example, completes
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
@@ -28,6 +28,21 @@ BROKERS = "List the live brokers, with their addresses, replicas and free space.
 PARTITIONS = "List partitions with their leaders, replicas and in-sync replicas; the filters select those with a problem."
 BROKER_COLUMNS = ("broker", "host", "port", "rack", "is controller", "leads", "replicas", "out of sync", "bytes", "free bytes")
 PARTITION_COLUMNS = ("topic", "partition", "leader", "leader epoch", "replicas", "isr")
+STATUS_EXAMPLES = (
+    Example("cluster status", "The cluster in a few lines."),
+    Example("cluster status -b kafka1:9092,kafka2:9092", "Ask the first of two brokers that answers."),
+    Example("cluster status --json", "One object, for monitoring."),
+)
+BROKERS_EXAMPLES = (
+    Example("cluster brokers", "All live brokers."),
+    Example("cluster brokers --profile dev", "Those of the cluster of a profile."),
+    Example("cluster brokers --json", "An object for each broker, with sizes in bytes."),
+)
+PARTITIONS_EXAMPLES = (
+    Example("cluster partitions", "All partitions."),
+    Example("cluster partitions --topic flights --json", "Those of a topic, for programs."),
+    Example("cluster partitions --under-replicated --offline", "Those with a problem."),
+)
 
 
 class PartitionSeen(NamedTuple):
@@ -58,11 +73,13 @@ class PartitionSeen(NamedTuple):
 
 def build(parser: Parser) -> None:
     own = parser.group()
-    status = own.add("status", "show the cluster in a few lines", description=STATUS)
+    status = own.add("status", "show the cluster in a few lines", description=STATUS, examples=STATUS_EXAMPLES)
     status.set_defaults(run=on_cluster(_status))
-    brokers = own.add("brokers", "list the live brokers", description=BROKERS)
+    brokers = own.add("brokers", "list the live brokers", description=BROKERS, examples=BROKERS_EXAMPLES)
     brokers.set_defaults(run=on_cluster(_brokers))
-    partitions = own.add("partitions", "list partitions with leaders and replicas", description=PARTITIONS)
+    partitions = own.add(
+        "partitions", "list partitions with leaders and replicas", description=PARTITIONS, examples=PARTITIONS_EXAMPLES
+    )
     topic = partitions.add_argument(
         "--topic", action="append", metavar="NAME", help="only this topic; can be repeated (default: all)"
     )

@@ -14,7 +14,7 @@ from ottla.cli.admin.cluster_throttles import follow, lift_throttles, throttle
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines, table
-from ottla.cli.command.parser import completes
+from ottla.cli.command.parser import Example, completes
 from ottla.errors import SettingError
 
 if TYPE_CHECKING:
@@ -36,10 +36,25 @@ DRAINED = "Broker {0} has no replicas. Stop it now: a topic that is created befo
 HEARD_WITHIN_S = 10
 
 Asking = Callable[["Admin", argparse.Namespace], int]
+REASSIGN_EXAMPLES = (
+    Example("cluster reassign --topic flights --dry-run", "Print a plan that spreads the replicas of a topic."),
+    Example("cluster reassign --plan plan.json --throttle 10000000", "Move partitions by a plan, at most 10 MB a second."),
+    Example("cluster reassign --cancel", "Cancel all moves: the replicas stay where they were."),
+)
+DRAIN_EXAMPLES = (
+    Example("cluster drain 3 --dry-run", "Print a plan that leaves no replica on broker 3."),
+    Example("cluster drain 3 --throttle 10000000", "Move them, at most 10 MB a second, and wait."),
+    Example("cluster drain 3 --no-wait", "Begin the moves."),
+)
+ELECT_EXAMPLES = (
+    Example("cluster elect", "The preferred leaders of all partitions."),
+    Example("cluster elect --topic flights", "Those of one topic."),
+    Example("cluster elect --topic flights:0 --json", "That of one partition, for programs."),
+)
 
 
 def add_to(own: Commands) -> None:
-    reassign = own.add("reassign", "move replicas to other brokers", description=REASSIGN)
+    reassign = own.add("reassign", "move replicas to other brokers", description=REASSIGN, examples=REASSIGN_EXAMPLES)
     what = reassign.add_mutually_exclusive_group()
     topic = what.add_argument("--topic", action="append", metavar="NAME", help="spread the replicas of this topic; can be repeated")
     completes(topic, "topics")
@@ -49,7 +64,7 @@ def add_to(own: Commands) -> None:
     reassign.add_argument("--brokers", metavar="ID,ID,…", type=_node_ids, help="the brokers to spread topics over (default: all)")
     reassign.add_argument("--replication-factor", type=int, metavar="N", help="the number of replicas of each partition of --topic")
     reassign.set_defaults(run=lambda options: _asking(options, _reassign))
-    drain = own.add("drain", "move all replicas away from a broker", description=DRAIN)
+    drain = own.add("drain", "move all replicas away from a broker", description=DRAIN, examples=DRAIN_EXAMPLES)
     completes(drain.add_argument("node_id", metavar="BROKER", type=int, help="its id"), "brokers")
     drain.set_defaults(run=lambda options: _asking(options, _drain))
     for each in (reassign, drain):
@@ -61,7 +76,7 @@ def add_to(own: Commands) -> None:
             help="the maximum rate, in bytes a second, that a broker sends or receives for the moves",
         )
         each.add_argument("--no-wait", action="store_true", help="do not wait until the moves are done")
-    elect = own.add("elect", "elect the preferred leaders", description=ELECT)
+    elect = own.add("elect", "elect the preferred leaders", description=ELECT, examples=ELECT_EXAMPLES)
     elect.add_argument(
         "--topic", action="append", metavar="NAME[:PARTITION]", help="only this topic; can be repeated (default: all)"
     )

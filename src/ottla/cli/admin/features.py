@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines, table
-from ottla.cli.command.parser import repeated
+from ottla.cli.command.parser import Example, repeated
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
@@ -20,15 +20,30 @@ if TYPE_CHECKING:
 DESCRIBE = "List the features of the cluster: the supported levels, and the finalized one."
 UPGRADE = "Raise features to a level, all of them or none."
 DOWNGRADE = "Lower features to a level, all of them or none; level 0 disables one."
+DESCRIBE_EXAMPLES = (
+    Example("features describe", "The finalized level of each feature, and the supported ones."),
+    Example("features describe --json", "An object for each feature."),
+    Example("features describe --profile dev", "Those of the cluster of a profile."),
+)
+UPGRADE_EXAMPLES = (
+    Example("features upgrade transaction.version=2", "Raise one feature."),
+    Example("features upgrade transaction.version=2 --dry-run", "Check whether the cluster would do it."),
+    Example("features upgrade transaction.version=2 --json", "For programs."),
+)
+DOWNGRADE_EXAMPLES = (
+    Example("features downgrade transaction.version=1", "Lower one feature."),
+    Example("features downgrade transaction.version=1 --dry-run", "Check whether the cluster would do it."),
+    Example("features downgrade transaction.version=1 --json", "For programs."),
+)
 
 
 def build(parser: Parser) -> None:
     own = parser.group()
-    describe = own.add("describe", "all features", description=DESCRIBE)
+    describe = own.add("describe", "all features", description=DESCRIBE, examples=DESCRIBE_EXAMPLES)
     describe.set_defaults(run=on_cluster(_describe))
-    upgrade = own.add("upgrade", "raise features", description=UPGRADE)
+    upgrade = own.add("upgrade", "raise features", description=UPGRADE, examples=UPGRADE_EXAMPLES)
     upgrade.set_defaults(downgrade=False, unsafe=False)
-    downgrade = own.add("downgrade", "lower features", description=DOWNGRADE)
+    downgrade = own.add("downgrade", "lower features", description=DOWNGRADE, examples=DOWNGRADE_EXAMPLES)
     downgrade.set_defaults(downgrade=True)
     downgrade.add_argument("--unsafe", action="store_true", help="even if metadata is lost that the lower level cannot express")
     for each in (upgrade, downgrade):

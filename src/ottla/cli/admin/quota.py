@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines, table
-from ottla.cli.command.parser import repeated
+from ottla.cli.command.parser import Example, repeated
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
@@ -26,15 +26,30 @@ SET = (
 )
 REMOVE = "Remove quotas by their names."
 DEFAULT = "<default>"
+LIST_EXAMPLES = (
+    Example("quota list", "All quotas."),
+    Example("quota list --user alice", "The quotas of a user."),
+    Example("quota list --client-id app --json", "Those of a client id, for programs."),
+)
+SET_EXAMPLES = (
+    Example("quota set --user alice producer_byte_rate=1000000", "Alice writes at most 1 MB a second to each broker."),
+    Example("quota set --client-id app consumer_byte_rate=1000000 --dry-run", "Check whether the broker would take it."),
+    Example("quota set --user '<default>' request_percentage=50", "For each user without a quota of its own."),
+)
+REMOVE_EXAMPLES = (
+    Example("quota remove --user alice producer_byte_rate", "Alice writes without a limit again."),
+    Example("quota remove --user alice producer_byte_rate --dry-run", "Check whether the broker would do it."),
+    Example("quota remove --user '<default>' request_percentage", "Remove a default."),
+)
 
 
 def build(parser: Parser) -> None:
     own = parser.group()
-    listed = own.add("list", "list quotas", description=LIST)
+    listed = own.add("list", "list quotas", description=LIST, examples=LIST_EXAMPLES)
     listed.set_defaults(run=on_cluster(_list))
-    setting = own.add("set", "set some", description=SET)
+    setting = own.add("set", "set some", description=SET, examples=SET_EXAMPLES)
     setting.add_argument("quotas", metavar="QUOTA=NUMBER", nargs="+", type=_quota, help="such as producer_byte_rate=1000000")
-    removing = own.add("remove", "remove some", description=REMOVE)
+    removing = own.add("remove", "remove some", description=REMOVE, examples=REMOVE_EXAMPLES)
     removing.add_argument("quotas", metavar="QUOTA", nargs="+", type=lambda text: (text, None), help="such as producer_byte_rate")
     for each in (setting, removing):
         each.add_argument("--dry-run", action="store_true", help="only check whether the broker would do it")

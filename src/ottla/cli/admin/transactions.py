@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines, duration, table
-from ottla.cli.command.parser import completes
+from ottla.cli.command.parser import Example, completes
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Commands, Parser
@@ -29,20 +29,43 @@ ABORT = """End an open transaction. With --transactional-id, its producer is fen
 
 QUARTER_HOUR_MS = 900_000
 OLDER = ("producer_id", "producer_epoch", "coordinator_epoch")
+LIST_EXAMPLES = (
+    Example("transactions list", "All transactional ids with their states."),
+    Example("transactions list --state Ongoing --min-open-ms 60000", "Transactions that have been open for a minute."),
+    Example("transactions list --json", "An object for each id."),
+)
+DESCRIBE_EXAMPLES = (
+    Example("transactions describe copy-1", "Its producer, timeout and partitions."),
+    Example("transactions describe copy-1 copy-2", "Two of them."),
+    Example("transactions describe copy-1 --json", "For programs."),
+)
+FIND_HANGING_EXAMPLES = (
+    Example("transactions find-hanging", "In all topics."),
+    Example("transactions find-hanging --topic flights", "In one topic."),
+    Example("transactions find-hanging --min-open-ms 3600000 --json", "Those without a record for an hour, for programs."),
+)
+ABORT_EXAMPLES = (
+    Example("transactions abort --transactional-id copy-1", "Fence the producer, and abort its open transaction."),
+    Example(
+        "transactions abort --topic flights --partition 0 --start-offset 5",
+        "Abort a hanging transaction that find-hanging has listed.",
+    ),
+    Example("transactions abort --transactional-id copy-1 --json", "For programs."),
+)
 
 
 def build(parser: Parser) -> None:
     own = parser.group()
-    listing = own.add("list", "list transactional ids", description=LIST)
+    listing = own.add("list", "list transactional ids", description=LIST, examples=LIST_EXAMPLES)
     listing.add_argument("--state", action="append", default=[], help="only this state, such as Ongoing; can be repeated")
     listing.add_argument("--producer-id", action="append", default=[], type=int, metavar="N", help="only this one; can be repeated")
     listing.add_argument("--min-open-ms", type=int, default=-1, metavar="MS", help="only transactions that are open for longer")
     listing.add_argument("--pattern", metavar="REGEX", help="only ids that match as a whole (Kafka 4.1 and later)")
     listing.set_defaults(run=on_cluster(_list))
-    describe = own.add("describe", "show transactional ids", description=DESCRIBE)
+    describe = own.add("describe", "show transactional ids", description=DESCRIBE, examples=DESCRIBE_EXAMPLES)
     completes(describe.add_argument("ids", metavar="ID", nargs="+", help="a transactional id"), "transactional ids")
     describe.set_defaults(run=on_cluster(_describe))
-    find = own.add("find-hanging", "list hanging transactions", description=FIND_HANGING)
+    find = own.add("find-hanging", "list hanging transactions", description=FIND_HANGING, examples=FIND_HANGING_EXAMPLES)
     find.add_argument("--topic", action="append", metavar="NAME", help="only in this one; can be repeated (default: all)")
     help_text = "the minimum time without a record: the longest timeout of all producers, or more (default: 15 minutes)"
     find.add_argument("--min-open-ms", type=int, default=QUARTER_HOUR_MS, metavar="MS", help=help_text)
@@ -53,7 +76,7 @@ def build(parser: Parser) -> None:
 
 
 def _add_abort(own: Commands) -> None:
-    abort = own.add("abort", "end one", description=ABORT)
+    abort = own.add("abort", "end one", description=ABORT, examples=ABORT_EXAMPLES)
     fenced = abort.add_argument("--transactional-id", metavar="ID", help="the transactional id whose producer is fenced")
     completes(fenced, "transactional ids")
     completes(abort.add_argument("--topic", metavar="NAME", help="the topic of a hanging transaction"), "topics")

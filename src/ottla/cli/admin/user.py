@@ -13,6 +13,7 @@ from ottla.cli.admin.cluster_or_directory import add_options, on_cluster_or_dire
 from ottla.cli.command import confirm
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines, show
+from ottla.cli.command.parser import Example
 
 if TYPE_CHECKING:
     from ottla.cli.admin.cluster_or_directory import Asked
@@ -23,21 +24,36 @@ first line of standard input: it is never in the list of processes. With --data-
 the first user of a broker that requires authentication is added."""
 REMOVE = "Remove the SCRAM credential of a user. Open connections of the user stay open."
 LIST = "List the users with SCRAM credentials, with their mechanisms and iterations."
+ADD_EXAMPLES = (
+    Example("user add alice", "Ask for the password, or read it from standard input."),
+    Example("user add alice --mechanism SCRAM-SHA-512", "For clients with this mechanism."),
+    Example("user add admin --data-dir data", "The first user of a broker, before its first start."),
+)
+REMOVE_EXAMPLES = (
+    Example("user remove alice", "The user can no longer log in."),
+    Example("user remove alice --mechanism SCRAM-SHA-512", "Only the password of this mechanism."),
+    Example("user remove admin --data-dir data", "From the directory of a stopped broker."),
+)
+LIST_EXAMPLES = (
+    Example("user list", "All users with their mechanisms, without passwords."),
+    Example("user list alice", "One user."),
+    Example("user list --json", "An object for each user and mechanism."),
+)
 
 
 def build(parser: Parser) -> None:
     own = parser.group()
-    add = own.add("add", "set the password of a user", description=ADD)
+    add = own.add("add", "set the password of a user", description=ADD, examples=ADD_EXAMPLES)
     add.add_argument(
         "--iterations", type=int, help="4096 (the default) to 16384; more make guessing, and each authentication, slower"
     )
     add.set_defaults(run=_add)
-    remove = own.add("remove", "remove a user", description=REMOVE)
+    remove = own.add("remove", "remove a user", description=REMOVE, examples=REMOVE_EXAMPLES)
     remove.set_defaults(run=on_cluster_or_directory(_remove))
     for each in (add, remove):
         each.add_argument("name", metavar="NAME", help="the user, as in User:NAME of ACLs")
         each.add_argument("--mechanism", metavar="MECHANISM", help="SCRAM-SHA-256 (the default) or SCRAM-SHA-512")
-    listing = own.add("list", "list users", description=LIST)
+    listing = own.add("list", "list users", description=LIST, examples=LIST_EXAMPLES)
     listing.add_argument("names", metavar="NAME", nargs="*", help="only these users")
     listing.set_defaults(run=on_cluster_or_directory(_list))
     for each in (add, remove, listing):
