@@ -247,7 +247,7 @@ class HelpWorld:
         A line with a pipe or a redirection is run by a shell. `typed` is a line at the terminal.
         """
         text = self._filled(line)
-        outcome = self._in_shell(text, stdin) if re.search(r" [|>] |\$\(", text) else self._in_process(text, stdin, typed)
+        outcome = self._in_shell(text, stdin) if re.search(r" [|<>] ", text) else self._in_process(text, stdin, typed)
         if self.is_too_old and outcome.code == 1 and TOO_OLD.search(outcome.err):
             assert outcome.out == ""
             raise Refused(outcome.err)
@@ -292,16 +292,18 @@ class HelpWorld:
         return HelpOutcome(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     @contextmanager
-    def following(self) -> Iterator[FollowedCommand]:
-        """Run the example as a process which Ctrl-C ends."""
-        with FollowedCommand(self._filled(None)) as command:
+    def following(self, *, code: int = 130) -> Iterator[FollowedCommand]:
+        """Run the example as a process which Ctrl-C ends with this exit code."""
+        with FollowedCommand(self._filled(None), code) as command:
             yield command
 
 
 class FollowedCommand:
-    """A command as a process; leaving sends Ctrl-C, and checks that it ends with exit code 130."""
+    """A command as a process; leaving sends Ctrl-C, and checks the exit code."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, code: int) -> None:
+        # A shell shows 130 also for a process that the signal has ended.
+        self._codes = (130, -signal.SIGINT) if code == 130 else (code,)
         words = [sys.executable, "-m", "ottla", *shlex.split(text)]
         self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.text = ""
@@ -326,8 +328,7 @@ class FollowedCommand:
             process.send_signal(signal.SIGINT if kind is None else signal.SIGKILL)
             assert process.stdout is not None
             self.text += process.stdout.read().decode()
-        # A shell shows 130 for both.
-        assert kind is not None or self._process.returncode in (130, -signal.SIGINT), self.text
+        assert kind is not None or self._process.returncode in self._codes, self.text
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from ottla.cli.command.parser import Example
+
 if TYPE_CHECKING:
     from contextlib import closing
 
@@ -23,18 +25,28 @@ and writes leader epochs again as leader-epoch-checkpoint has them: what it repl
 broker may run on the directory. Exit code 1: there are findings."""
 DUMP = """Print what is in a file of a log, or in all files of a directory: batches (with --deep their records), entries of
 indexes, producers, checkpoints. Exit code 1: a part could not be read; the rest is printed."""
+CHECK_EXAMPLES = (
+    Example("log check data", "Read everything, and change nothing."),
+    Example("log check data --repair", "Mend what can be mended."),
+    Example("log check data/flights-0 --json", "One partition; an object for each finding."),
+)
+DUMP_EXAMPLES = (
+    Example("log dump data/flights-0", "The batches, indexes and checkpoints of one partition."),
+    Example("log dump data --deep", "All batches with their records."),
+    Example("log dump data/flights-0/00000000000000000000.log --json", "An object for each batch of a file."),
+)
 
 
 def build(parser: Parser) -> None:
     own = parser.group()
-    check = own.add("check", "find damage, and repair it", description=CHECK)
+    check = own.add("check", "find damage, and repair it", description=CHECK, examples=CHECK_EXAMPLES)
     check.add_argument("directory", metavar="DIR", help="a data directory, or the directory of one partition")
     check.add_argument(
         "--repair", action="store_true", help="repair the findings that can be repaired, and keep replaced bytes as *.damaged"
     )
     check.add_argument("--json", action="store_true", help="print a JSON object for each finding, on a line of its own")
     check.set_defaults(run=run_check)
-    dump = own.add("dump", "print batches, records, indexes, snapshots", description=DUMP)
+    dump = own.add("dump", "print batches, records, indexes, snapshots", description=DUMP, examples=DUMP_EXAMPLES)
     dump.add_argument("path", metavar="FILE|DIR", help="a file of a log, a partition's directory, or a data directory")
     dump.add_argument("--json", action="store_true", help="print a JSON object for each row, on a line of its own")
     dump.add_argument(

@@ -7,15 +7,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.cli import processes
+from ottla.cli.command.parser import Example
 
 if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings
     from ottla.cli.command.parser import Parser
     from ottla.net.server.listeners import Listen
+EXAMPLES = (
+    Example("serve --data-dir data --listen 127.0.0.1:9092", "A broker on this machine."),
+    Example(
+        "serve --data-dir data --listen 127.0.0.1:9092 --set num.partitions=6 --log-level warning",
+        "With a setting, and without lines of information.",
+    ),
+    Example("serve --data-dir data --listen 127.0.0.1:9092 --config broker.properties", "With the settings of a file."),
+)
 
 
 def build(command: Parser) -> None:
     command.description = "Run a broker until SIGTERM or Ctrl-C."
+    command.examples = EXAMPLES
     command.add_argument(
         "--data-dir",
         required=True,

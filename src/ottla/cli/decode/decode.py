@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ottla.cli.command.parser import Example
+
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
     from ottla.cli.decode.bytes_fields import PayloadOpener
@@ -23,10 +25,18 @@ byte after the frame's size. Frames come as hex (also as xxd, hexdump or Wiresha
 an argument, on standard input or in a file; from a file of raw bytes; or from a capture of a network (pcap, pcapng). A request
 has its API and version; a response does not, except in a capture that has its request. Exit code 1: a part could not be read;
 the rest is printed."""
+EXAMPLES = (
+    Example(
+        "decode 00000019000300010000000700026d65000000010007666c6967687473", "One frame: a request for the metadata of a topic."
+    ),
+    Example("decode --file kafka.pcap --port 9092", "The requests and responses in a capture of a network."),
+    Example("decode --json < frame.hex", "Frames from standard input, as JSON."),
+)
 
 
 def build(command: Parser) -> None:
     command.description = DESCRIPTION
+    command.examples = EXAMPLES
     command.add_argument(
         "hex", nargs="*", metavar="HEX", help="a frame, with or without the four bytes of its size (default: standard input)"
     )

@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from ottla.cli.command.parser import Example
+
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
     from ottla.wire.apis import Api
@@ -14,10 +16,16 @@ if TYPE_CHECKING:
 DESCRIPTION = """Print Kafka's protocol as it is declared here: without API a table of all; with API its purpose, its versions, the
 grammar of one version (the newest, unless --version says which) and the fields of all. Names of other messages (RequestHeader,
 OffsetCommitValue …) are taken too. With --release 0.7 the same of the few requests that there were before versions."""
+EXAMPLES = (
+    Example("protocol", "All requests with their versions."),
+    Example("protocol Fetch --version 12", "The grammar of one version, and its fields."),
+    Example("protocol --errors", "All error codes."),
+)
 
 
 def build(command: Parser) -> None:
     command.description = DESCRIPTION
+    command.examples = EXAMPLES
     command.add_argument("api", nargs="?", metavar="API", help="a name or key, such as Fetch or 1")
     command.add_argument("--version", type=int, metavar="N", help="grammar and fields of this version alone")
     command.add_argument("--release", choices=("0.7",), help="the protocol of Kafka 0.7, which has no versions")

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ottla.cli.command.parser import Example
 from ottla.cli.registry import accept_loss, copy, shared_check
 
 if TYPE_CHECKING:
@@ -46,18 +47,28 @@ LOST = "if nobody deleted it, put a backup of the data directory in place of thi
 
 PRODUCER_IDS = 1_000_000_000
 """The number of producer ids to skip after registry changes were lost, because some of these ids may be in use."""
+CHECK_EXAMPLES = (
+    Example("registry check data", "The registry of a stopped broker, and what it knows of the directories."),
+    Example("registry check sqlite:registry", "The registry of the brokers of one host."),
+    Example("registry check data --json", "An object for each finding."),
+)
+RESTORE_EXAMPLES = (
+    Example("registry restore data", "Put back the most complete copy."),
+    Example("registry restore data --adopt", "Also create topics for partitions that it does not know."),
+    Example("registry restore data --set-aside", "Or rename the directories of these partitions."),
+)
 
 
 def build(parser: Parser) -> None:
     own = parser.group()
-    check = own.add("check", "find damage, and partitions without an entry", description=CHECK)
+    check = own.add("check", "find damage, and partitions without an entry", description=CHECK, examples=CHECK_EXAMPLES)
     check.add_argument("directory", metavar="DIR", help="a data directory, or the address of a shared registry")
     check.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting zookeeper.* of the brokers")
     check.add_argument("--json", action="store_true", help="print a JSON object for each finding, on a line of its own")
     check.set_defaults(run=run_check)
     copy.build(own.add("copy", "copy a registry into a cluster, out of one, or elsewhere"))
     accept_loss.build(own.add("accept-loss", "permit the start of a broker whose data directory is lost"))
-    restore = own.add("restore", "restore a copy", description=RESTORE)
+    restore = own.add("restore", "restore a copy", description=RESTORE, examples=RESTORE_EXAMPLES)
     restore.add_argument("directory", metavar="DIR", help="a data directory")
     restore.add_argument("--from", dest="source", metavar="FILE", help="the journal to restore (default: the most complete one)")
     restore.add_argument("--adopt", action="store_true", help="create topics for partitions without an entry")

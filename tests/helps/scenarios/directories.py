@@ -1,0 +1,142 @@
+"""The examples of `ottla serve`, `log`, `registry`, `decode` and `protocol`, which need no cluster."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import ottla
+from ottla.registry.generations import DIRECTORIES
+from tests.helps.scenario import example
+from tests.helps.world import HelpWorld
+from tests.unit.cli.packets import Talk, pcap
+
+SEGMENT = Path("data/flights-0/00000000000000000000.log")
+READY = " answers at "
+FRAME = bytes.fromhex("00000019000300010000000700026d65000000010007666c6967687473")
+"""A request for the metadata of the topic flights."""
+
+
+@example("serve --data-dir data --listen 127.0.0.1:9092")
+@example("serve --data-dir data --listen 127.0.0.1:9092 --set num.partitions=6 --log-level warning")
+@example("serve --data-dir data --listen 127.0.0.1:9092 --config broker.properties")
+def a_broker_serves_until_ctrl_c(world: HelpWorld) -> None:
+    world.words["127.0.0.1:9092"] = "127.0.0.1:0"
+    Path("broker.properties").write_text("num.partitions=6\n")
+    with world.following(code=0) as command:
+        command.wait_for(" (data in ")
+        address = command.text.partition(READY)[2].split()[0]
+        with ottla.Admin(address) as admin:
+            admin.create_topic("flights")
+            partitions = 1 if world.line.endswith("9092") else 6
+            assert len(admin.describe_topics("flights")["flights"].partitions) == partitions
+
+
+def stopped_broker() -> None:
+    """Leave the data directory of a broker with a topic of two partitions and three records."""
+    with ottla.Broker(data_dir="data", num_partitions=2) as broker, ottla.Producer(broker.address) as producer:
+        for number in range(3):
+            producer.send("flights", b"%d" % number, partition=0)
+
+
+@example("log check data")
+@example("log check data/flights-0 --json")
+def a_log_is_checked(world: HelpWorld) -> None:
+    stopped_broker()
+    world.run()
+    written = SEGMENT.read_bytes()
+    damaged = written[:-1] + bytes([written[-1] ^ 1])
+    SEGMENT.write_bytes(damaged)
+    assert SEGMENT.name in world.run(code=1).out
+    assert SEGMENT.read_bytes() == damaged
+
+
+@example("log check data --repair")
+def a_log_is_mended(world: HelpWorld) -> None:
+    stopped_broker()
+    whole = SEGMENT.read_bytes()
+    SEGMENT.write_bytes(whole + b"torn")
+    world.run("log check data", code=1)
+    assert world.run().out.endswith("Nothing is damaged.\n")
+    assert SEGMENT.read_bytes() == whole
+    world.run("log check data")
+
+
+@example("log dump data/flights-0")
+@example("log dump data --deep")
+@example("log dump data/flights-0/00000000000000000000.log --json")
+def a_log_is_printed(world: HelpWorld) -> None:
+    stopped_broker()
+    out = world.run().out
+    assert "0000.log" in out or "base_offset" in out
+    assert all(isinstance(json.loads(line), dict) for line in (out.splitlines() if "--json" in world.line else ()))
+
+
+@example("registry check data")
+@example("registry check data --json")
+def a_registry_is_checked(world: HelpWorld) -> None:
+    stopped_broker()
+    world.run()
+    shutil.copytree("data/flights-0", "data/unknown-0")
+    assert "unknown" in world.run(code=1).out
+
+
+@example("registry check sqlite:registry")
+def a_shared_registry_is_checked(world: HelpWorld) -> None:
+    stopped_broker()
+    world.run("registry copy data sqlite:registry")
+    world.run()
+
+
+def damage_registry() -> None:
+    """Damage both copies of the registry of a stopped broker in the entry of its topic."""
+    stopped_broker()
+    for name in DIRECTORIES:
+        (journal,) = Path("data", name).glob("*.journal")
+        data = bytearray(journal.read_bytes())
+        data[data.index(b"/brokers/topics/flights") + 5] ^= 1
+        journal.write_bytes(data)
+
+
+@example("registry restore data")
+@example("registry restore data --adopt")
+@example("registry restore data --set-aside")
+def a_registry_is_restored(world: HelpWorld) -> None:
+    damage_registry()
+    world.run("registry check data", code=1)
+    is_open = world.line.endswith("data")
+    world.run(code=int(is_open))
+    if is_open:
+        return
+    with ottla.Broker(data_dir="data") as broker, ottla.Admin(broker.address) as admin:
+        assert admin.list_topics() == (["flights"] if "--adopt" in world.line else [])
+
+
+@example(f"decode {FRAME.hex()}")
+def a_frame_is_a_tree(world: HelpWorld) -> None:
+    out = world.run().out
+    assert "Metadata" in out
+    assert "flights" in out
+
+
+@example("decode --file kafka.pcap --port 9092")
+def a_capture_is_a_tree(world: HelpWorld) -> None:
+    talk = Talk()
+    talk.ask(FRAME)
+    Path("kafka.pcap").write_bytes(pcap(talk.pieces))
+    assert "flights" in world.run().out
+
+
+@example("decode --json < frame.hex")
+def frames_are_read_from_standard_input(world: HelpWorld) -> None:
+    Path("frame.hex").write_text(FRAME.hex())
+    assert "flights" in json.dumps(world.run().rows)
+
+
+@example("protocol")
+@example("protocol Fetch --version 12")
+@example("protocol --errors")
+def the_protocol_is_printed(world: HelpWorld) -> None:
+    words = {"protocol": "ApiVersions", "protocol --errors": "NOT_LEADER_OR_FOLLOWER"}
+    assert words.get(world.line, "max_wait_ms") in world.run().out
