@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 
 import pytest
@@ -255,3 +256,13 @@ def test_rows_end_before_one_that_is_too_large() -> None:
     assert (batch.record_count, first, numbers) == (2, 0, range(2))
     assert made.extend("t", 0, 1, rows, 2, 4, at(100)) == []
     assert made.extend("t", 0, 1, value_rows([], 7), 0, 0, at(100)) == []
+
+
+def test_rows_of_several_times_are_told_by_their_own() -> None:
+    made = accumulator()
+    mixed = value_rows([b"c", b"d"], 0)
+    mixed.only_timestamp, mixed.timestamps = None, memoryview(array("q", [5, 4]))
+    for rows in (value_rows([b"a"], 7), value_rows([b"b"], 9), mixed):
+        ((batch, _, _),) = made.extend("t", 0, 1, rows, 0, rows.row_count, at(100))
+    batch.encode(codec=0)
+    assert [batch.timestamp(index) for index in range(4)] == [7, 9, 5, 4]

@@ -108,8 +108,8 @@ class RowsBatch(PendingBatch):
         return self.rows.record_count
 
     def timestamp(self, index: int) -> int:
-        only = self.rows.only_timestamp
-        return open_batches(self._data).timestamps[index] if only is None else only
+        known = self.rows.timestamp(index)
+        return open_batches(self._data).timestamps[index] if known is None else known
 
     def encode(self, codec: int) -> bytearray:
         self._data = self.rows.seal(codec=codec)

@@ -6,8 +6,10 @@ No Python object is made for a record. Arrow's columns (`arrow`), lines of text 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from ottla.ports import Buffer
@@ -111,15 +113,15 @@ class Rows:
 class RowBatch:
     """A batch that is being filled. Each row is encoded as soon as it is added."""
 
-    __slots__ = ("_base_timestamp", "_newest", "_out", "end", "only_timestamp", "record_count")
+    __slots__ = ("_base_timestamp", "_newest", "_out", "_times", "end", "record_count")
 
     def __init__(self) -> None:
         self._out = bytearray(HEADER_BYTES)
         self.end = HEADER_BYTES
         """The size in bytes, header included and uncompressed."""
         self.record_count = 0
-        self.only_timestamp: int | None = None
-        """The time of all records, if they have the same."""
+        self._times: list[tuple[int, int | None]] = []
+        """The first record of each addition, and the time of all its records, or None if they have several."""
 
     def extend(self, rows: Rows, order: Order, start: int, stop: int, most_bytes: int) -> int:
         """Add the rows `order[start:stop]`, or `start` to `stop` if `order` is empty, until the batch has `most_bytes`.
@@ -128,9 +130,7 @@ class RowBatch:
         """
         if not self.record_count and start < stop:
             self._base_timestamp = self._newest = rows.timestamps[order[start] if len(order) else start]
-            self.only_timestamp = rows.only_timestamp
-        if self.only_timestamp != rows.only_timestamp:
-            self.only_timestamp = None
+        self._times.append((self.record_count, rows.only_timestamp))
         at = start
         while at < stop:
             alone = len(self._out) > most_bytes  # room for one record that is larger than a batch, and for no other
@@ -154,16 +154,24 @@ class RowBatch:
                 break
         return at
 
+    def timestamp(self, index: int) -> int | None:
+        """Return the timestamp of a record if it can be told without decoding the batch."""
+        return self._times[bisect_right(self._times, index, key=itemgetter(0)) - 1][1]
+
     def _grow(self, rows: Rows, order: Order, at: int, stop: int, most_bytes: int) -> bool:
         """Make room for rows from `at` on. Return False if the batch is full."""
         size = len(self._out)
         if size < most_bytes:
-            wanted = min(most_bytes, max(2 * size, self.end + rows.usual_bytes(stop - at)))
+            wanted = max(4 * size, self.end + 2 * rows.usual_bytes(stop - at))  # a batch that grows often is copied often
+            wanted = min(most_bytes, wanted)
         elif not self.record_count:
             wanted = size + rows.largest_bytes(order[at] if len(order) else at)
         else:
             return False
-        self._out += bytes(wanted - size)
+        if self.record_count:
+            self._out += bytes(wanted - size)
+        else:
+            self._out = bytearray(wanted)
         return True
 
     def seal(
