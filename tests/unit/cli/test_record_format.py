@@ -14,7 +14,7 @@ from ottla.cli.consume.values import AUTO, Binary, decoder
 from ottla.cli.record_format.input_records import InputRecord
 from ottla.cli.record_format.input_steps import TemplateSplitter
 from ottla.cli.record_format.input_template import input_template
-from ottla.cli.record_format.json_records import json_record
+from ottla.cli.record_format.json_records import json_line, json_lines, json_record
 from ottla.cli.record_format.output_template import NO_BATCH, Template
 from ottla.cli.record_format.tokens import LITERALS, TOKENS, BadTemplate, literal, pieces_of
 from ottla.records.batches.record import ConsumerRecord
@@ -98,3 +98,8 @@ def test_the_documentation_has_every_token(letter: str) -> None:
 def test_any_other_character_is_no_token(letter: str) -> None:
     with pytest.raises(BadTemplate, match="there is no"):
         pieces_of(f"%{letter}")
+
+
+@given(st.lists(RECORDS, max_size=5))
+def test_many_records_have_the_json_of_each(records: list[ConsumerRecord]) -> None:
+    assert json_lines(records) == [json_line(record, NO_BATCH, record.key, record.value) for record in records]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from ottla.cli.consume.values import Decoder, as_bytes
-from ottla.cli.record_format.json_records import json_line
+from ottla.cli.record_format.json_records import json_line, json_lines
 from ottla.cli.record_format.output_template import BatchInfo, Template
 from ottla.client.consumer.fetched_columns import FetchedColumns
 from ottla.client.types import TopicPartition
@@ -90,7 +90,9 @@ class JsonRendering:
         return None
 
     def lines(self, run: RecordRun, first: int) -> list[bytes]:
-        return [self._line(record, run.batch) for record in run.records]
+        if self._decode_key or self._decode_value or self._is_meta_only or run.batch.is_control:
+            return [self._line(record, run.batch) for record in run.records]
+        return json_lines(run.records)
 
     def _line(self, record: ConsumerRecord, batch: BatchInfo) -> bytes:
         key, value = record.key, record.value

@@ -34,9 +34,9 @@ class Binary(Enum):
 
 
 def decoder(name: str, schemas: SchemaSource | None, binary: Binary) -> Decoder | None:
-    """Return the function that decodes a format; None for unchanged bytes. Raises `SettingError`."""
+    """Return the function that decodes a format; None for unchanged bytes, which JSON shows by itself. Raises `SettingError`."""
     if name == AUTO:
-        return None if schemas is None and binary is Binary.RAW else partial(_auto, schemas, binary)
+        return None if schemas is None and binary is not Binary.HEX else partial(_auto, schemas, binary)
     if name in ("avro", "protobuf"):
         if schemas is None:
             raise SettingError(f"{name} values need their schema: name it with --schema FILE or --schema-registry URL.")

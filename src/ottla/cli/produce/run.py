@@ -167,7 +167,8 @@ class ProduceRun:
         self._producer = producer
         self._headers = tuple(options.header)
         self._rows = _row_splitter(options) if encode is None else None
-        self._complete = _completion(options, encode)
+        is_completed = encode is not None or options.header or options.key is not None or options.null is not None
+        self._complete = _completion(options, encode) if is_completed or options.partition is not None else None
         self._is_transactional = is_transactional
         self._number = self._sent = 0
         self._unit = "record" if options.format is not None else "line"
@@ -262,7 +263,8 @@ class ProduceRun:
                 record = interpret(piece)
                 if record is None:
                     continue
-                record = self._complete(record)
+                if self._complete is not None:
+                    record = self._complete(record)
             except BadInput as error:
                 self._sender.failures.add(self._number, str(error))
                 continue
