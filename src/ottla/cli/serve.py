@@ -71,12 +71,8 @@ def run(options: argparse.Namespace) -> int:
         settings, listen = _wanted(options)
         if options.processes is not None:
             processes.check(options, settings, listen)
-    except UnicodeDecodeError:
-        return fail(f"Cannot read {options.config}: it is not UTF-8; name a readable properties file with --config.", MISUSED)
     except (SettingError, ValueError) as error:
         return fail(str(error), MISUSED)
-    except OSError as error:
-        return fail(f"Cannot read {options.config}: {error.strerror}; name a readable properties file with --config.", MISUSED)
     if options.processes is not None:
         return processes.run(options, settings, listen)
     return _serve(options, settings, listen)
@@ -105,7 +101,7 @@ def _serve(options: argparse.Namespace, settings: BrokerSettings, listen: list[L
 def _wanted(options: argparse.Namespace) -> tuple[BrokerSettings, list[Listen]]:
     """Return the settings and the listeners of the broker.
 
-    Raises `SettingError`, ValueError with a sentence, OSError and UnicodeDecodeError.
+    Raises `SettingError`, and ValueError with a sentence.
     """
     from ottla.broker.settings import BrokerSettings, SettingError
     from ottla.net.server.listeners import Listen
@@ -143,16 +139,9 @@ def _of_cluster(options: argparse.Namespace) -> dict[str, str]:
 def given(config: str | None, pairs: list[str]) -> dict[str, str]:
     """Return the settings of the file. Settings of the command line replace them."""
     from ottla.broker.settings import SettingError
-    from ottla.properties import parse_properties
+    from ottla.cli.command.files import read_properties
 
-    wanted: dict[str, str] = {}
-    if config is not None:
-        with open(config, encoding="utf-8") as file:
-            text = file.read()
-        try:
-            wanted |= parse_properties(text)
-        except SettingError as error:
-            raise SettingError(f"{config}, {error}") from None
+    wanted = {} if config is None else read_properties(config, "a readable properties file with --config")
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:

@@ -95,7 +95,7 @@ class RegistryClient:
         except ValueError:
             raise RegistryError(
                 f"The schema registry at {self.url} gives schemas of Protobuf as text alone: name a file of descriptors with "
-                f"{self._instead}."
+                f"{self._instead}; protoc makes it, also the one of pip install grpcio-tools."
             ) from None
 
     def _id(self, found: dict[str, Any]) -> int:

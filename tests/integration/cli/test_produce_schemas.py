@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.consume.schemas import SchemaSource
+from ottla.cli.consume.values import SchemaSource
 from ottla.cli.produce.schemas import encoder
 from ottla.cli.record_format.forms import BadInput
 from ottla.errors import KafkaError, SettingError

@@ -18,8 +18,7 @@ import msgpack
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory, timestamp_pb2
 
-from ottla.cli.consume.schemas import SchemaSource
-from ottla.cli.consume.values import Binary, Decoder, as_bytes, decoder
+from ottla.cli.consume.values import Binary, Decoder, SchemaSource, as_bytes, decoder
 from ottla.cli.record_format.json_records import plain
 from ottla.errors import SettingError
 from ottla.schemas.libraries import UnfitValue

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.cli.doctor.cluster_state import check_clock, check_directory, check_partitions
+from ottla.cli.doctor.connections import release_like
 from ottla.cli.doctor.findings import FAIL, OK, WARN
-from ottla.cli.doctor.release import release_like
 from ottla.client.admin.quorum import QuorumDescription, QuorumReplica
 from ottla.client.admin.replicas import LogDir, ReplicaOnDisk
 from ottla.client.connection.metadata import Metadata, PartitionInfo, TopicInfo

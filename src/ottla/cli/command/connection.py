@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.command import arguments, librdkafka
-from ottla.cli.command.files import read_text
+from ottla.cli.command.files import read_properties
 from ottla.cli.command.parser import Run, completes
 from ottla.errors import SettingError
 
@@ -120,15 +120,9 @@ def _known_names(*kinds: type[SecureSettings]) -> set[str]:
 
 def read_config(path: str | None, *kinds: type[SecureSettings]) -> dict[str, str]:
     """Return the client settings in a file. Print the names of settings without effect to standard error. Raises `SettingError`."""
-    from ottla.properties import parse_properties
-
     if path is None:
         return {}
-    text = read_text(path, "a readable properties file")
-    try:
-        found = librdkafka.translated(parse_properties(text))
-    except SettingError as error:
-        raise SettingError(f"{path}, {error}") from None
+    found = librdkafka.translated(read_properties(path))
     known = _known_names(*kinds)
     if idle := sorted(found.keys() - known):
         print(f"ottla: ignored settings of {path}, which have no effect: {', '.join(idle)}", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.errors import KafkaError, SettingError
+from ottla.properties import parse_properties
 
 MOST_BYTES = 64 * 1024 * 1024
 """The size of a file beyond which it cannot be the one that is meant, such as /dev/zero."""
@@ -21,3 +22,12 @@ def read_text(path: str, wanted: str, failure: type[KafkaError] = SettingError) 
     except UnicodeDecodeError:
         reason = "it is not UTF-8"
     raise failure(f"Cannot read {path}: {reason}; name {wanted}.")
+
+
+def read_properties(path: str, wanted: str = "a readable properties file") -> dict[str, str]:
+    """Return the settings in a properties file, by name. Raises `SettingError`."""
+    text = read_text(path, wanted)
+    try:
+        return parse_properties(text)
+    except SettingError as error:
+        raise SettingError(f"{path}, {error}") from None

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cli.command import confirm
 from ottla.cli.command.exits import MISUSED, fail
+from ottla.cli.command.files import read_properties
 from ottla.cli.command.output import as_lines
 from ottla.cli.command.parser import repeated
 from ottla.cli.config.resource_names import ALL, ResourceName, SettingChange, changed_list
-from ottla.cli.config.values import nearest, read_file, resource_of
+from ottla.cli.config.values import nearest, resource_of
 from ottla.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def set_values(admin: Admin, options: argparse.Namespace) -> int:
     """Change settings. Note names that the broker has not listed, because brokers also keep settings of plug-ins."""
     changes: list[SettingChange] = [*options.changes]
     if options.file is not None:
-        changes += [SettingChange(name, "set", value) for name, value in read_file(options.file).items()]
+        changes += [SettingChange(name, "set", value) for name, value in read_properties(options.file).items()]
     names = [change.name for change in changes]
     if not names:
         reason = "nothing to change" if options.file is None else f"{options.file} has no settings"

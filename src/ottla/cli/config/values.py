@@ -13,7 +13,7 @@ from ottla.cli.command.connection import settings
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import BOLD, Cell, as_lines, styled, table, terminal_width
 from ottla.cli.config.resource_names import ALL, FORMS, KINDS, NUMBERED, ResourceName, parse_resource
-from ottla.errors import KafkaError, SettingError
+from ottla.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigSynonym
@@ -209,15 +209,3 @@ def _show_differences(
     for line in lines:
         print(line)
     return 0
-
-
-def read_file(path: str) -> dict[str, str]:
-    """Return the settings in a properties file. Raises `SettingError` with a message for the user."""
-    from ottla.cli.command.files import read_text
-    from ottla.properties import parse_properties
-
-    text = read_text(path, "a readable properties file")
-    try:
-        return parse_properties(text)
-    except SettingError as error:
-        raise SettingError(f"{path}, {error}") from None

@@ -109,8 +109,7 @@ def _check_exclusions(options: argparse.Namespace) -> None:
 
 
 def _decoders(options: argparse.Namespace, binary: Binary) -> Decoders:
-    from ottla.cli.consume.schemas import SchemaSource
-    from ottla.cli.consume.values import AUTO, decoder
+    from ottla.cli.consume.values import AUTO, SchemaSource, decoder
 
     schemas = None
     if options.schema is not None or options.schema_registry is not None:
