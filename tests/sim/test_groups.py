@@ -51,7 +51,7 @@ def test_groups_that_are_assigned_in_the_smallest_slices_live_through_everything
 def test_what_a_static_member_gave_up_without_a_word_is_read_after_the_next_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """With Kafka too: where it dies between giving up and joining again, all settles once somebody else joins again."""
     monkeypatch.setattr(group_crowd, "STRATEGIES", (("cooperative-sticky",),))
-    plan = group_life.GroupPlan(("classic",), members=1, topics=1, trouble_ms=15_000, weather=NetworkFaults())
+    plan = group_life.GroupPlan(("classic",), members=1, topics=1, trouble_ms=15_000, link_faults=NetworkFaults())
     monkeypatch.setattr(group_life, "plan", lambda world, kind: plan)
     life = group_life.GroupLife(0)
     died: list[str] = []

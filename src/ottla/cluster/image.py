@@ -178,7 +178,6 @@ class ClusterImage:
         return self.topics[name].configs if self.is_known(name, topic_id) else self.configs_ahead.get(name, {})
 
     def apply_quotas(self, entity: QuotaEntity, found: dict[str, float]) -> None:
-        """Replace the quotas of an entity."""
         before = entity in self.quotas
         put(self.quotas, entity, found)
         if entity.user is not None and entity.client_id is not None and bool(found) is not before:

@@ -95,7 +95,6 @@ def load_all(image: ClusterImage, registry: Entries) -> Iterator[tuple[str, Exce
 
 
 def apply_all(image: ClusterImage, changes: Iterable[Change]) -> None:
-    """Apply committed changes."""
     for change in changes:
         apply_entry(image, change.path, change.value)
 

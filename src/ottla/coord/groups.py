@@ -172,9 +172,7 @@ class GroupKind(Protocol):
     def __init__(self, context: Context, /) -> None: ...
 
     @property
-    def groups(self) -> dict[str, Any]:
-        """Return the groups by id."""
-        ...
+    def groups(self) -> dict[str, Any]: ...
 
     def apply(self, record: Any, /) -> int:
         """Apply one record or event, and return the growth of its group's weight in bytes."""

@@ -58,7 +58,6 @@ class PendingOffsets:
         return place in self._by_place
 
     def places(self, group_id: str) -> Iterable[OffsetKey]:
-        """Return the keys of a group's pending offsets."""
         return tuple(self._by_group.get(group_id, ()))
 
     def add(self, record: OffsetPending) -> None:
@@ -185,7 +184,6 @@ class Offsets:
         return drain(self._groups)
 
     def group_ids(self) -> tuple[str, ...]:
-        """Return the ids of all groups that have committed offsets."""
         return tuple(self._groups)
 
     def forget_group(self, group_id: str, most: int) -> list[OffsetForgotten]:

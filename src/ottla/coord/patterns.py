@@ -67,7 +67,6 @@ class Matcher:
         self._characters_at_once = max(1, SLICE_WORK // compiled.programsize)
 
     def match(self, names: Iterable[str]) -> frozenset[str]:
-        """Return the names that match."""
         matches = self._matches
         return frozenset(name for name in names if matches(name) is not None)
 

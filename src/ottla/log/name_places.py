@@ -43,7 +43,6 @@ class NamePlaces:
         return self.real(to) if "/" in path or "/" in to else joined(parent(self.real(path)), to)
 
     def rename(self, path: str, to: str) -> None:
-        """Record a rename."""
         target = self.target(path, to)
         self._real.pop(path, None)
         if "/" not in to:

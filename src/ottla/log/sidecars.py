@@ -46,9 +46,7 @@ class Sidecars(Protocol):
         """Remove sidecars of segments that were deleted, all before `offset`. Failures of the disk are logged."""
         ...
 
-    def close(self) -> None:
-        """Close the files of all sidecars."""
-        ...
+    def close(self) -> None: ...
 
 
 class SidecarFault(NamedTuple):

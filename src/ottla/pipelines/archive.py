@@ -80,7 +80,6 @@ def _exists(spark: SparkSession, form: str, directory: Path, table: str | None) 
 
 
 def rows_in(spark: SparkSession, form: str, directory: Path, table: str | None) -> DataFrame:
-    """Return all rows of a table."""
     return spark.read.table(table) if table is not None else spark.read.format(form).load(str(directory))
 
 

@@ -178,7 +178,6 @@ def _write_parts(wanted: ReplayPipeline, rows: DataFrame, state: PipelineState, 
 
 
 def _write(wanted: ReplayPipeline, rows: DataFrame, part: Sequence[OffsetRange], job_id: str) -> int:
-    """Write one part; return its number of rows."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 

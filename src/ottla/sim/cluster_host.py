@@ -46,12 +46,12 @@ class ClusterHost(Host):
         network: SimNetwork,
         *,
         drift: float = 0.0,
-        weather: RegistryFaults | None = None,
+        faults: RegistryFaults | None = None,
     ) -> None:
         self._given = {"broker.id": str(node_id)} | dict(settings)
         self.node_id = node_id
         self.name = f"broker-{node_id}"
-        self.weather = weather or RegistryFaults()
+        self.faults = faults or RegistryFaults()
         self.session: SimSharedRegistry
         self.process: SimProcess
         self._ensemble = ensemble
@@ -124,7 +124,7 @@ class ClusterHost(Host):
 
     def _machine(self) -> BrokerMachine:
         self.process = SimProcess(self.world, self.name, clock=self._drift, around=self._around)
-        self.session = SimSharedRegistry(self._ensemble, self.process, cuts=self._network.cuts, weather=self.weather)
+        self.session = SimSharedRegistry(self._ensemble, self.process, cuts=self._network.cuts, faults=self.faults)
         return BrokerMachine(
             settings=self.settings,
             clock=self.clock,
@@ -191,9 +191,9 @@ class ClusterHost(Host):
         membership = None if self.broker is None else self.broker.membership
         return membership is not None and membership.is_member(self.clock.now())
 
-    def set_faults(self, weather: RegistryFaults) -> None:
+    def set_faults(self, faults: RegistryFaults) -> None:
         """Set the faults that the broker's connection to the shared registry has from now on."""
-        self.weather = self.session.weather = weather
+        self.faults = self.session.faults = faults
 
     def pause(self, ms: int) -> None:
         """Pause the process for `ms`, as SIGSTOP does. Calls on its thread wait until the pause ends."""

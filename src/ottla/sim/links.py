@@ -57,10 +57,10 @@ class Listening:
 class SimNetwork:
     """The network between simulated processes, with all listeners and connections. A cut names the processes at both ends."""
 
-    def __init__(self, world: World, *, cuts: Cuts | None = None, weather: LinkFaults | None = None) -> None:
+    def __init__(self, world: World, *, cuts: Cuts | None = None, faults: LinkFaults | None = None) -> None:
         self.world = world
         self.cuts = cuts or Cuts()
-        self.weather = weather or LinkFaults()
+        self.faults = faults or LinkFaults()
         self.frames = 0
         """The number of requests that have arrived."""
         self._listening: dict[tuple[str, int], Listening] = {}
@@ -95,7 +95,7 @@ class SimNetwork:
         return SimLinks(self, process)
 
     def delay_ms(self) -> int:
-        return self.weather.draw_ms(self.world)
+        return self.faults.draw_ms(self.world)
 
 
 class SimLinks:
@@ -161,7 +161,7 @@ class _Connection:
         self._waiting.append(answered)
         number = self._answers + len(self._waiting)
         self._network.world.after(timeout_ms, lambda: self._process.post(partial(self._check_timeout, number)))
-        loses = self._network.world.chance(self._network.weather.lose)
+        loses = self._network.world.chance(self._network.faults.lose)
         if not loses or self._network.world.chance(0.5):
             self._there.send(partial(self._arrive, frame))
         if loses:

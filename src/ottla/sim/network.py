@@ -54,10 +54,10 @@ class RequestLink(Protocol):
 class ClientLink:
     """One client process's connection to the broker."""
 
-    def __init__(self, world: World, host: Host, weather: NetworkFaults, number: int) -> None:
+    def __init__(self, world: World, host: Host, faults: NetworkFaults, number: int) -> None:
         self._world = world
         self._host = host
-        self._weather = weather
+        self._faults = faults
         self._peer = Peer(number, f"10.0.{number >> 8 & 255}.{number & 255}", 40_000, "127.0.0.1", 9092)
         self._arrival_ms = 0
         self._return_ms = 0
@@ -77,10 +77,10 @@ class ClientLink:
                 answered(response)
 
         self._world.after(timeout_ms, lambda: once(None))
-        if self._world.chance(self._weather.lose_request):
+        if self._world.chance(self._faults.lose_request):
             return
-        self._arrival_ms = max(self._arrival_ms, self._world.now_ms + self._weather.draw_ms(self._world))
-        times = 2 if self._world.chance(self._weather.repeat) else 1
+        self._arrival_ms = max(self._arrival_ms, self._world.now_ms + self._faults.draw_ms(self._world))
+        times = 2 if self._world.chance(self._faults.repeat) else 1
 
         def arrive() -> None:
             for _ in range(times):
@@ -99,8 +99,8 @@ class ClientLink:
         def on_response(response: Any) -> None:
             if seen is not None:
                 seen(response)
-            if not self._world.chance(self._weather.lose_answer):
-                self._return_ms = max(self._return_ms, self._world.now_ms + self._weather.draw_ms(self._world))
+            if not self._world.chance(self._faults.lose_answer):
+                self._return_ms = max(self._return_ms, self._world.now_ms + self._faults.draw_ms(self._world))
                 self._world.after(self._return_ms - self._world.now_ms, lambda: once(response))
 
         self._host.receive(key, version, body, self._peer, on_response)

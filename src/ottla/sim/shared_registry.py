@@ -83,11 +83,11 @@ class SimSharedRegistry:
         process: SimProcess,
         *,
         cuts: Cuts | None = None,
-        weather: RegistryFaults | None = None,
+        faults: RegistryFaults | None = None,
     ) -> None:
         self.ensemble = ensemble
         self.timeout_ms = ensemble.timeout_ms
-        self.weather = weather or RegistryFaults()
+        self.faults = faults or RegistryFaults()
         self._process = process
         self._cuts = cuts or Cuts()
         self._session: ServedSession | None = None
@@ -208,7 +208,7 @@ class SimSharedRegistry:
             result = asked.work(session)
         except REFUSALS as refused:
             result = refused.with_traceback(None)
-        if wire is self._wire and self._process.world.chance(self.weather.lose_answer):
+        if wire is self._wire and self._process.world.chance(self.faults.lose_answer):
             self.lose_connection()
             return
         wire.back.send(lambda: self._process.post(partial(self._on_answer, wire, session, asked, result)))
@@ -334,7 +334,7 @@ class SimSharedRegistry:
         return lambda: not self.ensemble.is_down and self._cuts.is_open(source, target)
 
     def _delay_ms(self) -> int:
-        return self.weather.draw_ms(self._process.world)
+        return self.faults.draw_ms(self._process.world)
 
 
 def _each(one: Callable[[ServedSession, str], Any], paths: Sequence[str], session: ServedSession) -> list[Any]:

@@ -49,7 +49,6 @@ class Brokers:
         self.close()
 
     def close(self) -> None:
-        """Close all connections."""
         self._runner.run(self._cluster.close())
         self._runner.close()
 

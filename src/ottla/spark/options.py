@@ -39,7 +39,6 @@ class TopicSelection:
 
 
 def named_topics(selection: TopicSelection) -> list[str]:
-    """Return the topics that a selection names one by one, sorted."""
     return sorted({*selection.topics, *(where.topic for where in selection.partitions)})
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.client.connection.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SPOKEN
-from ottla.client.consumer.membership import Assign, Lead, Lose, Membership, Phase, Request, Revoke
+from ottla.client.consumer.membership import Assign, Lead, Lose, Membership, Phase, Revoke, SendRequest
 from ottla.client.errors import KafkaError, TimedOut
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.sim.network import RequestLink
@@ -92,7 +92,7 @@ class SimClassicMember(SimMember):
             self.soon(ms, lambda: self._go_on() if number == self._step_number else None)
 
         step = self.machine.next(self.world.now_ms)
-        if isinstance(step, Request):
+        if isinstance(step, SendRequest):
             self._ask(step, later)
         elif isinstance(step, Revoke):
             self._revoke(step, later)
@@ -109,7 +109,7 @@ class SimClassicMember(SimMember):
         else:
             later(max(1, step.until_ms - self.world.now_ms))
 
-    def _ask(self, step: Request, later: Callable[[], None]) -> None:
+    def _ask(self, step: SendRequest, later: Callable[[], None]) -> None:
         if step.api_key == JOIN_GROUP:
             self._known = self.cluster.counts()
         elif step.api_key == HEARTBEAT and dict(self.cluster.counts()) != dict(self._known):

@@ -103,7 +103,7 @@ class ClusterCopying(ClusterWork):
         self._programs.begin_all()
 
     def _link(self) -> RequestLink:
-        return self._around.link(self._around.weather)
+        return self._around.link(self._around.link_faults)
 
     def _good_link(self) -> RequestLink:
         return self._around.link(NetworkFaults())

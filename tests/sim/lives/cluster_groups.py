@@ -74,7 +74,7 @@ class ClusterGroups(ClusterWork):
 
     def _link(self) -> RequestLink:
         """The protocols of groups have no remedy for a commit that comes late on a connection that was given up."""
-        link = self._around.link(self._around.weather)
+        link = self._around.link(self._around.link_faults)
         link.cuts_given_up = True
         return link
 

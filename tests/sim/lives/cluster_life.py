@@ -96,7 +96,7 @@ class ClusterPlan(NamedTuple):
     power: bool
     cuts: bool
     flushed: bool
-    weather: NetworkFaults
+    link_faults: NetworkFaults
     links: LinkFaults
     registry: RegistryFaults
     faults: FaultsPlan
@@ -141,7 +141,7 @@ def plan(world: World) -> ClusterPlan:
         power=not calm and random.random() < 0.5,
         cuts=not calm and random.random() < 0.7,
         flushed=world.seed % FLUSHED_EACH == FLUSHED_FIRST,
-        weather=NetworkFaults(lose_request=bad, lose_answer=bad, repeat=0.0, delay=bad, longest_ms=2_000),
+        link_faults=NetworkFaults(lose_request=bad, lose_answer=bad, repeat=0.0, delay=bad, longest_ms=2_000),
         links=LinkFaults(longest_ms=1_500, delay=bad, lose=bad / 4),
         registry=RegistryFaults(longest_ms=800, delay=bad, lose_answer=bad / 4),
         faults=faults_plan(Random(f"faults {world.seed}"), calm=calm, has_features=copying is not None or groups is not None),
@@ -202,7 +202,7 @@ class ClusterLife:
         """Live through trouble, then peace. Raises `Violation`."""
         self._make_topics()
         self._begin_works()
-        self.network.weather = self.plan.links
+        self.network.faults = self.plan.links
         for host in self.hosts.values():
             host.set_faults(self.plan.registry)
         self._begin_clients()
@@ -235,8 +235,8 @@ class ClusterLife:
         if self.tell:
             print(f"{self.world.now_ms / 1000:9.3f} s  {what}")
 
-    def _link(self, weather: NetworkFaults | None = None) -> RoutedLink:
-        return RoutedLink(self.world, self.hosts, weather or self.plan.weather, self._numbers)
+    def _link(self, link_faults: NetworkFaults | None = None) -> RoutedLink:
+        return RoutedLink(self.world, self.hosts, link_faults or self.plan.link_faults, self._numbers)
 
     # Before it begins
 
@@ -264,7 +264,7 @@ class ClusterLife:
             if topic_id is not None:
                 ids[name] = topic_id
         for work in self.works:
-            work.begin(ClusterAround(self.world, self.view, self._link, self.plan.weather, ids, self.ids, self._say))
+            work.begin(ClusterAround(self.world, self.view, self._link, self.plan.link_faults, ids, self.ids, self._say))
 
     def _begin_clients(self) -> None:
         for number in range(self.plan.appenders):
@@ -285,7 +285,7 @@ class ClusterLife:
         for place in self.places:
             self._read(place)
         if self.plan.is_operated:
-            connect = partial(OperatorLink, self.world, self.hosts, self.plan.weather, self._numbers)
+            connect = partial(OperatorLink, self.world, self.hosts, self.plan.link_faults, self._numbers)
             self.operator = ClusterOperator(
                 self.world, connect, self.hosts, self.ensemble, self.ledger, self.places, self._grown, self._say
             )
@@ -472,8 +472,8 @@ class ClusterLife:
         self.network.cuts.heal_all()
         if self.operator is not None:
             self.operator.tidy()
-        for weather in (self.plan.weather, self.plan.links, self.plan.registry):
-            weather.clear_up()
+        for link_faults in (self.plan.link_faults, self.plan.links, self.plan.registry):
+            link_faults.clear_up()
         if self.ensemble.is_down:
             self.ensemble.restore_quorum()
         self.faults.make_peace()

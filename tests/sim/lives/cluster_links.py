@@ -54,10 +54,10 @@ class RoutedLink:
     What was sent on one that is given up may still arrive, unless `cuts_given_up`.
     """
 
-    def __init__(self, world: World, hosts: Mapping[int, ClusterHost], weather: NetworkFaults, numbers: Iterator[int]) -> None:
+    def __init__(self, world: World, hosts: Mapping[int, ClusterHost], link_faults: NetworkFaults, numbers: Iterator[int]) -> None:
         self._world = world
         self._hosts = hosts
-        self._weather = weather
+        self._link_faults = link_faults
         self._numbers = numbers
         self._links: dict[int, ClientLink] = {}
         self._opened: list[ClientLink] = []
@@ -85,7 +85,7 @@ class RoutedLink:
         """The connection to one broker."""
         link = self._links.get(node_id)
         if link is None:
-            link = self._links[node_id] = ClientLink(self._world, self._hosts[node_id], self._weather, next(self._numbers))
+            link = self._links[node_id] = ClientLink(self._world, self._hosts[node_id], self._link_faults, next(self._numbers))
             self._opened.append(link)
             if self._is_cut:
                 link.cut()

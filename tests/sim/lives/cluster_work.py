@@ -17,12 +17,12 @@ Act = tuple[float, Callable[[], None]]
 
 
 class ClusterAround(NamedTuple):
-    """What work goes on in. `link(weather)` opens a client's connections; `ids` are the producer ids that were given."""
+    """What work goes on in. `link(link_faults)` opens a client's connections; `ids` are the producer ids that were given."""
 
     world: World
     view: ClusterView
     link: Callable[[NetworkFaults], RoutedLink]
-    weather: NetworkFaults
+    link_faults: NetworkFaults
     topic_ids: Mapping[str, bytes]
     ids: GivenIds
     say: Callable[[str], None]

@@ -57,7 +57,7 @@ class GroupLife07:
         self.tell = tell
         random = self.world.random
         self.plan = Plan07(random.randrange(1, 7), random.randrange(1, 4), random.randrange(8_000, 30_000))
-        self.weather = RegistryFaults(
+        self.faults = RegistryFaults(
             random.choice((1, 5)), random.choice((10, 200, 1_000)), random.choice((0, 0.05, 0.3)), random.choice((0, 0.02, 0.1))
         )
         self.ensemble = SimEnsemble(self.world, timeout_ms=SESSION_MS)
@@ -125,7 +125,7 @@ class GroupLife07:
         name = f"{random.randrange(100)}-{self._names}"
         self._say(f"{name} joins")
         process = SimProcess(self.world, name, clock=DriftingClock(self.world, random.uniform(-MOST_DRIFT, MOST_DRIFT)))
-        registry = SimSharedRegistry(self.ensemble, process, cuts=self.cuts, weather=self.weather)
+        registry = SimSharedRegistry(self.ensemble, process, cuts=self.cuts, faults=self.faults)
         reads = Subscription({}, PATTERN) if random.random() < 0.4 else Subscription({"t": 1, "u": 1})
         self.members.append(SimConsumer07(process, registry, self.ledger, reads, self.ends))
 
@@ -218,7 +218,7 @@ class GroupLife07:
     def _make_peace(self) -> None:
         self._say("peace")
         self._peace = True
-        self.weather.clear_up()
+        self.faults.clear_up()
         self.cuts.heal_all()
         if self.ensemble.is_down:
             self.ensemble.restore_quorum()

@@ -46,7 +46,7 @@ class GroupPlan(NamedTuple):
     members: int
     topics: int
     trouble_ms: int
-    weather: NetworkFaults
+    link_faults: NetworkFaults
 
 
 class GroupLifeResult(NamedTuple):
@@ -76,7 +76,7 @@ class GroupLife:
         self._counts = {f"t{number}": self.world.random.randrange(1, 9) for number in range(self.plan.topics)}
         self._admin = self._link(NetworkFaults())
         self._topics()
-        connect = partial(self._link, self.plan.weather)
+        connect = partial(self._link, self.plan.link_faults)
         self.crowd = SimCrowd(self.world, connect, self.ledger, self.host, self, self.plan.kinds, self._say)
 
     def counts(self) -> Mapping[str, int]:
@@ -122,9 +122,9 @@ class GroupLife:
         if self.tell:
             print(f"{self.world.now_ms / 1000:9.3f} s  {what}")
 
-    def _link(self, weather: NetworkFaults) -> ClientLink:
+    def _link(self, link_faults: NetworkFaults) -> ClientLink:
         self._links += 1
-        return ClientLink(self.world, self.host, weather, self._links)
+        return ClientLink(self.world, self.host, link_faults, self._links)
 
     def _topics(self) -> None:
         wanted = [
@@ -188,10 +188,10 @@ class GroupLife:
         """Stop all trouble; each group has a member. Whatever is in flight arrives before this returns."""
         self._say("peace")
         self._peace = True
-        self.plan.weather.clear_up()
+        self.plan.link_faults.clear_up()
         self.host.start()
         self.crowd.go_on()
-        self.world.run(self.plan.weather.longest_ms)
+        self.world.run(self.plan.link_faults.longest_ms)
 
     def _is_quiet(self) -> bool:
         """Whether all is quiet; looked at now and then only, for it takes long with many members."""
@@ -209,7 +209,7 @@ def plan(world: World, kind: str | None = None) -> GroupPlan:
     size = random.random()
     members = random.randrange(2, 8) if size < 0.9 else random.randrange(10, 30) if size < 0.99 else random.randrange(100, 250)
     kinds = (kind,) if kind else tuple(random.choice(KINDS) for _ in range(1 if random.random() < 0.7 else 2))
-    weather = NetworkFaults(
+    link_faults = NetworkFaults(
         lose_request=random.choice((0, 0.01, 0.05)),
         lose_answer=random.choice((0, 0.01, 0.05)),
         repeat=random.choice((0, 0.02, 0.1)),
@@ -217,4 +217,4 @@ def plan(world: World, kind: str | None = None) -> GroupPlan:
         least_ms=random.choice((1, 5, 20)),
     )
     trouble_ms = random.randrange(15_000, 40_000)
-    return GroupPlan(kinds, members, random.randrange(1, 4), trouble_ms, weather)
+    return GroupPlan(kinds, members, random.randrange(1, 4), trouble_ms, link_faults)

@@ -73,7 +73,7 @@ class TransactionPlan(NamedTuple):
     protocol: str
     forgets: bool
     by_group: bool
-    weather: NetworkFaults
+    link_faults: NetworkFaults
     members: str
     prepares: bool
     compacts: bool
@@ -111,11 +111,11 @@ class TransactionLife:
         self._links = 0
         self._peace = False
         self._faults_before = 0
-        self.operator = SimOperator(self.world, self.host, partial(self._link, self.plan.weather), BRIEF, self._say)
+        self.operator = SimOperator(self.world, self.host, partial(self._link, self.plan.link_faults), BRIEF, self._say)
         self._make_topics()
         self.programs = SimPrograms(
             self.world,
-            partial(self._link, self.plan.weather),
+            partial(self._link, self.plan.link_faults),
             self.ledger,
             self.plan,
             self._ids,
@@ -160,9 +160,9 @@ class TransactionLife:
         if self.tell:
             print(f"{self.world.now_ms / 1000:9.3f} s  {what}")
 
-    def _link(self, weather: NetworkFaults) -> ClientLink:
+    def _link(self, link_faults: NetworkFaults) -> ClientLink:
         self._links += 1
-        return ClientLink(self.world, self.host, weather, self._links)
+        return ClientLink(self.world, self.host, link_faults, self._links)
 
     # Before it begins
 
@@ -276,14 +276,14 @@ class TransactionLife:
         """Stop all trouble. Zombies go on until they are told; whatever is in flight arrives some time."""
         self._say("peace")
         self._peace = True
-        self.plan.weather.clear_up()
+        self.plan.link_faults.clear_up()
         self.host.slow_syncs = 0.1
         self.host.disk.cut_at = -1
         self._disk_is_well()
         if self.host.broker is None:
             self._broker_starts()
         self.programs.go_on()
-        self.world.run(self.plan.weather.longest_ms)
+        self.world.run(self.plan.link_faults.longest_ms)
 
     # In the end
 
@@ -305,7 +305,7 @@ class TransactionLife:
 def plan(world: World, protocol: str | None = None) -> TransactionPlan:
     """Decide what the seed is about."""
     random = world.random
-    weather = NetworkFaults(
+    link_faults = NetworkFaults(
         lose_request=random.choice((0, 0.01, 0.05)),
         lose_answer=random.choice((0, 0.01, 0.05)),
         repeat=random.choice((0, 0.03, 0.15)),
@@ -324,7 +324,7 @@ def plan(world: World, protocol: str | None = None) -> TransactionPlan:
         protocol=protocol or random.choice(PROTOCOLS),
         forgets=random.random() < 0.2,
         by_group=by_group,
-        weather=weather,
+        link_faults=link_faults,
         members=more.choice(("consumer", "classic", "both")),
         prepares=more.random() < 0.3,
         compacts=more.random() < 0.5,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.client.connection.versions import SPOKEN
-from ottla.client.consumer.membership import Assign, Idle, Lead, Lose, Membership, Request, Revoke
+from ottla.client.consumer.membership import Assign, Idle, Lead, Lose, Membership, Revoke, SendRequest
 from ottla.client.errors import KafkaError, TimedOut
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition
@@ -56,7 +56,7 @@ class SimClassicCopier(SimCopier):
             step = machine.next(self.world.now_ms)
             if isinstance(step, Idle):
                 return
-            if isinstance(step, Request):
+            if isinstance(step, SendRequest):
                 yield from self._ask(step)
             elif isinstance(step, Lead):
                 machine.share_out({topic: len(self._task.sources) for topic in step.topics})
@@ -68,7 +68,7 @@ class SimClassicCopier(SimCopier):
                     positions.pop(place, None)
                 machine.finish_revoke(step.partitions)
 
-    def _ask(self, step: Request) -> Script:
+    def _ask(self, step: SendRequest) -> Script:
         machine = self._membership
         ask = SimRequest(GROUP, step.api_key, SPOKEN[step.api_key][1], step.body, timeout_ms=step.timeout_ms)
         (response,) = yield [ask]

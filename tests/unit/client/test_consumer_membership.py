@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.consumer.consumer_membership import ConsumerMembership, ConsumerStep, FindTopics
-from ottla.client.consumer.membership import Assign, Idle, Lose, Request, Revoke
+from ottla.client.consumer.membership import Assign, Idle, Lose, Revoke, SendRequest
 from ottla.client.errors import BrokerError, ConnectionFailed, NotSupported
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition
@@ -50,7 +50,7 @@ def answer(epoch: int = 1, *partitions: TopicPartition, code: int = 0, assigns: 
 
 def beat(made: ConsumerMembership, now_ms: int = 0) -> ConsumerGroupHeartbeatRequest:
     step = made.next(now_ms)
-    assert isinstance(step, Request), step
+    assert isinstance(step, SendRequest), step
     assert isinstance(step.body, ConsumerGroupHeartbeatRequest)
     return step.body
 
@@ -175,7 +175,7 @@ def test_a_commit_that_was_fenced_makes_the_member_join_again_unless_it_has_join
 def test_after_a_lost_answer_everything_is_reported_again() -> None:
     made = stable(P0)
     step = made.next(5_000)
-    assert isinstance(step, Request)
+    assert isinstance(step, SendRequest)
     made.broken(step, ConnectionFailed("broke"), 5_000)
     assert made.coordinator_lost
     assert made.next(5_000) == Idle(5_100)
@@ -233,7 +233,7 @@ def test_whatever_the_coordinator_answers_partitions_come_and_go_in_pairs(
     for code, share, finds in luck:
         step: ConsumerStep = made.next(now_ms)
         now_ms += 1
-        if isinstance(step, Request):
+        if isinstance(step, SendRequest):
             body = step.body
             assert isinstance(body, ConsumerGroupHeartbeatRequest)
             if (reported := owned(body)) is not None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.connection.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
-from ottla.client.consumer.membership import Assign, Idle, Lead, Lose, Membership, Phase, Request, Revoke, Step
+from ottla.client.consumer.membership import Assign, Idle, Lead, Lose, Membership, Phase, Revoke, SendRequest, Step
 from ottla.client.consumer.subscription_bytes import encode_assignment
 from ottla.client.errors import BrokerError, ConnectionFailed, NotSupported
 from ottla.client.settings.clients import ConsumerSettings
@@ -29,9 +29,9 @@ def member(*strategy: str, instance: str | None = None) -> Membership:
     return made
 
 
-def ask(made: Membership, api_key: int, now_ms: int = 0) -> Request:
+def ask(made: Membership, api_key: int, now_ms: int = 0) -> SendRequest:
     step = made.next(now_ms)
-    assert isinstance(step, Request), step
+    assert isinstance(step, SendRequest), step
     assert step.api_key == api_key
     return step
 
@@ -230,7 +230,7 @@ ODDITIES = [
 ]
 
 
-def reply(step: Request, code: int, share: list[TopicPartition]) -> Any:
+def reply(step: SendRequest, code: int, share: list[TopicPartition]) -> Any:
     if code or step.api_key == HEARTBEAT:
         return ANSWERS[step.api_key](error_code=code)
     if step.api_key == JOIN_GROUP:
@@ -250,9 +250,9 @@ def test_whatever_the_coordinator_says_partitions_come_and_go_in_pairs(
     for code, share in luck:
         step: Step = made.next(now_ms)
         now_ms += 1
-        if isinstance(step, Request) and code is None:
+        if isinstance(step, SendRequest) and code is None:
             made.broken(step, ConnectionFailed("broke"), now_ms)
-        elif isinstance(step, Request):
+        elif isinstance(step, SendRequest):
             made.on_answer(reply(step, code or 0, sorted(share)), now_ms)
         elif isinstance(step, Idle):
             assert step.until_ms >= now_ms

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 
 from ottla.client.connection.versions import HEARTBEAT, JOIN_GROUP, SYNC_GROUP
-from ottla.client.consumer.membership import PROTOCOL_TYPE, GroupAnswer, Lose, Membership, Phase, Request, Revoke
+from ottla.client.consumer.membership import PROTOCOL_TYPE, GroupAnswer, Lose, Membership, Phase, Revoke, SendRequest
 from ottla.client.consumer.subscription_bytes import encode_assignment
 from ottla.client.errors import BrokerError, ConnectionFailed
 from ottla.client.settings.clients import ConsumerSettings
@@ -27,7 +27,7 @@ ANSWERS: Mapping[int, Callable[[int], GroupAnswer]] = {
 }
 
 
-def asked(machine: Membership) -> Request | None:
+def asked(machine: Membership) -> SendRequest | None:
     """The next request; a revocation on the way is done at once. A member that is about to rejoin asks for nothing else."""
     if machine.phase is Phase.STABLE and machine._rejoin:
         return None
@@ -37,10 +37,10 @@ def asked(machine: Membership) -> Request | None:
     while isinstance(step, Revoke | Lose):
         machine.finish_revoke(step.partitions)
         step = machine.next(NOW_MS)
-    return step if isinstance(step, Request) else None
+    return step if isinstance(step, SendRequest) else None
 
 
-def after(api_key: int, happens: Callable[[Membership, Request], object]) -> Event:
+def after(api_key: int, happens: Callable[[Membership, SendRequest], object]) -> Event:
     """Something that happens to a request of this API, if that is what is sent next."""
 
     def happen(machine: Membership) -> None:

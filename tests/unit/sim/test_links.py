@@ -76,7 +76,7 @@ def a(network: SimNetwork) -> Sender:
 
 
 def test_requests_and_answers_keep_their_order(a: Sender, b: Place, network: SimNetwork) -> None:
-    network.weather = LinkFaults(delay=0.5, longest_ms=100)
+    network.faults = LinkFaults(delay=0.5, longest_ms=100)
     sent = [b"%d" % number for number in range(20)]
     a.send(*sent)
     a.world.run(TIMEOUT_MS)
@@ -128,10 +128,10 @@ def test_a_way_that_is_cut_leaves_the_sender_without_an_answer(
 
 
 def test_what_is_sent_again_over_another_connection_may_come_first_and_twice(a: Sender, b: Place, network: SimNetwork) -> None:
-    network.weather = LinkFaults(least_ms=300, longest_ms=301)
+    network.faults = LinkFaults(least_ms=300, longest_ms=301)
     a.send(b"1")
     a.link.close()
-    network.weather = LinkFaults()
+    network.faults = LinkFaults()
     again = Sender(network)
     again.send(b"1", b"2")
     a.world.run(TIMEOUT_MS)
@@ -140,7 +140,7 @@ def test_what_is_sent_again_over_another_connection_may_come_first_and_twice(a: 
 
 
 def test_a_connection_that_breaks_at_a_frame_brings_it_or_not(a: Sender, b: Place, network: SimNetwork) -> None:
-    network.weather = LinkFaults(lose=1.0)
+    network.faults = LinkFaults(lose=1.0)
     for number in range(20):
         a.send(b"%d" % number)
         a.world.run(TIMEOUT_MS)

@@ -146,7 +146,7 @@ def test_an_expired_session_is_told_and_another_begins(client: Client, ensemble:
 
 
 def test_a_commit_whose_answer_is_lost_was_made(ensemble: SimEnsemble) -> None:
-    client = Client(ensemble, weather=RegistryFaults(lose_answer=1.0))
+    client = Client(ensemble, faults=RegistryFaults(lose_answer=1.0))
     client.world.run(1_000)
     with pytest.raises(RegistryAway):
         client.commit(Change("/a", b"1", NEW))

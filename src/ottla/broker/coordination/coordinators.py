@@ -164,7 +164,6 @@ class Coordinators(Generic[M]):
 
     @property
     def shards(self) -> list[Shard[M]]:
-        """Return the loaded coordinators."""
         return [shard for _, shard in self._held.values() if shard.is_loaded]
 
     @property

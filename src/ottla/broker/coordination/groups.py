@@ -62,7 +62,6 @@ class GroupTopics:
         self._noted.update(names)
 
     def present_topics(self) -> KnownTopics:
-        """Return the current topics."""
         if self._topics is None:
             self._topics = KnownTopics(self._topic_of(image) for image in self._image.topics.values())
         return self._topics
@@ -221,7 +220,6 @@ class GroupCoordinators:
         )
 
     def _settings_of_group(self, group_id: str) -> Mapping[str, int]:
-        """Return the configs of one group."""
         texts = self._image.group_configs.get(group_id)
         return in_force(self._settings.value, texts) if texts else {}
 

@@ -325,7 +325,6 @@ class TransactionMarkers:
         self._send(leader)
 
     def _record_result(self, pending: PendingMarkers, place: TopicPartition, error_code: int) -> None:
-        """Record the result of the marker in one partition."""
         if not pending.is_wanted():
             return
         if error_code in FENCED:

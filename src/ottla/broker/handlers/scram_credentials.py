@@ -53,7 +53,6 @@ def alter_user_scram_credentials(request: Request[AlterUserScramCredentialsReque
 def describe_user_scram_credentials(
     request: Request[DescribeUserScramCredentialsRequest], credentials: Credentials
 ) -> Steps[Reply]:
-    """Describe the requested users, or all users if none is requested."""
     named = Counter(each.name for each in request.body.users or ())
     users = list(named or credentials.users())
     writer = ResponseWriter(request, ("results",), DescribeUserScramCredentialsResponse(error_message=None))

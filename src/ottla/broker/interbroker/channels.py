@@ -106,7 +106,6 @@ class Channels:
             self._lanes.pop(key).link.close()
 
     def close(self) -> None:
-        """Close all connections."""
         for node_id in {node_id for node_id, _ in self._lanes}:
             self.forget(node_id)
 

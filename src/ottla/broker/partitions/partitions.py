@@ -292,7 +292,7 @@ class Partitions:
         return self.checkpoints.write_soon()
 
     def write_out(self) -> Steps[None]:
-        """Write and sync all changed partitions in parallel before a shutdown. Errors are ignored; `close` meets them again."""
+        """Write and sync all changed partitions in parallel before a shutdown. `close` reports the errors that this ignores."""
         writing = Countdown()
         for partition in list(self.checkpoints.touched):
             if partition.offline is None:

@@ -66,7 +66,6 @@ class Syncs:
             self._start_one(partition)
 
     def is_under_way(self, partition: Partition) -> bool:
-        """Return whether a sync of this partition is running."""
         return partition in self._under_way
 
     def when_over(self, partition: Partition, done: Done) -> None:

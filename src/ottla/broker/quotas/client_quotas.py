@@ -74,11 +74,6 @@ class KindOfQuota:
         self.window_s = window_s
         self._known.clear()
 
-    @property
-    def known(self) -> int:
-        """Return the number of clients that have a bucket for this type of quota."""
-        return max(len(self._known), len(self._buckets))
-
     def bucket(self, user: str, client_id: str, now_ms: int) -> TokenBucket | None:
         """Return the bucket of a client; None without a quota."""
         if not self.bounds:

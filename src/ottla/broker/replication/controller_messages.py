@@ -59,7 +59,6 @@ def _parse_state(state: LeaderAndIsrRequest.LeaderAndIsrPartitionState) -> Assig
 
 
 def read_stops(request: StopReplicaRequest) -> Iterator[ReplicaStop]:
-    """Yield the replicas of this broker that a StopReplica request stops."""
     for one in request.ungrouped_partitions:
         yield ReplicaStop(one.topic_name, one.partition_index, NO_EPOCH, request.delete_partitions)
     for topic in request.topics:
@@ -87,7 +86,6 @@ def _endpoints(broker: UpdateMetadataRequest.UpdateMetadataBroker, version: int)
 
 
 def read_topics(request: UpdateMetadataRequest, version: int, nodes: Nodes) -> list[TopicUpdate]:
-    """Return the topics in an UpdateMetadata request."""
     if version >= GROUPED_METADATA_FROM:
         return [
             TopicUpdate(each.topic_name, each.topic_id, [_partition_update(one, nodes) for one in each.partition_states])

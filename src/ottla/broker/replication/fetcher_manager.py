@@ -61,7 +61,6 @@ class ReplicaFetchers:
                 fetcher.add(FetchedReplica(replica, replica.replicas.topic_id, is_truncating=not self._is_cut_by_fetches(replica)))
 
     def stop(self, replicas: Sequence[Replica]) -> None:
-        """Stop copying replicas."""
         for replica in replicas:
             for fetcher in self._fetchers.values():
                 fetcher.remove(replica.topic, replica.index)

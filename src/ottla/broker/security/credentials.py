@@ -62,7 +62,6 @@ class Credentials:
         return next(filter(None, (self.find(user, algorithm) for user in users)), None)
 
     def of(self, user: str) -> dict[Algorithm, Credential]:
-        """Return all credentials of a user."""
         return scram.credentials_in(self._image.user_configs.get(user, {}))
 
     def users(self) -> list[str]:

@@ -181,7 +181,6 @@ def _is_empty(asked: Struct) -> bool:
 
 
 def _with(body: Message, field: str, items: list[object]) -> Message:
-    """Return the request with `items` as its list `field`."""
     other = copy(body)
     setattr(other, field, items)
     return other

@@ -179,7 +179,6 @@ class SettingsOf:
         return found
 
     def value(self, name: str) -> object:
-        """Return the effective value."""
         setting = self.DECLARED[name]
         return self.__dict__.get(setting.attribute, setting.default)
 

@@ -41,7 +41,6 @@ class Profiles:
         self._folder = Path(home) / "ottla" / "profiles"
 
     def names(self) -> list[str]:
-        """Return the names of all profiles, sorted."""
         try:
             return sorted(path.stem for path in self._folder.iterdir() if path.suffix == SUFFIX and _NAME.fullmatch(path.stem))
         except OSError:

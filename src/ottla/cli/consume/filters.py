@@ -82,7 +82,6 @@ class RecordFilter:
         self._code, self._names = compiled, {"__builtins__": {}, **names}
 
     def matches(self, record: ConsumerRecord) -> bool:
-        """Return whether the filter is true for a record."""
         self._record = record
         self._parsed.clear()
         try:

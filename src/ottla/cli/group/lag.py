@@ -114,7 +114,6 @@ def _known(value: int) -> int | None:
 
 
 def existing_topics(admin: Admin, names: Iterable[str]) -> Mapping[str, TopicInfo]:
-    """Return the topics that exist among `names`."""
     from ottla.client.errors import UnknownTopic
 
     wanted = set(names)

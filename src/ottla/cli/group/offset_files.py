@@ -36,7 +36,6 @@ def csv_text(rows: Iterable[OffsetRow], *, groups: bool) -> str:
 
 
 def json_text(rows: Iterable[OffsetRow]) -> str:
-    """Return rows as lines of JSON."""
     return "".join(f"{json.dumps(row._asdict(), ensure_ascii=False)}\n" for row in rows)
 
 

@@ -16,7 +16,6 @@ class LineFailures:
         self._entries: list[tuple[int, int, str]] = []
 
     def add(self, number: int, reason: str, count: int = 1) -> None:
-        """Add `count` lines, from line `number` on."""
         self.count += count
         last = number + count - 1
         if self._entries and self._entries[-1][1:] == (number - 1, reason):

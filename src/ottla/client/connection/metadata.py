@@ -131,7 +131,6 @@ class Metadata:
         return [TopicPartition(topic, index) for index in sorted(known.partitions)] if known else []
 
     def has(self, topic: str, partition: int) -> bool:
-        """Return whether a known topic has this partition."""
         known = self.topics.get(topic)
         return known is not None and partition in known.partitions
 

@@ -27,7 +27,7 @@ from typing import ClassVar, NamedTuple
 
 from ottla.client.consumer.assignors import NO_GENERATION
 from ottla.client.consumer.list_offsets import indexes
-from ottla.client.consumer.membership import COORDINATOR_GONE, Assign, Idle, Lose, Request, Revoke
+from ottla.client.consumer.membership import COORDINATOR_GONE, Assign, Idle, Lose, Revoke, SendRequest
 from ottla.client.errors import KafkaError, broker_error
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition
@@ -44,7 +44,7 @@ class FindTopics(NamedTuple):
     topic_ids: list[bytes]
 
 
-ConsumerStep = Request | Revoke | Lose | Assign | FindTopics | Idle
+ConsumerStep = SendRequest | Revoke | Lose | Assign | FindTopics | Idle
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class ConsumerMembership:
     """The state machine of a consumer's membership under the consumer protocol, without sockets.
 
     `owned` are the partitions being read. `epoch` is the member epoch of the last answer, 0 while joining. While `coordinator_lost`
-    is set, the caller must look up the coordinator before a `Request`. `member_id` is a random id of the caller's (KIP-1082).
+    is set, the caller must look up the coordinator before a `SendRequest`. `member_id` is a random id of the caller's (KIP-1082).
     """
 
     COMMITS_ARE_REPEATED: ClassVar[bool] = True
@@ -73,7 +73,7 @@ class ConsumerMembership:
     _reported_topics: list[str] | None = None
     _reported_owned: dict[bytes, list[int]] | None = None
     """The subscription, and the owned partitions by topic id, that the coordinator knows; None if that is uncertain."""
-    _sent: Request | None = None
+    _sent: SendRequest | None = None
     _not_before_ms: int = 0
     _search_ms: int = 0
     """The time, in ms, from which names of topics are searched again."""
@@ -158,7 +158,7 @@ class ConsumerMembership:
         """Add the partitions of `Assign` to `owned`. The next heartbeat, sent at once, reports them."""
         self.owned = sorted({*self.owned, *self._coming})
 
-    def _report(self) -> Request:
+    def _report(self) -> SendRequest:
         """Build the next heartbeat: with everything while the member joins or after an error, otherwise with what has changed."""
         settings = self.settings
         is_whole = self.epoch == JOINING_EPOCH or self._reported_topics is None
@@ -179,12 +179,12 @@ class ConsumerMembership:
         ids = {name: topic_id for topic_id, name in sorted(self._names.items(), key=lambda each: each[0] in target)}
         return {ids[name]: sorted(some) for name, some in indexes(self.owned)}
 
-    def heartbeat(self) -> Request:
+    def heartbeat(self) -> SendRequest:
         """Build a heartbeat that reports no changes. The driver sends it while another step takes long."""
         self._sent = self._request(self.epoch)
         return self._sent
 
-    def _request(self, epoch: int, **reported: object) -> Request:
+    def _request(self, epoch: int, **reported: object) -> SendRequest:
         settings = self.settings
         body = ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
@@ -193,7 +193,7 @@ class ConsumerMembership:
             instance_id=settings.group_instance_id,
             **reported,  # type: ignore[arg-type]  # the fields of the request, by their names
         )
-        return Request(body, settings.request_timeout_ms)
+        return SendRequest(body, settings.request_timeout_ms)
 
     def still_member(self, answer: ConsumerGroupHeartbeatResponse, now_ms: int) -> bool:
         """Process the answer to a heartbeat that was sent beside another step. Return False if the group has fenced this member."""
@@ -243,7 +243,7 @@ class ConsumerMembership:
         if code in _FENCED and 0 <= generation_id == self.generation_id:
             self._forget_epoch()
 
-    def broken(self, ask: Request, error: KafkaError, now_ms: int) -> None:
+    def broken(self, ask: SendRequest, error: KafkaError, now_ms: int) -> None:
         """Process the loss of the answer to `ask`: find the coordinator and retry after a pause.
 
         Raises `error` if it is not retriable.
@@ -258,7 +258,7 @@ class ConsumerMembership:
         self._forget_epoch()
         self._not_before_ms = now_ms + self.settings.retry_backoff_ms
 
-    def leave(self) -> Request | None:
+    def leave(self) -> SendRequest | None:
         """Reset the state, and return a heartbeat that leaves the group, or None if there is nothing to leave.
 
         A static member leaves for a while: the coordinator keeps its partitions for the session timeout (KIP-848).

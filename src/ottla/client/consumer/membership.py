@@ -54,7 +54,7 @@ class Phase(Enum):
     STABLE = "stable"
 
 
-class Request(NamedTuple):
+class SendRequest(NamedTuple):
     """A step of the caller: send this request to the group coordinator, and pass the answer to `Membership.on_answer`."""
 
     body: Message
@@ -97,7 +97,7 @@ class Idle(NamedTuple):
     until_ms: int
 
 
-Step = Request | Revoke | Lose | Assign | Lead | Idle
+Step = SendRequest | Revoke | Lose | Assign | Lead | Idle
 GroupAnswer = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse
 
 
@@ -105,7 +105,7 @@ GroupAnswer = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse
 class Membership:
     """The state machine of a consumer's membership in a classic group, without sockets.
 
-    `owned` are the assigned partitions. While `coordinator_lost` is set, the caller looks up the coordinator before a `Request`.
+    `owned` are the assigned partitions. While `coordinator_lost`, the caller looks up the coordinator before a `SendRequest`.
     """
 
     COMMITS_ARE_REPEATED: ClassVar[bool] = False
@@ -167,7 +167,7 @@ class Membership:
         self._rejoin = False
         return self._join()
 
-    def _join(self) -> Request:
+    def _join(self) -> SendRequest:
         settings = self.settings
         metadata = encode_subscription(MemberSubscription(self.topics, self.owned, self.generation_id))
         offered = JoinGroupRequest.JoinGroupRequestProtocol
@@ -180,7 +180,7 @@ class Membership:
             protocol_type=PROTOCOL_TYPE,
             protocols=[offered(name=name, metadata=metadata) for name in settings.partition_assignment_strategy],
         )
-        return Request(body, settings.max_poll_interval_ms + JOIN_SLACK_MS)
+        return SendRequest(body, settings.max_poll_interval_ms + JOIN_SLACK_MS)
 
     def _next_planning(self, now_ms: int) -> Step:
         return Lead(sorted({topic for member in self._members.values() for topic in member.topics}))
@@ -201,7 +201,7 @@ class Membership:
             protocol_name=self.protocol,
             assignments=[share(member_id=member, assignment=encode_assignment(parts)) for member, parts in self._shares.items()],
         )
-        return Request(body, self.settings.max_poll_interval_ms + JOIN_SLACK_MS)
+        return SendRequest(body, self.settings.max_poll_interval_ms + JOIN_SLACK_MS)
 
     def _next_adopt(self, now_ms: int) -> Step:
         target = set(self._target)
@@ -227,7 +227,7 @@ class Membership:
     def _next_stable(self, now_ms: int) -> Step:
         return self.heartbeat() if now_ms >= self._heartbeat_ms else Idle(self._heartbeat_ms)
 
-    def heartbeat(self) -> Request:
+    def heartbeat(self) -> SendRequest:
         """Build a heartbeat. The driver also sends it while a `Revoke` takes long."""
         body = HeartbeatRequest(
             group_id=self.group_id,
@@ -235,7 +235,7 @@ class Membership:
             member_id=self.member_id,
             group_instance_id=self.settings.group_instance_id,
         )
-        return Request(body, min(self.settings.request_timeout_ms, self.settings.session_timeout_ms))
+        return SendRequest(body, min(self.settings.request_timeout_ms, self.settings.session_timeout_ms))
 
     _STEPS: ClassVar[dict[Phase, Callable[[Membership, int], Step]]] = {
         Phase.OUT: _next_out,
@@ -309,7 +309,7 @@ class Membership:
         if code in _MEMBER_GONE and 0 <= generation_id == self.generation_id and not waits:
             self._forget_membership(keep_id=code == codes.ILLEGAL_GENERATION)
 
-    def broken(self, ask: Request, error: KafkaError, now_ms: int) -> None:
+    def broken(self, ask: SendRequest, error: KafkaError, now_ms: int) -> None:
         """Process the loss of the answer to `ask`: find the coordinator and retry after a pause.
 
         Raises `error` if it is not retriable.
@@ -326,7 +326,7 @@ class Membership:
         self._forget_membership(keep_id=True)
         self._not_before_ms = now_ms + self.settings.retry_backoff_ms
 
-    def leave(self) -> Request | None:
+    def leave(self) -> SendRequest | None:
         """Reset the state, and return a LeaveGroup request, or None if there is nothing to leave.
 
         Static members stay in the group (KIP-345).
@@ -338,4 +338,4 @@ class Membership:
             return None
         member = LeaveGroupRequest.MemberIdentity(member_id=member_id)
         body = LeaveGroupRequest(group_id=self.group_id, members=[member])
-        return Request(body, self.settings.request_timeout_ms)
+        return SendRequest(body, self.settings.request_timeout_ms)

@@ -232,7 +232,6 @@ class ProducerTransactions:
         self._tried_group = None
 
     def add_request(self, partitions: Iterable[TopicPartition]) -> AddPartitionsToTxnRequest:
-        """Build the request that adds partitions to the transaction."""
         assert self.identity is not None
         topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         return AddPartitionsToTxnRequest(

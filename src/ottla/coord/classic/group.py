@@ -267,7 +267,6 @@ def _invitation_weight(member_id: str) -> int:
 
 
 def apply(group: ClassicGroup, event: ClassicEvent | GroupStored) -> None:
-    """Apply one event to the group."""
     _APPLY[type(event)](group, event)  # type: ignore[arg-type]  # the table's keys are the events' types
 
 

@@ -210,7 +210,6 @@ class ConsumerGroup:
 
 
 def apply(group: ConsumerGroup, event: ConsumerStored | ConsumerEvent) -> None:
-    """Apply one record or event to the group."""
     _APPLY[type(event)](group, event)  # type: ignore[arg-type]  # the table's keys are the events' types
 
 

@@ -54,7 +54,6 @@ class Spread(Generic[K, V]):
         return chain.from_iterable(self._parts)
 
     def values(self) -> Iterator[V]:
-        """Return an iterator over all values."""
         return chain.from_iterable(part.values() for part in self._parts)
 
     def get(self, key: K) -> V | None:

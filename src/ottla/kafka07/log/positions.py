@@ -355,12 +355,12 @@ class Positions07:
         self.is_resumed = False
 
     def on_compaction(self, until_offset: int) -> None:
-        """Discard all positions if a compaction will replace measured batches before `until_offset`. Raises `StorageFailed`."""
+        """Discard all positions if a compaction will replace batches that have positions. Raises `StorageFailed`."""
         if self.sidecars and self.sidecars[0].base_offset < until_offset:
             self.invalidate(self._log.log_end_offset)
 
     def on_truncation(self) -> None:
-        """Adjust to a truncation of the log. If it removed measured batches, make all positions invalid. Raises `StorageFailed`."""
+        """Adjust to a truncation. If it removed batches with positions, make all invalid. Raises `StorageFailed`."""
         self._forget_work()
         end = self._log.log_end_offset
         if not self.sidecars:

@@ -210,7 +210,6 @@ class OnceCommitter:
         return None if seen is None else seen.started_ms
 
     def close(self) -> None:
-        """Close all connections."""
         if self._decider is not None:
             self._cluster.loop.run(self._decider.close())
         self._cluster.close()

@@ -55,7 +55,6 @@ class OnceCluster:
         self._cluster = cluster
 
     def close(self) -> None:
-        """Close all connections."""
         try:
             self.loop.run(self._cluster.close())
         finally:

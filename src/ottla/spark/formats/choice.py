@@ -38,7 +38,6 @@ class Formats:
     dead_letter_topic: str | None = None
 
     def formats_by_column(self) -> dict[str, Format]:
-        """Return the formats by column."""
         return {column: each for column, each in (("key", self.key), ("value", self.value)) if each is not None}
 
     def needs_topic(self) -> bool:

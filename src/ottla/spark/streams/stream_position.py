@@ -40,7 +40,6 @@ class Position:
         return sorted(topic for topic, known in self.topic_ids.items() if later.get(topic, known) != known)
 
     def without(self, topics: list[str]) -> Position:
-        """Return the position without some topics."""
         return Position(
             {where: offset for where, offset in self.offsets.items() if where.topic not in topics},
             {topic: known for topic, known in self.topic_ids.items() if topic not in topics},

@@ -77,7 +77,6 @@ class StructPlan(NamedTuple):
 
 
 def plan_of(cls: type[Message], version: int) -> StructPlan:
-    """Return the layout of a message in a version."""
     return _plan(cls, version, version in cls.WIRE.flexible)
 
 

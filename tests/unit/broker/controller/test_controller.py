@@ -220,12 +220,12 @@ def test_a_controller_whose_entry_was_removed_is_elected_anew(cluster: Controlle
 def test_answers_that_get_lost_leave_brokers_and_registry_of_one_mind(seed: int) -> None:
     cluster = ControlledCluster(seed=seed)
     for node in cluster.nodes.values():
-        node.registry.weather.lose_answer = 0.2
+        node.registry.faults.lose_answer = 0.2
     for number in range(6):
         cluster.create(f"t{number}", (1, 2, 3), (2, 3), (3, 1))
         cluster.settle(700)
     for node in cluster.nodes.values():
-        node.registry.weather.lose_answer = 0.0
+        node.registry.faults.lose_answer = 0.0
     cluster.settle(GONE_MS)
     for number in range(6):
         for index in range(3):

@@ -369,11 +369,11 @@ def test_answers_that_get_lost_end_no_move(seed: int) -> None:
     cluster.create("t", (1, 2))
     cluster.settle()
     for node in cluster.nodes.values():
-        node.registry.weather.lose_answer = 0.2
+        node.registry.faults.lose_answer = 0.2
     cluster.ensemble.put(Change(REASSIGNMENTS, wanted('{"topic":"t","partition":0,"replicas":[3,4]}'), NEW))
     cluster.settle(GONE_MS)
     for node in cluster.nodes.values():
-        node.registry.weather.lose_answer = 0.0
+        node.registry.faults.lose_answer = 0.0
     cluster.settle(GONE_MS)
     in_sync(cluster, 1, 2, 3, 4)
     cluster.settle(GONE_MS)

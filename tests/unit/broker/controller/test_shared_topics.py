@@ -191,7 +191,7 @@ def test_a_change_rests_on_what_other_brokers_have_written(room: Room) -> None:
 
 
 def test_without_the_registry_nobody_knows_whether_a_change_was_made(room: Room) -> None:
-    room.registry.weather.lose_answer = 1.0
+    room.registry.faults.lose_answer = 1.0
     (one,) = room.create("t")
     assert one.error_code == REQUEST_TIMED_OUT
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from ottla.client.connection.versions import CONSUMER_GROUP_HEARTBEAT, JOIN_GROUP
 from ottla.client.consumer.committed_offsets import commit_request, fetch_offsets_request, read_commit, read_fetch_offsets
 from ottla.client.consumer.consumer_membership import ConsumerMembership, ConsumerStep, FindTopics
-from ottla.client.consumer.membership import Assign, Idle, Lead, Membership, Request, Revoke, Step
+from ottla.client.consumer.membership import Assign, Idle, Lead, Membership, Revoke, SendRequest, Step
 from ottla.client.errors import CommitFailed, KafkaError, broker_error
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -151,7 +151,7 @@ class MembershipDriver:
         return since is not None and now_ms() - since > self._settings.max_poll_interval_ms
 
     async def _do(self, step: Step | ConsumerStep) -> None:
-        if isinstance(step, Request):
+        if isinstance(step, SendRequest):
             await self._request(step)
         elif isinstance(step, Idle):
             await self._wait_for_change(step.until_ms)
@@ -195,7 +195,7 @@ class MembershipDriver:
                 doing.cancel()
                 await asyncio.wait([doing])
 
-    async def _is_member_yet(self, beat: Request) -> bool:
+    async def _is_member_yet(self, beat: SendRequest) -> bool:
         """Send a heartbeat. Return False if the group has continued without this member."""
         try:
             answer = await self.coordinator.request(beat.body, lane=GROUP_LANE, timeout_ms=beat.timeout_ms)
@@ -226,7 +226,7 @@ class MembershipDriver:
         known = {topic.topic_id: topic.name for topic in self._cluster.metadata.topics.values()}
         machine.found_topics({topic_id: known[topic_id] for topic_id in topic_ids if topic_id in known}, now_ms())
 
-    async def _request(self, ask: Request) -> None:
+    async def _request(self, ask: SendRequest) -> None:
         try:
             answer = await self.coordinator.request(ask.body, lane=GROUP_LANE, timeout_ms=ask.timeout_ms)
         except KafkaError as error:
