@@ -42,33 +42,23 @@ DELETE_EXAMPLES = (Example("profile delete dev", "Commands that use it then need
 
 def build(parser: Parser) -> None:
     own = parser.group()
-    create = own.add(
-        "create",
-        "create a profile",
-        _reported(_create),
-        description=CREATE,
-        examples=(
-            Example("profile create dev -b localhost:9092", "A profile of a broker on this machine."),
-            Example(
-                "profile create prod -b kafka1:9093 -X security.protocol=SSL -X 'ssl.key.password=${env:KEY_PASSWORD}'",
-                "A secret from the environment.",
-            ),
-            Example("profile create prod --command-config client.properties --use", "The settings of a file, in use at once."),
+    create = own.add("create", "create a profile", _reported(_create), description=CREATE)
+    create.examples = (
+        Example("profile create dev -b localhost:9092", "A profile of a broker on this machine."),
+        Example(
+            "profile create prod -b kafka1:9093 -X security.protocol=SSL -X 'ssl.key.password=${env:KEY_PASSWORD}'",
+            "A secret from the environment.",
         ),
+        Example("profile create prod --command-config client.properties --use", "The settings of a file, in use at once."),
     )
     create.add_argument("-b", "--bootstrap-server", metavar="HOST:PORT[,…]", help="the bootstrap servers")
     create.add_argument("--command-config", metavar="FILE", help="take the settings of this properties file")
     create.add_argument("-X", "--command-property", action="append", default=[], metavar="NAME=VALUE", help="a client setting")
     create.add_argument("--use", action="store_true", help="use the profile from now on")
-    use = own.add(
-        "use",
-        "use a profile from now on",
-        _reported(_use),
-        description=USE,
-        examples=(
-            Example("profile use dev", "Commands connect to the cluster of dev."),
-            Example("profile use --none", "Use none."),
-        ),
+    use = own.add("use", "use a profile from now on", _reported(_use), description=USE)
+    use.examples = (
+        Example("profile use dev", "Commands connect to the cluster of dev."),
+        Example("profile use --none", "Use none."),
     )
     use.add_argument("--none", action="store_true", help="use no profile")
     listing = own.add("list", "list profiles", _reported(_list), description=LIST, examples=LIST_EXAMPLES)

@@ -28,28 +28,18 @@ COLUMNS = ("node", "role", "log end offset", "lag", "last fetch", "last caught u
 
 
 def add_to(own: Commands) -> None:
-    quorum = own.add(
-        "quorum",
-        "show the controllers and their progress",
-        on_cluster(_quorum),
-        description=QUORUM,
-        examples=(
-            Example("cluster quorum", "The leader, the other voters, and brokers as observers."),
-            Example("cluster quorum --utc", "Times in UTC."),
-            Example("cluster quorum --json", "An object for each replica of the metadata log, with times in ms."),
-        ),
+    quorum = own.add("quorum", "show the controllers and their progress", on_cluster(_quorum), description=QUORUM)
+    quorum.examples = (
+        Example("cluster quorum", "The leader, the other voters, and brokers as observers."),
+        Example("cluster quorum --utc", "Times in UTC."),
+        Example("cluster quorum --json", "An object for each replica of the metadata log, with times in ms."),
     )
     quorum.add_argument("--utc", action="store_true", help="print times in UTC (default: local, with the zone)")
-    unregister = own.add(
-        "unregister",
-        "remove a broker that is gone",
-        on_cluster(_unregister),
-        description=UNREGISTER,
-        examples=(
-            Example("cluster unregister 3", "Ask for the id, then remove broker 3."),
-            Example("cluster unregister 3 --yes", "Remove it without a question."),
-            Example("cluster unregister 3 --yes --json", "The same, for programs."),
-        ),
+    unregister = own.add("unregister", "remove a broker that is gone", on_cluster(_unregister), description=UNREGISTER)
+    unregister.examples = (
+        Example("cluster unregister 3", "Ask for the id, then remove broker 3."),
+        Example("cluster unregister 3 --yes", "Remove it without a question."),
+        Example("cluster unregister 3 --yes --json", "The same, for programs."),
     )
     completes(unregister.add_argument("broker", metavar="ID", type=whole(0), help="the id of a stopped broker"), "brokers")
     confirm.add_option(unregister)

@@ -38,28 +38,18 @@ def build(parser: Parser) -> None:
     own = parser.group()
     _add_create(own)
     _add_list(own)
-    renew = own.add(
-        "renew",
-        "let a token live on",
-        on_cluster(_renew),
-        description=RENEW,
-        examples=(
-            Example("token renew 5N1wHwNoRjmKRsTyE0y5nA", "Renew it for the broker's default time."),
-            Example("token renew 5N1wHwNoRjmKRsTyE0y5nA --by 12h", "Let it expire in 12 hours."),
-            Example("token renew 5N1wHwNoRjmKRsTyE0y5nA --json", "Print the new expiry in ms."),
-        ),
+    renew = own.add("renew", "let a token live on", on_cluster(_renew), description=RENEW)
+    renew.examples = (
+        Example("token renew 5N1wHwNoRjmKRsTyE0y5nA", "Renew it for the broker's default time."),
+        Example("token renew 5N1wHwNoRjmKRsTyE0y5nA --by 12h", "Let it expire in 12 hours."),
+        Example("token renew 5N1wHwNoRjmKRsTyE0y5nA --json", "Print the new expiry in ms."),
     )
     renew.add_argument("--by", metavar="TIME", type=argument(duration_ms), help="the time until it expires, such as 12h or 7d")
-    expire = own.add(
-        "expire",
-        "end a token",
-        on_cluster(_expire),
-        description=EXPIRE,
-        examples=(
-            Example("token expire 5N1wHwNoRjmKRsTyE0y5nA", "Ask for the id, then end the token."),
-            Example("token expire 5N1wHwNoRjmKRsTyE0y5nA --in 10m --yes", "End it in 10 minutes, without a question."),
-            Example("token expire 5N1wHwNoRjmKRsTyE0y5nA --yes --json", "The same at once, for programs."),
-        ),
+    expire = own.add("expire", "end a token", on_cluster(_expire), description=EXPIRE)
+    expire.examples = (
+        Example("token expire 5N1wHwNoRjmKRsTyE0y5nA", "Ask for the id, then end the token."),
+        Example("token expire 5N1wHwNoRjmKRsTyE0y5nA --in 10m --yes", "End it in 10 minutes, without a question."),
+        Example("token expire 5N1wHwNoRjmKRsTyE0y5nA --yes --json", "The same at once, for programs."),
     )
     expire.add_argument(
         "--in", dest="period", metavar="TIME", type=argument(duration_ms), help="the time until it ends (default: none)"
@@ -71,16 +61,11 @@ def build(parser: Parser) -> None:
 
 
 def _add_create(own: Commands) -> None:
-    command = own.add(
-        "create",
-        "create a token",
-        on_cluster(_create),
-        description=CREATE,
-        examples=(
-            Example("token create", "A token of this connection's user."),
-            Example("token create --renewer User:scheduler --max-lifetime 7d", "Another user may renew it, for a week in all."),
-            Example("token create --owner User:alice --json", "A token of another user, for whom this one may create tokens."),
-        ),
+    command = own.add("create", "create a token", on_cluster(_create), description=CREATE)
+    command.examples = (
+        Example("token create", "A token of this connection's user."),
+        Example("token create --renewer User:scheduler --max-lifetime 7d", "Another user may renew it, for a week in all."),
+        Example("token create --owner User:alice --json", "A token of another user, for whom this one may create tokens."),
     )
     command.add_argument("--owner", metavar="PRINCIPAL", type=principal, help="the user of the token, such as User:alice")
     help_text = "a user that may renew the token; can be repeated"
@@ -91,16 +76,11 @@ def _add_create(own: Commands) -> None:
 
 
 def _add_list(own: Commands) -> None:
-    command = own.add(
-        "list",
-        "list tokens",
-        on_cluster(_list),
-        description=LIST,
-        examples=(
-            Example("token list", "All tokens that this user may describe."),
-            Example("token list --owner User:alice", "The tokens of a user."),
-            Example("token list --json --utc", "For programs."),
-        ),
+    command = own.add("list", "list tokens", on_cluster(_list), description=LIST)
+    command.examples = (
+        Example("token list", "All tokens that this user may describe."),
+        Example("token list --owner User:alice", "The tokens of a user."),
+        Example("token list --json --utc", "For programs."),
     )
     help_text = "only tokens of this user, such as User:alice; can be repeated"
     command.add_argument("--owner", metavar="PRINCIPAL", action="append", default=[], type=principal, help=help_text)

@@ -36,16 +36,11 @@ def build(parser: Parser) -> None:
 
 
 def _add_get(own: Commands) -> None:
-    command = own.add(
-        "get",
-        "print the settings of a resource",
-        on_cluster(values.get),
-        description=GET,
-        examples=(
-            Example("config get topic/flights", "The settings that differ from the defaults."),
-            Example("config get topic/flights cleanup.policy --synonyms", "One setting, with the values that it falls back to."),
-            Example("config get --diff topic/flights topic/planes", "The settings in which two topics differ."),
-        ),
+    command = own.add("get", "print the settings of a resource", on_cluster(values.get), description=GET)
+    command.examples = (
+        Example("config get topic/flights", "The settings that differ from the defaults."),
+        Example("config get topic/flights cleanup.policy --synonyms", "One setting, with the values that it falls back to."),
+        Example("config get --diff topic/flights topic/planes", "The settings in which two topics differ."),
     )
     words = command.add_argument("words", metavar="RESOURCE [NAME…]", nargs="*", help=f"{FORMS}; then names of settings")
     completes(words, "resources and settings")
@@ -62,32 +57,22 @@ def _add_get(own: Commands) -> None:
 
 
 def _add_list(own: Commands) -> None:
-    command = own.add(
-        "list",
-        "list the resources that have settings",
-        on_cluster(values.list_resources),
-        description=LIST,
-        examples=(
-            Example("config list", "Topics, the asked broker and its loggers, groups, client metrics."),
-            Example("config list group", "The groups that ever had settings of their own."),
-            Example("config list client-metrics --json", "The subscriptions to metrics of clients."),
-        ),
+    command = own.add("list", "list the resources that have settings", on_cluster(values.list_resources), description=LIST)
+    command.examples = (
+        Example("config list", "Topics, the asked broker and its loggers, groups, client metrics."),
+        Example("config list group", "The groups that ever had settings of their own."),
+        Example("config list client-metrics --json", "The subscriptions to metrics of clients."),
     )
     command.add_argument("kind", metavar="KIND", nargs="?", choices=KINDS, help=f"only this kind: {', '.join(KINDS)}")
     add_options(command)
 
 
 def _add_set(own: Commands) -> None:
-    command = own.add(
-        "set",
-        "change settings of a resource",
-        on_cluster(alterations.set_values),
-        description=SET,
-        examples=(
-            Example("config set topic/flights retention.ms=86400000 cleanup.policy+=compact", "Change two settings."),
-            Example("config set 'broker/*' log.retention.ms=86400000 --dry-run", "Check a default for all brokers."),
-            Example("config set loggers/1 root=DEBUG", "Change the level of a broker's logger."),
-        ),
+    command = own.add("set", "change settings of a resource", on_cluster(alterations.set_values), description=SET)
+    command.examples = (
+        Example("config set topic/flights retention.ms=86400000 cleanup.policy+=compact", "Change two settings."),
+        Example("config set 'broker/*' log.retention.ms=86400000 --dry-run", "Check a default for all brokers."),
+        Example("config set loggers/1 root=DEBUG", "Change the level of a broker's logger."),
     )
     _add_resource(command)
     help_text = "a setting; NAME+= and NAME-= change lists"
@@ -100,15 +85,12 @@ def _add_set(own: Commands) -> None:
 
 def _add_unset(own: Commands) -> None:
     command = own.add(
-        "unset",
-        "remove values that were set for a resource",
-        on_cluster(alterations.unset_values),
-        description=UNSET,
-        examples=(
-            Example("config unset topic/flights retention.ms", "Restore the default of one setting."),
-            Example("config unset broker/1 --all --dry-run", "Print what would be removed."),
-            Example("config unset 'broker/*' log.retention.ms", "Let the value of each broker's file or the default apply again."),
-        ),
+        "unset", "remove values that were set for a resource", on_cluster(alterations.unset_values), description=UNSET
+    )
+    command.examples = (
+        Example("config unset topic/flights retention.ms", "Restore the default of one setting."),
+        Example("config unset broker/1 --all --dry-run", "Print what would be removed."),
+        Example("config unset 'broker/*' log.retention.ms", "Let the value of each broker's file or the default apply again."),
     )
     _add_resource(command)
     completes(command.add_argument("names", metavar="NAME", nargs="*", help="a setting"), "resources and settings")

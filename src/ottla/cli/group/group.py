@@ -51,16 +51,11 @@ def build(parser: Parser) -> None:
 
 
 def _add_list(own: Commands) -> None:
-    command = own.add(
-        "list",
-        "list groups",
-        on_cluster(descriptions.list_groups),
-        description=LIST,
-        examples=(
-            Example("group list", "All groups with their types and states."),
-            Example("group list --state empty --state dead", "Groups without members."),
-            Example("group list --type consumer --json", "Groups of the consumer protocol (KIP-848), for programs."),
-        ),
+    command = own.add("list", "list groups", on_cluster(descriptions.list_groups), description=LIST)
+    command.examples = (
+        Example("group list", "All groups with their types and states."),
+        Example("group list --state empty --state dead", "Groups without members."),
+        Example("group list --type consumer --json", "Groups of the consumer protocol (KIP-848), for programs."),
     )
     command.add_argument("pattern", metavar="PATTERN", nargs="?", help="a regular expression that whole ids match")
     help_text = "only groups in this state, such as Stable or Empty; can be repeated"
@@ -73,16 +68,11 @@ def _add_list(own: Commands) -> None:
 
 
 def _add_describe(own: Commands) -> None:
-    command = own.add(
-        "describe",
-        "describe groups",
-        on_cluster(descriptions.describe),
-        description=DESCRIBE,
-        examples=(
-            Example("group describe board", "A summary, the members and the lag."),
-            Example("group describe board --watch", "The same, every 2 seconds until Ctrl-C."),
-            Example("group describe board -m --json", "A JSON object for each member."),
-        ),
+    command = own.add("describe", "describe groups", on_cluster(descriptions.describe), description=DESCRIBE)
+    command.examples = (
+        Example("group describe board", "A summary, the members and the lag."),
+        Example("group describe board --watch", "The same, every 2 seconds until Ctrl-C."),
+        Example("group describe board -m --json", "A JSON object for each member."),
     )
     _add_groups(command)
     command.add_argument("-m", "--members", action="store_true", help="only members: ids, hosts, partitions")
@@ -92,16 +82,11 @@ def _add_describe(own: Commands) -> None:
 
 
 def _add_lag(own: Commands) -> None:
-    command = own.add(
-        "lag",
-        "print the lag of groups",
-        on_cluster(descriptions.lag),
-        description=LAG,
-        examples=(
-            Example("group lag", "The total of each group."),
-            Example("group lag board", "Each partition of a group, and its total."),
-            Example("group lag board --watch 5 --json", "Rows for programs, every 5 seconds."),
-        ),
+    command = own.add("lag", "print the lag of groups", on_cluster(descriptions.lag), description=LAG)
+    command.examples = (
+        Example("group lag", "The total of each group."),
+        Example("group lag board", "Each partition of a group, and its total."),
+        Example("group lag board --watch 5 --json", "Rows for programs, every 5 seconds."),
     )
     _add_groups(command, at_least="*")
     _add_watch(command)
@@ -109,16 +94,11 @@ def _add_lag(own: Commands) -> None:
 
 
 def _add_seek(own: Commands) -> None:
-    command = own.add(
-        "seek",
-        "set the committed offsets of a group",
-        on_cluster(seek.run),
-        description=SEEK,
-        examples=(
-            Example("group seek board --to start", "Read everything again."),
-            Example("group seek board --to 2h --topic flights:0,3 --dry-run", "Print what two hours back would be."),
-            Example("group seek board-2 --from-group board", "Continue where another group is."),
-        ),
+    command = own.add("seek", "set the committed offsets of a group", on_cluster(seek.run), description=SEEK)
+    command.examples = (
+        Example("group seek board --to start", "Read everything again."),
+        Example("group seek board --to 2h --topic flights:0,3 --dry-run", "Print what two hours back would be."),
+        Example("group seek board-2 --from-group board", "Continue where another group is."),
     )
     _add_group(command)
     target = command.add_mutually_exclusive_group(required=True)
@@ -131,16 +111,11 @@ def _add_seek(own: Commands) -> None:
 
 
 def _add_delete(own: Commands) -> None:
-    command = own.add(
-        "delete",
-        "delete groups",
-        on_cluster(removal.delete),
-        description=DELETE,
-        examples=(
-            Example("group delete board", "Ask for the name, then delete the group."),
-            Example("group delete board board-2 --yes", "Delete two groups without a question."),
-            Example("group delete board --dry-run", "Check whether it can be deleted."),
-        ),
+    command = own.add("delete", "delete groups", on_cluster(removal.delete), description=DELETE)
+    command.examples = (
+        Example("group delete board", "Ask for the name, then delete the group."),
+        Example("group delete board board-2 --yes", "Delete two groups without a question."),
+        Example("group delete board --dry-run", "Check whether it can be deleted."),
     )
     _add_groups(command)
     command.add_argument("--dry-run", action="store_true", help="only check whether they can be deleted")
@@ -149,16 +124,11 @@ def _add_delete(own: Commands) -> None:
 
 
 def _add_remove_member(own: Commands) -> None:
-    command = own.add(
-        "remove-member",
-        "remove members from a group",
-        on_cluster(removal.remove_members),
-        description=REMOVE_MEMBER,
-        examples=(
-            Example("group remove-member board ottla-7f3a", "Remove a member by its id, or by how its id begins."),
-            Example("group remove-member board --instance reader-2", "Remove a static member."),
-            Example("group remove-member board --all --dry-run", "Print the members that would be removed."),
-        ),
+    command = own.add("remove-member", "remove members from a group", on_cluster(removal.remove_members), description=REMOVE_MEMBER)
+    command.examples = (
+        Example("group remove-member board ottla-7f3a", "Remove a member by its id, or by how its id begins."),
+        Example("group remove-member board --instance reader-2", "Remove a static member."),
+        Example("group remove-member board --all --dry-run", "Print the members that would be removed."),
     )
     _add_group(command)
     command.add_argument("members", metavar="MEMBER", nargs="*", type=name, help="a member id, or its first characters")
@@ -170,16 +140,11 @@ def _add_remove_member(own: Commands) -> None:
 
 
 def _add_export(own: Commands) -> None:
-    command = own.add(
-        "export",
-        "write the committed offsets of groups to a file",
-        on_cluster(transfers.export),
-        description=EXPORT,
-        examples=(
-            Example("group offsets export board", "Print the offsets as CSV."),
-            Example("group offsets export board board.csv", "Write a file."),
-            Example("group offsets export board all.jsonl --and planes --json", "Two groups with metadata."),
-        ),
+    command = own.add("export", "write the committed offsets of groups to a file", on_cluster(transfers.export), description=EXPORT)
+    command.examples = (
+        Example("group offsets export board", "Print the offsets as CSV."),
+        Example("group offsets export board board.csv", "Write a file."),
+        Example("group offsets export board all.jsonl --and planes --json", "Two groups with metadata."),
     )
     _add_group(command)
     help_text = "the file to write (default: standard output)"
@@ -193,16 +158,11 @@ def _add_export(own: Commands) -> None:
 
 
 def _add_import(own: Commands) -> None:
-    command = own.add(
-        "import",
-        "commit the offsets of a file",
-        on_cluster(transfers.import_offsets),
-        description=IMPORT,
-        examples=(
-            Example("group offsets import board board.csv", "Restore the offsets of a group."),
-            Example("group offsets import board board.csv --dry-run", "Check the file, and print what would change."),
-            Example("group offsets import all.jsonl", "Restore each group that the file names."),
-        ),
+    command = own.add("import", "commit the offsets of a file", on_cluster(transfers.import_offsets), description=IMPORT)
+    command.examples = (
+        Example("group offsets import board board.csv", "Restore the offsets of a group."),
+        Example("group offsets import board board.csv --dry-run", "Check the file, and print what would change."),
+        Example("group offsets import all.jsonl", "Restore each group that the file names."),
     )
     completes(command.add_argument("group", metavar="GROUP", nargs="?", help="the group (default: those of the file)"), "groups")
     command.add_argument("file", metavar="FILE", type=given, help="the file to read; - is standard input")
@@ -211,16 +171,11 @@ def _add_import(own: Commands) -> None:
 
 
 def _add_delete_offsets(own: Commands) -> None:
-    command = own.add(
-        "delete",
-        "delete committed offsets",
-        on_cluster(transfers.delete),
-        description=DELETE_OFFSETS,
-        examples=(
-            Example("group offsets delete board --topic flights", "Forget a topic that the group no longer reads."),
-            Example("group offsets delete board --topic flights:0,1 --yes", "Two partitions, without a question."),
-            Example("group offsets delete board --topic flights --dry-run", "Print the offsets that would be deleted."),
-        ),
+    command = own.add("delete", "delete committed offsets", on_cluster(transfers.delete), description=DELETE_OFFSETS)
+    command.examples = (
+        Example("group offsets delete board --topic flights", "Forget a topic that the group no longer reads."),
+        Example("group offsets delete board --topic flights:0,1 --yes", "Two partitions, without a question."),
+        Example("group offsets delete board --topic flights --dry-run", "Print the offsets that would be deleted."),
     )
     _add_group(command)
     _add_topics(command, required=True)

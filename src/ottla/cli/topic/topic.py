@@ -40,16 +40,11 @@ def build(parser: Parser) -> None:
 
 
 def _add_list(own: Commands) -> None:
-    command = own.add(
-        "list",
-        "list topics",
-        on_cluster(descriptions.list_topics),
-        description=LIST,
-        examples=(
-            Example("topic list", "All topics but internal ones."),
-            Example("topic list 'flights-.*' --rate 2", "Some of them, with the records a second during 2 seconds."),
-            Example("topic list --names", "Names only, a line each."),
-        ),
+    command = own.add("list", "list topics", on_cluster(descriptions.list_topics), description=LIST)
+    command.examples = (
+        Example("topic list", "All topics but internal ones."),
+        Example("topic list 'flights-.*' --rate 2", "Some of them, with the records a second during 2 seconds."),
+        Example("topic list --names", "Names only, a line each."),
     )
     command.add_argument("pattern", metavar="PATTERN", nargs="?", help="a regular expression that whole names match")
     command.add_argument("--internal", action="store_true", help="internal topics, too")
@@ -60,16 +55,11 @@ def _add_list(own: Commands) -> None:
 
 
 def _add_create(own: Commands) -> None:
-    command = own.add(
-        "create",
-        "create topics",
-        on_cluster(changes.create),
-        description=CREATE,
-        examples=(
-            Example("topic create flights -p 6", "A topic of 6 partitions."),
-            Example("topic create flights planes -c cleanup.policy=compact -c retention.ms=-1", "Two topics with settings."),
-            Example("topic create flights --if-not-exists", "Succeed if it exists already."),
-        ),
+    command = own.add("create", "create topics", on_cluster(changes.create), description=CREATE)
+    command.examples = (
+        Example("topic create flights -p 6", "A topic of 6 partitions."),
+        Example("topic create flights planes -c cleanup.policy=compact -c retention.ms=-1", "Two topics with settings."),
+        Example("topic create flights --if-not-exists", "Succeed if it exists already."),
     )
     _add_names(command)
     command.add_argument("-p", "--partitions", type=count, metavar="N", help="partitions of each topic")
@@ -81,16 +71,11 @@ def _add_create(own: Commands) -> None:
 
 
 def _add_describe(own: Commands) -> None:
-    command = own.add(
-        "describe",
-        "describe topics",
-        on_cluster(descriptions.describe),
-        description=DESCRIBE,
-        examples=(
-            Example("topic describe flights", "A summary, the partitions, and changed settings."),
-            Example("topic describe flights -c", "All settings with their sources."),
-            Example("topic describe flights -p --json", "A JSON object for each partition."),
-        ),
+    command = own.add("describe", "describe topics", on_cluster(descriptions.describe), description=DESCRIBE)
+    command.examples = (
+        Example("topic describe flights", "A summary, the partitions, and changed settings."),
+        Example("topic describe flights -c", "All settings with their sources."),
+        Example("topic describe flights -p --json", "A JSON object for each partition."),
     )
     _add_names(command)
     command.add_argument("-p", "--partitions", action="store_true", help="only partitions: leaders, replicas, offsets")
@@ -99,16 +84,11 @@ def _add_describe(own: Commands) -> None:
 
 
 def _add_alter(own: Commands) -> None:
-    command = own.add(
-        "alter",
-        "change settings or add partitions",
-        on_cluster(changes.alter),
-        description=ALTER,
-        examples=(
-            Example("topic alter flights -c retention.ms=86400000", "Keep records for a day."),
-            Example("topic alter flights --delete-config retention.ms", "Restore the default."),
-            Example("topic alter flights -p 12", "12 partitions in all."),
-        ),
+    command = own.add("alter", "change settings or add partitions", on_cluster(changes.alter), description=ALTER)
+    command.examples = (
+        Example("topic alter flights -c retention.ms=86400000", "Keep records for a day."),
+        Example("topic alter flights --delete-config retention.ms", "Restore the default."),
+        Example("topic alter flights -p 12", "12 partitions in all."),
     )
     _add_name(command)
     _add_configs(command)
@@ -121,16 +101,11 @@ def _add_alter(own: Commands) -> None:
 
 
 def _add_delete(own: Commands) -> None:
-    command = own.add(
-        "delete",
-        "delete topics",
-        on_cluster(changes.delete),
-        description=DELETE,
-        examples=(
-            Example("topic delete flights", "Ask for the name, then delete the topic."),
-            Example("topic delete flights planes --yes", "Delete two topics without a question."),
-            Example("topic delete --regex 'test-.*' --dry-run", "Print the topics that would be deleted."),
-        ),
+    command = own.add("delete", "delete topics", on_cluster(changes.delete), description=DELETE)
+    command.examples = (
+        Example("topic delete flights", "Ask for the name, then delete the topic."),
+        Example("topic delete flights planes --yes", "Delete two topics without a question."),
+        Example("topic delete --regex 'test-.*' --dry-run", "Print the topics that would be deleted."),
     )
     _add_names(command, at_least="*")
     command.add_argument("--regex", metavar="PATTERN", help="delete the topics whose whole names match")
@@ -140,16 +115,11 @@ def _add_delete(own: Commands) -> None:
 
 
 def _add_offsets(own: Commands) -> None:
-    command = own.add(
-        "offsets",
-        "print the offsets of partitions",
-        on_cluster(offsets.offsets),
-        description=OFFSETS,
-        examples=(
-            Example("topic offsets flights", "The first and the next offset of each partition."),
-            Example("topic offsets flights --at 2h", "Also the first offset of the last two hours."),
-            Example("topic offsets flights --at 2026-11-23T10:00Z --json", "For programs."),
-        ),
+    command = own.add("offsets", "print the offsets of partitions", on_cluster(offsets.offsets), description=OFFSETS)
+    command.examples = (
+        Example("topic offsets flights", "The first and the next offset of each partition."),
+        Example("topic offsets flights --at 2h", "Also the first offset of the last two hours."),
+        Example("topic offsets flights --at 2026-11-23T10:00Z --json", "For programs."),
     )
     _add_name(command)
     command.add_argument("--at", metavar="TIME", type=argument(parse_time), help=f"find offsets by time: {FORMS}")
@@ -158,16 +128,11 @@ def _add_offsets(own: Commands) -> None:
 
 
 def _add_trim(own: Commands) -> None:
-    command = own.add(
-        "trim",
-        "delete the first records of a topic",
-        on_cluster(offsets.trim),
-        description=TRIM,
-        examples=(
-            Example("topic trim flights --before 7d", "Delete records older than a week."),
-            Example("topic trim flights --before 5000 --partition 3", "Delete the records before an offset of one partition."),
-            Example("topic trim flights --before end --yes", "Delete all records without a question."),
-        ),
+    command = own.add("trim", "delete the first records of a topic", on_cluster(offsets.trim), description=TRIM)
+    command.examples = (
+        Example("topic trim flights --before 7d", "Delete records older than a week."),
+        Example("topic trim flights --before 5000 --partition 3", "Delete the records before an offset of one partition."),
+        Example("topic trim flights --before end --yes", "Delete all records without a question."),
     )
     _add_name(command)
     help_text = f"an offset, end, or {FORMS}"
@@ -179,16 +144,11 @@ def _add_trim(own: Commands) -> None:
 
 
 def _add_copy(own: Commands) -> None:
-    command = own.add(
-        "copy",
-        "copy the records of a topic into another",
-        copy.run,
-        description=COPY,
-        examples=(
-            Example("topic copy flights flights-2", "Copy the records up to now, or those since the last copy."),
-            Example("topic copy flights flights --to staging", "Copy into the cluster of a profile."),
-            Example("topic copy flights flights-2 --dry-run", "Print the offsets that would be copied."),
-        ),
+    command = own.add("copy", "copy the records of a topic into another", copy.run, description=COPY)
+    command.examples = (
+        Example("topic copy flights flights-2", "Copy the records up to now, or those since the last copy."),
+        Example("topic copy flights flights --to staging", "Copy into the cluster of a profile."),
+        Example("topic copy flights flights-2 --dry-run", "Print the offsets that would be copied."),
     )
     source = command.add_argument("source", metavar="FROM", help="the topic to copy")
     completes(source, "topics")
