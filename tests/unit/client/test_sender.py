@@ -321,3 +321,27 @@ def test_a_connection_that_breaks_behind_a_batch_given_up_repeats_nothing() -> N
     made.broken(send, ConnectionFailed("reset"), 600)
     assert made.requests(10_000) == []
     assert made.idle
+
+
+def test_a_batch_that_is_too_large_goes_on_as_its_parts_before_the_batches_behind_it() -> None:
+    made, broker = sender(), Broker()
+
+    def split(batch: Outgoing) -> tuple[Outgoing, Outgoing]:
+        second = outgoing(2)
+        second.start = 1
+        return outgoing(1), second
+
+    whole = Outgoing(
+        TopicPartition(TOPIC, 0), build(None, [struct.pack(">i", number) for number in (1, 2)], 0), 2, 1_000_000, split=split
+    )
+    last = outgoing(3)
+    made.add(whole)
+    [send] = made.requests(0)
+    made.add(last)
+    made.on_answer(send, broker.produce(send.request, codes.MESSAGE_TOO_LARGE), 0)
+    assert (whole.done, whole.error) == (True, None)
+    while not made.idle:
+        for send in made.requests(0):
+            made.on_answer(send, broker.produce(send.request), 0)
+    assert broker.logs[0] == [1, 2, 3]
+    assert last.error is None

@@ -31,6 +31,15 @@ BYTES = (bytes, bytearray, memoryview, type(None))
 Batch = TypeVar("Batch", bound="PendingBatch")
 
 
+class BatchPart(NamedTuple):
+    """The outcome of some records of a batch, which the producer has split because the broker refused it as too large."""
+
+    indexes: range
+    base_offset: int
+    log_append_time_ms: int
+    error: KafkaError | None
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class PendingBatch:
     """The records of one batch that is not written yet. Once the batch is `done`, it has the outcome of each record.
@@ -53,6 +62,7 @@ class PendingBatch:
     """A callback that gets the index of each record whose error is raised."""
     base_offset: int = -1
     log_append_time_ms: int = -1
+    _parts: list[BatchPart] = field(default_factory=list)
     _watchers: list[Callable[[], None]] = field(default_factory=list)
 
     @property
@@ -85,14 +95,25 @@ class PendingBatch:
             for watcher in reversed(self._watchers):
                 watchers.callback(watcher)
 
+    def finish_part(self, part: BatchPart) -> None:
+        """Store the outcome of some records. After the last of them, the batch is done."""
+        if len(part.indexes) == self.record_count:
+            self.finish(base_offset=part.base_offset, log_append_time_ms=part.log_append_time_ms, error=part.error)
+            return
+        self._parts.append(part)
+        if sum(len(each.indexes) for each in self._parts) == self.record_count:
+            self.finish()
+
     def outcome(self, index: int) -> RecordMetadata:
         """Return the metadata of record `index`, or raise the error that prevented its writing. The batch must be done."""
-        if self.error is not None:
+        whole = BatchPart(range(self.record_count), self.base_offset, self.log_append_time_ms, self.error)
+        part = next((part for part in self._parts if index in part.indexes), whole)
+        if part.error is not None:
             if self.on_error_raised is not None:
                 self.on_error_raised(index)
-            raise self.error.with_traceback(None)
-        offset = self.base_offset + index if self.base_offset >= 0 else -1
-        timestamp = self.log_append_time_ms if self.log_append_time_ms >= 0 else self.timestamp(index)
+            raise part.error.with_traceback(None)
+        offset = part.base_offset + index - part.indexes.start if part.base_offset >= 0 else -1
+        timestamp = part.log_append_time_ms if part.log_append_time_ms >= 0 else self.timestamp(index)
         return RecordMetadata(*self.where, offset, timestamp)
 
 

@@ -35,7 +35,8 @@ class Outgoing:
     """An encoded batch on its way to the broker.
 
     `finish` is called when the batch is written or has failed. `error` is set if its records were not written. `last_refusal` is
-    the error of the last failed attempt.
+    the error of the last failed attempt. `split` returns two smaller batches with the same records, for a batch that the broker
+    refuses as too large. `start` is then the number of records before them.
     """
 
     where: TopicPartition
@@ -43,6 +44,8 @@ class Outgoing:
     record_count: int
     deadline_ms: int
     when_done: Callable[[Outgoing], None] | None = None
+    split: Callable[[Outgoing], tuple[Outgoing, Outgoing]] | None = None
+    start: int = 0
     order: int = 0
     sequence: int = NO_SEQUENCE
     done: bool = False
@@ -50,6 +53,11 @@ class Outgoing:
     log_append_time_ms: int = -1
     error: KafkaError | None = None
     last_refusal: KafkaError | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return a sort key: the order of batches, and of the parts of a batch that was split."""
+        return self.order, self.start
 
     def finish(self, *, base_offset: int = NO_OFFSET, log_append_time_ms: int = -1, error: KafkaError | None = None) -> None:
         self.base_offset, self.log_append_time_ms, self.error = base_offset, log_append_time_ms, error
@@ -94,7 +102,7 @@ class Lane:
         if self.under_way:
             return
         if self.returned:
-            self.queue.extendleft(sorted(self.returned, key=lambda batch: batch.order, reverse=True))
+            self.queue.extendleft(sorted(self.returned, key=lambda batch: batch.place, reverse=True))
             self.returned.clear()
         if self.resetting:
             self.restart()
@@ -126,6 +134,18 @@ class Lane:
         self.not_before_ms = not_before_ms
         self.requeue_returned()
 
+    def replace(self, batch: Outgoing, parts: tuple[Outgoing, ...]) -> None:
+        """Send `parts` in place of a refused batch, with its place in the order and its sequence numbers."""
+        self.under_way.remove(batch)
+        sequence = batch.sequence
+        for part in parts:
+            part.order = batch.order
+            if sequence != NO_SEQUENCE and self.identity is not None:
+                part.identify(self.identity, sequence, transactional=self.transactional)
+                sequence = (sequence + part.record_count) & 0x7FFFFFFF
+        self.returned.extend(parts)
+        self.requeue_returned()
+
     def end(self, batch: Outgoing, *, written: bool) -> None:
         """Remove `batch`, which was written or has failed."""
         if written:
@@ -136,7 +156,7 @@ class Lane:
 
     def is_first(self, batch: Outgoing) -> bool:
         """Return whether no older batch is in flight or waits to be sent again."""
-        return all(batch.order <= other.order for other in (*self.under_way, *self.returned))
+        return all(batch.place <= other.place for other in (*self.under_way, *self.returned))
 
     def pop_expired(self, now_ms: int) -> list[Outgoing]:
         """Remove and return the batches that are past their deadline and not in flight."""

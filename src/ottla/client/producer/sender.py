@@ -206,6 +206,10 @@ class Sender:
             self.wants_metadata.add(batch.where.topic)
         if code in _IDENTITY_LOST:
             self._new_identity(lane)
+        if code == codes.MESSAGE_TOO_LARGE and batch.split is not None and batch.record_count > 1:
+            batch.done = True  # its records go on in its parts
+            lane.replace(batch, batch.split(batch))
+            return
         follows_failure = code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER and (lane.resetting or not lane.is_first(batch))
         if follows_failure and lane.refusal is not None:
             self._repeat_or_expire(batch, lane.refusal, now_ms)

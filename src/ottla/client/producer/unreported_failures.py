@@ -35,16 +35,21 @@ class Losses:
         self._lock: AbstractContextManager[object] = nullcontext() if lock is None else lock
         self._tally = _Tally()
 
-    def add(self, batch: PendingBatch, error: KafkaError) -> None:
-        """Count the records of a batch that is about to fail with `error`, each until a caller reads its outcome."""
-        topic = batch.where.topic
+    def add(self, batch: PendingBatch, error: KafkaError, indexes: range | None = None) -> None:
+        """Count records of a batch, by default all, that are about to fail with `error`, each until a caller reads its outcome."""
+        topic, others = batch.where.topic, batch.on_error_raised
+        failing = range(batch.record_count) if indexes is None else indexes
         told: set[int] = set()
         with self._lock:
             tally = self._tally
             tally.error = tally.error or error
-            tally.topics[topic] = tally.topics.get(topic, 0) + batch.record_count
+            tally.topics[topic] = tally.topics.get(topic, 0) + len(failing)
 
         def report(index: int) -> None:
+            if index not in failing:  # another part of the batch
+                if others is not None:
+                    others(index)
+                return
             with self._lock:
                 if index not in told:
                     told.add(index)

@@ -13,10 +13,11 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 
 from ottla.client.arguments import timeout, topic_name, whole
 from ottla.client.errors import Closed, DeliveryFailed, KafkaError, SettingError, TimedOut
-from ottla.client.producer.accumulator import Accumulator, Headers, PendingBatch, checked_record
+from ottla.client.producer.accumulator import Accumulator, BatchPart, Headers, PendingBatch, checked_record
 from ottla.client.producer.partition_queue import Outgoing
 from ottla.client.producer.transactions import ProducerTransactions
 from ottla.client.producer.unreported_failures import Losses, count_text
@@ -28,6 +29,7 @@ from ottla.net.client.producer.batch_sender import BatchSender
 from ottla.net.client.producer.delivery import Delivery, SentRows, arrival
 from ottla.net.client.producer.transaction_driver import TransactionDriver
 from ottla.net.client.tasks import Tasks
+from ottla.records.batches.halves import halves
 from ottla.records.batches.rows import Rows, value_rows
 
 STALE_PAUSE_MS = 1_000
@@ -40,6 +42,17 @@ PLAIN = (bytes, type(None))
 """The types of keys and values that batches store without a copy."""
 
 log = logging.getLogger("ottla.client")
+
+
+def _split(batch: Outgoing) -> tuple[Outgoing, Outgoing]:
+    """Return two batches with the halves of a batch's records."""
+    first, second = halves(batch.data)
+    middle = batch.record_count // 2
+
+    def part(data: bytearray, start: int, count: int) -> Outgoing:
+        return Outgoing(batch.where, data, count, batch.deadline_ms, batch.when_done, _split, batch.start + start)
+
+    return part(first, 0, middle), part(second, middle, batch.record_count - middle)
 
 
 class ProduceDriver:
@@ -212,23 +225,25 @@ class ProduceDriver:
 
     def _pass_on(self, batch: PendingBatch) -> None:
         data = batch.encode(self._codec)
-        self._sender.machine.add(
-            Outgoing(batch.where, data, batch.record_count, batch.deadline_ms, lambda sent: self._on_done(batch, sent))
-        )
+        on_done = partial(self._on_done, batch)
+        self._sender.machine.add(Outgoing(batch.where, data, batch.record_count, batch.deadline_ms, on_done, _split))
 
     def _on_done(self, batch: PendingBatch, sent: Outgoing) -> None:
-        self.accumulator.release(batch)
+        indexes = range(sent.start, sent.start + sent.record_count)
         if sent.error is not None:
-            self._note_loss(batch, sent.error)
-        batch.finish(base_offset=sent.base_offset, log_append_time_ms=sent.log_append_time_ms, error=sent.error)
+            self._note_loss(batch, sent.error, indexes)
+        batch.finish_part(BatchPart(indexes, sent.base_offset, sent.log_append_time_ms, sent.error))
+        if not batch.done:
+            return
+        self.accumulator.release(batch)
         if self._waiting_for_room and self.accumulator.pending_bytes <= self.settings.buffer_memory:
             self._notify_waiting()
 
-    def _note_loss(self, batch: PendingBatch, error: KafkaError) -> None:
-        """Count the records of a failing batch, except in a transaction, whose commit raises the error."""
+    def _note_loss(self, batch: PendingBatch, error: KafkaError, indexes: range | None = None) -> None:
+        """Count the failing records of a batch, except in a transaction, whose commit raises the error."""
         if self._machine is not None:
             return
-        self._losses.add(batch, error)
+        self._losses.add(batch, error, indexes)
         if self._telling is None:
             self._telling = self._tasks.later(LOSSES_PAUSE_MS / 1000, self._log_losses)
 
