@@ -32,6 +32,8 @@ class Scenario:
     """Whether a cluster over ZooKeeper cannot do it in any release."""
     only_ottla: str
     """The reason why the example has no effect on other brokers; empty if it has."""
+    seconds: float
+    """The time that it takes at least; 0 for a moment."""
     only_current: str
     """The reason why older releases are not tried; empty if they are."""
 
@@ -41,13 +43,13 @@ SCENARIOS: dict[str, Scenario] = {}
 
 
 def example(
-    line: str, *, since: str = "0.10", needs_kraft: bool = False, only_ottla: str = "", only_current: str = ""
+    line: str, *, since: str = "0.10", needs_kraft: bool = False, only_ottla: str = "", seconds: float = 0, only_current: str = ""
 ) -> Callable[[Check], Check]:
     """Register the function as the scenario of an example."""
 
     def register(check: Check) -> Check:
         assert line not in SCENARIOS, f"`ottla {line}` has two scenarios"
-        SCENARIOS[line] = Scenario(check, release_of(since), needs_kraft, only_ottla, only_current)
+        SCENARIOS[line] = Scenario(check, release_of(since), needs_kraft, only_ottla, seconds, only_current)
         return check
 
     return register

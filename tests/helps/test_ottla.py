@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,14 @@ def cluster() -> Iterator[HelpCluster]:
         yield cluster
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.line)
+def rows() -> Iterator[Any]:
+    """Yield the examples. Those that take seconds are marked `full`."""
+    for example in EXAMPLES:
+        seconds = SCENARIOS[example.line].seconds if example.line in SCENARIOS else 0
+        yield pytest.param(example, marks=[pytest.mark.full(seconds=seconds)] if seconds else (), id=example.line)
+
+
+@pytest.mark.parametrize("example", [*rows()])
 def test_an_example_does_what_its_help_says(example: Example, cluster: HelpCluster, tmp_path: Path) -> None:
     run_example(example.line, cluster, tmp_path)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.cli.command.connection import PATIENCE_MS, WHERE, read_config
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines
+from ottla.cli.command.parser import Example
 from ottla.cli.command.signals import Interruption
 
 if TYPE_CHECKING:
@@ -19,10 +20,22 @@ if TYPE_CHECKING:
 DESCRIPTION = """Copy topics of Kafka 0.7 into another cluster, each message once. Each partition of each broker gets one
 there, and keeps its order. The progress is committed for a group of the target: a restart, also after a kill, continues
 there. Clusters of Kafka 0.8 and later are mirrored by `ottla pipeline mirror`."""
+EXAMPLES = (
+    Example(
+        "mirror flights --from 0.7 --bootstrap-server old:9092 --to localhost:9092",
+        "Copy all messages, and go on with new ones until Ctrl-C.",
+    ),
+    Example("mirror flights --from 0.7 --bootstrap-server old:9092 --to localhost:9092 --once", "Stop at the current end."),
+    Example(
+        "mirror flights --from 0.7 --bootstrap-server old:9092 --to localhost:9092 --once --prefix old- --json",
+        "Into the topic old-flights, for programs.",
+    ),
+)
 
 
 def build(parser: Parser) -> None:
     parser.description = DESCRIPTION
+    parser.examples = EXAMPLES
     parser.add_argument("topics", metavar="TOPIC[,…]", help="the topics to mirror")
     parser.add_argument("--from", dest="release", required=True, choices=("0.7",), help="the release of the source")
     where = parser.add_mutually_exclusive_group()

@@ -246,7 +246,7 @@ def pushing_client(world: HelpWorld) -> Iterator[str]:
         producer.purge()
 
 
-@example("metrics clients", only_ottla=METRICS_STAY)
+@example("metrics clients", only_ottla=METRICS_STAY, seconds=2)
 def pushing_clients_are_listed(world: HelpWorld) -> None:
     with pushing_client(world) as instance:
         (line,) = (line for line in world.run().out.splitlines() if instance in line)

@@ -1,13 +1,16 @@
-"""The examples of `ottla serve`, `log`, `registry`, `decode` and `protocol`, which need no cluster."""
+"""The examples of `ottla serve`, `log`, `registry`, `mirror`, `decode` and `protocol`."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import ottla
 from ottla.registry.generations import DIRECTORIES
+from ottla.testing import BrokerProcess
 from tests.helps.scenario import example
 from tests.helps.world import HelpWorld
 from tests.unit.cli.packets import Talk, pcap
@@ -111,6 +114,62 @@ def a_registry_is_restored(world: HelpWorld) -> None:
         return
     with ottla.Broker(data_dir="data") as broker, ottla.Admin(broker.address) as admin:
         assert admin.list_topics() == (["flights"] if "--adopt" in world.line else [])
+
+
+@example("registry copy data sqlite:registry")
+@example("registry copy sqlite:registry sqlite:elsewhere")
+@example("registry copy sqlite:registry data", seconds=3)
+def a_registry_is_copied(world: HelpWorld) -> None:
+    stopped_broker()
+    if not world.line.startswith("registry copy data"):
+        world.run("registry copy data sqlite:registry")
+    if world.line.endswith(" data"):
+        with BrokerProcess("data", arguments=("--registry", "sqlite:registry")):
+            """Let the broker be one of the cluster."""
+    world.run()
+    if world.line.endswith(" data"):
+        with ottla.Broker(data_dir="data") as broker, ottla.Admin(broker.address) as admin:
+            assert admin.list_topics() == ["flights"]
+    else:
+        world.run(f"registry check {world.line.split()[-1]}")
+
+
+@example("registry accept-loss sqlite:registry --node-id 1")
+def a_lost_directory_is_accepted(world: HelpWorld) -> None:
+    stopped_broker()
+    world.run("registry copy data sqlite:registry")
+    assert world.run().out.startswith("Accepted: at its next start broker 1 leaves its in-sync sets")
+
+
+MIRROR = "mirror flights --from 0.7 --bootstrap-server old:9092 --to localhost:9092"
+
+
+@contextmanager
+def broker07(world: HelpWorld) -> Iterator[None]:
+    """Let a broker of Kafka 0.7 have two messages."""
+    with ottla.Broker(release="0.7") as broker, ottla.Producer(broker.address, api_version="0.7") as producer:
+        for value in (b"a", b"b"):
+            producer.send("flights", value)
+        producer.flush()
+        world.words["old:9092"] = broker.address
+        yield
+
+
+@example(MIRROR, seconds=3)
+def messages_are_copied_until_ctrl_c(world: HelpWorld) -> None:
+    with broker07(world), world.following(code=0) as command:
+        command.wait_for("2 messages")
+        world.wait_until(lambda: "flights" in world.admin.list_topics() and world.values() == [b"a", b"b"])
+
+
+@example(f"{MIRROR} --once")
+@example(f"{MIRROR} --once --prefix old- --json")
+def messages_are_copied_once(world: HelpWorld) -> None:
+    with broker07(world):
+        world.run()
+        assert world.values("old-flights" if "old-" in world.line else "flights") == [b"a", b"b"]
+        world.run()
+        assert len(world.admin.list_topics()) == 1
 
 
 @example(f"decode {FRAME.hex()}")

@@ -58,7 +58,7 @@ def a_group_is_described(world: HelpWorld) -> None:
     ]
 
 
-@example("group describe board --watch")
+@example("group describe board --watch", seconds=2)
 def a_group_is_watched(world: HelpWorld) -> None:
     reading_group(world)
     with world.following() as command:

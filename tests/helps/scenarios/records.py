@@ -95,7 +95,7 @@ def a_member_of_a_group_reads_and_commits(world: HelpWorld) -> None:
     assert world.committed("audit") == {0: 100}
 
 
-@example("bench produce flights -n 1000000 --size 100")
+@example("bench produce flights -n 1000000 --size 100", seconds=2)
 def a_load_is_put_on_a_topic(world: HelpWorld) -> None:
     world.topic(partitions=1)
     assert "1,000,000 records" in world.run().out
@@ -103,7 +103,7 @@ def a_load_is_put_on_a_topic(world: HelpWorld) -> None:
     assert end.offset == 1_000_000
 
 
-@example("bench produce flights -n 60000 --rate 1000 -z lz4")
+@example("bench produce flights -n 60000 --rate 1000 -z lz4", seconds=2)
 def a_steady_load_has_latencies(world: HelpWorld) -> None:
     world.topic()
     with world.following() as command:
@@ -125,7 +125,7 @@ def all_records_are_read(world: HelpWorld) -> None:
     assert "100 records" in world.run().out
 
 
-@example("bench consume flights -n 1000000")
+@example("bench consume flights -n 1000000", seconds=2)
 def records_still_to_come_are_read(world: HelpWorld) -> None:
     world.topic("flights", *[b"x"] * 100)
     with world.following() as command:

@@ -103,13 +103,13 @@ def the_default_of_a_setting_is_restored(world: HelpWorld) -> None:
 
 @example("config unset broker/1 --all --dry-run", since="2.3")
 def settings_that_would_be_removed_are_printed(world: HelpWorld) -> None:
-    world.run("config set broker/1 log.cleaner.backoff.ms=14000")
-    world.wait_until(lambda: world.admin.describe_broker_configs(1)["log.cleaner.backoff.ms"].value == "14000")
+    world.run("config set broker/1 log.retention.bytes=99000000")
+    world.wait_until(lambda: world.admin.describe_broker_configs(1)["log.retention.bytes"].value == "99000000")
     try:
-        assert re.search(r"(?m)^broker/1: log.cleaner.backoff.ms would be \d+ \(is 14000\).$", world.run().out)
-        assert world.admin.describe_broker_configs(1)["log.cleaner.backoff.ms"].value == "14000"
+        assert re.search(r"(?m)^broker/1: log.retention.bytes would be -1 \(is 99000000\).$", world.run().out)
+        assert world.admin.describe_broker_configs(1)["log.retention.bytes"].value == "99000000"
     finally:
-        world.run("config unset broker/1 log.cleaner.backoff.ms")
+        world.run("config unset broker/1 log.retention.bytes")
 
 
 @example("config unset 'broker/*' log.retention.ms", since="2.3")
@@ -119,5 +119,4 @@ def the_value_of_each_broker_applies_again(world: HelpWorld) -> None:
     world.wait_until(lambda: "log.retention.ms" in world.admin.describe_configs(everywhere))
     assert world.run().out == f"broker/*: log.retention.ms is not set (was {DAY_MS}).\n"
     world.wait_until(lambda: "log.retention.ms" not in world.admin.describe_configs(everywhere))
-    if not world.cluster.has_zookeeper:  # Kafka 2.8 describes the old value
-        world.wait_until(lambda: world.admin.describe_broker_configs(1)["log.retention.ms"].value != str(DAY_MS))
+    world.wait_until(lambda: world.admin.describe_broker_configs(1)["log.retention.ms"].value != str(DAY_MS))

@@ -27,7 +27,7 @@ def all_topics_are_listed(world: HelpWorld) -> None:
     assert [row[:4] for row in rows] == [["flights", "3", "1", "2"], ["planes", "1", "1", "0"]]
 
 
-@example("topic list 'flights-.*' --rate 2")
+@example("topic list 'flights-.*' --rate 2", seconds=2)
 def rates_are_measured(world: HelpWorld) -> None:
     for name in ("flights", "flights-1", "flights-2"):
         world.topic(name)

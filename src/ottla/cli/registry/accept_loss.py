@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 
-from ottla.cli.command.parser import Parser
+from ottla.cli.command.parser import Example, Parser
 
 ACCEPT = """Accept that the data directory of a broker of a cluster is lost: its next start with an empty or older one is not
 refused. It leaves the in-sync sets first, so that other replicas lead, those in sync if there are any. Records that only the lost
 directory had are gone then. ADDRESS is zookeeper://HOST:PORT,HOST:PORT/PATH or sqlite:DIR. The broker may not run."""
+EXAMPLES = (Example("registry accept-loss sqlite:registry --node-id 1", "Broker 1 may start with an empty directory."),)
 
 
 def build(command: Parser) -> None:
     command.description = ACCEPT
+    command.examples = EXAMPLES
     command.add_argument("address", metavar="ADDRESS", help="the address of the shared registry")
     command.add_argument("--node-id", type=int, required=True, metavar="N", help="the broker whose data directory is lost")
     command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting zookeeper.* of the brokers")

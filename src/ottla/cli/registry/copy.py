@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import argparse
 
-from ottla.cli.command.parser import Parser
+from ottla.cli.command.parser import Example, Parser
 
 COPY = """Copy a registry, which stays as it is. From a data directory to an address: a broker by itself becomes the first of a
 cluster, with all its topics, records and settings. From an address to a data directory: a broker of the cluster that has everything
 goes on by itself. From one address to another: all brokers move there. An address is zookeeper://HOST:PORT,HOST:PORT/PATH, where
 there is no cluster yet if it is written to, or sqlite:DIR for the brokers of one host. No broker may run on either side."""
+EXAMPLES = (
+    Example("registry copy data sqlite:registry", "A broker by itself becomes the first of several on this host."),
+    Example("registry copy sqlite:registry sqlite:elsewhere", "The brokers move to another registry."),
+    Example("registry copy sqlite:registry data", "A broker that has everything goes on by itself."),
+)
 
 
 def build(command: Parser) -> None:
     command.description = COPY
+    command.examples = EXAMPLES
     command.add_argument("source", metavar="FROM", help="a data directory, or an address")
     command.add_argument("target", metavar="TO", help="an address, or the data directory of a broker of the cluster")
     command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting zookeeper.* of the brokers")
