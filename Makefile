@@ -1,9 +1,9 @@
 # make demo | quick | test | full | check | bench | fuzz | docs: each sets up .venv by itself the first time.
 # Tests of one kind, long ones and all: make test-java | test-spark | test-cluster | test-interop | test-sim | test-slow | test-full
-# Longer than a test run: make fuzz-live | sim | bitrot | soak | siege | torture | torture-groups | torture-transactions | torture-pipelines |
-# torture-cluster | torture-07 | torture-spark | suites | asan;
+# Longer than a test run: make fuzz-live | sim | bitrot | soak | siege | torture | torture-groups | torture-transactions | torture-moves |
+# torture-pipelines | torture-cluster | torture-07 | torture-spark | suites | asan;
 # of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas | bench-commands | bench-kcat | bench-connections | bench-cluster | bench-07
-.PHONY: quick full fuzz-live races sim bitrot soak siege torture torture-groups torture-transactions torture-pipelines torture-cluster torture-07 torture-spark suites asan
+.PHONY: quick full fuzz-live races sim bitrot soak siege torture torture-groups torture-transactions torture-moves torture-pipelines torture-cluster torture-07 torture-spark suites asan
 .PHONY: bench-log bench-wire bench-fetch-sessions bench-quotas bench-commands bench-kcat bench-connections bench-cluster bench-07 demo test check bench fuzz docs format lint clean
 # Each broker that a test starts imports some 600 modules: they are compiled once, also where an image says that nothing is kept.
 unexport PYTHONDONTWRITEBYTECODE
@@ -99,6 +99,10 @@ torture-groups: .venv/ready
 torture-transactions: .venv/ready
 	$(BIN)/python -m tests.torture.transactions --rounds 200
 	$(BIN)/python -m tests.torture.transactions --rounds 40 --protocol consumer
+
+# A replica that moves between log directories under load, whose broker is killed in the middle: some five minutes.
+torture-moves: .venv/ready
+	$(BIN)/python -m tests.torture.replica_moves --kills 50
 
 # Each of archive, replay and mirror killed ten times: some twelve minutes on two cores with nothing else to do.
 torture-pipelines: .venv/ready

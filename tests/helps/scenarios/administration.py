@@ -117,6 +117,29 @@ def replicas_are_objects(world: HelpWorld) -> None:
     assert [(row["partition"], row["size"] > 1000, row["lag"]) for row in rows] == [(0, True, 0), (1, False, 0)]
 
 
+def in_its_directory(world: HelpWorld) -> str:
+    """Let the directory of the help be the one in which the topic is: brokers of helps have one directory."""
+    world.topic("flights", b"x" * 1000)
+    (directory,) = world.run("logdirs --json").rows
+    world.words["/data2"] = str(directory["directory"])
+    return world.words["/data2"]
+
+
+@example("cluster move-replicas flights /data2 --dry-run")
+def a_plan_of_moves_between_directories_is_printed(world: HelpWorld) -> None:
+    directory = in_its_directory(world)
+    header, row = world.run().out.splitlines()
+    assert header.split()[0] == "BROKER"
+    assert row.split()[:3] == ["1", "flights", "0"]
+    assert directory in row
+
+
+@example("cluster move-replicas flights:0 /data2 --broker 1")
+def a_replica_that_is_there_is_not_moved(world: HelpWorld) -> None:
+    in_its_directory(world)
+    assert "is there" in world.run().out
+
+
 def token(world: HelpWorld) -> str:
     """Create a delegation token of alice, which stands for the one in helps; return its id."""
     world.log_in()

@@ -1,6 +1,7 @@
 """`ottla cluster`: brokers, partitions and their replicas, for any Kafka cluster.
 
-`cluster_reassign` has the commands that move replicas and leaders, `cluster_quorum` those of KRaft's controllers.
+`cluster_reassign` has the commands that move replicas and leaders between brokers, `cluster_log_dirs` the one that moves replicas
+between log directories, and `cluster_quorum` those of KRaft's controllers.
 
 `ottla.net.client.admin` sends the requests.
 """
@@ -12,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.cli.admin import cluster_quorum, cluster_reassign
+from ottla.cli.admin import cluster_log_dirs, cluster_quorum, cluster_reassign
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.output import Cell, as_lines, show, size
 from ottla.cli.command.parser import Example, completes
@@ -93,6 +94,7 @@ def build(parser: Parser) -> None:
     for each in (status, brokers, partitions):
         add_options(each)
     cluster_reassign.add_to(own)
+    cluster_log_dirs.add_to(own)
     cluster_quorum.add_to(own)
 
 

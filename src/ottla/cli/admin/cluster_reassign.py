@@ -216,7 +216,8 @@ def _cancel(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _elect(admin: Admin, options: argparse.Namespace) -> int:
-    elected = admin.elect_leaders(_asked(admin, options.topic), unclean=options.unclean)
+    wanted = None if options.topic is None else named_partitions(admin, options.topic)
+    elected = admin.elect_leaders(wanted, unclean=options.unclean)
     if options.json:
         for line in as_lines(where._asdict() for where in elected):
             print(line)
@@ -225,12 +226,10 @@ def _elect(admin: Admin, options: argparse.Namespace) -> int:
     return 0
 
 
-def _asked(admin: Admin, words: Sequence[str] | None) -> list[TopicPartition] | None:
-    """Return the partitions that arguments NAME and NAME:PARTITION name, or None if there are none. Raises `SettingError`."""
+def named_partitions(admin: Admin, words: Sequence[str]) -> list[TopicPartition]:
+    """Return the partitions that arguments NAME and NAME:PARTITION name. Raises `SettingError`."""
     from ottla.client.types import TopicPartition
 
-    if words is None:
-        return None
     found: list[TopicPartition] = []
     for word in words:
         name, colon, index = word.partition(":")
