@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import shlex
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -120,6 +123,57 @@ def test_a_token_is_created_listed_renewed_and_ended(ottla_: Ottla) -> None:
         ("token expire none --in -5m", 2, "expected one argument"),
         ("token lst", 2, "did you mean 'list'?"),
         ("cluster quorm", 2, "did you mean 'quorum'?"),
+        ("cluster status t", 2, "unknown arguments: t"),
+        ("cluster statsu", 2, "did you mean 'status'?"),
+        ("cluster brokers --jsn", 2, "did you mean --json?"),
+        ("cluster partitions --topic none", 1, "Topic none: UNKNOWN_TOPIC_OR_PARTITION"),
+        ("cluster partitions --topic a/b", 1, "Topic a/b: INVALID_TOPIC_EXCEPTION"),
+        ("cluster partitions --topic", 2, "expected one argument"),
+        ("cluster partitions --ofline", 2, "did you mean --offline?"),
+        ("cluster reassign --topic t --brokers", 2, "expected one argument"),
+        ("cluster reassign --topic t --brokers x", 2, "'x' is not like 1,2,3"),
+        ("cluster reassign --topic t --brokers ''", 2, "'' is not like 1,2,3"),
+        ("cluster reassign --topic t --brokers 9", 2, "Broker 9 is not alive: choose among 1."),
+        ("cluster reassign --topic none --brokers 1", 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("cluster reassign --topic t --brokers 1 --throttle x", 2, "--throttle"),
+        ("cluster reassign --topic t --brokers 1 --throttle -5", 2, "--throttle"),
+        ("cluster reassign --plan /none", 2, "Cannot read /none: No such file or directory"),
+        ("cluster reassign --plan /", 2, "Cannot read /: Is a directory"),
+        ("cluster reassign --plan /dev/null", 2, "/dev/null is not a plan of reassignments: write JSON like"),
+        ("cluster reassign --replication-factor 3 --topic t", 2, "3 brokers"),
+        ("cluster drain", 2, "required: BROKER"),
+        ("cluster drain x", 2, "'x'"),
+        ("cluster drain 9", 2, "Broker 9 is not alive and has no replica: choose among 1."),
+        ("cluster drain 1", 2, "0 are available"),
+        ("cluster elect --topic none", 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("cluster elect --topic t:x", 2, "'t:x' is not a partition: write t:0."),
+        ("cluster elect --topic t:99", 1, "t-99"),
+        ("cluster elect t", 2, "unknown arguments: t"),
+        ("cluster unregister -1", 2, "'-1' is not a whole number"),
+        ("cluster unregister 1 2", 2, "unknown arguments: 2"),
+        ("cluster unregister 99999999999 --yes", 2, "99999999999"),
+        ("cluster unregister 7 --yse", 2, "did you mean --yes?"),
+        ("logdirs --broker -1", 1, "There is no live broker -1"),
+        ("logdirs --broker 1 --broker 9", 1, "There is no live broker 9"),
+        ("logdirs --broker", 2, "expected one argument"),
+        ("logdirs --topic t --topic none", 1, "Topic none: UNKNOWN_TOPIC_OR_PARTITION"),
+        ("logdirs --topic a/b", 1, "Topic a/b: INVALID_TOPIC_EXCEPTION"),
+        ("logdirs --replica", 2, "did you mean --replicas?"),
+        ("metrics clients none", 1, "No broker knows client instance none"),
+        ("metrics clients --client-id none", 1, "None of these clients has pushed metrics"),
+        ("metrics clints", 2, "did you mean 'clients'?"),
+        ("token create --max-lifetime 0s", 2, "'0s' is not a time above 0"),
+        ("token create --max-lifetime 1.5", 2, "'1.5' is not a duration"),
+        ("token create --owner User:", 2, "'User:' is not a principal"),
+        ("token create --renewer Group:x", 1, "INVALID_PRINCIPAL_TYPE"),
+        ("token create extra", 2, "unknown arguments: extra"),
+        ("token renew none --by 0s", 2, "'0s' is not a time above 0"),
+        ("token renew none --by", 2, "expected one argument"),
+        ("token renew ''", 1, "There is no delegation token"),
+        ("token expire none", 1, "There is no delegation token none"),
+        ("token expire none --in soon", 2, "'soon' is not a duration"),
+        ("token expire none other --yes", 2, "unknown arguments: other"),
+        ("token list --owner", 2, "expected one argument"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_changes_nothing(ottla_: Ottla, line: str, code: int, sentence: str) -> None:
@@ -128,4 +182,36 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(ottla_: Ottla, line: str,
     assert sentence in err
     assert err.startswith("ottla: ")
     assert err.count("\n") == 1
+    assert ottla_("token list --json")[1] == ""
+
+
+def test_tokens_of_others_and_expired_ones_are_refused(ottla_: Ottla, broker: ottla.Broker) -> None:
+    given = broker.client_settings() | {"sasl_username": "bob", "sasl_password": "other"}
+    with ottla.Admin(**given) as bob:
+        short = bob.create_delegation_token(renewers=["User:alice"], max_lifetime_ms=1)
+        own = bob.create_delegation_token()
+        for line, sentence in (
+            (f"token renew {own.token_id}", "DELEGATION_TOKEN_OWNER_MISMATCH: Only the owner and the renewers"),
+            (f"token expire {own.token_id} --yes", "DELEGATION_TOKEN_OWNER_MISMATCH"),
+            (f"token renew {short.token_id}", "DELEGATION_TOKEN_EXPIRED: The token has expired: create a new one."),
+        ):
+            code, out, err = ottla_(line)
+            assert (code, out, err.count("\n")) == (1, "", 1)
+            assert sentence in err
+        for token in (own, short):
+            with suppress(ottla.KafkaError):
+                bob.expire_delegation_token(token.hmac)
+
+
+def test_a_token_whose_secret_cannot_be_printed_is_ended(
+    ottla_: Ottla, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FullDisk(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", FullDisk())
+        code, _, err = ottla_("token create")
+    assert (code, "Standard output cannot be written" in err) == (1, True)
     assert ottla_("token list --json")[1] == ""

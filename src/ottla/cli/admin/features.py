@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines, table
-from ottla.cli.command.parser import Example, repeated
+from ottla.cli.command.parser import Example, first_duplicate
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
@@ -74,7 +74,7 @@ def _describe(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _update(admin: Admin, options: argparse.Namespace) -> int:
-    if (twice := repeated(name for name, _ in options.levels)) is not None:
+    if (twice := first_duplicate(name for name, _ in options.levels)) is not None:
         return fail(f"{twice} is given twice: leave out one.", MISUSED)
     levels = dict(options.levels)
     admin.update_features(levels, downgrade=options.downgrade, unsafe=options.unsafe, validate_only=options.dry_run)

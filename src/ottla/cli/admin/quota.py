@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines, table
-from ottla.cli.command.parser import Example, repeated
+from ottla.cli.command.parser import Example, first_duplicate
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
@@ -103,7 +103,7 @@ def _alter(admin: Admin, options: argparse.Namespace) -> int:
     entity = _entity(options)
     if not any(name is not None for name in entity):
         return fail("the quota's entity is missing: give --user, --client-id, both of them, or --ip.", MISUSED)
-    if (twice := repeated(name for name, _ in options.quotas)) is not None:
+    if (twice := first_duplicate(name for name, _ in options.quotas)) is not None:
         return fail(f"{twice} is given twice: leave out one.", MISUSED)
     admin.alter_quotas(dict(options.quotas), *entity, validate_only=options.dry_run)
     for key, value in options.quotas:

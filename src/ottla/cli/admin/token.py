@@ -44,7 +44,7 @@ def build(parser: Parser) -> None:
         Example("token renew 5N1wHwNoRjmKRsTyE0y5nA --by 12h", "Let it expire in 12 hours."),
         Example("token renew 5N1wHwNoRjmKRsTyE0y5nA --json", "Print the new expiry in ms."),
     )
-    renew.add_argument("--by", metavar="TIME", type=argument(duration_ms), help="the time until it expires, such as 12h or 7d")
+    renew.add_argument("--by", metavar="TIME", type=argument(_above_0), help="the time until it expires, such as 12h or 7d")
     expire = own.add("expire", "end a token", on_cluster(_expire), description=EXPIRE)
     expire.examples = (
         Example("token expire 5N1wHwNoRjmKRsTyE0y5nA", "Ask for the id, then end the token."),
@@ -71,7 +71,7 @@ def _add_create(own: Commands) -> None:
     help_text = "a user that may renew the token; can be repeated"
     command.add_argument("--renewer", metavar="PRINCIPAL", action="append", default=[], type=principal, help=help_text)
     help_text = "how long the token can live, however often it is renewed, such as 7d (default: the broker's maximum)"
-    command.add_argument("--max-lifetime", metavar="TIME", type=argument(duration_ms), help=help_text)
+    command.add_argument("--max-lifetime", metavar="TIME", type=argument(_above_0), help=help_text)
     _add_common(command)
 
 
@@ -92,22 +92,38 @@ def _add_common(command: Parser) -> None:
     add_options(command)
 
 
+def _above_0(text: str) -> int:
+    """Return a duration in ms. Raises `ValueError` for 0, which brokers read as their default."""
+    if not (found := duration_ms(text)):
+        raise ValueError(f"{text!r} is not a time above 0, such as 12h or 7d")
+    return found
+
+
 def _create(admin: Admin, options: argparse.Namespace) -> int:
-    from ottla.client.admin.tokens import BROKER_DEFAULT_MS
+    from ottla.client.admin.tokens import AT_ONCE_MS, BROKER_DEFAULT_MS
 
     lifetime = BROKER_DEFAULT_MS if options.max_lifetime is None else options.max_lifetime
     token = admin.create_delegation_token(owner=options.owner, renewers=options.renewer, max_lifetime_ms=lifetime)
-    hmac = b64encode(token.hmac).decode()
-    if options.json:
-        print(*as_lines([{**_object(token), "hmac": hmac}]), flush=True)
-    else:
-        width = max(map(len, COLUMNS))
-        for name, value in zip((*COLUMNS, "hmac"), (*_cells(token, options), hmac), strict=True):
-            print(f"{name:{width}}  {'-' if value is None else value}", flush=True)
+    try:
+        _print_token(token, options)
+    except OSError:  # nobody has the secret
+        with suppress(KafkaError):
+            admin.expire_delegation_token(token.hmac, AT_ONCE_MS)
+        raise
     print(f"ottla: {SECRET}", file=sys.stderr)
     with suppress(KafkaError):
         _wait(admin, token)
     return 0
+
+
+def _print_token(token: TokenDescription, options: argparse.Namespace) -> None:
+    hmac = b64encode(token.hmac).decode()
+    if options.json:
+        print(*as_lines([{**_object(token), "hmac": hmac}]), flush=True)
+        return
+    width = max(map(len, COLUMNS))
+    for name, value in zip((*COLUMNS, "hmac"), (*_cells(token, options), hmac), strict=True):
+        print(f"{name:{width}}  {'-' if value is None else value}", flush=True)
 
 
 def _wait(admin: Admin, token: TokenDescription) -> None:

@@ -116,7 +116,7 @@ def completes(action: argparse.Action, kind: str) -> None:
     action.completes = kind  # type: ignore[attr-defined]  # an attribute of ours: argparse has no place for it
 
 
-def repeated(words: Iterable[str]) -> str | None:
+def first_duplicate(words: Iterable[str]) -> str | None:
     """Return the first word that occurs twice, or None."""
     seen: set[str] = set()
     return next((word for word in words if word in seen or seen.add(word)), None)  # type: ignore[func-returns-value]  # set.add

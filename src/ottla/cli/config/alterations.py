@@ -12,7 +12,7 @@ from ottla.cli.command import confirm
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.files import read_properties
 from ottla.cli.command.output import as_lines
-from ottla.cli.command.parser import repeated
+from ottla.cli.command.parser import first_duplicate
 from ottla.cli.config.resource_names import ALL, ResourceName, SettingChange, changed_list
 from ottla.cli.config.values import nearest, resource_of
 from ottla.errors import KafkaError
@@ -53,7 +53,7 @@ def set_values(admin: Admin, options: argparse.Namespace) -> int:
     if not names:
         reason = "nothing to change" if options.file is None else f"{options.file} has no settings"
         return fail(f"{reason}: add NAME=VALUE or {'--file' if options.file is None else 'name another file'}.", MISUSED)
-    if (twice := repeated(names)) is not None:
+    if (twice := first_duplicate(names)) is not None:
         return fail(f"{twice} is given twice: leave out one.", MISUSED)
     resource = resource_of(admin, options.resource)
     before = _before(admin, resource)
@@ -106,8 +106,6 @@ def _unset_mistake(options: argparse.Namespace) -> str | None:
     """Return a sentence about wrong arguments of `config unset`, or None."""
     if bool(options.names) == options.all:
         return "name settings, or give --all."
-    if "" in options.names:
-        return "'' is no name of a setting: name one, or leave it out."
     if wrong := next((name for name in options.names if "=" in name), None):
         return f"{wrong!r} is no name of a setting: leave out = and what follows."
     if options.all and options.resource.kind == "loggers":

@@ -73,8 +73,6 @@ def get(admin: Admin, options: argparse.Namespace) -> int:
         return fail(f"{error}.", MISUSED)
     if options.other is not None and not options.diff:
         return fail("--with is for --diff: leave it out.", MISUSED)
-    if "" in words:
-        return fail("'' is no name of a setting: name one, or leave it out.", MISUSED)
     found = [_described(admin, resources[0], options)]
     if options.diff:
         found.append(_described_of_other(admin, resources[1], options))

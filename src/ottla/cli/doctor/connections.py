@@ -129,7 +129,8 @@ class ServerCheck:
                 self._host, self._port, settings.client_id, settings.request_timeout_ms, settings.api_version, self._security
             )
         except KafkaError as error:
-            return HealthFinding(FAIL, "login", str(error))
+            sentence = str(error) if self._where in str(error) else f"{self._where}: {error}"
+            return HealthFinding(FAIL, "login", sentence)
         if settings.api_version:
             self.highest = releases.highest(settings.api_version)
         if not settings.uses_sasl:
