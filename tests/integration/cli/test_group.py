@@ -440,6 +440,47 @@ def test_a_broker_that_dies_ends_a_watch_in_a_pipe_with_one_sentence_and_is_show
         ("offsets delete none --topic t --yes", 1, "There is no group none"),
         ("list -b 127.0.0.1:1 -X default.api.timeout.ms=300", 1, "127.0.0.1:1"),
         ("lag a -X nope=1", 2, "have no setting nope"),
+        ("lst", 2, "invalid choice: 'lst': did you mean 'list'?"),
+        ("list --json=1", 2, "ignored explicit argument '1'"),
+        ("list -b ''", 2, "'' is empty: give a value, or leave the argument out"),
+        ("describe ''", 2, "'' is empty"),
+        ("describe \udcff", 2, "'\\udcff' is not UTF-8: correct the name"),
+        ("describe 'a\nb'", 1, "There is no group a\\nb"),
+        ("describe 'a\x9b2Jb'", 1, "There is no group a\\x9b2Jb"),
+        ("describe a --watch nan", 2, "'nan' is not a number of seconds"),
+        ("describe a none --json", 1, '"exit_code": 1'),
+        (f"lag {'n' * 40_000}", 2, "has 40000 bytes, more than a string may have: 32767"),
+        ("seek a --to ''", 2, "'' is not start, end, an offset"),
+        ("seek a --to 99999999999999999999", 2, "'99999999999999999999' is not start, end"),
+        (f"seek a --to +{'9' * 5000}", 2, "is not start, end, an offset"),
+        ("seek a --to 99999w", 2, "is not start, end, an offset"),
+        ("seek a --to start --topic ''", 2, "'' is not like flights or flights:0,3-5"),
+        ("seek a --to start --topic t:1-0", 2, "'1-0' is not a range of partitions"),
+        ("seek a --to start --topic t:0-999999999", 2, "is not a range of partitions"),
+        ("seek a --to start --topic t --topic none --dry-run", 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("seek '' --to start", 2, "'' is empty"),
+        ("seek a --from-group ''", 2, "'' is empty"),
+        ("remove-member a ''", 2, "'' is empty"),
+        ("remove-member a --instance ''", 2, "'' is empty"),
+        ("offsets exprt a", 2, "did you mean 'export'?"),
+        ("offsets export a ''", 2, "'' is empty"),
+        ("offsets export a /dev/full", 1, "Cannot write /dev/full: No space left on device"),
+        ("offsets export a --and none", 1, "There is no group none"),
+        ("offsets import a ''", 2, "'' is empty"),
+        ("offsets import a /dev/zero", 1, "Cannot read /dev/zero: it has more than"),
+        ("offsets import a {folder}/half", 1, "half: it is not UTF-8"),
+        ("offsets import a {folder}/empty", 1, "empty has no offsets"),
+        ("offsets import a {folder}/broken", 1, "broken, line 2: this is not JSON"),
+        (
+            "offsets import a {folder}/surrogate",
+            1,
+            "surrogate, line 1: the group, the topic or the metadata of 't\\ud800' is not UTF-8",
+        ),
+        ("offsets import a {folder}/large", 1, "OFFSET_METADATA_TOO_LARGE"),
+        ("offsets import a {folder}/twice", 1, "twice, line 2: t-0 is there twice"),
+        ("offsets import a {folder}/out", 1, "an offset is a whole number from 0 to 9223372036854775807"),
+        ("offsets delete a --topic t:7 --yes", 1, "Group a has no committed offsets of t"),
+        ("list -b 127.0.0.1:1 -X bootstrap.timeout.ms=1", 1, "Connection refused"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_changes_nothing(
@@ -452,12 +493,19 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(
         "four": "a,t,0,1\n",
         "far": "t,0,1\nt,9,1\n",
         "lost": "t,0,1\nlost,0,1\n",
+        "empty": "",
+        "broken": '{"topic": "t", "partition": 0, "offset": 1}\n{"topic": "t",',
+        "surrogate": '{"topic": "t\\ud800", "partition": 0, "offset": 1}',
+        "large": '{"topic": "t", "partition": 0, "offset": 1, "metadata": "%s"}' % ("x" * 5000),
+        "twice": "t,0,1\nt,0,2\n",
+        "out": "t,0,9223372036854775808\n",
     }
+    (tmp_path / "half").write_bytes("t,0,1\nü".encode()[:-1])
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    found, out, err = ottla_("group " + line.format(folder=tmp_path))
+    found, out, err = ottla_("group " + line.replace("{folder}", str(tmp_path)))
     assert (found, out) == (code, "")
-    assert sentence.format(folder=tmp_path) in err
-    assert err.startswith("ottla: ")
+    assert sentence.replace("{folder}", str(tmp_path)) in err
+    assert err.startswith(("ottla: ", '{"error": '))
     assert err.count("\n") == 1
     assert committed(broker, "a") == [4, 5]
