@@ -33,14 +33,14 @@ def report_as_json(is_wanted: bool) -> None:
 
 def fail(sentence: str, code: int = COULD_NOT) -> int:
     """Print to standard error what went wrong and what to do; return the exit code."""
-    line = escaped(sentence)
+    line = escape_controls(sentence)
     text = json.dumps({"error": line, "exit_code": code}, ensure_ascii=False) if _Form.is_json else f"ottla: {line}"
     with suppress(OSError):  # the exit code remains
         print(text, file=sys.stderr)
     return code
 
 
-def escaped(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Return a text whose control characters are escapes. Names of groups can have any, also those that direct a terminal."""
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 

@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from ottla.cli.command.exits import escaped
+from ottla.cli.command.exits import escape_controls
 
 Cell = str | int | float | list[str] | None
 Row = Mapping[str, object]
@@ -53,8 +53,8 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> list[str]:
 
 def _shown(cell: Cell) -> str:
     if isinstance(cell, list):
-        return escaped(",".join(cell)) or "-"
-    return "-" if cell is None else escaped(str(cell))
+        return escape_controls(",".join(cell)) or "-"
+    return "-" if cell is None else escape_controls(str(cell))
 
 
 def _width(cell: str) -> int:
