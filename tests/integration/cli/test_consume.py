@@ -32,6 +32,7 @@ def broker() -> Iterator[ottla.Broker]:
                 producer.send("numbers", value, key=b"k%d" % (number % 3), headers=headers, timestamp_ms=T0 + 1000 * number)
             producer.send("odd", None, key=b"gone", timestamp_ms=T0)
             producer.send("odd", b"\xff\0", key=None, timestamp_ms=T0)
+            producer.send("deep", b"[" * 900 + b"]" * 900, timestamp_ms=T0)
         with ottla.Admin(broker.address) as admin:
             admin.create_topic("two", 2)
             admin.create_topic("empty", 1)
@@ -209,7 +210,7 @@ def test_transactions_are_isolated_and_their_markers_printed(ottla_: Ottla, brok
         ("numbers -D '\\q'", 2, "template of -D or -K"),
         ("numbers --filter 'value.a ='", 2, "--filter"),
         ("numbers --filter 'open(1)'", 2, "no function"),
-        ("numbers --grep '('", 2, "no regular expression"),
+        ("numbers --grep '('", 2, "is not a regular expression"),
         ("numbers --json -f %v", 2, "two formats"),
         ("numbers -F -e", 2, "without an end"),
         ("numbers -F --group-by-key", 2, "--group-by-key"),
@@ -261,6 +262,11 @@ def test_transactions_are_isolated_and_their_markers_printed(ottla_: Ottla, brok
         (f"numbers --filter '{'(' * 6000}'", 2, ""),
         ("numbers --filter 'timestamp > \"yesterday\"'", 2, "'yesterday' is not a time"),
         ("numbers --filter 'value.a[ > 1'", 2, "it is no expression"),
+        ("numbers --grep 'a{99999999999}'", 2, "the repetition number is too large"),
+        ("-r 'a{99999999999}'", 2, "the repetition number is too large"),
+        (f"numbers -f '{'%h{' * 2000}{'}' * 2000}'", 2, "template of -f"),
+        ("deep -e --value-format json", 1, "The record of deep-0 at offset 0 is nested too deeply"),
+        ("deep -e --value-format json --json", 1, "The record of deep-0 at offset 0 is nested too deeply"),
         ("numbers --schema ''", 2, "'' is empty"),
         ("numbers --schema /dev/zero", 2, "/dev/zero has more than"),
         ("numbers --schema-registry ftp://x", 2, "is not a URL"),

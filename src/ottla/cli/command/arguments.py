@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -27,6 +28,14 @@ def name(text: str) -> str:
     except UnicodeEncodeError:
         raise argparse.ArgumentTypeError(f"{text!r} is not UTF-8: correct the name") from None
     return text
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """Return a regular expression."""
+    try:
+        return re.compile(text, re.DOTALL)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r:.200} is not a regular expression ({error}): correct it") from None
 
 
 def argument(parse: Callable[[str], Parsed]) -> Callable[[str], Parsed]:

@@ -6,7 +6,7 @@ import argparse
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from ottla.cli.command.arguments import MOST_OFFSET, given, whole
+from ottla.cli.command.arguments import MOST_OFFSET, given, pattern, whole
 from ottla.cli.command.connection import add_options
 from ottla.cli.command.parser import Example, completes
 from ottla.cli.consume import consumption
@@ -92,7 +92,9 @@ def _add_forms(parser: Parser) -> None:
 def _add_conditions(parser: Parser) -> None:
     found = parser.add_argument_group("which records")
     found.add_argument("--filter", metavar="EXPRESSION", help=FILTER)
-    found.add_argument("--grep", metavar="REGEX", help="print records in whose key or value a regular expression is found")
+    found.add_argument(
+        "--grep", metavar="REGEX", type=pattern, help="print records in whose key or value a regular expression is found"
+    )
     help_text = "also print markers of transactions, as values COMMIT and ABORT"
     found.add_argument("--print-control", action="store_true", help=help_text)
     found.add_argument("--group-by-key", action="store_true", help="print the last record of each key, at the end")

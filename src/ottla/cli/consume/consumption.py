@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.cli.command import connection
+from ottla.cli.command import arguments, connection
 from ottla.cli.command.output import is_terminal
 from ottla.errors import KafkaError, SettingError
 
@@ -133,7 +133,7 @@ def _choose_rendering(options: argparse.Namespace, decoders: Decoders) -> Render
     text = f"{key}%v{end}" if options.format is None else options.format + ("" if options.delimiter is None else end)
     try:
         return TemplateRendering(Template(text, options.null.encode(), utc=options.utc), *decoders)
-    except BadTemplate as error:
+    except (BadTemplate, RecursionError) as error:
         named = f"-f {options.format!r:.200}" if options.format is not None else "-D or -K"
         raise SettingError(f"The template of {named} cannot be used: {error}.") from None
 
@@ -144,10 +144,7 @@ def _selections(options: argparse.Namespace) -> list[Selection]:
 
     found: list[Selection] = []
     if options.grep is not None:
-        try:
-            pattern = re.compile(options.grep.encode("utf-8", "surrogateescape"))
-        except re.error as error:
-            raise SettingError(f"--grep {options.grep!r:.200} is no regular expression: {error}; correct it.") from None
+        pattern = re.compile(options.grep.pattern.encode("utf-8", "surrogateescape"))
         found.append(
             lambda record: pattern.search(record.value or b"") is not None or pattern.search(record.key or b"") is not None
         )
@@ -207,10 +204,9 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 def _checked_pattern(text: str) -> str:
     try:
-        re.compile(text)
-    except re.error as error:
-        raise SettingError(f"{text!r:.200} is not a regular expression ({error}): correct it.") from None
-    return text
+        return arguments.pattern(text).pattern
+    except argparse.ArgumentTypeError as error:
+        raise SettingError(f"{error}.") from None
 
 
 def _place(consumer: Consumer, options: argparse.Namespace) -> None:

@@ -201,13 +201,16 @@ class RecordStream:
         """Return the lines of records before the first one that cannot be decoded, and the error about it."""
         try:
             return self._rendering.lines(run, self._printed + 1), None
-        except KafkaError:
+        except (KafkaError, RecursionError):
             lines: list[bytes] = []
         for record in run.records:
             try:
                 lines += self._rendering.lines(RecordRun([record], run.batch), self._printed + 1 + len(lines))
             except KafkaError as error:
                 return lines, error
+            except RecursionError:
+                place = f"{record.topic}-{record.partition} at offset {record.offset}"
+                return lines, KafkaError(f"The record of {place} is nested too deeply: --value-format text prints it as it is.")
         return lines, None
 
     def _keep_last(self, records: list[ConsumerRecord], lines: list[bytes]) -> int:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import BOLD, Cell, as_lines, lines_of, print_lines, show, styled
 from ottla.cli.group.lag import GroupLag, check_existing, measure
 from ottla.cli.group.watch import repeat
@@ -27,12 +25,8 @@ STATES = (
 
 
 def list_groups(admin: Admin, options: argparse.Namespace) -> int:
-    try:
-        pattern = re.compile(options.pattern or ".*", re.DOTALL)
-    except re.error as error:
-        return fail(f"{options.pattern!r} is not a regular expression ({error}): correct it.", MISUSED)
     found = admin.list_groups(states=options.state, types=options.type)
-    groups = _with_states(admin, [each for each in found if pattern.fullmatch(each.group_id)])
+    groups = _with_states(admin, [each for each in found if options.pattern is None or options.pattern.fullmatch(each.group_id)])
     if not groups and not options.json:
         is_filtered = options.pattern or options.state or options.type
         print("No group matches." if is_filtered else "There are no groups: a consumer with a group id creates one.")

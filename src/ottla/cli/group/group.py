@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ottla.cli.command import confirm
-from ottla.cli.command.arguments import decimal, given, name
+from ottla.cli.command.arguments import decimal, given, name, pattern
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.parser import Example, completes
 from ottla.cli.command.positions import target_argument, topic_argument
@@ -57,7 +57,7 @@ def _add_list(own: Commands) -> None:
         Example("group list --state empty --state dead", "Groups without members."),
         Example("group list --type consumer --json", "Groups of the consumer protocol (KIP-848), for programs."),
     )
-    command.add_argument("pattern", metavar="PATTERN", nargs="?", help="a regular expression that whole ids match")
+    command.add_argument("pattern", metavar="PATTERN", nargs="?", type=pattern, help="a regular expression that whole ids match")
     help_text = "only groups in this state, such as Stable or Empty; can be repeated"
     command.add_argument("--state", action="append", default=[], type=_state, metavar="S", help=help_text)
     help_text = "only groups of this type: classic, consumer, share or streams; can be repeated"

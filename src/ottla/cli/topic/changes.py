@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -71,13 +70,9 @@ def delete(admin: Admin, options: argparse.Namespace) -> int:
         return fail("name topics, or give --regex.", MISUSED)
     names: Sequence[str] = list(dict.fromkeys(options.names))
     if options.regex is not None:
-        try:
-            pattern = re.compile(options.regex)
-        except re.error as error:
-            return fail(f"--regex {options.regex!r} is not a regular expression ({error}): correct it.", MISUSED)
-        names = [name for name in admin.list_topics() if pattern.fullmatch(name)]
+        names = [name for name in admin.list_topics() if options.regex.fullmatch(name)]
         if not names:
-            return fail(f"No topic's whole name matches {options.regex!r}: `ottla topic list` lists the topics.")
+            return fail(f"No topic's whole name matches {options.regex.pattern!r}: `ottla topic list` lists the topics.")
     else:
         admin.describe_topics(*names)
     if not options.dry_run:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import re
 import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import RED, Cell, as_lines, show, size, styled
 from ottla.cli.topic.offsets import ranges
 from ottla.errors import KafkaError
@@ -22,11 +20,8 @@ if TYPE_CHECKING:
 
 
 def list_topics(admin: Admin, options: argparse.Namespace) -> int:
-    try:
-        pattern = re.compile(options.pattern or ".*")
-    except re.error as error:
-        return fail(f"{options.pattern!r} is not a regular expression ({error}): correct it.", MISUSED)
-    names = [name for name in admin.list_topics(internal=options.internal) if pattern.fullmatch(name)]
+    pattern = options.pattern
+    names = [name for name in admin.list_topics(internal=options.internal) if pattern is None or pattern.fullmatch(name)]
     if options.names:
         for line in as_lines({"topic": name} for name in names) if options.json else names:
             print(line)

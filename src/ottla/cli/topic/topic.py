@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.cli.command import confirm
-from ottla.cli.command.arguments import MOST_REPLICAS, argument, count, decimal, name, name_value, whole
+from ottla.cli.command.arguments import MOST_REPLICAS, argument, count, decimal, name, name_value, pattern, whole
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.parser import Example, completes
 from ottla.cli.command.times import FORMS, parse_time
@@ -46,7 +46,7 @@ def _add_list(own: Commands) -> None:
         Example("topic list 'flights-.*' --rate 2", "Some of them, with the records a second during 2 seconds."),
         Example("topic list --names", "Names only, a line each."),
     )
-    command.add_argument("pattern", metavar="PATTERN", nargs="?", help="a regular expression that whole names match")
+    command.add_argument("pattern", metavar="PATTERN", nargs="?", type=pattern, help="a regular expression that whole names match")
     command.add_argument("--internal", action="store_true", help="internal topics, too")
     command.add_argument("--names", action="store_true", help="print names only: one request, however many topics there are")
     help_text = "measure the records written during this time (default 1 s)"
@@ -108,7 +108,7 @@ def _add_delete(own: Commands) -> None:
         Example("topic delete --regex 'test-.*' --dry-run", "Print the topics that would be deleted."),
     )
     _add_names(command, at_least="*")
-    command.add_argument("--regex", metavar="PATTERN", help="delete the topics whose whole names match")
+    command.add_argument("--regex", metavar="PATTERN", type=pattern, help="delete the topics whose whole names match")
     command.add_argument("--dry-run", action="store_true", help="only print the topics that would be deleted")
     confirm.add_option(command)
     add_options(command)
