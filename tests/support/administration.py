@@ -33,7 +33,7 @@ SECRETS = {"delegation.token.secret.key": "the key of all brokers"}
 
 
 class Of(NamedTuple):
-    """A field of the answer to an earlier case."""
+    """A field of the answer to an earlier case, by its path ("results.0.log_dir")."""
 
     case: str
     field: str
@@ -106,7 +106,10 @@ class Administration:
 
     def _filled(self, value: Any) -> Any:
         if isinstance(value, Of):
-            return getattr(self._answers[value.case], value.field)
+            found = self._answers[value.case]
+            for part in value.field.split("."):
+                found = found[int(part)] if part.isdigit() else getattr(found, part)
+            return found
         if isinstance(value, dict):
             return {name: self._filled(one) for name, one in value.items()}
         return [self._filled(one) for one in value] if isinstance(value, list) else value

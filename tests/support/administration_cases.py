@@ -16,6 +16,7 @@ def administration_cases() -> list[Case]:
     return list(
         chain(
             _log_dirs(),
+            _replica_moves(),
             config_cases(),
             _quorum(),
             _features(),
@@ -149,6 +150,32 @@ def _tokens() -> Iterator[Case]:
     for version in (1, 2, 3):
         yield Case("tokens of bob for bob", 41, version, {"owners": None}, NOBODY)
     yield Case("tokens of bob twice", 41, 3, {"owners": [user("bob"), user("bob")]}, NOBODY)
+
+
+def _replica_moves() -> Iterator[Case]:
+    here = Of("log dirs of all", "results.0.log_dir")
+
+    def to(path: Any, *topics: tuple[str, list[int]]) -> dict[str, Any]:
+        return {"path": path, "topics": [{"name": name, "partitions": indexes} for name, indexes in topics]}
+
+    asked = {
+        "an unknown directory": [to("/nowhere", ("plain", [0]))],
+        "a relative path": [to("nowhere", ("plain", [0]))],
+        "no directory": [to("", ("plain", [0]))],
+        "an unknown directory of an unknown topic": [to("/nowhere", ("nobody", [0]))],
+        "where it is": [to(here, ("plain", [0]))],
+        "where it is of an unknown topic": [to(here, ("nobody", [0]))],
+        "where it is of an unknown partition": [to(here, ("plain", [9, -1]))],
+        "where it is twice": [to(here, ("plain", [0, 0]))],
+        "two directories": [to(here, ("plain", [0])), to("/nowhere", ("plain", [0]))],
+        "an unknown directory of no topic": [to("/nowhere")],
+        "an unknown directory of no partition": [to("/nowhere", ("plain", []))],
+        "nowhere": [],
+    }
+    for name, dirs in asked.items():
+        for version in (1, 2) if name == "an unknown directory" else (2,):
+            yield Case(f"moved to {name}", 34, version, {"dirs": dirs})
+    yield Case("moved without rights", 34, 2, {"dirs": asked["an unknown directory"]}, NOBODY)
 
 
 def _partitions() -> Iterator[Case]:

@@ -276,6 +276,7 @@ def _altered_broker_settings() -> Iterator[Case]:
         "transaction.partition.verification.enable": ("false", "no"),
         "follower.replication.throttled.rate": ("-1", "0", "1"),
         "leader.replication.throttled.rate": ("-1", "5"),
+        "replica.alter.log.dirs.io.max.bytes.per.second": ("-1", "0", "5"),
         "cordoned.log.dirs": ("/nowhere", "*", "*,/nowhere", "", "*,*"),
         "auto.create.topics.enable": ("false",),
         "num.partitions": ("3",),

@@ -6,15 +6,17 @@ not hold is remembered for its creation.
 
 from __future__ import annotations
 
-from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.partitions.replica_moves import ReplicaMoves
-from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.security.rights import Rights
+from ottla.broker.serving.authorization import Operation, Resource
 from ottla.broker.serving.parts import Parts
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.cluster.acls import CLUSTER_NAME
 from ottla.ports import Steps
 from ottla.wire.api.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+from ottla.wire.errors import CLUSTER_AUTHORIZATION_FAILED
 
 TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
@@ -25,11 +27,11 @@ AT_ONCE = 20
 
 @serves(
     AlterReplicaLogDirsRequest,
-    Need(Operation.ALTER, Resource.CLUSTER),
     parts=Parts(((("dirs", "topics", "partitions"), ("results", "partitions")),)),
 )
-def alter_log_dirs(request: Request[AlterReplicaLogDirsRequest], moves: ReplicaMoves, partitions: Partitions) -> Steps[Reply]:
+def alter_log_dirs(request: Request[AlterReplicaLogDirsRequest], moves: ReplicaMoves, rights: Rights) -> Steps[Reply]:
     """Begin the moves. If a partition is named twice, the last directory counts."""
+    may_move = rights.check(request.peer, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME, request.api.name, request.now)
     wanted = {
         (topic.name, index): directory.path
         for directory in request.body.dirs
@@ -38,7 +40,7 @@ def alter_log_dirs(request: Request[AlterReplicaLogDirsRequest], moves: ReplicaM
     }
     results: dict[str, list[PartitionResult]] = {}
     for number, ((name, index), path) in enumerate(wanted.items(), 1):
-        error_code = moves.alter(name, index, path)
+        error_code = moves.alter(name, index, path) if may_move else CLUSTER_AUTHORIZATION_FAILED
         results.setdefault(name, []).append(PartitionResult(partition_index=index, error_code=error_code))
         if number % AT_ONCE == 0:
             yield None
