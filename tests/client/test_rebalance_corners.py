@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import asyncio
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +14,8 @@ from typing import Literal, NotRequired, TypedDict
 import pytest
 
 import ottla
+from ottla.client.consumer.membership import Membership
+from ottla.net.client.consumer.membership_driver import MembershipDriver
 from tests.support.waiting import eventually
 
 PARTITIONS = [ottla.TopicPartition("t", 0), ottla.TopicPartition("t", 1)]
@@ -196,11 +198,11 @@ def test_an_interrupted_poll_leaves_its_records_to_the_next(broker: ottla.Broker
     """Ctrl-C can arrive after records were taken from the buffer, and before the caller has them."""
     with ottla.Consumer(bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer:
         consumer.assign(PARTITIONS[:1])
-        client, poll = consumer._async, consumer._async.poll
+        client, poll, main = consumer._async, consumer._async.poll, threading.get_ident()
 
         async def interrupted(timeout_ms: int = 0, max_records: int | None = None) -> list[ottla.ConsumerRecord]:
             records = await poll(timeout_ms, max_records)
-            _thread.interrupt_main()
+            signal.pthread_kill(main, signal.SIGINT)
             threading.Event().wait(0.05)  # the main thread is interrupted before the result arrives
             return records
 
@@ -234,3 +236,27 @@ def test_each_task_of_a_group_is_heard_while_a_join_is_held(broker: ottla.Broker
             assert time.monotonic() - begun < 5
             free.set()
             eventually(lambda: two.poll(200) or two.assignment())
+
+
+def test_a_leader_that_has_assigned_by_outdated_metadata_assigns_again(broker: ottla.Broker) -> None:
+    """The leader asks any broker for partitions, and that one can know less than the one asked at the subscription."""
+
+    async def run() -> int:
+        consumer = await ottla.AsyncConsumer(bootstrap_servers=broker.address, metadata_max_age_ms=50, **QUICK).start()
+        driver = consumer._member
+        assert isinstance(driver, MembershipDriver)
+        share_out = driver._share_out
+
+        async def share_out_nothing(topics: list[str]) -> None:
+            driver._share_out = share_out  # type: ignore[method-assign]  # only the first answer is outdated
+            driver.assigned_counts = dict.fromkeys(topics, 0)
+            assert isinstance(driver.machine, Membership)
+            driver.machine.share_out(driver.assigned_counts)
+
+        driver._share_out = share_out_nothing  # type: ignore[method-assign]  # the answer of a broker that lags behind
+        await consumer.subscribe("t")
+        count = len(await consumer.poll(10_000))
+        await consumer.close()
+        return count
+
+    assert asyncio.run(run()) > 0

@@ -14,7 +14,7 @@ from math import ceil
 from typing import TYPE_CHECKING, cast
 
 from ottla.client.connection.connection import AnswerBody, ClientConnection
-from ottla.client.errors import ConnectionFailed, KafkaError, NotSupported, TimedOut
+from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut
 from ottla.client.settings.security import SecureSettings
 from ottla.net.client.failures import PERHAPS_SASL, ended_early, no_connection, not_secured, perhaps_old
 from ottla.net.client.session import Session
@@ -234,7 +234,7 @@ class Link(asyncio.BufferedProtocol):
         """Send a request that waited for a renewed login."""
         try:
             self._write(self._connection.send(body, answer, most=most))
-        except NotSupported as error:
+        except KafkaError as error:
             answer.set_exception(error)
 
     async def send_unanswered(self, body: Message) -> None:
