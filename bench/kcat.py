@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import ottla
 from bench.apache_kafka import Unavailable
+from bench.figures import thousands
 from bench.report import machine, number, spread
 from bench.servers import Kafka, Ottla, Server
 
@@ -35,17 +36,14 @@ WANTED = 1.0
 """The greatest time of `ottla`, as a multiple of kcat's."""
 
 TEMPLATE = "%t %p %o %k %s\n"
-JSON_SHARE = 10
-"""One in so many records is written and read as JSON, which takes longer."""
 
 
 class Task(NamedTuple):
-    """One thing to do, as the arguments of both commands, and the share of the records that it is done with."""
+    """One thing to do, as the arguments of both commands."""
 
     name: str
     ottla: tuple[str, ...]
     kcat: tuple[str, ...]
-    share: int = 1
     wanted: float | None = WANTED
 
 
@@ -70,7 +68,7 @@ def tasks(address: str, files: dict[str, Path]) -> list[Task]:
         Task("consume values", ("consume", "lines", "-e", *to), (*reads, "-t", "lines")),
         Task("consume keys and values, -K :", ("consume", "keyed", "-e", "-K", ":", *to), (*reads, "-t", "keyed", "-K", ":")),
         Task("consume by a template", ("consume", "keyed", "-e", "-f", TEMPLATE, *to), (*reads, "-t", "keyed", "-f", TEMPLATE)),
-        Task("consume as JSON", ("consume", "few", "-e", "--json", *to), (*reads, "-t", "few", "-J"), JSON_SHARE, None),
+        Task("consume as JSON", ("consume", "keyed", "-e", "--json", *to), (*reads, "-t", "keyed", "-J"), None),
     ]
 
 
@@ -86,13 +84,13 @@ def spend(command: tuple[str, ...]) -> Spent:
 
 @contextmanager
 def inputs(records: int) -> Iterator[dict[str, Path]]:
-    """Write the files that are sent: lines, lines with a key, and fewer of these."""
+    """Write the files that are sent: lines, and lines with a key."""
     noise = os.urandom(1 << 16).hex().encode()
     with tempfile.TemporaryDirectory(prefix="bench-kcat-") as folder:
-        made = {"lines": (records, b""), "keyed": (records, b":"), "few": (max(records // JSON_SHARE, 1), b":")}
-        for name, (count, separator) in made.items():
+        made = {"lines": b"", "keyed": b":"}
+        for name, separator in made.items():
             with Path(folder, name).open("wb") as file:
-                for index in range(count):
+                for index in range(records):
                     start = b"key%07d%b" % (index, separator)
                     at = index * 97 % (len(noise) - RECORD_BYTES)
                     file.write(start + noise[at : at + RECORD_BYTES - len(start)] + b"\n")
@@ -110,35 +108,36 @@ def measure(server: Server, files: dict[str, Path], rounds: int) -> dict[Task, t
     found: dict[Task, tuple[list[Spent], list[Spent]]] = {task: ([], []) for task in tasks(server.address, files)}
     for index in range(rounds + 1):
         for task, (ours, theirs) in found.items():
-            spent = spend((*OTTLA, *task.ottla)), spend(("kcat", *task.kcat))
-            if index:
-                ours.append(spent[0])
-                theirs.append(spent[1])
+            turns = [((*OTTLA, *task.ottla), ours), (("kcat", *task.kcat), theirs)]
+            for command, times in turns if index % 2 else reversed(turns):
+                spent = spend(command)
+                if index:
+                    times.append(spent)
     return found
 
 
-def line(server: str, task: Task, ours: list[Spent], theirs: list[Spent], records: int) -> str:
+def line(server: str, task: Task, ours: list[Spent], theirs: list[Spent]) -> str:
     walls = [[each.wall_s for each in spent] for spent in (ours, theirs)]
     cpus = [median(each.cpu_s for each in spent) for spent in (ours, theirs)]
     ratio = median(walls[0]) / median(walls[1])
     wanted = "" if task.wanted is None else f"≤ {task.wanted:g}: {'reached' if ratio <= task.wanted else '**missed**'}"
     times = [number(median(each)) + spread(each) for each in walls]
-    count = f"{records // task.share:,}".replace(",", " ")
-    cells = [server, task.name, count, times[0], times[1], f"{ratio:.2f}", wanted, number(cpus[0]), number(cpus[1])]
+    cells = [server, task.name, times[0], times[1], f"{ratio:.2f}", wanted, number(cpus[0]), number(cpus[1])]
     return f"| {' | '.join(cells)} |"
 
 
-def page(lines: list[str], notes: list[str]) -> str:
+def page(lines: list[str], notes: list[str], records: int, rounds: int) -> str:
     """Return the whole page of results."""
     table, said = "\n".join(lines), "".join(f"- {note}\n" for note in notes)
     return f"""# What `make bench-kcat` measured last
 
-{machine()}. Whole processes, from the start of the command to its end, in seconds: medians (range) of turns that alternate.
-Broker and command share the cores, with a raised priority. Figures differ from machine to machine and from hour to hour: only the
-ratios of one run count.
+{machine()}. {thousands(records)} records of {RECORD_BYTES} bytes, whole
+processes from the start of the command to its end, in seconds: medians (range) of {rounds} turns, in which both alternate. Broker
+and command share the cores, with a raised priority. Figures differ from machine to machine and from hour to hour: only the ratios
+of one run count.
 
-| broker | task | records of {RECORD_BYTES} B | ottla, s | kcat, s | ratio | to reach | ottla, CPU s | kcat, CPU s |
-|---|---|---|---|---|---|---|---|---|
+| broker | task | ottla, s | kcat, s | ratio | to reach | ottla, CPU s | kcat, CPU s |
+|---|---|---|---|---|---|---|---|
 {table}
 
 {said}"""
@@ -173,7 +172,7 @@ def main() -> int:
     lines: list[str] = []
     notes = [
         f"kcat: {kcat_version()}.",
-        "kcat -e waits half a second at the end of a topic, also of an empty one; ottla takes 0.2 s to start.",
+        "kcat -e waits half a second at the end of a topic, also of an empty one; ottla takes 0.15 s to start.",
         "Producers of kcat are not idempotent, so that all their requests are in flight at once; those of ottla are, with five.",
     ]
     with inputs(wanted.records) as files:
@@ -181,10 +180,10 @@ def main() -> int:
             try:
                 with make() as server:
                     found = measure(server, files, wanted.rounds)
-                    lines += [line(server.name, task, *spent, wanted.records) for task, spent in found.items()]
+                    lines += [line(server.name, task, *spent) for task, spent in found.items()]
             except Unavailable as missing:
                 notes.append(f"Measured without Apache Kafka: {missing}.")
-    wanted.to.write_text(page(lines, notes), encoding="utf-8")
+    wanted.to.write_text(page(lines, notes, wanted.records, wanted.rounds), encoding="utf-8")
     print(wanted.to.read_text(encoding="utf-8"))
     return 0
 
