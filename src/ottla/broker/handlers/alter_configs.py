@@ -231,7 +231,7 @@ def _alter_broker(
     settings = context.settings.value
     _check_lists(changes, BrokerSettings, "Config value {} is not allowed for config key: {}; it is not a list, so set it.")
     _check_reach(changes, node_id)
-    present = context.configs.stored(node_id)
+    present = context.configs.broker_texts(node_id)
     after = apply_changes(present if base is None else base, changes, BrokerSettings, settings.value)
     try:
         decision = context.configs.of_broker(node_id, after)

@@ -109,7 +109,7 @@ class DynamicConfigs:
             return Decision("", changes=(Change(path, layout.config_json(configs)),))
         return Decision("", changes=(Change(path, None),) if subscription in self._image.client_metrics else ())
 
-    def stored(self, node_id: int | None) -> Texts:
+    def broker_texts(self, node_id: int | None) -> Texts:
         """Return the dynamic configs of one broker, or of all brokers if `node_id` is None, as they are in the registry.
 
         They can be newer than the settings, if another broker has changed them. Instead of an invalid value, the value in force is
