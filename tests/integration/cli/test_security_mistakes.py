@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import ottla
+from tests.support.kinds import one_of_each
 from tests.support.mistakes import Commands
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -193,6 +194,9 @@ def test_a_right_that_is_missing_is_named(commands: Commands, files: dict[str, s
     commands.check_mistake(f"{line} --command-config {files['alice']}", 1, sentence)
 
 
+LINES = ["acl list", "token list", "config list", "cluster status", "quota list --user a", "metrics clients"]
+
+
 @pytest.mark.parametrize(
     ("file", "code", "sentence"),
     [
@@ -203,9 +207,7 @@ def test_a_right_that_is_missing_is_named(commands: Commands, files: dict[str, s
         ("closed", 1, "127.0.0.1:1 could be reached"),
     ],
 )
-@pytest.mark.parametrize(
-    "line", ["acl list", "token list", "config list", "cluster status", "quota list --user a", "metrics clients"]
-)
+@pytest.mark.parametrize("line", one_of_each(LINES, seconds=3))
 def test_a_login_that_fails_is_one_sentence(
     commands: Commands, files: dict[str, str], line: str, file: str, code: int, sentence: str
 ) -> None:
