@@ -135,7 +135,7 @@ def test_keyed_lines_are_spread_over_partitions_and_lines_that_cannot_be_sent_ar
 
 
 def test_batches_are_as_large_as_the_topic_accepts(ottla_: Ottla, broker: ottla.Broker) -> None:
-    assert ottla_("topic create small -c max.message.bytes=5000").code == 0
+    assert ottla_("topic create small -p 1 -c max.message.bytes=5000").code == 0
     lines = b"".join(b"%0100d\n" % number for number in range(1000))
     assert ottla_("produce small", lines) == (0, "", "")
     assert values(broker, "small") == lines.splitlines()
