@@ -241,13 +241,17 @@ class HelpWorld:
 
     # The run of a line
 
-    def run(self, line: str | None = None, *, code: int = 0, stdin: bytes = b"", typed: str | None = None) -> HelpOutcome:
+    def run(
+        self, line: str | None = None, *, code: int = 0, stdin: bytes = b"", typed: str | None = None, in_process: bool = True
+    ) -> HelpOutcome:
         """Run the example, or another line, and check its exit code.
 
         A line with a pipe or a redirection is run by a shell. `typed` is a line at the terminal.
         """
         text = self._filled(line)
-        outcome = self._in_shell(text, stdin) if re.search(r" [|<>] ", text) else self._in_process(text, stdin, typed)
+        outcome = (
+            self._in_shell(text, stdin) if not in_process or re.search(r" [|<>] ", text) else self._in_process(text, stdin, typed)
+        )
         if self.is_too_old and outcome.code == 1 and TOO_OLD.search(outcome.err):
             assert outcome.out == ""
             raise Refused(outcome.err)
@@ -288,7 +292,7 @@ class HelpWorld:
 
     def _in_shell(self, text: str, stdin: bytes) -> HelpOutcome:
         script = f'set -o pipefail; ottla() {{ {PROGRAM} "$@"; }}; ottla {text}'
-        done = subprocess.run(["bash", "-c", script], input=stdin, capture_output=True, timeout=60)
+        done = subprocess.run(["bash", "-c", script], input=stdin, capture_output=True, timeout=110)
         return HelpOutcome(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     @contextmanager

@@ -13,6 +13,7 @@ from ottla.cli.command.arguments import count, decimal
 from ottla.cli.command.connection import SERVERS, add_options, client_texts, read_config, settings
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import as_lines, table
+from ottla.cli.command.parser import Example
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Commands, Parser
@@ -37,6 +38,27 @@ query of its own, which continues when the script is restarted; the rows of each
 TABLES = """List topics as tables: their partitions, the number of offsets, and the columns of their values, by a schema or the last
 records: JSON, unless --value-format or a registry has another format. --sql prints statements for `ottla pipeline sql`, to be
 run before a script."""
+ARCHIVE_EXAMPLES = (
+    Example("pipeline archive flights archive --once", "Archive what is there now, and stop."),
+    Example("pipeline archive flights,planes archive --once --by hour", "Two topics, with a directory for each hour."),
+)
+REPLAY_EXAMPLES = (
+    Example("pipeline replay archive --topic flights", "Write the records of one topic again."),
+    Example("pipeline replay archive --into flights-2", "Write all records into another topic."),
+)
+MIRROR_EXAMPLES = (
+    Example("pipeline mirror flights --to other:9092 --once", "Copy what is there now, and stop."),
+    Example(
+        "pipeline mirror flights --to other:9092 --once --all-groups --prefix old-",
+        "With the offsets of all groups, into the topic old-flights.",
+    ),
+)
+SQL_EXAMPLES = (Example("pipeline sql late.sql --once", "Run a script over what is there now."),)
+TABLES_EXAMPLES = (
+    Example("pipeline tables", "All topics with the columns of their values."),
+    Example("pipeline tables flights --json", "For programs."),
+    Example("pipeline tables flights --sql > tables.sql", "Statements for the beginning of a script."),
+)
 
 
 def build(parser: Parser) -> None:
@@ -49,7 +71,7 @@ def build(parser: Parser) -> None:
 
 
 def _add_archive(own: Commands) -> None:
-    command = own.add("archive", "archive topics in files, each record once", description=ARCHIVE)
+    command = own.add("archive", "archive topics in files, each record once", description=ARCHIVE, examples=ARCHIVE_EXAMPLES)
     command.add_argument("topics", metavar="TOPIC[,…]", type=_names, help="the topics to archive")
     command.add_argument("directory", metavar="DIRECTORY", type=Path, help="the directory of the files")
     help_text = "the files' format (default parquet), or a table of Delta Lake or Iceberg, whose jars Spark then needs"
@@ -64,7 +86,7 @@ def _add_archive(own: Commands) -> None:
 
 
 def _add_replay(own: Commands) -> None:
-    command = own.add("replay", "write an archive back into topics", description=REPLAY)
+    command = own.add("replay", "write an archive back into topics", description=REPLAY, examples=REPLAY_EXAMPLES)
     command.add_argument("directory", metavar="DIRECTORY", type=Path, help="the archive")
     command.add_argument(
         "--topic", action="append", default=[], metavar="NAME", help="only this topic; can be repeated (default: all)"
@@ -82,7 +104,7 @@ def _add_replay(own: Commands) -> None:
 
 
 def _add_mirror(own: Commands) -> None:
-    command = own.add("mirror", "copy topics into another cluster", description=MIRROR)
+    command = own.add("mirror", "copy topics into another cluster", description=MIRROR, examples=MIRROR_EXAMPLES)
     command.add_argument("topics", metavar="TOPIC[,…]", type=_names, help="the topics to mirror")
     command.add_argument("--to", required=True, metavar="HOST:PORT[,…]", help="the bootstrap servers of the target cluster")
     command.add_argument("--to-config", metavar="FILE", help="as --command-config, for the target cluster")
@@ -98,7 +120,7 @@ def _add_mirror(own: Commands) -> None:
 
 
 def _add_sql(own: Commands) -> None:
-    command = own.add("sql", "run a streaming query over topics as tables", description=SQL)
+    command = own.add("sql", "run a streaming query over topics as tables", description=SQL, examples=SQL_EXAMPLES)
     command.add_argument("files", metavar="FILE", type=Path, nargs="+", help="scripts, run as one")
     _add_streaming(command, 0.0)
     _add_state(command)
@@ -107,7 +129,7 @@ def _add_sql(own: Commands) -> None:
 
 
 def _add_tables(own: Commands) -> None:
-    command = own.add("tables", "list the columns of topics as tables", description=TABLES)
+    command = own.add("tables", "list the columns of topics as tables", description=TABLES, examples=TABLES_EXAMPLES)
     command.add_argument("topics", metavar="TOPIC", nargs="*", help="only these (default: all)")
     command.add_argument("--sql", action="store_true", help="print statements that create them")
     formats = ("json", "csv", "avro", "protobuf", "arrow")
