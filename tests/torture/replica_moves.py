@@ -60,7 +60,7 @@ class Load:
     def _consume(self) -> None:
         with ottla.Consumer(TOPIC, bootstrap_servers=self._address, auto_offset_reset="earliest") as consumer:
             last_s = time.monotonic()
-            while not self._is_over.is_set() or (self.seen < self.acknowledged and time.monotonic() < last_s + 60):
+            while self._threads[0].is_alive() or (self.seen < self.acknowledged and time.monotonic() < last_s + 60):
                 for record in consumer.poll(200):
                     assert record.value is not None
                     if record.value[:1] != b"\0":
@@ -97,7 +97,7 @@ def begin_move(broker: BrokerProcess, places: list[Path]) -> Path:
 def check(load: Load, places: list[Path]) -> None:
     """Each acknowledged record was read, in order, and there is one replica."""
     assert not load.faults, load.faults[:3]
-    assert load.seen >= load.acknowledged > 0
+    assert load.seen >= load.acknowledged > 0, (load.seen, load.acknowledged, load.sent)
     assert [sum((place / f"{TOPIC}-0").is_dir() for place in places)] == [1]
 
 

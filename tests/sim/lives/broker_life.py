@@ -26,6 +26,7 @@ from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES
 from ottla.sim.host import Host
 from ottla.sim.world import World
 from ottla.wire import errors as codes
+from ottla.wire.api.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from ottla.wire.api.create_partitions import CreatePartitionsRequest
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.delete_records import DeleteRecordsRequest
@@ -42,7 +43,7 @@ from tests.sim.seeds import Violation
 ROT_WEIGHT = 0.7
 """How often a bit rots where disks have faults, beside other things that happen; writes have 30."""
 
-CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, CREATE_PARTITIONS, ALTER_CONFIGS = 19, 20, 21, 37, 44
+CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, ALTER_REPLICA_LOG_DIRS, CREATE_PARTITIONS, ALTER_CONFIGS = 19, 20, 21, 34, 37, 44
 TOPIC_RESOURCE, SET = 2, 0
 LOOK_MS = 6 * HOUR_MS
 CALM_MS = HOUR_MS
@@ -165,6 +166,8 @@ class BrokerLife:
             acts += [(1.5, self._break), (0.7, self._lack_handles), (ROT_WEIGHT, self._rot)]
         if self.plan.jumps:
             acts.append((0.7, self._jump))
+        if self.host.log_dirs:
+            acts.append((3, self._move_replica))
         self.world.random.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
 
     def _some_topic(self) -> SimTopic | None:
@@ -257,6 +260,24 @@ class BrokerLife:
         part = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=index, offset=offset)
         wish = DeleteRecordsRequest.DeleteRecordsTopic(name=topic.name, partitions=[part])
         self.clients.ask(DELETE_RECORDS, 2, DeleteRecordsRequest(topics=[wish], timeout_ms=60_000), answered)
+
+    def _move_replica(self) -> None:
+        """Move a replica to a log directory, perhaps the one in which it is, or end its move so."""
+        topic, broker = self._some_topic(), self.host.broker
+        if topic is None or broker is None:
+            return
+        index, directories = self.world.random.randrange(len(topic.pasts)), broker.log_directories
+        path = directories.name_of(self.world.random.choice(directories.paths))
+        self._say(f"{topic.name}-{index} moves to {path}")
+
+        def answered(response: Any) -> None:
+            if response is not None:
+                expected = (codes.UNKNOWN_TOPIC_OR_PARTITION,) if topic.is_leaving else ()
+                self.clients.check(response.results[0].partitions[0].error_code, f"AlterReplicaLogDirs of {topic.name}", *expected)
+
+        wish = AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic(name=topic.name, partitions=[index])
+        there = AlterReplicaLogDirsRequest.AlterReplicaLogDir(path=path, topics=[wish])
+        self.clients.ask(ALTER_REPLICA_LOG_DIRS, 2, AlterReplicaLogDirsRequest(dirs=[there]), answered)
 
     def _change(self) -> None:
         """Change another setting of a topic, its cleanup policy included."""
