@@ -131,6 +131,8 @@ class ConsumerKeywords(ClientKeywords, total=False):
     """The interval of automatic commits."""
     isolation_level: Literal["read_uncommitted", "read_committed"]
     """read_committed hides records of open and aborted transactions; read_uncommitted shows them."""
+    client_rack: str | None
+    """The rack of this client. A leader then names a replica in this rack to fetch from (KIP-392)."""
     check_crcs: bool
     """Verify the checksum of each batch."""
     include_control_records: bool

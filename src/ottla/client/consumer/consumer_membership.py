@@ -166,6 +166,7 @@ class ConsumerMembership:
         owned_parts = [part(topic_id=topic_id, partitions=partitions) for topic_id, partitions in owned.items()]
         self._sent = self._request(
             self.epoch,
+            rack_id=settings.client_rack if is_whole else None,
             rebalance_timeout_ms=settings.max_poll_interval_ms if is_whole else -1,
             server_assignor=settings.group_remote_assignor if is_whole else None,
             subscribed_topic_names=list(self.topics) if self._reported_topics != self.topics else None,

@@ -30,6 +30,8 @@ class FetchLimits:
     fetch_min_bytes: int = 1
     fetch_max_wait_ms: int = 500
     read_committed: bool = False
+    client_rack: str = ""
+    """The rack of the client, for which a leader can name a closer replica (KIP-392)."""
 
 
 class FetchPosition(NamedTuple):
@@ -55,6 +57,8 @@ class FetchedPartition(NamedTuple):
     aborted: list[AbortedTransaction]
     records: memoryview
     cut_short: bool
+    preferred_read_replica: int = -1
+    """The node id of a replica that is closer to the client, from which to fetch instead; -1 without one (KIP-392)."""
 
 
 def fetch_request(
@@ -89,6 +93,7 @@ def fetch_request(
         min_bytes=limits.fetch_min_bytes,
         max_bytes=limits.fetch_max_bytes,
         isolation_level=int(limits.read_committed),
+        rack_id=limits.client_rack,
         session_epoch=NO_SESSION_EPOCH,
         topics=topics,
     )
@@ -126,6 +131,7 @@ def read_fetch(answer: FetchResponse, version: int, ids: Mapping[str, bytes] = N
                 ],
                 records,
                 version < WHOLE_FROM_FETCH and len(sent) > 0 and not len(records),
+                found.preferred_read_replica,
             )
 
 

@@ -73,6 +73,9 @@ class Reading:
     not_before_ms: int = 0
     pause_ms: int = 0
     buffered: int = 0
+    preferred_replica: int = NO_LEADER
+    """The node id of a closer replica, from which the partition is fetched until `preferred_until_ms`; -1 without one (KIP-392)."""
+    preferred_until_ms: int = 0
 
 
 class PlannedFetch(NamedTuple):
@@ -107,6 +110,8 @@ class Fetcher:
     """The time, in ms, for which a missing partition is no error: brokers receive new topics at different times."""
     longest_pause_ms: int = 0
     """The longest pause, in ms, after a fetch without records. Only brokers of Kafka 0.7 need one, because they do not wait."""
+    preference_ms: int = 300_000
+    """The time, in ms, for which a closer replica is used before the leader is queried again."""
     unreadable: str = UNREADABLE
     """The advice to users in errors about unreadable messages."""
     wants_metadata: set[str] = field(default_factory=set)
@@ -219,7 +224,7 @@ class Fetcher:
         turns: dict[TopicPartition, int] = {}
         full: set[int] = set()
         for reading in self._readings.values():
-            node_id = self.metadata.leader(*reading.where)
+            node_id = self._source(reading, now_ms)
             if not self._may_fetch(reading, now_ms):
                 if reading.buffered:
                     full.add(node_id)
@@ -238,6 +243,13 @@ class Fetcher:
             request = fetch_request(wanted, self.limits, self._max_wait_ms(node_id, node_id in full), ids)
             made.append(PlannedFetch(node_id, request, {where: turns[where] for where in wanted}, ids))
         return made
+
+    def _source(self, reading: Reading, now_ms: int) -> int:
+        """Return the node id of the broker to fetch from: the closer replica that the leader named, or the leader, or -1."""
+        if reading.preferred_until_ms > now_ms and reading.preferred_replica in self.metadata.nodes:
+            return reading.preferred_replica
+        reading.preferred_replica = NO_LEADER
+        return self.metadata.leader(*reading.where)
 
     def _was_recreated(self, reading: Reading) -> bool:
         """Return whether the topic was deleted after the position was set, and another topic of the same name was created.
@@ -303,7 +315,14 @@ class Fetcher:
                 if reading is not None and reading.turn == fetch.turns.get(found.where):
                     if version > NAMED_UNTIL and not found.error_code:
                         reading.topic_id = fetch.ids[found.where.topic]
-                    self._store(reading, found, now_ms)
+                    if found.error_code and reading.preferred_replica == fetch.node_id:
+                        reading.preferred_replica = NO_LEADER  # the leader decides, since a follower can lag behind
+                        reading.preferred_until_ms = 0
+                    elif found.preferred_read_replica != NO_LEADER and not found.error_code:
+                        reading.preferred_replica = found.preferred_read_replica
+                        reading.preferred_until_ms = now_ms + self.preference_ms
+                    else:
+                        self._store(reading, found, now_ms)
         except BadBatch as error:
             self._back_off(fetch.turns, now_ms)
             self.failure = broker_error(codes.CORRUPT_MESSAGE, "Fetching", str(error))
@@ -312,6 +331,9 @@ class Fetcher:
         """Process the loss of the answer to `fetch`: retry after a pause, with fresh metadata."""
         self._in_flight.discard(fetch.node_id)
         self.wants_metadata.update(where.topic for where in fetch.turns)
+        for where in fetch.turns:
+            if where in self._readings and self._readings[where].preferred_replica == fetch.node_id:
+                self._readings[where].preferred_until_ms = 0
         self._back_off(fetch.turns, now_ms)
 
     def _back_off(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:

@@ -221,6 +221,9 @@ class ConsumerSettings(DiscoverySettings):
         OneOf(["read_uncommitted", "read_committed"]),
         "read_committed hides records of open and aborted transactions; read_uncommitted shows them.",
     )
+    client_rack: str | None = declare(
+        None, short_text, "The rack of this client. A leader then names a replica in this rack to fetch from (KIP-392)."
+    )
     check_crcs: bool = declare(True, flag, "Verify the checksum of each batch.")
     include_control_records: bool = declare(
         False, flag, "Also hand out control records, such as the markers of transactions. A setting of Ottla's clients."
