@@ -119,4 +119,8 @@ def completes(action: argparse.Action, kind: str) -> None:
 def first_duplicate(words: Iterable[str]) -> str | None:
     """Return the first word that occurs twice, or None."""
     seen: set[str] = set()
-    return next((word for word in words if word in seen or seen.add(word)), None)  # type: ignore[func-returns-value]  # set.add
+    for word in words:
+        if word in seen:
+            return word
+        seen.add(word)
+    return None
