@@ -1,4 +1,7 @@
-"""Heartbeat (API key 12): a member of a classic group keeps its session alive. Version 3 adds static members (KIP-345)."""
+"""Heartbeat (API key 12): a member of a classic group keeps its session alive.
+
+Version 3 adds static members (KIP-345).
+"""
 
 from __future__ import annotations
 
