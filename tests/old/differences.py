@@ -50,7 +50,7 @@ FIRST_CHECK = "The records are as wrong as the acks: Kafka since 2.4 looks at th
 
 DIFFERENCES = (
     Difference("2.8", "DescribeAcls v[0-9]+: nothing", WRONG_CODE),
-    Difference("2.8", f"({TOKENS}|{QUOTAS}|AlterReplicaLogDirs) v[0-9]+: nothing", NOT_SERVED),
+    Difference("2.8", f"({TOKENS}|{QUOTAS}) v[0-9]+: nothing", NOT_SERVED),
     Difference("0.8.2", "(JoinGroup|Heartbeat) v[0-9]+: nothing", DRAFT),
     Difference("0.8.2", "FindCoordinator v1: nothing", COORDINATOR_AT_ONCE),
     Difference("0.8.2", "Metadata v0: (a name that none may have|an empty name)", NO_BROKERS),
