@@ -365,7 +365,6 @@ class BrokerMachine:
 
     @property
     def settings(self) -> BrokerSettings:
-        """Return the current settings."""
         return self.settings_in_force.value
 
     def start(self, *, clean: bool, was_killed: bool = False) -> None:

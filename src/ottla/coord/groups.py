@@ -104,9 +104,7 @@ class Group(OffsetRules, Protocol):
         """Return the wall time in ms at which retention of offsets began; -1 if it begins at each commit; None if none expires."""
         ...
 
-    def tombstones(self) -> Sequence[Stored]:
-        """Return the records that delete the group."""
-        ...
+    def tombstones(self) -> Sequence[Stored]: ...
 
 
 class MissingGroup:

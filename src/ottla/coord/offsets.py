@@ -143,7 +143,6 @@ class OffsetsCommitted(OffsetCommitted):
     filed: ByPartition
 
     def each(self) -> Iterator[OffsetCommitted]:
-        """Yield each offset as a record."""
         for partition, committed in self.filed.items():
             yield OffsetCommitted(self.group_id, self.topic, partition, *committed)
 

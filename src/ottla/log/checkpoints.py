@@ -106,7 +106,6 @@ def known_offsets(disk: Disk, name: str) -> Offsets | None:
 
 
 def format_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
-    """Return the content of a checkpoint with these offsets."""
     return format_checkpoint([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()])
 
 

@@ -168,7 +168,6 @@ class Coordinators(Generic[M]):
 
     @property
     def indexes(self) -> Collection[int]:
-        """Return the indexes of partitions with a loaded or loading coordinator."""
         return self._held.keys() | self._loading.keys()
 
     def weight(self) -> int:

@@ -62,7 +62,6 @@ def _all_described(
     directories: LogDirectories,
     disk: Disk,
 ) -> Steps[Reply]:
-    """Describe all partitions, encoded in blocks."""
     writer = ResponseWriter(request, ("results", "topics", "partitions"))
     for path in directories.paths:
         directory = _directory(path, directories, disk)
@@ -93,7 +92,6 @@ def _describe(
 
 
 def _directory(path: str, directories: LogDirectories, disk: Disk) -> Result:
-    """Return a directory as a result without partitions."""
     name = directories.name_of(path)
     try:
         total_bytes, usable_bytes = disk.room(path)

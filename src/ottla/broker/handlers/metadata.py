@@ -220,7 +220,6 @@ def _visible(request: Request[MetadataRequest], context: MetadataContext, asker:
 
 
 def _brokers(request: Request[MetadataRequest], context: MetadataContext) -> MetadataResponse:
-    """Return the response without topics."""
     told_operations = request.body.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=[

@@ -158,7 +158,6 @@ class BrokerMembership:
             self._begin()
 
     def _end(self, why: str) -> None:
-        """End the registration, if there is one."""
         now = self._scheduler.now()
         if self.broker_epoch != NO_EPOCH:
             log.warning("%s; this broker leads nothing until it is registered again", why)

@@ -49,7 +49,6 @@ class ReplicaMove:
 
     @property
     def size_bytes(self) -> int:
-        """Return the number of copied bytes."""
         return 0 if self.copy is None else self.copy.size_bytes
 
     @property
@@ -140,15 +139,15 @@ class ReplicaMoves:
             if running < most and move.copy is None:
                 move.copy = ReplicaCopy(self._disk, name, set_aside_name(name, self._random_bytes(16).hex(), FUTURE))
                 running += 1
-                ended = partial(self._ended, name, move)
-                self._scheduler.begin(("move", name), self._run(name, move, move.copy), ended, partial(self._failed, move, ended))
+                ended = partial(self._end_move, name, move)
+                self._scheduler.begin(("move", name), self._run(name, move, move.copy), ended, partial(self._fail, move, ended))
 
-    def _ended(self, name: str, move: ReplicaMove, _: object = None) -> None:
+    def _end_move(self, name: str, move: ReplicaMove, _: object = None) -> None:
         if self._moves.get(name) is move:
             del self._moves[name]
         self._begin_next()
 
-    def _failed(self, move: ReplicaMove, ended: Callable[[], None], failure: Exception) -> None:
+    def _fail(self, move: ReplicaMove, ended: Callable[[], None], failure: Exception) -> None:
         sentence, target = "%s remains where it is, because it could not be moved to %s: %s", self._directories.name_of(move.target)
         log.error(sentence, move.partition, target, failure, extra={"cause": "move"})
         self._clean_up(move)

@@ -155,7 +155,6 @@ class ClientQuotas:
         return min(self.debt_ms(REQUEST_PERCENTAGE, client), round(kind.window_s * MS)) if kind.bounds else 0
 
     def use(self, key: str, client: Client, amount: float) -> None:
-        """Record a client's use of a quota."""
         bucket, now_ms = self._bucket(key, client)
         if bucket is not None:
             bucket.use(amount, now_ms)

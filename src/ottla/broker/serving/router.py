@@ -337,7 +337,6 @@ def _sent_bytes(request: Request[Message]) -> bytes:
 
 
 def _with_last(request: Request[Message], close: Close) -> Close:
-    """Return a close with its last message encoded, if it has one."""
     if close.last is None:
         return close
     return Close(close.reason, parts=encode_response(request.correlation_id, request.api.key, request.version, close.last))

@@ -87,7 +87,6 @@ class Setting(Generic[T_co]):
 
     @property
     def documentation(self) -> str:
-        """Return the setting's description."""
         return f"{self.sentence} (No effect yet.)" if self.later else self.sentence
 
     @property

@@ -104,7 +104,6 @@ def _unknown(name: str, sources: Sequence[int]) -> DescribedSetting:
 
 
 def _of_listener(settings: BrokerSettings, name: str, setting: Setting[object]) -> DescribedSetting:
-    """Describe a setting under its name for one listener."""
     found = [
         Synonym(name, setting.show(setting.parse(texts[name])), source) for texts, source in _sources(settings) if name in texts
     ]

@@ -144,6 +144,5 @@ class ProducerIds:
 
 
 def _chain(first: Iterator[int], block: range) -> Iterator[int]:
-    """Yield the ids of `first`, then the ids of `block`."""
     yield from first
     yield from block

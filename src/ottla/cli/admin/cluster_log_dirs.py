@@ -64,7 +64,7 @@ def _move(admin: Admin, options: argparse.Namespace) -> int:
     if not able:
         known = sorted({each.path for directories in found.values() for each in directories})
         raise SettingError(f"No broker has the log directory {options.directory!r}: choose among {', '.join(known)}.")
-    moves = list(_planned(able))
+    moves = list(_plan(able))
     if not moves:
         return fail(f"There is no replica of {options.topic} on a broker with the directory {options.directory}.")
     if not options.dry_run:
@@ -84,7 +84,7 @@ def _has(directories: Iterable[LogDir], path: str) -> bool:
     return any(each.path == path for each in directories)
 
 
-def _planned(found: dict[int, list[LogDir]]) -> Iterator[LogDirMove]:
+def _plan(found: dict[int, list[LogDir]]) -> Iterator[LogDirMove]:
     for node_id, directories in sorted(found.items()):
         for path, where, replica in sorted(_replicas(directories), key=lambda one: one[1]):
             if not replica.is_future:

@@ -166,7 +166,7 @@ def _value(setting: str, source: re.Match[str]) -> str:
 
 
 def _first_line(setting: str, words: str) -> str:
-    """Return the first line that a command prints. The command gets no standard input, which has records for `ottla produce`."""
+    """Return the first line that a command prints. It cannot read standard input, because `ottla produce` reads records there."""
     try:
         done = subprocess.run(
             shlex.split(words), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False

@@ -54,7 +54,6 @@ class GroupLag(NamedTuple):
 
     @property
     def known(self) -> list[int]:
-        """Return the lags of the partitions whose lag is known."""
         return [max(each.lag, 0) for each in self.partitions if each.lag is not None]
 
     @property
@@ -67,7 +66,6 @@ class GroupLag(NamedTuple):
 
 
 def measure(admin: Admin, group_ids: Iterable[str]) -> list[GroupLag]:
-    """Return the lag of groups, in the given order."""
     groups = admin.describe_groups(*group_ids)
     names = [name for name, group in groups.items() if group.group_type != SHARE]
     committed: dict[str, dict[TopicPartition, GroupPosition]] = {
@@ -127,7 +125,6 @@ def existing_topics(admin: Admin, names: Iterable[str]) -> Mapping[str, TopicInf
 
 
 def _ends(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the end of each partition that exists and has a leader."""
     from ottla.client.types import LATEST_TIMESTAMP
 
     wanted = set(partitions)

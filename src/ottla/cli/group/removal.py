@@ -50,7 +50,6 @@ def delete(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def remove_members(admin: Admin, options: argparse.Namespace) -> int:
-    """Remove members from a group, and print them."""
     if options.all == bool(options.members or options.instance):
         return fail("name members, give --instance, or give --all.", MISUSED)
     group = describe_existing(admin, [options.group])[options.group]

@@ -85,7 +85,6 @@ def kind(f: Field) -> str:
 
 
 def default(f: Field) -> str:
-    """Return the default of a field, as text."""
     if f.default is None or (f.kind == "records" and f.nullable):
         return "null" if f.nullable or f.kind == "records" else "not sent"
     if f.fresh:

@@ -45,7 +45,6 @@ def list_topics(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _led(topics: Iterable[TopicInfo]) -> list[TopicPartition]:
-    """Return the partitions of these topics that have a leader."""
     from ottla.client.types import TopicPartition
 
     return [

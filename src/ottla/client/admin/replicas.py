@@ -31,7 +31,6 @@ class PartitionReassignment(NamedTuple):
 
     @property
     def target(self) -> list[int]:
-        """Return the replicas after the reassignment."""
         return [node_id for node_id in self.replicas if node_id not in self.removing]
 
 

@@ -40,7 +40,6 @@ class LargeBuffers:
         return memoryview(buffer)[:size]
 
     def forget(self) -> None:
-        """Release all kept buffers."""
         self._kept = []
 
 

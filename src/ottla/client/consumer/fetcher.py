@@ -219,7 +219,6 @@ class Fetcher:
         return {reading.where for reading in self._readings.values() if reading.paused}
 
     def fetches(self, now_ms: int) -> list[PlannedFetch]:
-        """Return the requests to send now."""
         by_node: dict[int, dict[TopicPartition, FetchPosition]] = {}
         turns: dict[TopicPartition, int] = {}
         full: set[int] = set()

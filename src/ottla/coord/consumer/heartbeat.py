@@ -191,7 +191,7 @@ def _time_revocation(draft: ConsumerDraft, member: ConsumerMember, led: Consumer
 def response_to(
     draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, before: Epochs, settled: ConsumerMember
 ) -> ConsumerGroupHeartbeatResponse:
-    """Return the response. It has the assignment after a join or a full request, or if the assignment was `before` another one."""
+    """Return the response. It has the assignment after a join or a full request, or if it differs from the assignment `before`."""
     interval_ms = draft.context.settings.group_consumer_heartbeat_interval_ms
     subscribes = body.subscribed_topic_names is not None or body.subscribed_topic_regex is not None
     is_full = body.rebalance_timeout_ms != -1 and subscribes and body.topic_partitions is not None

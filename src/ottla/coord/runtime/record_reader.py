@@ -26,7 +26,6 @@ class RecordRows(NamedTuple):
     value_sizes: list[int]
 
     def record(self, row: int) -> tuple[bytes | None, bytes | None]:
-        """Return the key and the value of a row."""
         return self._bytes(self.keys_at[row], self.key_sizes[row]), self._bytes(self.values_at[row], self.value_sizes[row])
 
     def key(self, row: int) -> bytes | None:

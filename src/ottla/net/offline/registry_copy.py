@@ -191,7 +191,6 @@ def _write_directory(carried: list[Carried], source: str, directory: str) -> Non
 
 
 def tree_of(carried: Iterable[Carried]) -> Tree:
-    """Return the copied entries as a tree."""
     tree = Tree()
     for path, value, version in carried:
         tree.put(path, StoredEntry(value, version, False))

@@ -68,7 +68,6 @@ class Gatekeeper:
         return made
 
     def end(self) -> None:
-        """Remove the certificates."""
         directory, self._directory = self._directory, None
         if directory is not None:
             shutil.rmtree(directory, ignore_errors=True)

@@ -186,7 +186,6 @@ def _resolve(segment: MessageRun, offsets: memoryview[int], timestamps: memoryvi
 
 
 def _header(segment: MessageRun, offsets: memoryview[int], timestamp: int, row: int, newest: int) -> BatchHeader:
-    """Return a batch header that describes a run of messages."""
     return BatchHeader(
         base_offset=offsets[row],
         batch_length=0,

@@ -90,7 +90,7 @@ class PlacedProtobufDecoder(CursorDecoder):
 
 
 def _message(schema: ProtobufSchema, message: ProtobufMessage, kind: pa.DataType, cursors: Cursors) -> pa.Array:
-    """Read messages up to the end of each cursor."""
+    """Decode one Protobuf message per cursor, up to the cursor's end."""
     if not pa.types.is_struct(kind):
         raise Misfit("a message stands where none is asked for")
     by_number = {field.number: field for field in message.fields if kind.get_field_index(field.name) >= 0}

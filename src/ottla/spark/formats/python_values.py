@@ -49,7 +49,6 @@ def _short_text(value: Any) -> str:
 
 
 def type_name(kind: pa.DataType) -> str:
-    """Return the name of a type in DDL."""
     found = from_arrow_type(kind).simpleString().upper()
     return found if len(found) <= 40 else f"{found[:37]}..."
 

@@ -336,7 +336,6 @@ class _Items:
             self._begin(items[-1], below)
 
     def drop_open(self) -> None:
-        """Remove the open item."""
         assert self._open is not None, "an item with arrays of its own is open until the next one"
         self.size -= self._open[2].size
         self._count -= 1

@@ -343,7 +343,6 @@ def _uuid(value: Any) -> bytes:
 
 
 def _whole(value: Any) -> bytes:
-    """Copy any buffer to bytes."""
     view = memoryview(value)
     if not view.c_contiguous:
         raise TypeError("the bytes do not lie in a row")

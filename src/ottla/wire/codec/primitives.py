@@ -37,7 +37,6 @@ def varint(buf: bytes | bytearray | memoryview, position: int) -> tuple[int, int
 
 
 def unsigned_varint(n: int) -> bytes:
-    """Return a number encoded as an unsigned varint."""
     if n < 0x80:
         return _ONE_BYTE[n]
     out = bytearray()

@@ -38,7 +38,6 @@ class ValueNode:
     folded: bool = False
 
     def add(self, node: ValueNode) -> ValueNode:
-        """Append a child node and return it."""
         if self.children is None:
             self.children = []
         self.children.append(node)
