@@ -614,3 +614,14 @@ def test_a_closer_replica_without_an_address_is_not_read() -> None:
     made.on_answer(fetch, preferring(9), 0)
     (fetch,) = made.fetches(0)
     assert fetch.node_id == 1
+
+
+def test_a_leader_that_a_broker_names_is_read_at_once() -> None:
+    made = reading(A)
+    (fetch,) = made.fetches(0)
+    refused = answer({A: codes.NOT_LEADER_OR_FOLLOWER})
+    refused.responses[0].partitions[0].current_leader = FetchResponse.LeaderIdAndEpoch(leader_id=7, leader_epoch=9)
+    refused.node_endpoints = [FetchResponse.NodeEndpoint(node_id=7, host="h", port=7)]
+    made.on_answer(fetch, refused, 0)
+    (fetch,) = made.fetches(0)
+    assert (fetch.node_id, asked(fetch.request), made.wants_metadata) == (7, {A: 0}, set())

@@ -61,3 +61,22 @@ def test_the_address_of_a_coordinator_replaces_an_older_one_and_keeps_the_rack()
     made.set_address(1, "new", 2)
     made.set_address(2, "other", 3)
     assert made.nodes == {1: Node(1, "new", 2, "r"), 2: Node(2, "other", 3)}
+
+
+def test_a_leader_that_a_broker_names_is_taken_if_it_is_newer_and_has_an_address() -> None:
+    made = Metadata()
+    assert not made.set_leader("t", 0, 1, 1)
+    partition = Partition(partition_index=0, leader_id=1, leader_epoch=3)
+    broker = MetadataResponse.MetadataResponseBroker
+    made.update(
+        MetadataResponse(
+            brokers=[broker(node_id=1, host="h", port=1), broker(node_id=2, host="h", port=2)],
+            topics=[Topic(name="t", partitions=[partition])],
+        )
+    )
+    assert not made.set_leader("t", 0, 2, 3)
+    assert not made.set_leader("t", 0, 9, 4)
+    assert not made.set_leader("t", 1, 2, 4)
+    assert made.leader("t", 0) == 1
+    assert made.set_leader("t", 0, 2, 4)
+    assert (made.leader("t", 0), made.leader_epoch("t", 0)) == (2, 4)

@@ -345,3 +345,15 @@ def test_a_batch_that_is_too_large_goes_on_as_its_parts_before_the_batches_behin
             made.on_answer(send, broker.produce(send.request), 0)
     assert broker.logs[0] == [1, 2, 3]
     assert last.error is None
+
+
+def test_a_batch_goes_at_once_to_the_leader_that_a_broker_names() -> None:
+    made, broker = sender(), Broker()
+    made.add(outgoing(1))
+    [send] = made.requests(0)
+    refused = broker.produce(send.request, codes.NOT_LEADER_OR_FOLLOWER)
+    refused.responses[0].partition_responses[0].current_leader = ProduceResponse.LeaderIdAndEpoch(leader_id=7, leader_epoch=9)
+    refused.node_endpoints = [ProduceResponse.NodeEndpoint(node_id=7, host="h", port=7)]
+    made.on_answer(send, refused, 0)
+    [send] = made.requests(0)
+    assert (send.node_id, made.wants_metadata) == (7, set())

@@ -90,6 +90,15 @@ class Metadata:
         known = self.nodes.get(node_id)
         self.nodes[node_id] = Node(node_id, host, port, known.rack if known is not None else None)
 
+    def set_leader(self, topic: str, partition: int, leader: int, leader_epoch: int) -> bool:
+        """Set the leader that a broker names in an error (KIP-951). Return False if it is not newer, or has no address."""
+        known = self.topics.get(topic)
+        before = known.partitions.get(partition) if known is not None else None
+        if known is None or before is None or leader not in self.nodes or leader_epoch <= before.leader_epoch:
+            return False
+        known.partitions[partition] = before._replace(leader=leader, leader_epoch=leader_epoch, error_code=NONE)
+        return True
+
     def leader(self, topic: str, partition: int) -> int:
         """Return the node id of the leader, or -1 while metadata has no leader with an address."""
         known = self.topics.get(topic)

@@ -32,7 +32,7 @@ INIT_PRODUCER_ID, DESCRIBE_CONFIGS, CREATE_PARTITIONS, DELETE_GROUPS, DESCRIBE_C
 
 SPOKEN: Mapping[int, tuple[int, int]] = {
     PRODUCE: (0, 12),
-    FETCH: (0, 13),
+    FETCH: (0, 16),
     LIST_OFFSETS: (0, 9),
     METADATA: (0, 12),
     OFFSET_COMMIT: (0, 9),

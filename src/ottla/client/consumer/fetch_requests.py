@@ -59,6 +59,8 @@ class FetchedPartition(NamedTuple):
     cut_short: bool
     preferred_read_replica: int = -1
     """The node id of a replica that is closer to the client, from which to fetch instead; -1 without one (KIP-392)."""
+    current_leader: FetchResponse.LeaderIdAndEpoch | None = None
+    """The leader, in errors of a broker that does not lead the partition (KIP-951)."""
 
 
 def fetch_request(
@@ -132,6 +134,7 @@ def read_fetch(answer: FetchResponse, version: int, ids: Mapping[str, bytes] = N
                 records,
                 version < WHOLE_FROM_FETCH and len(sent) > 0 and not len(records),
                 found.preferred_read_replica,
+                found.current_leader,
             )
 
 

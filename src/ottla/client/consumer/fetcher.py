@@ -308,6 +308,8 @@ class Fetcher:
             error = broker_error(answer.error_code, "Fetching")
             self.failure = None if error.retriable else error
             return
+        for node in answer.node_endpoints:
+            self.metadata.set_address(node.node_id, node.host, node.port)
         try:
             for found in read_fetch(answer, version, fetch.ids):
                 reading = self._readings.get(found.where)
@@ -342,7 +344,9 @@ class Fetcher:
 
     def _store(self, reading: Reading, found: FetchedPartition, now_ms: int) -> None:
         if found.error_code:
-            self._on_error(reading, found.error_code, now_ms)
+            leader = found.current_leader
+            if leader is None or not self.metadata.set_leader(*reading.where, leader.leader_id, leader.leader_epoch):
+                self._on_error(reading, found.error_code, now_ms)
             return
         reading.high_watermark, reading.log_start_offset = found.high_watermark, found.log_start_offset
         reading.last_stable_offset = found.last_stable_offset

@@ -97,12 +97,17 @@ class PendingBatch:
 
     def finish_part(self, part: BatchPart) -> None:
         """Store the outcome of some records. After the last of them, the batch is done."""
+        is_last = self.is_last(part)
         if len(part.indexes) == self.record_count:
             self.finish(base_offset=part.base_offset, log_append_time_ms=part.log_append_time_ms, error=part.error)
             return
         self._parts.append(part)
-        if sum(len(each.indexes) for each in self._parts) == self.record_count:
+        if is_last:
             self.finish()
+
+    def is_last(self, part: BatchPart) -> bool:
+        """Return whether the outcome of all other records is stored already."""
+        return len(part.indexes) + sum(len(each.indexes) for each in self._parts) == self.record_count
 
     def outcome(self, index: int) -> RecordMetadata:
         """Return the metadata of record `index`, or raise the error that prevented its writing. The batch must be done."""

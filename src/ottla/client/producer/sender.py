@@ -165,6 +165,8 @@ class Sender:
         """Process the answer to `send`: each batch is done or is sent again."""
         self._requests[send.node_id] -= 1
         found = {(topic.name, part.index): part for topic in answer.responses for part in topic.partition_responses}
+        for node in answer.node_endpoints:
+            self.metadata.set_address(node.node_id, node.host, node.port)
         for batch in send.batches:
             part = found.get(batch.where)
             if batch.done:
@@ -174,7 +176,9 @@ class Sender:
             elif part.error_code in (codes.NONE, codes.DUPLICATE_SEQUENCE_NUMBER):
                 self._finish(batch, base_offset=part.base_offset, log_append_time_ms=part.log_append_time_ms)
             else:
-                self._judge(batch, part.error_code, part.error_message, now_ms)
+                leader = part.current_leader
+                is_led = leader is not None and self.metadata.set_leader(*batch.where, leader.leader_id, leader.leader_epoch)
+                self._judge(batch, part.error_code, part.error_message, now_ms, is_led=is_led)
 
     def sent_unanswered(self, send: Send) -> None:
         """Finish the batches of `send`, which was written to the socket with acks=0, so that the broker sends no answer."""
@@ -198,10 +202,11 @@ class Sender:
             else:
                 self._finish(batch, error=error, gap=True)
 
-    def _judge(self, batch: Outgoing, code: int, message: str | None, now_ms: int) -> None:
+    def _judge(self, batch: Outgoing, code: int, message: str | None, now_ms: int, *, is_led: bool = False) -> None:
+        """Decide by an error whether a batch is sent again. With `is_led`, the broker has named the new leader: send it at once."""
         lane = self._lanes[batch.where]
         error = broker_error(code, f"Producing to {batch.where.topic}-{batch.where.partition}", message)
-        if code in _WRONG_LEADER:
+        if code in _WRONG_LEADER and not is_led:
             self.metadata.forget_leader(*batch.where)
             self.wants_metadata.add(batch.where.topic)
         if code in _IDENTITY_LOST:
@@ -214,11 +219,11 @@ class Sender:
         if follows_failure and lane.refusal is not None:
             self._repeat_or_expire(batch, lane.refusal, now_ms)
         elif error.retriable or follows_failure or (code in _IDENTITY_LOST and self.transactions is None):
-            self._repeat_or_expire(batch, error, now_ms)
+            self._repeat_or_expire(batch, error, now_ms, at_once=is_led)
         else:
             self._finish(batch, error=error, gap=True)
 
-    def _repeat_or_expire(self, batch: Outgoing, error: KafkaError, now_ms: int) -> None:
+    def _repeat_or_expire(self, batch: Outgoing, error: KafkaError, now_ms: int, *, at_once: bool = False) -> None:
         if now_ms >= batch.deadline_ms:
             self._finish(batch, error=self._too_late(error), gap=True)
         elif self.transactions is not None and (stop := self.transactions.stop) is not None:
@@ -226,7 +231,7 @@ class Sender:
         else:
             lane = self._lanes[batch.where]
             batch.last_refusal = lane.refusal = error
-            lane.repeat(batch, now_ms + pause_ms(error, self.settings.retry_backoff_ms))
+            lane.repeat(batch, now_ms if at_once else now_ms + pause_ms(error, self.settings.retry_backoff_ms))
 
     def _new_identity(self, lane: Lane) -> None:
         if self.transactions is not None:

@@ -232,10 +232,10 @@ class ProduceDriver:
         indexes = range(sent.start, sent.start + sent.record_count)
         if sent.error is not None:
             self._note_loss(batch, sent.error, indexes)
-        batch.finish_part(BatchPart(indexes, sent.base_offset, sent.log_append_time_ms, sent.error))
-        if not batch.done:
-            return
-        self.accumulator.release(batch)
+        part = BatchPart(indexes, sent.base_offset, sent.log_append_time_ms, sent.error)
+        if batch.is_last(part):
+            self.accumulator.release(batch)
+        batch.finish_part(part)
         if self._waiting_for_room and self.accumulator.pending_bytes <= self.settings.buffer_memory:
             self._notify_waiting()
 
