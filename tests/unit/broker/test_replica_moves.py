@@ -219,6 +219,24 @@ def named(body: ProduceRequest) -> ProduceRequest:
     return body
 
 
+def test_a_cut_during_a_move_is_copied(machine: MovingMachine) -> None:
+    create(machine, "t")
+    for number in range(5):
+        produce(machine, b"old %d" % number)
+    machine.slow = True
+    machine.move("d2")
+    assert machine.broker.log_directories.place_of("t-0") == "", "the copy waits for its sync"
+    partition = machine.partition()
+    partition.log.truncate_to(2)
+    partition.high_watermark = 2
+    machine.slow = False
+    for number in range(5):
+        produce(machine, b"new %d" % number)
+    machine.pass_time(500)
+    assert machine.present() == {"d2": ["t-0"]}
+    assert [record.value for record in machine.stored()] == [b"old 0", b"old 1", *(b"new %d" % number for number in range(5))]
+
+
 class Topic:
     """What a topic was given: `sent` in the order of offsets, and how much of it was promised."""
 
@@ -428,7 +446,8 @@ class Story:
 
 def run(seed: int, steps: int, cut_at: int | None, *, power_cut: bool) -> int:
     """Tell the story with a crash before the operation `cut_at`, and check. Return the number of operations, or -1 at a crash."""
-    machine = MovingMachine()
+    slowly = {"replica_alter_log_dirs_io_max_bytes_per_second": 20_000} if seed % 2 else {}
+    machine = MovingMachine(**slowly)
     story = Story(machine, seed)
     began = machine.disk.operations
     if cut_at is not None:
@@ -446,6 +465,8 @@ def run(seed: int, steps: int, cut_at: int | None, *, power_cut: bool) -> int:
     story.check(power_cut=power_cut)
     story.waiting.clear()
     machine.move("d2" if "t-0" not in machine.present().get("d2", []) else "d3")
+    while any(machine.broker.replica_moves.of(path) for path in DIRECTORIES):
+        machine.pass_time(100)
     machine.pass_time(500)
     story.check(power_cut=power_cut)
     return count
