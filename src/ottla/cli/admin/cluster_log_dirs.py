@@ -31,7 +31,7 @@ COLUMNS = ("broker", "topic", "partition", "from", "to", "size", "result")
 LOOK_S = 0.2
 
 
-class Replica(NamedTuple):
+class BrokerReplica(NamedTuple):
     """A replica of a partition on a broker."""
 
     node_id: int
@@ -41,7 +41,7 @@ class Replica(NamedTuple):
 class LogDirMove(NamedTuple):
     """A wanted move of a replica: its directory, and its size in bytes."""
 
-    replica: Replica
+    replica: BrokerReplica
     path: str
     size_bytes: int
 
@@ -88,7 +88,7 @@ def _plan(found: dict[int, list[LogDir]]) -> Iterator[LogDirMove]:
     for node_id, directories in sorted(found.items()):
         for path, where, replica in sorted(_replicas(directories), key=lambda one: one[1]):
             if not replica.is_future:
-                yield LogDirMove(Replica(node_id, where), path, replica.size_bytes)
+                yield LogDirMove(BrokerReplica(node_id, where), path, replica.size_bytes)
 
 
 def _replicas(directories: Iterable[LogDir]) -> Iterator[tuple[str, TopicPartition, ReplicaOnDisk]]:
@@ -97,22 +97,24 @@ def _replicas(directories: Iterable[LogDir]) -> Iterator[tuple[str, TopicPartiti
             yield each.path, where, replica
 
 
-def _wait(admin: Admin, moves: list[LogDirMove], directory: str) -> list[Replica]:
+def _wait(admin: Admin, moves: list[LogDirMove], directory: str) -> list[BrokerReplica]:
     """Wait until no replica moves any more. Return those that are not in the directory."""
     while moves:
         found = admin.describe_log_dirs(
             sorted({one.replica.node_id for one in moves}), sorted({one.replica.where for one in moves})
         )
         seen = [(node_id, *one) for node_id, directories in found.items() for one in _replicas(directories)]
-        moving = {Replica(node_id, where) for node_id, _, where, replica in seen if replica.is_future}
-        there = {Replica(node_id, where) for node_id, path, where, replica in seen if path == directory and not replica.is_future}
+        moving = {BrokerReplica(node_id, where) for node_id, _, where, replica in seen if replica.is_future}
+        there = {
+            BrokerReplica(node_id, where) for node_id, path, where, replica in seen if path == directory and not replica.is_future
+        }
         if not any(one.replica in moving for one in moves):
             return [one.replica for one in moves if one.replica not in there]
         time.sleep(LOOK_S)
     return []
 
 
-def _rows(moves: Iterable[LogDirMove], lost: list[Replica], options: argparse.Namespace) -> Iterator[tuple[Cell, ...]]:
+def _rows(moves: Iterable[LogDirMove], lost: list[BrokerReplica], options: argparse.Namespace) -> Iterator[tuple[Cell, ...]]:
     begun = "would move" if options.dry_run else "moves" if options.no_wait else "moved"
     for one in moves:
         result = "is there" if one.path == options.directory else "not moved" if one.replica in lost else begun
