@@ -101,6 +101,21 @@ def test_a_replica_moves_and_goes_on(machine: MovingMachine) -> None:
     assert machine.present() == {}
 
 
+def test_remains_in_several_directories_do_not_keep_a_broker_from_starting(machine: MovingMachine) -> None:
+    """Removals whose names a power cut has brought back: none of the remains has a number of moves."""
+    create(machine, "t")
+    produce(machine, b"1")
+    assert machine.move("d3") == NONE
+    machine.pass_time(100)
+    machine.disk.put("t-0", "")  # so that paths mean directories as they stand
+    for path in ("t-0", "d2/t-0"):
+        machine.disk.make_dir(path)
+        machine.disk.sync_dir(path.rpartition("/")[0])
+    machine.kill()
+    assert values(machine) == [b"1"]
+    assert machine.present() == {"d3": ["t-0"]}
+
+
 def test_the_codes_are_kafkas(machine: MovingMachine) -> None:
     create(machine, "t", 2)
     assert machine.move("/nowhere") == LOG_DIR_NOT_FOUND

@@ -63,25 +63,24 @@ class LogDirectories:
             return
         self._places.clear()
         self._counts = dict.fromkeys(self.paths, 0)
+        found: dict[str, list[str]] = {}
         for path, name in self.present():
-            if name in self._places:
-                path = self._newer(path, name)
-            self._put(name, path)
+            found.setdefault(name, []).append(path)
+        for name, paths in found.items():
+            self._put(name, paths[0] if len(paths) == 1 else self._newest(name, paths))
 
-    def _newer(self, path: str, name: str) -> str:
-        """Return which of two directories of a partition was moved last: the known one, or the one in `path`.
+    def _newest(self, name: str, paths: Sequence[str]) -> str:
+        """Return which of several directories of a partition was moved last; a crash has left the others.
 
-        The other one is outdated. Raises `StorageFailed` if no move explains that there are two.
+        Raises `StorageFailed` if no move explains that there are several.
         """
-        other = self._places[name]
-        here, there = joined(path, name), joined(other, name)
         self._disk.put(name, "")  # so that a path means the directory that it seems to be
-        newer = moves(self._disk, here) - moves(self._disk, there)
-        if not newer:
+        *others, last = sorted(paths, key=lambda path: moves(self._disk, joined(path, name)))
+        here, there = joined(last, name), joined(others[-1], name)
+        if moves(self._disk, here) == moves(self._disk, there):
             raise StorageFailed(here, f"this partition is also in {there}: move the wrong one elsewhere")
-        self._outdated.append((other if newer > 0 else path, name))
-        self._counts[other] -= 1
-        return path if newer > 0 else other
+        self._outdated += [(path, name) for path in others]
+        return last
 
     def remove_outdated(self) -> None:
         """Remove former directories of moved replicas that a crash has left. Raises `StorageFailed`."""
