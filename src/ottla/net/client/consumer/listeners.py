@@ -62,8 +62,8 @@ def on_thread(listener: Listener | None) -> Listener | None:
 
     There it can call the blocking consumer, which needs the loop for each call.
     """
-    if listener is None or inspect.iscoroutinefunction(listener):
-        return listener
+    if not callable(listener) or inspect.iscoroutinefunction(listener):
+        return listener  # the asynchronous consumer refuses objects of other types
 
     async def run(partitions: list[TopicPartition]) -> None:
         result = await asyncio.to_thread(listener, partitions)
