@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from ottla.cli.command.positions import SeekTarget, TopicChoice, target_argument, topic_argument
 from ottla.cli.group.offset_files import OffsetRow, csv_text, json_text, parse_offsets
 from ottla.cli.group.watch import Screen, clip
+from ottla.cli.topic.offsets import position_argument
 from ottla.errors import KafkaError
 
 
@@ -22,6 +24,8 @@ from ottla.errors import KafkaError
         ("end", SeekTarget("end")),
         ("5000", SeekTarget("offset", 5000)),
         ("offset:5000000000000", SeekTarget("offset", 5_000_000_000_000)),
+        ("offset:2000000000", SeekTarget("offset", 2_000_000_000)),
+        ("99999999999", SeekTarget("offset", 99_999_999_999)),
         ("+10", SeekTarget("shift", 10)),
         ("-10", SeekTarget("shift", -10)),
         ("1795000000000", SeekTarget("time", 1_795_000_000_000)),
@@ -33,10 +37,18 @@ def test_positions(text: str, target: SeekTarget) -> None:
     assert target_argument(text) == target
 
 
-@pytest.mark.parametrize("text", ["", "beginning", "1.5", "--1", "²", "9" * 30, "+", "@"])
+@pytest.mark.parametrize("text", ["", "beginning", "1.5", "--1", "²", "9" * 30, "+", "@", "٣", "offset:", "offset:-1"])
 def test_wrong_positions_name_the_forms(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is not start, end, an offset"):
         target_argument(text)
+
+
+@pytest.mark.parametrize("parse", [target_argument, position_argument])
+def test_a_number_that_can_be_an_offset_or_a_time_is_refused(parse: Callable[[str], SeekTarget]) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="write offset:2000000000 or @2000000000"):
+        parse("2000000000")
+    assert parse("offset:2000000000") == SeekTarget("offset", 2_000_000_000)
+    assert parse("@2000000000") == SeekTarget("time", 2_000_000_000_000)
 
 
 @pytest.mark.parametrize(("text", "partitions"), [("t", None), ("t:0", {0}), ("t:0,3-5,4", {0, 3, 4, 5}), ("t:0-0", {0})])

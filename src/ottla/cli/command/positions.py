@@ -11,8 +11,10 @@ from ottla.cli.command.times import FORMS, parse_time
 START, END, OFFSET, TIME, SHIFT = "start", "end", "offset", "time", "shift"
 _SHIFT = re.compile(r"[+-]\d{1,18}")
 _INDEXES = re.compile(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*")
-MOST_PARTITIONS = 100_000
+MOST_NAMED = 100_000
 """The maximum number of partitions that one option names."""
+DIGITS_OF_MS = 13
+"""The number of digits of a time in ms since 1970, from 2001 to 2286."""
 
 
 class SeekTarget(NamedTuple):
@@ -33,21 +35,32 @@ class TopicChoice(NamedTuple):
 
 
 def target_argument(text: str) -> SeekTarget:
-    """Return the position that the text of an option describes. Raises argparse's exception, so that argparse prints the message.
+    """Return the position that the text of an option describes. Raises argparse's error, so that argparse prints the message."""
+    found = parse_target(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r:.60} is not start, end, an offset, +N, -N or {FORMS}")
+    return found
 
-    A number of up to nine digits is an offset, and so is a number after `offset:`. A text after @ is a time.
+
+def parse_target(text: str) -> SeekTarget | None:
+    """Return the position that a text describes, or None. A number after `offset:` is an offset, and a text after @ a time.
+
+    A bare number is an offset, unless it has the 13 digits of a time in ms. Raises argparse's error for one of 10 digits, because
+    a time in seconds has as many: a wrong guess could delete all records.
     """
     if text in (START, END):
         return SeekTarget(text)
     if _SHIFT.fullmatch(text):
         return SeekTarget(SHIFT, int(text))
+    if re.fullmatch("[0-9]{10}", text):
+        raise argparse.ArgumentTypeError(f"{text} can be an offset or a time in seconds: write offset:{text} or @{text}")
     digits = text.removeprefix("offset:")
-    if digits.isdecimal() and len(digits) < 19 and (len(digits) < 10 or text != digits):
+    if re.fullmatch("[0-9]{1,18}", digits) and (text != digits or len(digits) != DIGITS_OF_MS):
         return SeekTarget(OFFSET, int(digits))
     try:
         return SeekTarget(TIME, parse_time(text.removeprefix("@")))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r:.60} is not start, end, an offset, +N, -N or {FORMS}") from None
+        return None
 
 
 def topic_argument(text: str) -> TopicChoice:
@@ -61,7 +74,7 @@ def topic_argument(text: str) -> TopicChoice:
     for part in indexes.split(","):
         first, dash, last = part.partition("-")
         some = range(int(first), int(last if dash else first) + 1)
-        if not some or len(some) > MOST_PARTITIONS:
+        if not some or len(some) > MOST_NAMED:
             raise argparse.ArgumentTypeError(f"{part!r} is not a range of partitions, such as 3-5")
         found.update(some)
     return TopicChoice(topic, frozenset(found))

@@ -102,7 +102,8 @@ def _add_seek(own: Commands) -> None:
     )
     _add_group(command)
     target = command.add_mutually_exclusive_group(required=True)
-    help_text = "start, end, an offset, a time (2h, 2026-11-23T10:00, @TIME), or +N or -N records from the committed offset"
+    help_text = """start, end, an offset (offset:N if it has 10 digits or more), a time (2h, 2026-11-23T10:00, @TIME), or +N or -N
+records from the committed offset"""
     completes(target.add_argument("--to", metavar="POSITION", type=target_argument, help=help_text), "positions")
     completes(target.add_argument("--from-group", metavar="GROUP", help="the committed offsets of another group"), "groups")
     _add_topics(command)

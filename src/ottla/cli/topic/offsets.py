@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cli.command import confirm
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import Cell, show
-from ottla.cli.command.positions import END, SHIFT, START, TIME, SeekTarget, target_argument
+from ottla.cli.command.positions import END, SHIFT, START, TIME, SeekTarget, parse_target
 from ottla.cli.command.times import FORMS, format_time
 
 if TYPE_CHECKING:
@@ -28,11 +27,10 @@ class PartitionOffsets(NamedTuple):
 
 def position_argument(text: str) -> SeekTarget:
     """Return the position before which records are deleted: an offset, a time or the end. Raises argparse's error."""
-    with suppress(argparse.ArgumentTypeError):
-        found = target_argument(text)
-        if found.kind not in (START, SHIFT):
-            return found
-    raise argparse.ArgumentTypeError(f"{text!r} is not end, an offset or {FORMS}")
+    found = parse_target(text)
+    if found is None or found.kind in (START, SHIFT):
+        raise argparse.ArgumentTypeError(f"{text!r} is not end, an offset or {FORMS}")
+    return found
 
 
 def ranges(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionOffsets]:

@@ -135,7 +135,7 @@ def _add_trim(own: Commands) -> None:
         Example("topic trim flights --before end --yes", "Delete all records without a question."),
     )
     _add_name(command)
-    help_text = f"an offset, end, or {FORMS}"
+    help_text = f"an offset (offset:N if it has 10 digits or more), end, or {FORMS}"
     command.add_argument("--before", metavar="OFFSET|TIME", required=True, type=offsets.position_argument, help=help_text)
     command.add_argument("--partition", type=whole(0), metavar="N", help="only this partition (default: all)")
     command.add_argument("--dry-run", action="store_true", help="only print the records that would be deleted")
