@@ -32,6 +32,7 @@ def broker() -> Iterator[ottla.Broker]:
                 producer.send("numbers", value, key=b"k%d" % (number % 3), headers=headers, timestamp_ms=T0 + 1000 * number)
             producer.send("odd", None, key=b"gone", timestamp_ms=T0)
             producer.send("odd", b"\xff\0", key=None, timestamp_ms=T0)
+            producer.send("words", "grün".encode())
             producer.send("deep", b"[" * 900 + b"]" * 900, timestamp_ms=T0)
         with ottla.Admin(broker.address) as admin:
             admin.create_topic("two", 2)
@@ -102,6 +103,26 @@ def numbers(out: str) -> list[int]:
 def test_positions_ends_and_conditions_choose_records(ottla_: Ottla, line: str, expected: range) -> None:
     code, out, err = ottla_(f"consume numbers {line}")
     assert (code, numbers(out), err) == (0, list(expected), "")
+
+
+@pytest.mark.parametrize(
+    ("regex", "found"),
+    [
+        ("gr.n", True),
+        ("(?i)^GRÜN$", True),
+        ("(?u)n", True),
+        ("\\u00fc", True),
+        ("[äö]", False),
+        ("^.{4}$", True),
+        ("\udcff", False),
+    ],
+)
+def test_regular_expressions_search_characters_and_not_bytes(ottla_: Ottla, regex: str, found: bool) -> None:
+    assert ottla_(f"consume words -e --grep {shlex.quote(regex)}") == (0, "grün\n" * found, "")
+
+
+def test_bytes_that_are_no_text_can_be_searched(ottla_: Ottla) -> None:
+    assert ottla_("consume odd -e --grep '\udcff' --value-format hex") == (0, "ff00\n", "")
 
 
 def test_sizes_instead_of_values_and_packed_numbers(ottla_: Ottla) -> None:

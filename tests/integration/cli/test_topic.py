@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,20 @@ def fill(broker: ottla.Broker, topic: str, count: int, partition: int = 0) -> No
             producer.send(
                 topic, b"%d" % number, key=b"k", partition=partition, headers=[("h", None)], timestamp_ms=1_700_000_000_000 + number
             )
+
+
+def test_a_list_asks_once_for_the_sizes_of_all_topics(ottla_: Ottla, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ottla_("topic create t u v")[0] == 0
+    asked = []
+    describe = ottla.Admin.describe_log_dirs
+
+    def counted(admin: ottla.Admin, *arguments: Any) -> object:
+        asked.append(arguments)
+        return describe(admin, *arguments)
+
+    monkeypatch.setattr(ottla.Admin, "describe_log_dirs", counted)
+    assert [row["size"] for row in rows(ottla_("topic list --json")[1])] == [0, 0, 0]
+    assert len(asked) == 1
 
 
 def test_a_topic_is_created_listed_described_altered_and_deleted(ottla_: Ottla, broker: ottla.Broker) -> None:

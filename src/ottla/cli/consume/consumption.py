@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -144,16 +143,19 @@ def _selections(options: argparse.Namespace) -> list[Selection]:
 
     found: list[Selection] = []
     if options.grep is not None:
-        pattern = re.compile(options.grep.pattern.encode("utf-8", "surrogateescape"))
-        found.append(
-            lambda record: pattern.search(record.value or b"") is not None or pattern.search(record.key or b"") is not None
-        )
+        search = options.grep.search
+        found.append(lambda record: any(search(_text_of(data)) for data in (record.value, record.key)))
     if options.filter is not None:
         try:
             found.append(RecordFilter(options.filter, *_decoders_of_filter(options)).matches)
         except BadFilter as error:
             raise SettingError(f"--filter {options.filter!r:.200} cannot be used: {error}.") from None
     return found
+
+
+def _text_of(data: bytes | None) -> str:
+    """Return bytes as text for regular expressions, so that a dot is one character. A null is empty."""
+    return (data or b"").decode("utf-8", "surrogateescape")
 
 
 def _decoders_of_filter(options: argparse.Namespace) -> Decoders:

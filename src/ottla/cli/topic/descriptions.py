@@ -32,7 +32,8 @@ def list_topics(admin: Admin, options: argparse.Namespace) -> int:
     topics = list(admin.describe_topics(*names).values()) if names else []
     found = _ranges(admin, topics)
     columns = ["topic", "partitions", "replicas", "records", "size", "out of sync"]
-    rows = [_row(topic, found, _sizes(admin, topics), options) for topic in topics]
+    sizes = _sizes(admin, topics)
+    rows = [_row(topic, found, sizes, options) for topic in topics]
     if options.rate is not None:
         columns.append("records a second")
         began = time.monotonic()
@@ -74,7 +75,7 @@ def _row(
     topic: TopicInfo, found: Mapping[TopicPartition, PartitionOffsets], sizes: Mapping[str, int], options: argparse.Namespace
 ) -> tuple[Cell, ...]:
     replicas = max((len(each.replicas) for each in topic.partitions.values()), default=0)
-    records = sum(each.end - each.start for where, each in found.items() if where.topic == topic.name)
+    records = sum(found[where].end - found[where].start for where in _led([topic]))
     behind = sum(_out_of_sync(each) for each in topic.partitions.values())
     in_bytes = sizes.get(topic.name)
     shown: Cell = in_bytes if options.json or in_bytes is None else size(in_bytes)
