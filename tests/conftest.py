@@ -64,6 +64,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         for mark in next((marks for folder, marks in MARKS.items() if item.nodeid.startswith(folder)), ()):
             item.add_marker(mark)
+    shares.thin_out(items)
     if share := config.getoption("--share"):
         items[:], others = shares.chosen(items, share)
         config.hook.pytest_deselected(items=others)

@@ -35,6 +35,7 @@ def way() -> Iterator[LossyWay]:
 
 @pytest.mark.parametrize("request_is_lost", [True, False], ids=["request", "answer"])
 @pytest.mark.parametrize(("api_version", "key"), LOSSES)
+@pytest.mark.rows(12)
 def test_a_loss_neither_doubles_nor_halves_a_transaction(
     way: LossyWay, api_version: str | None, key: int, request_is_lost: bool
 ) -> None:

@@ -184,6 +184,7 @@ def test_ends_of_transactions_that_a_former_coordinator_sends_are_refused(pair: 
 
 
 @pytest.mark.parametrize("leader", SIDES)
+@pytest.mark.rows(1)
 def test_a_leader_asks_the_other_side_whether_records_belong_to_a_transaction(pair: Pair, leader: int) -> None:
     if pair.release.startswith("2."):
         pytest.skip("brokers verify nothing before protocol version 3.5")
@@ -252,6 +253,7 @@ def test_a_quota_set_at_one_side_holds_back_clients_of_the_other(pair: Pair, ask
 
 
 @pytest.mark.parametrize("asked", SIDES)
+@pytest.mark.rows(1)
 def test_a_user_made_at_one_side_logs_in_on_the_other(pair: Pair, asked: int) -> None:
     pair.control(asked)
     name = f"user-of-{asked}"

@@ -145,6 +145,7 @@ def test_log_directories_show_the_size_of_each_partition(tool: Tool, topic: str)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.rows(1)
 def test_the_verifiable_consumer_reads_what_the_verifiable_producer_wrote_commits_and_ends(
     broker: Peer, topic: str, unique: Unique, protocol: str
 ) -> None:

@@ -38,6 +38,7 @@ def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, A
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("state", [*PLAIN_STATES, *OPEN_STATES, *ENDED_STATES])
+@pytest.mark.rows(3)
 def test_whatever_a_producer_appends_is_taken_or_refused_as_kafka_does(
     partition: Appends, seen: dict[str, Any], request: pytest.FixtureRequest, state: str
 ) -> None:

@@ -175,6 +175,7 @@ def test_a_member_that_is_killed_is_replaced(quick: Peer, unique: Unique) -> Non
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["restart", "kill"])
+@pytest.mark.rows(1)
 def test_a_group_lives_through_the_end_of_its_broker(quick_own: Peer, kill: bool) -> None:
     client = filled(quick_own, "through", 2, 20)
     first, second = join(quick_own, "through", "pair"), join(quick_own, "through", "pair")

@@ -58,6 +58,7 @@ def test_topic_command_creates_describes_alters_and_deletes(topics: Tool, unique
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.rows(1)
 def test_console_producer_and_consumer_carry_lines(broker: Peer, topics: Tool, unique: Unique, codec: str) -> None:
     topic, lines = unique("console"), [f"key{n}:line {n}" for n in range(50)]
     topics("--create", "--topic", topic)

@@ -101,6 +101,7 @@ def test_a_classic_member_takes_the_seat_of_a_static_one(groups: Groups) -> None
 
 
 @pytest.mark.parametrize("instance", [None, "i"])
+@pytest.mark.rows(4)
 def test_a_consumer_member_joins_a_classic_group_if_that_may_become_another(groups: Groups, instance: str | None) -> None:
     group_id = f"upgraded-{instance}"
     groups.lead(group_id, group_instance_id=instance)
@@ -112,6 +113,7 @@ def test_a_consumer_member_joins_a_classic_group_if_that_may_become_another(grou
         assert answer.error_message.startswith(beginning)
 
 
+@pytest.mark.rows(2)
 def test_a_group_without_members_may_always_be_of_the_other_kind(groups: Groups) -> None:
     member_id = a_member()
     assert groups.beat("emptied", member_id).error_code == NONE

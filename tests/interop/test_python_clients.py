@@ -46,6 +46,7 @@ def test_a_topic_cannot_be_created_twice(broker: Peer, connect: Connect, unique:
 
 
 @pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.rows(10)
 def test_what_was_produced_is_consumed_from_the_earliest(broker: Peer, connect: Connect, unique: Unique, codec: str) -> None:
     client, topic, rows = connect(broker.address), unique(f"codec-{codec}"), rows_of(300, partitions=3)
     client.create_topic(topic, 3)
@@ -55,6 +56,7 @@ def test_what_was_produced_is_consumed_from_the_earliest(broker: Peer, connect: 
 
 
 @pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.rows(10)
 def test_each_client_reads_what_another_wrote(broker: Peer, connect: Connect, unique: Unique, codec: str) -> None:
     writer, topic, rows = connect(broker.address), unique(f"others-{codec}"), rows_of(50)
     writer.create_topic(topic)
@@ -92,6 +94,7 @@ def shared_evenly(first: Member, second: Member, partitions: int) -> bool:
     return apart and len(first.assigned) == len(second.assigned)
 
 
+@pytest.mark.rows(2)
 def test_committed_offsets_survive_a_restart(own_broker: Peer, connect: Connect) -> None:
     client = connect(own_broker.address)
     client.create_topic("kept", 2)
@@ -110,6 +113,7 @@ def test_committed_offsets_survive_a_restart(own_broker: Peer, connect: Connect)
     assert sorted((m.partition, m.offset) for m in member.messages) == [(p, 40 + n) for p in (0, 1) for n in range(5)]
 
 
+@pytest.mark.rows(2)
 def test_acknowledged_rows_survive_a_kill(own_broker: Peer, connect: Connect) -> None:
     client, rows = connect(own_broker.address), rows_of(200, partitions=2)
     client.create_topic("survivors", 2)
@@ -118,6 +122,7 @@ def test_acknowledged_rows_survive_a_kill(own_broker: Peer, connect: Connect) ->
     assert_same(client.consume("survivors", len(rows)), rows, partitions=2)
 
 
+@pytest.mark.rows(2)
 def test_a_group_lives_through_a_restart(own_broker: Peer, connect: Connect) -> None:
     client = connect(own_broker.address)
     client.create_topic("through", 2)

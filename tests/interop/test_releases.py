@@ -106,6 +106,7 @@ def test_what_an_old_listener_took_in_and_todays_did_can_be_read_at_the_other(li
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")  # kafka-python forgets one now and then
 @pytest.mark.parametrize("release", NAMES)
+@pytest.mark.rows(8)
 def test_kafka_python_writes_and_reads_at_every_release(release: str) -> None:
     with ottla.Broker(release=release) as broker:
         settings: dict[str, object] = {"bootstrap_servers": broker.address}

@@ -37,6 +37,7 @@ def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, A
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("state", STATES)
+@pytest.mark.rows(3)
 def test_whatever_is_asked_of_a_transactional_id_is_answered_as_kafka_does(
     transactions: Transactions, seen: dict[str, Any], request: pytest.FixtureRequest, state: str
 ) -> None:

@@ -49,6 +49,7 @@ def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, A
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("state", STATES)
+@pytest.mark.rows(3)
 def test_whatever_is_asked_of_a_transaction_in_two_phases_is_answered_as_kafka_does(
     transactions: TwoPhase, seen: dict[str, Any], request: pytest.FixtureRequest, state: str
 ) -> None:
@@ -66,6 +67,7 @@ def test_whatever_is_asked_of_a_transaction_in_two_phases_is_answered_as_kafka_d
 
 
 @pytest.mark.parametrize(("kill", "committed"), [(False, False), (True, True)])
+@pytest.mark.rows(1)
 def test_what_is_prepared_outlives_its_producer_and_its_broker(tmp_path: Path, *, kill: bool, committed: bool) -> None:
     with BrokerProcess(tmp_path / "data", SWITCHED_ON) as broker:
         Confluent(broker.address).create_topic(TOPIC, 2)

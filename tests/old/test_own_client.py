@@ -63,6 +63,7 @@ def consumer(address: str, release: str | None, group: str | None = None) -> ott
 
 
 @pytest.mark.java
+@pytest.mark.rows(4)
 def test_what_is_written_is_read_in_every_codec(address: str, release: str, unique: Unique) -> None:
     for codec in CODECS.get(release, ("none", "gzip", "snappy", "lz4")):
         topic = unique(f"own-{codec}")
@@ -73,6 +74,7 @@ def test_what_is_written_is_read_in_every_codec(address: str, release: str, uniq
 
 
 @pytest.mark.java
+@pytest.mark.rows(4)
 def test_offsets_are_found_at_the_ends(address: str, release: str, unique: Unique) -> None:
     topic = unique("ends")
     where = ottla.TopicPartition(topic, 0)
@@ -96,6 +98,7 @@ def test_offsets_are_committed_without_being_a_member(address: str, release: str
 
 
 @pytest.mark.java
+@pytest.mark.rows(3)
 def test_a_group_shares_reads_and_commits(address: str, release: str, unique: Unique) -> None:
     topic, group = unique("shared"), unique("group")
     produce(address, release, topic)

@@ -139,6 +139,7 @@ def test_a_checkpoint_that_was_set_back_stops_the_query(sink: OnceSink) -> None:
         sink.committer().commit(sink.work(3, "run2"), [], found_decided=True, recorded=True)
 
 
+@pytest.mark.rows(2)
 def test_processes_that_commit_one_run_in_turn_go_on_where_the_other_was(sink: OnceSink) -> None:
     """Spark's workers are a pool: after two queries overlapped, commits of each alternate between processes."""
     committers = [sink.committer(), sink.committer(), sink.committer()]
@@ -149,6 +150,7 @@ def test_processes_that_commit_one_run_in_turn_go_on_where_the_other_was(sink: O
     assert sink.open_ids() == []
 
 
+@pytest.mark.rows(2)
 def test_two_sinks_that_alternate_between_two_processes_write_once(topics: Topics, unique: Callable[[str], str]) -> None:
     sinks = [OnceSink(topics, unique), OnceSink(topics, unique)]
     committers = [[sink.committer(), sink.committer()] for sink in sinks]
@@ -245,6 +247,7 @@ def test_what_was_decided_outlives_its_timeout_in_two_phases(sink: OnceSink) -> 
 
 @in_two_phases
 @pytest.mark.parametrize("who", ["Spark", "an operator", "the next run"])
+@pytest.mark.rows(3)
 def test_what_was_prepared_and_never_decided_is_cleared_away(sink: OnceSink, who: str) -> None:
     work = sink.work(0)
     written = handed(sink.worker().write(work, rows("a"), recorded=True))

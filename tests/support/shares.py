@@ -55,6 +55,22 @@ def seconds_of(item: pytest.Item) -> float:
     return 0 if mark is None else float(mark.kwargs.get("seconds", SECONDS))
 
 
+def thin_out(items: list[pytest.Item]) -> None:
+    """Mark rows of tests as `full` whose mark `rows(3)` says that three, evenly spread, are enough for `make test`."""
+    tests = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        if item.get_closest_marker("rows"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for rows in tests.values():
+        mark = rows[0].get_closest_marker("rows")
+        assert mark is not None, "they were found by it"
+        count = min(mark.args[0], len(rows))
+        kept = {index * len(rows) // count for index in range(count)}
+        for index, item in enumerate(rows):
+            if index not in kept and not item.get_closest_marker("full"):
+                item.add_marker(pytest.mark.full(seconds=mark.kwargs.get("seconds", 2)))
+
+
 def chosen(items: list[pytest.Item], share: Share) -> tuple[list[pytest.Item], list[pytest.Item]]:
     """Return the tests of a share, and all others."""
     lengths = defaultdict[str, float](float)

@@ -43,6 +43,7 @@ def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, A
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("key", [key for key in ASKED if key in SERVED])
+@pytest.mark.rows(12)
 def test_each_user_hears_what_apache_kafka_tells_him(
     heard: dict[str, Any], seen: dict[str, Any], request: pytest.FixtureRequest, key: int
 ) -> None:

@@ -42,3 +42,12 @@ def test_the_last_line_says_how_far_a_share_came_and_how_to_run_it(left_out: int
     line = said(Share(3, 8), 40, left_out)
     assert line.startswith(begins)
     assert line.endswith("by hand: make full SHARE=3/8")
+
+
+@pytest.mark.rows(2)
+@pytest.mark.parametrize("number", range(5))
+def test_of_the_rows_of_a_test_so_many_run_evenly_spread(request: pytest.FixtureRequest, number: int) -> None:
+    """This test's own rows: the first and the third run in `make test`."""
+    mark = request.node.get_closest_marker("full")
+    assert (mark is None) == (number in (0, 2))
+    assert mark is None or mark.kwargs == {"seconds": 2}

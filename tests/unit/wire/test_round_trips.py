@@ -16,7 +16,7 @@ from tests.unit.wire.values import EVERY, Values
 
 pytestmark = pytest.mark.usefixtures("codecs")
 
-_QUICK = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+_QUICK = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def plain(o: Any) -> Any:
