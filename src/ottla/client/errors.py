@@ -6,6 +6,8 @@
     │   └── UnknownTopic        … UNKNOWN_TOPIC_OR_PARTITION
     ├── ConnectionFailed        no broker could be reached, or the connection broke (retriable; also a ConnectionError)
     ├── TimedOut                no answer within the time allowed (retriable; also a TimeoutError)
+    │   └── FlushTimedOut       … because flush() or close() ended before all records were written
+    ├── Purged                  purge() dropped the record before it was sent
     ├── AuthenticationFailed    TLS or SASL failed: broker and client do not trust each other
     ├── NotSupported            the broker is too old, or too new, for a request
     ├── SettingError            a setting is unknown or has a wrong value (also a ValueError)
@@ -33,10 +35,12 @@ __all__ = [
     "CommitFailed",
     "ConnectionFailed",
     "DeliveryFailed",
+    "FlushTimedOut",
     "KafkaError",
     "NotSupported",
     "OffsetOutOfRange",
     "ProducerFenced",
+    "Purged",
     "SettingError",
     "TimedOut",
     "TransactionAbortable",
@@ -81,6 +85,21 @@ class TimedOut(KafkaError, TimeoutError):
     """No answer arrived within the time allowed."""
 
     retriable = True
+
+
+class FlushTimedOut(TimedOut):
+    """Raised if `flush` or `close` ended before all records were written.
+
+    `topics` maps each topic to its number of records left.
+    """
+
+    def __init__(self, sentence: str, topics: dict[str, int]) -> None:
+        super().__init__(sentence)
+        self.topics = topics
+
+
+class Purged(KafkaError):
+    """The outcome of a record that `purge` dropped before it was sent."""
 
 
 class AuthenticationFailed(KafkaError):

@@ -224,7 +224,8 @@ class Accumulator:
         lock: AbstractContextManager[object] | None = None,
     ) -> None:
         self.pending_bytes = 0
-        self._unfinished: set[PendingBatch] = set()
+        self._unfinished: dict[PendingBatch, None] = {}
+        """The unfinished batches, in the order in which they were opened."""
         self._open: dict[tuple[str, int], PendingBatch] = {}
         self._full: list[PendingBatch] = []
         self._batch_size = batch_size
@@ -341,7 +342,7 @@ class Accumulator:
             self._full.append(full)
         batch = kind(where, now_ms + self._linger_ms, now_ms + self._delivery_timeout_ms)
         self._open[where] = batch
-        self._unfinished.add(batch)
+        self._unfinished[batch] = None
         self.pending_bytes += batch.size
         return batch
 
@@ -368,6 +369,14 @@ class Accumulator:
                 batch.close_ms = 0
             return list(self._unfinished)
 
+    def unwritten(self) -> dict[str, int]:
+        """Return the number of records of unfinished batches, by topic."""
+        counts: dict[str, int] = {}
+        with self._lock:
+            for batch in self._unfinished:
+                counts[batch.where.topic] = counts.get(batch.where.topic, 0) + batch.record_count
+        return counts
+
     def release(self, batch: PendingBatch) -> None:
         """Subtract the bytes of a finished batch from `pending_bytes`, so that new records can use this memory."""
         with self._lock:
@@ -375,7 +384,7 @@ class Accumulator:
 
     def _forget(self, batch: PendingBatch) -> None:
         if batch in self._unfinished:
-            self._unfinished.discard(batch)
+            del self._unfinished[batch]
             self.pending_bytes -= batch.size
 
     def drop(self) -> list[PendingBatch]:

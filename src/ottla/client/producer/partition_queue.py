@@ -166,6 +166,12 @@ class Lane:
             self.queue = deque(batch for batch in self.queue if batch not in gone)
         return gone
 
+    def pop_unsent(self) -> list[Outgoing]:
+        """Remove and return the batches that were never sent."""
+        unsent = [batch for batch in self.queue if batch.sequence == NO_SEQUENCE and batch.last_refusal is None]
+        self.queue = deque(batch for batch in self.queue if batch not in unsent)
+        return unsent
+
     def late_under_way(self, now_ms: int) -> list[Outgoing]:
         """Return the batches in flight that are past their deadline, and perhaps written."""
         return [batch for batch in self.under_way if batch.deadline_ms <= now_ms]

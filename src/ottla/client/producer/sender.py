@@ -287,6 +287,13 @@ class Sender:
             for batch in lane.pop_expired(1 << 62):
                 self._finish(batch, error=error, gap=True)
 
+    def purge(self, error: KafkaError) -> int:
+        """Fail every batch that was never sent with `error`, and return the number of their records."""
+        unsent = [batch for lane in list(self._busy.values()) for batch in lane.pop_unsent()]
+        for batch in unsent:
+            self._finish(batch, error=error)
+        return sum(batch.record_count for batch in unsent)
+
     def next_wake_ms(self, now_ms: int) -> int | None:
         """Return the time, in ms, at which the next back-off ends or the next batch expires, or None."""
         times = []

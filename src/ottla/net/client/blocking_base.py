@@ -50,6 +50,9 @@ class BlockingClient(Generic[Client]):
         self._closed = True
         try:
             if not self._background.is_forked:
-                self._background.run(closing())
+                self._run_closing(closing)
         finally:
             self._background.stop()
+
+    def _run_closing(self, closing: Callable[[], Coroutine[object, None, None]]) -> None:
+        self._background.run(closing())

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self, Unpack
 
+from ottla.client.arguments import timeout
 from ottla.client.consumer.committed_offsets import committable
 from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.keywords import ProducerKeywords
@@ -15,7 +16,9 @@ from ottla.client.producer.accumulator import Headers
 from ottla.client.producer.transactions import InGroup, chain_errors, metadata_of
 from ottla.client.settings.clients import ProducerSettings, parse
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
+from ottla.net.client.cluster import now_ms
 from ottla.net.client.producer.delivery import Delivery, SentRows
+from ottla.net.client.producer.delivery_callbacks import AwaitedCallbacks, OnDelivery, checked
 from ottla.net.client.producer.produce_driver import ProduceDriver
 from ottla.records.batches.rows import Rows
 
@@ -43,6 +46,7 @@ class AsyncProducer:
     def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[ProducerKeywords]) -> None:
         servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
         self._driver = ProduceDriver(parse(ProducerSettings, {**settings, **servers}))
+        self._callbacks = AwaitedCallbacks()
 
     async def start(self) -> Self:
         """Start the producer without a `with` statement. Connections are opened when first needed."""
@@ -54,11 +58,13 @@ class AsyncProducer:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
-            await self.close()
+            await self._close(None)
         except KafkaError as failed:
             if error is None:
                 raise
             error.add_note(f"Closing the producer failed as well: {failed}")
+        if error is None:
+            self._callbacks.check()
 
     async def send(
         self,
@@ -69,6 +75,7 @@ class AsyncProducer:
         partition: int | None = None,
         headers: Headers | None = None,
         timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
     ) -> Delivery:
         """Queue a record, and return a `Delivery`; awaiting it returns the record's `RecordMetadata`.
 
@@ -76,16 +83,23 @@ class AsyncProducer:
         in ms since 1970; None means now. Waits up to `max_block_ms` while `buffer_memory` is full or the topic's metadata is
         missing.
 
+        `on_delivery(delivery)` is called on the event loop once the record is written or has failed. Its awaitable result is
+        awaited, and its exceptions are logged; the next `flush` or `close` raises the first. Both wait for all callbacks.
+
         Raises `TimedOut`, `UnknownTopic`, `BrokerError` (MESSAGE_TOO_LARGE), `Closed`, or another `KafkaError`; `TypeError` for a
         field of a wrong type. With a `transactional_id` also `TransactionAbortable`, `TransactionFailed`, and outside of a
         transaction `TransactionError`.
         """
         driver = self._driver
+        if on_delivery is not None:
+            checked(on_delivery)
         accumulator = driver.accumulator
         if accumulator.pending_bytes > driver.settings.buffer_memory:
             await driver.wait_for_memory()
         while (delivery := driver.append(topic, value, key, partition, headers, timestamp_ms)) is None:
             await driver.load_metadata(topic)
+        if on_delivery is not None:
+            self._callbacks.add(delivery, on_delivery)
         if not delivery.index:
             driver.pump()
             # Without this pause, a caller that sends in a loop without waiting keeps the event loop from writing to sockets.
@@ -185,12 +199,28 @@ class AsyncProducer:
         await self._driver.transactions.send_offsets(committable(offsets), metadata_of(member))
 
     async def flush(self, timeout_ms: int | None = None) -> None:
-        """Return once every record sent so far is written. Raises `TimedOut` after `timeout_ms`; None waits without limit.
+        """Return once every record sent so far is written, and its `on_delivery` has returned. None waits without limit.
 
-        Raises `DeliveryFailed` if records were not written and no caller has read their errors. In a transaction,
-        `commit_transaction` raises this error, not `flush`.
+        After `timeout_ms`, raises `FlushTimedOut`, which has the number of records left. Raises `DeliveryFailed` if records were
+        not written and no caller has read their errors. In a transaction, `commit_transaction` raises this error, not `flush`.
         """
-        await self._driver.flush(timeout_ms)
+        end_ms = None if (limit_ms := timeout("timeout_ms", timeout_ms)) is None else now_ms() + limit_ms
+        await self._driver.finish_all(limit_ms)
+        await self._callbacks.finish(None if end_ms is None else max(0, end_ms - now_ms()) / 1000)
+        self._callbacks.check()
+        self._driver.raise_losses()
+
+    def unwritten(self) -> dict[str, int]:
+        """Return the number of records of each topic that were sent, and are neither written nor failed."""
+        return self._driver.accumulator.unwritten()
+
+    async def purge(self) -> int:
+        """Drop the records that were not sent to a broker yet, and return their number. Their deliveries fail with `Purged`.
+
+        Records in flight are not dropped, because brokers may have written them. `flush` does not report purged records. Raises
+        `TransactionError` with a `transactional_id`: `abort_transaction` drops the records of a transaction.
+        """
+        return self._driver.purge()
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic. Raises `KafkaError`."""
@@ -201,4 +231,16 @@ class AsyncProducer:
 
         Raises `DeliveryFailed` if records were not written and no caller has read their errors. An open transaction is aborted.
         """
-        await self._driver.close(timeout_ms)
+        await self._close(timeout("timeout_ms", timeout_ms))
+        self._callbacks.check()
+
+    async def _close(self, timeout_ms: int | None) -> None:
+        if not self._driver.claim_close():
+            return
+        try:
+            await self._driver.settle(timeout_ms)
+        finally:
+            try:
+                await self._callbacks.finish(None if timeout_ms is None else timeout_ms / 1000, cancel=True)
+            finally:
+                await self._driver.end()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
+from types import TracebackType
 
-from ottla.client.arguments import timeout
+from ottla.client.arguments import timeout, whole
 from ottla.client.producer.accumulator import Headers
 from ottla.net.client.blocking_base import BlockingClient
 from ottla.net.client.producer.async_producer import AsyncProducer
 from ottla.net.client.producer.delivery import Delivery, SentRows
+from ottla.net.client.producer.delivery_callbacks import DeliveryCallbacks, OnDelivery, checked
 from ottla.records.batches.rows import Rows
 
 
@@ -20,6 +23,8 @@ class BlockingProducer(BlockingClient[AsyncProducer]):
         self._driver = client._driver
         self._accumulator = self._driver.accumulator
         self._buffer_memory = self._driver.settings.buffer_memory
+        self._callbacks = DeliveryCallbacks()
+        self._close_timeout_ms: int | None = None
 
     def send(
         self,
@@ -30,6 +35,7 @@ class BlockingProducer(BlockingClient[AsyncProducer]):
         partition: int | None = None,
         headers: Headers | None = None,
         timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
     ) -> Delivery:
         """Queue a record, and return a `Delivery` whose `result()` is the record's `RecordMetadata`.
 
@@ -37,15 +43,22 @@ class BlockingProducer(BlockingClient[AsyncProducer]):
         in ms since 1970; None means now. Waits up to `max_block_ms` while `buffer_memory` is full or the topic's metadata is
         missing.
 
+        `on_delivery(delivery)` is called once the record is written or has failed, on the thread that calls `poll`, `flush` or
+        `close`. It may call the producer. Its exceptions are logged, and that call raises the first after all callbacks.
+
         Raises `TimedOut`, `UnknownTopic`, `BrokerError` (MESSAGE_TOO_LARGE), `Closed`, or another `KafkaError`; `TypeError` for a
         field of a wrong type. With a `transactional_id` also `TransactionAbortable`, `TransactionFailed`, and outside of a
         transaction `TransactionError`.
         """
         self._background.check_process()
+        if on_delivery is not None:
+            self._check_callback(on_delivery)
         if self._accumulator.pending_bytes > self._buffer_memory:
             self._background.run(self._driver.wait_for_memory())
         while (delivery := self._driver.append(topic, value, key, partition, headers, timestamp_ms)) is None:
             self._background.run(self._driver.load_metadata(topic))
+        if on_delivery is not None:
+            self._callbacks.add(delivery, on_delivery)
         if not delivery.index:
             self._background.call(self._driver.pump_soon)
         return delivery
@@ -78,10 +91,65 @@ class BlockingProducer(BlockingClient[AsyncProducer]):
         sent = self.send_rows(topic, self._driver.rows_of(values), partition=partition)
         return [(delivery, len(numbers)) for delivery, numbers in sent]
 
+    @staticmethod
+    def _check_callback(on_delivery: OnDelivery) -> None:
+        if inspect.iscoroutinefunction(checked(on_delivery)):
+            raise TypeError("on_delivery is a coroutine function, which a blocking producer cannot await: use AsyncProducer.")
+
+    def poll(self, timeout_ms: int = 0) -> int:
+        """Call `on_delivery` of all records that are written or have failed since. Return the number of calls.
+
+        Waits up to `timeout_ms` for the first. Without callbacks, there is no need to call this. Raises the first exception of a
+        callback.
+        """
+        timeout_ms = whole("timeout_ms", timeout_ms)
+        self._background.check_process()
+        self._background.check_thread()
+        count = self._callbacks.call_due(timeout_ms / 1000)
+        self._callbacks.check()
+        return count
+
+    def flush(self, timeout_ms: int | None = None) -> None:
+        """Return once every record sent so far is written, and its `on_delivery` was called. None waits without limit.
+
+        After `timeout_ms`, raises `FlushTimedOut`, which has the number of records left. Raises `DeliveryFailed` if records were
+        not written and no caller has read their errors. In a transaction, `commit_transaction` raises this error, not `flush`.
+        """
+        limit_ms = timeout("timeout_ms", timeout_ms)
+        try:
+            self._background.run(self._driver.finish_all(limit_ms))
+        finally:
+            self._callbacks.call_due()
+        self._callbacks.check()
+        if not self._closed:  # unless a callback has closed the producer
+            self._background.do(self._driver.raise_losses)
+
+    def unwritten(self) -> dict[str, int]:
+        """Return the number of records of each topic that were sent, and are neither written nor failed."""
+        self._background.check_process()
+        return self._accumulator.unwritten()
+
     def close(self, timeout_ms: int | None = None) -> None:
         """Flush, then close all connections. Records not written within `timeout_ms` fail with `Closed`. Raises `TimedOut`.
 
         Raises `DeliveryFailed` if records were not written and no caller has read their errors. An open transaction is aborted.
         """
         timeout_ms = timeout("timeout_ms", timeout_ms)
+        self._close_timeout_ms = timeout_ms
         self._end(lambda: self._async.close(timeout_ms))
+        self._callbacks.check()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        super().__exit__(kind, error, trace)
+        if error is None:
+            self._callbacks.check()
+
+    def _run_closing(self, closing: Callable[[], Coroutine[object, None, None]]) -> None:
+        """Flush, call the callbacks on this thread, and then run `closing()`."""
+        try:
+            self._background.run(self._driver.settle(self._close_timeout_ms))
+        finally:
+            try:
+                self._callbacks.call_due()
+            finally:
+                self._background.run(closing())

@@ -43,6 +43,16 @@ class Delivery:
         self._batch = batch
         self.index = index
 
+    @property
+    def topic(self) -> str:
+        """Return the topic of the record."""
+        return self._batch.where.topic
+
+    @property
+    def partition(self) -> int:
+        """Return the partition of the record."""
+        return self._batch.where.partition
+
     def done(self) -> bool:
         """Return whether the record was written or has failed."""
         return self._batch.done

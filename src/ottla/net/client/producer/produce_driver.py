@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 
-from ottla.client.arguments import timeout, topic_name, whole
-from ottla.client.errors import Closed, DeliveryFailed, KafkaError, SettingError, TimedOut
+from ottla.client.arguments import topic_name, whole
+from ottla.client.errors import Closed, DeliveryFailed, FlushTimedOut, KafkaError, Purged, SettingError, TimedOut, TransactionError
 from ottla.client.producer.accumulator import Accumulator, BatchPart, Headers, PendingBatch, checked_record
 from ottla.client.producer.partition_queue import Outgoing
 from ottla.client.producer.transactions import ProducerTransactions
@@ -66,7 +66,8 @@ class ProduceDriver:
         self._machine = ProducerTransactions(name, settings.transaction_timeout_ms) if name is not None else None
         self._losses = Losses(threading.Lock())
         self._codec = COMPRESSIONS["none" if settings.is_of_0_7 else settings.compression_type]  # with 0.7, the link compresses
-        self._closed = self._closing = False
+        self._closed = self._closing = self._is_close_claimed = False
+        self._close_error: KafkaError | None = None
 
     async def start(self) -> None:
         """Start on the running loop. Connections are opened when first needed."""
@@ -99,7 +100,7 @@ class ProduceDriver:
             self.settings,
             self._tasks,
             machine,
-            flush=self._finish_all,
+            flush=self.finish_all,
             drop=self._drop,
             begins_with=self._sender.machine.restart,
             pump=self.pump,
@@ -230,7 +231,7 @@ class ProduceDriver:
 
     def _on_done(self, batch: PendingBatch, sent: Outgoing) -> None:
         indexes = range(sent.start, sent.start + sent.record_count)
-        if sent.error is not None:
+        if sent.error is not None and not isinstance(sent.error, Purged):
             self._note_loss(batch, sent.error, indexes)
         part = BatchPart(indexes, sent.base_offset, sent.log_append_time_ms, sent.error)
         if batch.is_last(part):
@@ -275,16 +276,29 @@ class ProduceDriver:
         for batch in dropped:
             batch.finish(error=error)
         self._notify_waiting()
-        await self._finish_all()
+        await self.finish_all()
 
-    async def flush(self, timeout_ms: int | None = None) -> None:
-        """Return once every record sent so far is written. Raises `TimedOut` after `timeout_ms`, and `DeliveryFailed`."""
-        await self._finish_all(timeout("timeout_ms", timeout_ms))
+    def raise_losses(self) -> None:
+        """Log and raise `DeliveryFailed` for the failed records since the last report, if there are some."""
         if (lost := self._report_losses()) is not None:
             raise lost
 
-    async def _finish_all(self, timeout_ms: int | None = None) -> None:
-        """Return once every record sent so far is written or has failed. Raises `TimedOut` after `timeout_ms`."""
+    def purge(self) -> int:
+        """Drop the records that were not sent yet, and return their number. Raises `TransactionError` for transactions."""
+        self._tasks.check()
+        if self._machine is not None:
+            raise TransactionError("purge() would leave gaps in the transaction: abort_transaction() drops its records.")
+        error = Purged("The record was purged before it was sent.")
+        dropped = self.accumulator.drop()
+        for batch in dropped:
+            batch.finish(error=error)
+        count = sum(batch.record_count for batch in dropped) + self._sender.machine.purge(error)
+        self._notify_waiting()
+        self.pump()
+        return count
+
+    async def finish_all(self, timeout_ms: int | None = None) -> None:
+        """Return once every record sent so far is written or has failed. Raises `FlushTimedOut` after `timeout_ms`."""
         self._tasks.check()
         waiting = self.accumulator.end_linger()
         self.pump()
@@ -298,15 +312,19 @@ class ProduceDriver:
             for batch in waiting:
                 if not batch.done:
                     left[batch.where.topic] = left.get(batch.where.topic, 0) + batch.record_count
-            raise TimedOut(f"Not acknowledged within timeout_ms={timeout_ms}: {count_text(left)}.") from None
+            raise FlushTimedOut(f"Not acknowledged within timeout_ms={timeout_ms}: {count_text(left)}.", left) from None
         self._tasks.check()
 
-    async def close(self, timeout_ms: int | None = None) -> None:
-        """Flush, then close all connections. Records not written within `timeout_ms` fail with `Closed`.
+    def claim_close(self) -> bool:
+        """Return whether this is the first call, whose caller closes the producer by `settle` and `end`."""
+        is_first, self._is_close_claimed = not self._is_close_claimed, True
+        return is_first
 
-        Raises `TimedOut`, and `DeliveryFailed` for records that were not written and whose errors no caller has read.
+    async def settle(self, timeout_ms: int | None) -> None:
+        """Accept no more records, and flush. Records not written within `timeout_ms` fail with `Closed`. Later calls do nothing.
+
+        `end` raises what went wrong.
         """
-        timeout_ms = timeout("timeout_ms", timeout_ms)
         if self._closing:
             return
         self._closing = True
@@ -314,14 +332,22 @@ class ProduceDriver:
         try:
             if not self._closed:
                 await self._abort_what_is_open(timeout_ms)
-                await self._finish_all(timeout_ms)
+                await self.finish_all(timeout_ms)
+        except KafkaError as error:
+            self._close_error = error
         finally:
             await self._tasks.cancel()
-            try:
-                self._fail_all(Closed("The producer was closed before the record was written."))
-            finally:
-                lost = self._report_losses()
-                await self._cluster.close()
+            self._fail_all(Closed("The producer was closed before the record was written."))
+
+    async def end(self) -> None:
+        """Close all connections after `settle`, and raise its error.
+
+        Raises `FlushTimedOut`, and `DeliveryFailed` for records that were not written and whose errors no caller has read.
+        """
+        lost = self._report_losses()
+        await self._cluster.close()
+        if self._close_error is not None:
+            raise self._close_error
         self._tasks.check_untold()
         if lost is not None and not self._tasks.broken:  # an earlier call has raised the error that ended the producer
             raise lost
@@ -347,6 +373,6 @@ class ProduceDriver:
         unfinished = self.accumulator.abandon()
         self._notify_waiting()
         with ExitStack() as stack:  # Every watcher is called, even if an earlier one raises.
-            for batch in unfinished:
+            for batch in reversed(unfinished):
                 self._note_loss(batch, error)
                 stack.callback(batch.finish, error=error)

@@ -102,13 +102,13 @@ class Producer(BlockingProducer):
         """
         self._background.run(self._async.send_offsets(offsets, member))
 
-    def flush(self, timeout_ms: int | None = None) -> None:
-        """Return once every record sent so far is written. Raises `TimedOut` after `timeout_ms`; None waits without limit.
+    def purge(self) -> int:
+        """Drop the records that were not sent to a broker yet, and return their number. Their deliveries fail with `Purged`.
 
-        Raises `DeliveryFailed` if records were not written and no caller has read their errors. In a transaction,
-        `commit_transaction` raises this error, not `flush`.
+        Records in flight are not dropped, because brokers may have written them. `flush` does not report purged records. Raises
+        `TransactionError` with a `transactional_id`: `abort_transaction` drops the records of a transaction.
         """
-        self._background.run(self._async.flush(timeout_ms))
+        return self._background.run(self._async.purge())
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic. Raises `KafkaError`."""
