@@ -64,11 +64,18 @@ def thin_out(items: list[pytest.Item]) -> None:
     for rows in tests.values():
         mark = rows[0].get_closest_marker("rows")
         assert mark is not None, "they were found by it"
+        rows.sort(key=_row)  # another plugin shuffles them
         count = min(mark.args[0], len(rows))
         kept = {index * len(rows) // count for index in range(count)}
         for index, item in enumerate(rows):
             if index not in kept and not item.get_closest_marker("full"):
                 item.add_marker(pytest.mark.full(seconds=mark.kwargs.get("seconds", 2)))
+
+
+def _row(item: pytest.Item) -> tuple[int, ...]:
+    """Return the numbers of a test's parameters, in the order of their declaration."""
+    assert isinstance(item, pytest.Function), "tests are functions"
+    return tuple(item.callspec.indices.values())
 
 
 def chosen(items: list[pytest.Item], share: Share) -> tuple[list[pytest.Item], list[pytest.Item]]:

@@ -8,8 +8,8 @@ import tomllib
 from tests.tree.source import ROOT, sources
 from tools.run_tests import SPEEDS
 
-OF_NO_KIND = {"expects_errors"}
-"""Marks that say how a test is judged, and not what it needs."""
+OF_NO_KIND = {"expects_errors", "rows"}
+"""Marks that say how a test is judged and which of its rows run, and not what it needs."""
 
 
 def registered() -> set[str]:
