@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         TransactionError,
         TransactionFailed,
         UnknownTopic,
+        WokenUp,
     )
     from ottla.client.types import (
         ConsumerGroupMetadata,
@@ -136,6 +137,7 @@ __all__ = [
     "TransactionFailed",
     "TransactionListing",
     "UnknownTopic",
+    "WokenUp",
     "__version__",
 ]
 
@@ -145,7 +147,7 @@ _HOMES = {
     "ottla.client.admin.topics": "ConfigEntry ConfigResource ConfigSynonym NewTopic",
     "ottla.client.errors": "AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed DeliveryFailed FlushTimedOut "
     "NotSupported OffsetOutOfRange ProducerFenced Purged TimedOut TransactionAbortable TransactionError "
-    "TransactionFailed UnknownTopic",
+    "TransactionFailed UnknownTopic WokenUp",
     "ottla.client.admin.client_metrics": "PushingClient",
     "ottla.client.admin.otlp": "ClientMetric",
     "ottla.client.admin.features": "ClusterFeatures FeatureDescription",

@@ -12,6 +12,7 @@
     ├── NotSupported            the broker is too old, or too new, for a request
     ├── SettingError            a setting is unknown or has a wrong value (also a ValueError)
     ├── CommitFailed            the group has assigned the partitions to other members
+    ├── WokenUp                 wakeup() ended the wait of a consumer
     ├── DeliveryFailed          flush() or close(): records were not written, and no caller has read their errors
     ├── TransactionError        a call that does not fit the transaction's state, such as a send() outside of one
     │   ├── TransactionAbortable   the transaction must be aborted, or was; the producer can begin the next
@@ -47,6 +48,7 @@ __all__ = [
     "TransactionError",
     "TransactionFailed",
     "UnknownTopic",
+    "WokenUp",
     "broker_error",
     "pause_ms",
     "raise_for",
@@ -100,6 +102,10 @@ class FlushTimedOut(TimedOut):
 
 class Purged(KafkaError):
     """The outcome of a record that `purge` dropped before it was sent."""
+
+
+class WokenUp(KafkaError):
+    """Another thread called `wakeup` of the consumer that waits for records. The consumer can go on."""
 
 
 class AuthenticationFailed(KafkaError):

@@ -7,6 +7,7 @@ in several parts. The batches of a chunk include control batches only if the use
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -80,6 +81,11 @@ def _new_bytes(columns: Columns) -> int:
     return sum(len(run.data) for run in columns.runs if run.header.codec)
 
 
+def _before(columns: Columns, end: int) -> Columns:
+    """Return the records of `columns` before offset `end`: a chunk can end within its last batch."""
+    return columns if columns.offsets[-1] < end else columns.slice(0, bisect_left(columns.offsets, end))
+
+
 def _unreadable(where: TopicPartition, header: BatchHeader, error: BadBatch | CodecFailed) -> BrokerError:
     which = f"The batch of offsets {header.base_offset} to {header.last_offset} cannot be opened"
     return broker_error(
@@ -139,7 +145,8 @@ class Cursor:
         Raises `BrokerError` (CORRUPT_MESSAGE) for damaged records.
         """
         if self.records is None:
-            self.records = [record for columns in self._open_columns() for record in columns.records(self.where)]
+            end = self._chunk.next_offset
+            self.records = [record for columns in self._open_columns() for record in _before(columns, end).records(self.where)]
             if self._dropped:  # perhaps another thread called `drop` before the records were decoded
                 del self.records[self.taken :]
         return self.records
@@ -155,7 +162,7 @@ class Cursor:
         """Return all remaining records of the decoded part of the chunk as columns, and count them as returned."""
         if not self._dropped and self.taken:
             self._chunk = self._chunk._replace(from_offset=self.position())
-        columns = [] if self._dropped else self._open_columns()
+        columns = [] if self._dropped else [_before(part, self._chunk.next_offset) for part in self._open_columns()]
         if not self._claim():  # another thread called `drop` while the batches were decoded
             return []
         self._whole = True

@@ -16,7 +16,8 @@ from ottla.client.consumer.committed_offsets import committable
 from ottla.client.consumer.cursor import Cursor, Progress
 from ottla.client.consumer.fetched_columns import FetchedColumns, fetched_columns
 from ottla.client.consumer.fetcher import UNKNOWN_OFFSET
-from ottla.client.errors import KafkaError, SettingError, raise_for
+from ottla.client.consumer.iteration_ends import IterationEnds
+from ottla.client.errors import KafkaError, SettingError, WokenUp, raise_for
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.settings.clients import ConsumerSettings, parse
 from ottla.client.types import (
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 Partition = tuple[str, int]
 CLOSING_COMMIT_MS = 5_000
+ENDS_PAUSE_MS = 200
+"""The interval, in ms, at which an iteration with ends looks at positions, which can change without records."""
 MISSING_PAUSE_MS = 1_000
 """The interval, in ms, of metadata refreshes while a subscribed topic does not exist."""
 
@@ -83,6 +86,9 @@ class AsyncConsumer:
         self._error: KafkaError | None = None
         self._counts: dict[str, int] = {}
         self._missing: set[str] = set()
+        self._woken = False
+        self._until: Mapping[Any, int] | None = None
+        self._iteration: IterationEnds | None = None
 
     async def start(self) -> Self:
         """Start the consumer without a `with` statement, and subscribe to the given topics. If that fails, close everything."""
@@ -217,6 +223,7 @@ class AsyncConsumer:
         finally:
             fetcher.start(partitions)
         self._reader.pump()
+        self._reader.wake()  # an iteration with ends looks at the new partitions
 
     def _begin_uncommitted(self, where: TopicPartition) -> None:
         timestamp = RESETS[self._settings.auto_offset_reset]
@@ -318,33 +325,78 @@ class AsyncConsumer:
 
     # --- records
 
-    async def _next_cursor(self, timeout_ms: int | None) -> Cursor | None:
-        """Return the cursor of the next records, or None after `timeout_ms`. All records of earlier cursors count as processed."""
+    async def _next_cursor(self, timeout_ms: int | None, until: Mapping[Any, int] | None = None) -> Cursor | None:
+        """Return the cursor of the next records, or None after `timeout_ms` or at the ends `until`.
+
+        All records of earlier cursors count as processed.
+        """
         timeout_ms = arguments.timeout("timeout_ms", timeout_ms)
         refuse_in_listener(self, "poll")
         self._progress.mark_processed()
         self._settled.set()
         if self._member is not None:
             await self._member.lapse()
+        if until is not self._until:
+            self._set_ends(until)
+        if self._iteration is not None and await self._has_ended(self._iteration):
+            return None
         left = self._progress.left_over()
         if left is not None:
             return left
         if self._member is not None:
             self._member.user_is_busy(False)
-        deadline = None if timeout_ms is None else asyncio.get_running_loop().time() + timeout_ms / 1000
         try:
-            while True:
-                self._raise_error()
-                left_ms = None if deadline is None else max(0, round((deadline - asyncio.get_running_loop().time()) * 1000))
-                chunk = await self._reader.next_chunk(left_ms)
-                if chunk is not None:
-                    return self._progress.begin(chunk)
-                if left_ms == 0:
-                    self._raise_error()
-                    return None
+            return await self._wait_for_cursor(timeout_ms)
         finally:
             if self._member is not None:
                 self._member.user_is_busy(True)
+
+    async def _wait_for_cursor(self, timeout_ms: int | None) -> Cursor | None:
+        ends, loop = self._iteration, asyncio.get_running_loop()
+        deadline = None if timeout_ms is None else loop.time() + timeout_ms / 1000
+        while True:
+            self._raise_error()
+            if self._woken:
+                self._woken = False
+                raise WokenUp("wakeup() was called: this consumer can go on.")
+            left_ms = None if deadline is None else max(0, round((deadline - loop.time()) * 1000))
+            wait_ms = left_ms if ends is None else ENDS_PAUSE_MS if left_ms is None else min(left_ms, ENDS_PAUSE_MS)
+            chunk = await self._reader.next_chunk(wait_ms)
+            if chunk is not None:
+                return self._progress.begin(chunk if ends is None else ends.cut(chunk))
+            if ends is not None and await self._has_ended(ends):
+                return None
+            if left_ms == 0:
+                self._raise_error()
+                return None
+
+    def _set_ends(self, until: Mapping[Any, int] | None) -> None:
+        """Begin an iteration that ends at `until`, or read without ends."""
+        offsets = None if until is None else arguments.by_place("until", until, lambda end: arguments.whole("An end", end))
+        if self._iteration is not None:
+            self._iteration.finish()
+        self._until, self._iteration = until, None
+        if offsets is not None:
+            self._iteration = IterationEnds(self._reader.fetcher, self._progress, offsets)
+        self._reader.pump()
+
+    async def _has_ended(self, ends: IterationEnds) -> bool:
+        """Return whether all partitions are at their ends, after which the consumer reads without ends again."""
+        for where in ends.unknown():
+            await self.position(where)
+        if has_ended := ends.reached():
+            self._set_ends(None)
+        self._reader.pump()
+        return has_ended
+
+    def wakeup(self) -> None:
+        """Let the call that waits for records raise `WokenUp`, or the next such call if none waits. Any thread may call this.
+
+        No record is lost: the consumer can go on, or close.
+        """
+        if self._started and not self._closed:
+            self._woken = True
+            self._reader.wake()
 
     def _check(self) -> None:
         self._tasks.check()
@@ -356,38 +408,50 @@ class AsyncConsumer:
         if self._error is not None:
             raise self._error.with_traceback(None)
 
-    async def records(self, timeout_ms: int | None = None) -> AsyncIterator[ConsumerRecord]:
-        """Yield records one by one, without end, or until none arrives for `timeout_ms`. Raises `KafkaError`."""
-        while (cursor := await self._next_cursor(timeout_ms)) is not None:
+    async def records(
+        self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None
+    ) -> AsyncIterator[ConsumerRecord]:
+        """Yield records one by one, without end, or until none arrives for `timeout_ms`. Raises `KafkaError`.
+
+        With `until`, such as the result of `end_offsets`, yield the records of these partitions before these offsets, and end. The
+        consumer then is at these offsets. Other partitions are not read meanwhile, and a revoked partition counts as read.
+        """
+        while (cursor := await self._next_cursor(timeout_ms, until)) is not None:
             for record in cursor.each():
                 yield record
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         return self.records()
 
-    async def batches(self, timeout_ms: int | None = None) -> AsyncIterator[pyarrow.RecordBatch]:
+    async def batches(
+        self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None
+    ) -> AsyncIterator[pyarrow.RecordBatch]:
         """Yield Arrow record batches, each of one partition, without end, or until none arrives for `timeout_ms`.
 
-        No Python object is created per record. Columns: topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs
+        `until` is that of `records`. No Python object is created per record.
+        Columns: topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs
         pyarrow (`pip install ottla[arrow]`).
         """
         from ottla.net.client.consumer.arrow import record_batches
 
-        while (cursor := await self._next_cursor(timeout_ms)) is not None:
+        while (cursor := await self._next_cursor(timeout_ms, until)) is not None:
             for batch in record_batches(cursor):
                 yield batch
 
-    async def columns(self, timeout_ms: int | None = None) -> AsyncIterator[FetchedColumns]:
+    async def columns(
+        self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None
+    ) -> AsyncIterator[FetchedColumns]:
         """Yield fetched records as columns, each time of one partition, without end, or until none arrives for `timeout_ms`.
 
-        No Python object is created per record. An item without records means that the position has moved, for example past a
+        `until` is that of `records`. No Python object is created per record.
+        An item without records means that the position has moved, for example past a
         marker. The records of an item are processed once the next one is requested.
         """
-        while (found := await self._next_columns(timeout_ms)) is not None:
+        while (found := await self._next_columns(timeout_ms, until)) is not None:
             yield found
 
-    async def _next_columns(self, timeout_ms: int | None) -> FetchedColumns | None:
-        cursor = await self._next_cursor(timeout_ms)
+    async def _next_columns(self, timeout_ms: int | None, until: Mapping[Place, int] | None) -> FetchedColumns | None:
+        cursor = await self._next_cursor(timeout_ms, until)
         return None if cursor is None else fetched_columns(cursor, self._reader.fetcher)
 
     async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
@@ -510,6 +574,10 @@ class AsyncConsumer:
         end = reading.last_stable_offset if stable else reading.high_watermark
         return None if UNKNOWN_OFFSET in (end, position) else max(0, end - position)
 
+    def lag(self) -> dict[TopicPartition, int | None]:
+        """Return `current_lag` of all assigned partitions."""
+        return {where: self.current_lag(where) for where in sorted(self.assignment())}
+
     def seek(self, partition: Partition, offset: int) -> None:
         """Continue reading a partition at `offset`. Raises `KafkaError` if the partition is not assigned."""
         where = check_partition(partition)
@@ -532,6 +600,22 @@ class AsyncConsumer:
             self._reader.fetcher.reset(where, timestamp)
             self._progress.drop([where])
         self._reader.pump()
+
+    async def seek_to_time(self, timestamp_ms: int, *partitions: Partition) -> None:
+        """Continue from the first record at or after a time (ms since 1970), or from the end if no record is that recent.
+
+        Without `partitions`, seek in all assigned partitions. Raises `KafkaError`, and then all positions are unchanged.
+        """
+        time_ms = arguments.whole("timestamp_ms", timestamp_ms)
+        wanted = places(partitions) or sorted(self.assignment())
+        for where in wanted:
+            self._reader.fetcher.state_of(where)  # raises unless it is assigned
+        found = await self._reader.offsets(dict.fromkeys(wanted, time_ms))
+        for where in [where for where in wanted if where in self.assignment()]:
+            if found[where].offset == UNKNOWN_OFFSET:
+                self.seek_to_end(where)
+            else:
+                self.seek(where, found[where].offset)
 
     async def seek_to_committed(self, *partitions: Partition) -> None:
         """Continue from the group's committed offsets, for example after an aborted transaction.

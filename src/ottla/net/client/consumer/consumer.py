@@ -73,32 +73,45 @@ class Consumer(BlockingClient[AsyncConsumer]):
         """Return the subscribed topics."""
         return self._async.subscription()
 
-    def records(self, timeout_ms: int | None = None) -> Iterator[ConsumerRecord]:
-        """Yield records one by one, without end, or until none arrives for `timeout_ms`. Raises `KafkaError`."""
-        while (cursor := self._background.run(self._async._next_cursor(timeout_ms))) is not None:
+    def wakeup(self) -> None:
+        """Let the call that waits for records raise `WokenUp`, or the next such call if none waits. Any thread may call this.
+
+        No record is lost: the consumer can go on, or close.
+        """
+        self._background.do(self._async.wakeup)
+
+    def records(self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None) -> Iterator[ConsumerRecord]:
+        """Yield records one by one, without end, or until none arrives for `timeout_ms`. Raises `KafkaError`.
+
+        With `until`, such as the result of `end_offsets`, yield the records of these partitions before these offsets, and end. The
+        consumer then is at these offsets. Other partitions are not read meanwhile, and a revoked partition counts as read.
+        """
+        while (cursor := self._background.run(self._async._next_cursor(timeout_ms, until))) is not None:
             yield from cursor.each()
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         return self.records()
 
-    def batches(self, timeout_ms: int | None = None) -> Iterator[pyarrow.RecordBatch]:
+    def batches(self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None) -> Iterator[pyarrow.RecordBatch]:
         """Yield Arrow record batches, each of one partition, without end, or until none arrives for `timeout_ms`.
 
-        No Python object is created per record. Columns: topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs
+        `until` is that of `records`. No Python object is created per record.
+        Columns: topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs
         pyarrow (`pip install ottla[arrow]`).
         """
         from ottla.net.client.consumer.arrow import record_batches
 
-        while (cursor := self._background.run(self._async._next_cursor(timeout_ms))) is not None:
+        while (cursor := self._background.run(self._async._next_cursor(timeout_ms, until))) is not None:
             yield from record_batches(cursor)
 
-    def columns(self, timeout_ms: int | None = None) -> Iterator[FetchedColumns]:
+    def columns(self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None) -> Iterator[FetchedColumns]:
         """Yield fetched records as columns, each time of one partition, without end, or until none arrives for `timeout_ms`.
 
-        No Python object is created per record. An item without records means that the position has moved, for example past a
+        `until` is that of `records`. No Python object is created per record.
+        An item without records means that the position has moved, for example past a
         marker. The records of an item are processed once the next one is requested.
         """
-        while (found := self._background.run(self._async._next_columns(timeout_ms), self._async._put_back)) is not None:
+        while (found := self._background.run(self._async._next_columns(timeout_ms, until), self._async._put_back)) is not None:
             yield found
 
     def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
@@ -145,6 +158,10 @@ class Consumer(BlockingClient[AsyncConsumer]):
         """
         return self._background.do(lambda: self._async.current_lag(partition))
 
+    def lag(self) -> dict[TopicPartition, int | None]:
+        """Return `current_lag` of all assigned partitions."""
+        return self._background.do(self._async.lag)
+
     def seek(self, partition: Partition, offset: int) -> None:
         """Continue reading a partition at `offset`. Raises `KafkaError` if the partition is not assigned."""
         self._background.do(lambda: self._async.seek(partition, offset))
@@ -156,6 +173,13 @@ class Consumer(BlockingClient[AsyncConsumer]):
     def seek_to_end(self, *partitions: Partition) -> None:
         """Continue with records written from now on, in these partitions, or without arguments in all assigned partitions."""
         self._background.do(lambda: self._async.seek_to_end(*partitions))
+
+    def seek_to_time(self, timestamp_ms: int, *partitions: Partition) -> None:
+        """Continue from the first record at or after a time (ms since 1970), or from the end if no record is that recent.
+
+        Without `partitions`, seek in all assigned partitions. Raises `KafkaError`, and then all positions are unchanged.
+        """
+        self._background.run(self._async.seek_to_time(timestamp_ms, *partitions))
 
     def seek_to_committed(self, *partitions: Partition) -> None:
         """Continue from the group's committed offsets, for example after an aborted transaction.

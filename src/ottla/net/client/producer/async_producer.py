@@ -18,7 +18,7 @@ from ottla.client.settings.clients import ProducerSettings, parse
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
 from ottla.net.client.cluster import now_ms
 from ottla.net.client.producer.delivery import Delivery, SentRows
-from ottla.net.client.producer.delivery_callbacks import AwaitedCallbacks, OnDelivery, checked
+from ottla.net.client.producer.delivery_callbacks import AwaitedCallbacks, OnDelivery, check_callback
 from ottla.net.client.producer.produce_driver import ProduceDriver
 from ottla.records.batches.rows import Rows
 
@@ -92,7 +92,7 @@ class AsyncProducer:
         """
         driver = self._driver
         if on_delivery is not None:
-            checked(on_delivery)
+            check_callback(on_delivery)
         accumulator = driver.accumulator
         if accumulator.pending_bytes > driver.settings.buffer_memory:
             await driver.wait_for_memory()

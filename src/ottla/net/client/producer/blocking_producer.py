@@ -11,7 +11,7 @@ from ottla.client.producer.accumulator import Headers
 from ottla.net.client.blocking_base import BlockingClient
 from ottla.net.client.producer.async_producer import AsyncProducer
 from ottla.net.client.producer.delivery import Delivery, SentRows
-from ottla.net.client.producer.delivery_callbacks import DeliveryCallbacks, OnDelivery, checked
+from ottla.net.client.producer.delivery_callbacks import DeliveryCallbacks, OnDelivery, check_callback
 from ottla.records.batches.rows import Rows
 
 
@@ -93,7 +93,7 @@ class BlockingProducer(BlockingClient[AsyncProducer]):
 
     @staticmethod
     def _check_callback(on_delivery: OnDelivery) -> None:
-        if inspect.iscoroutinefunction(checked(on_delivery)):
+        if inspect.iscoroutinefunction(check_callback(on_delivery)):
             raise TypeError("on_delivery is a coroutine function, which a blocking producer cannot await: use AsyncProducer.")
 
     def poll(self, timeout_ms: int = 0) -> int:

@@ -25,7 +25,7 @@ _INSIDE: ContextVar[bool] = ContextVar("ottla_delivery_callback", default=False)
 """True in an awaited callback, whose own `flush` must not wait for it."""
 
 
-def checked(on_delivery: object) -> OnDelivery:
+def check_callback(on_delivery: object) -> OnDelivery:
     """Return a callback of `send`. Raises `TypeError`."""
     if not callable(on_delivery):
         raise TypeError(f"on_delivery is a function of the record's Delivery, not {short_repr(on_delivery)}.")
