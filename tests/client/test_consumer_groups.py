@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Literal, TypedDict
 
 import pytest
 
 import ottla
 from ottla.client.keywords import ConsumerKeywords
+from ottla.net.client.consumer.membership_driver import MembershipDriver
 from tests.client.test_producer_consumer import drain, fill, reader
 from tests.support.peers import Peer, start_peer
 from tests.support.waiting import eventually
@@ -144,3 +147,32 @@ def test_a_broker_without_the_protocol_is_named_and_auto_takes_the_classic_one()
 def test_settings_of_the_other_protocol_are_refused(settings: ConsumerKeywords, message: str) -> None:
     with pytest.raises(ottla.SettingError, match=message):
         ottla.Consumer("t", **settings)
+
+
+@pytest.mark.parametrize(("owned", "error"), [(True, None), (False, ottla.CommitFailed)])
+def test_a_commit_with_an_outdated_epoch_is_repeated_for_owned_partitions_alone(owned: bool, error: type[Exception] | None) -> None:
+    """A member whose epoch has risen between two heartbeats still owns its partitions; others can have new owners."""
+
+    async def run() -> None:
+        with ottla.Broker() as broker:
+            async with ottla.AsyncProducer(broker.address) as producer:
+                await (await producer.send("t", b"1"))
+            consumer = ottla.AsyncConsumer("t", group_protocol="consumer", group_id="g", enable_auto_commit=False, **of(broker))
+            async with consumer:
+                (record,) = await consumer.poll(10_000)
+                driver = consumer._member
+                assert isinstance(driver, MembershipDriver)
+                actual = driver.group_metadata
+                outdated = actual()._replace(generation_id=actual().generation_id - 1)
+                answers = [outdated]
+                driver.group_metadata = lambda: answers.pop() if answers else actual()  # type: ignore[method-assign]  # an epoch ago
+                if not owned:
+                    answers.append(outdated)
+                    driver.machine.owned = []
+                where = record.topic, record.partition
+                with nullcontext() if error is None else pytest.raises(error):
+                    await consumer.commit({where: 1})
+                driver.group_metadata = actual  # type: ignore[method-assign]  # as it was
+                assert await consumer.committed(where) == (ottla.OffsetAndMetadata(1) if owned else None)
+
+    asyncio.run(run())
