@@ -37,7 +37,11 @@ def client_page() -> str:
         for kind in (ProducerSettings, ConsumerSettings, AdminSettings)
     }
     own[ConsumerSettings][SERVERS] = common.pop(SERVERS)
-    lines = [HEAD.format("The settings of clients as keyword arguments.", "from collections.abc import Iterable\n", "Literal, ")]
+    lines = [
+        HEAD.format(
+            "The settings of clients as keyword arguments.", "from collections.abc import Callable, Iterable\n", "Literal, "
+        )
+    ]
     lines += _class("ClientKeywords", "TypedDict", "Settings of every client.", map(_client_setting, common.values()))
     for kind, declared in own.items():
         name = kind.__name__.removesuffix("Settings")

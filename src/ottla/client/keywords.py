@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal, TypedDict
 
 
@@ -100,6 +100,8 @@ class ProducerKeywords(ClientKeywords, total=False):
     """The timeout of send() for metadata and memory, and of each transactional call."""
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"]
     """The codec of batches: none, gzip, snappy, lz4 or zstd."""
+    partitioner: Callable[[str, bytes | None, bytes | None, int], int] | None
+    """A function of topic, key, value and number of partitions that returns a partition; by default murmur2 of keys."""
     max_request_size: int
     """The maximum size of a record, and of a request."""
     max_in_flight_requests_per_connection: int

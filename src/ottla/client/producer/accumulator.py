@@ -6,6 +6,7 @@ Therefore every method takes the lock, and all changing state is private.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
@@ -275,11 +276,20 @@ class Accumulator:
         return batch, index
 
     def extend(
-        self, topic: str, partition: int | None, count: int, rows: Rows, start: int, stop: int, now_ms: Callable[[], int]
+        self,
+        topic: str,
+        partition: int | None,
+        count: int,
+        rows: Rows,
+        start: int,
+        stop: int,
+        now_ms: Callable[[], int],
+        spread: Mapping[int, Order] | None = None,
     ) -> list[AddedRows]:
         """Add the rows from `start` to `stop`, without a Python object for each. Return the rows that each batch got.
 
-        `topic`, `partition` and `count` are those of `append`. A row that can exceed the maximum size of a record is not added, and
+        `topic`, `partition` and `count` are those of `append`. `spread` has the rows of each partition, in their order, if the
+        caller has chosen them. A row that can exceed the maximum size of a record is not added, and
         no row after it. Raises exceptions of `check`.
         """
         stop = rows.first_above(self._max_record_bytes - BATCH_OVERHEAD_BYTES, start, stop)
@@ -287,11 +297,13 @@ class Accumulator:
         with self._lock:
             if self._check is not None:
                 self._check()
-            if partition is None and rows.key_data is not None and count > 1:
-                for chosen, order in self._partitioner.spread(topic, rows, start, stop, count).items():
-                    at = 0
-                    while at < len(order):
-                        at = self._extend(TopicPartition(topic, chosen), rows, order, at, len(order), now_ms, added)
+            if spread is None and partition is None and rows.key_data is not None and count > 1:
+                spread = self._partitioner.spread(topic, rows, start, stop, count)
+            if spread is not None:
+                for chosen, order in spread.items():
+                    at, end = 0, bisect_left(order, stop)
+                    while at < end:
+                        at = self._extend(TopicPartition(topic, chosen), rows, order, at, end, now_ms, added)
                 return added
             while start < stop:
                 chosen = self._partitioner.partition(topic, None, count) if partition is None else partition

@@ -5,10 +5,31 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
+from ottla.client.arguments import whole
+from ottla.client.errors import SettingError
 from ottla.records.batches.rows import Order, Rows, by_partition
 from ottla.records.kernel_arrow import murmur2
 
 UNKNOWN = -1
+
+OwnPartitioner = Callable[[str, bytes | None, bytes | None, int], int]
+"""A user's partitioner: (topic, key, value, number of partitions) -> a number of a partition."""
+
+
+def own_partition(partitioner: OwnPartitioner, topic: str, key: bytes | None, value: bytes | None, count: int) -> int:
+    """Return the partition that a user's partitioner chooses. Raises its exceptions, and `TypeError` and `SettingError`."""
+    chosen = whole("The result of partitioner", partitioner(topic, key, value, count))
+    if chosen >= count:
+        raise SettingError(f"partitioner returned {chosen} for topic {topic}, which has partitions 0 to {count - 1}.")
+    return chosen
+
+
+def own_spread(partitioner: OwnPartitioner, topic: str, rows: Rows, numbers: range, count: int) -> dict[int, Order]:
+    """Return the rows of each partition, in their order, which a user's partitioner chooses for every row."""
+    found: dict[int, array[int]] = {}
+    for row in numbers:
+        found.setdefault(own_partition(partitioner, topic, rows.key(row), rows.value(row), count), array("i")).append(row)
+    return dict(found)
 
 
 class Partitioner:

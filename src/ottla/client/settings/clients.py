@@ -6,14 +6,14 @@ The module declares names and values, not their effects. `tools/keywords.py` gen
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypeVar
 
 from ottla.client.consumer.assignors import STRATEGIES
 from ottla.client.errors import SettingError
 from ottla.client.settings.addresses import parse_servers
-from ottla.client.settings.declaration import OneOf, at_least, check_name, declare, flag, short_text, words
+from ottla.client.settings.declaration import OneOf, at_least, check_name, declare, flag, function, short_text, words
 from ottla.client.settings.security import SecureSettings
 from ottla.records.compression.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from ottla.wire import releases
@@ -160,6 +160,11 @@ class ProducerSettings(DiscoverySettings):
         60_000, at_least(0), "The timeout of send() for metadata and memory, and of each transactional call."
     )
     compression_type: str = declare("none", OneOf(COMPRESSIONS), "The codec of batches: none, gzip, snappy, lz4 or zstd.")
+    partitioner: Callable[[str, bytes | None, bytes | None, int], int] | None = declare(  # noqa: RUF009 - a function is not changed
+        None,
+        function,
+        "A function of topic, key, value and number of partitions that returns a partition; by default murmur2 of keys.",
+    )
     max_request_size: int = declare(1_048_576, at_least(1), "The maximum size of a record, and of a request.")
     max_in_flight_requests_per_connection: int = declare(
         5, at_least(1), "The maximum number of unanswered requests to one broker; at most 5 with idempotence."
@@ -177,7 +182,7 @@ class ProducerSettings(DiscoverySettings):
 
     def consistent(self, given: Collection[str]) -> Self:
         """Return these settings, without idempotence if others exclude it. Raises `SettingError` if `given` enables it."""
-        self.check_discovery(given, {"transactional_id": None})
+        self.check_discovery(given, {"transactional_id": None, "partitioner": None})
         if self.is_of_0_7 and self.compression_type not in COMPRESSIONS_OF_0_7:
             raise SettingError(f"Kafka 0.7 has no compression_type={self.compression_type}: choose gzip or snappy.")
         if self.compression_type == "zstd" and _before(self.api_version, ZSTD_SINCE):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ottla.client.errors import SettingError
 
@@ -28,6 +28,13 @@ def declare(default: T, check: Check[T], sentence: str, *, given: str = "", secr
 
 def accept_any(name: str, value: object) -> object:
     """Return the value unchanged. The code that uses the value checks it."""
+    return value
+
+
+def function(name: str, value: object) -> Callable[..., Any] | None:
+    """Return a function or None. Raises `SettingError`."""
+    if value is not None and not callable(value):
+        raise SettingError(f"{name} must be a function, not {value!r}.")
     return value
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from ottla.client.arguments import timeout
 from ottla.client.consumer.committed_offsets import committable
@@ -21,6 +21,9 @@ from ottla.net.client.producer.delivery import Delivery, SentRows
 from ottla.net.client.producer.delivery_callbacks import AwaitedCallbacks, OnDelivery, check_callback
 from ottla.net.client.producer.produce_driver import ProduceDriver
 from ottla.records.batches.rows import Rows
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 class AsyncProducer:
@@ -134,6 +137,35 @@ class AsyncProducer:
         """
         sent = await self.send_rows(topic, self._driver.rows_of(values), partition=partition)
         return [(delivery, len(numbers)) for delivery, numbers in sent]
+
+    async def send_table(
+        self,
+        topic: str,
+        table: pyarrow.Table | pyarrow.RecordBatch,
+        *,
+        key: str | None = None,
+        value: str = "value",
+        headers: str | None = None,
+        timestamp: str | None = None,
+        partition: int | None = None,
+    ) -> int:
+        """Queue the rows of a table, without a Python object for each record. Return their number.
+
+        `key`, `value`, `headers` and `timestamp` name columns. Keys and values are binary or strings, headers lists of structs of a
+        name and a value, timestamps ms since 1970 or of a type of Arrow. Without `key`, keys are null. Needs pyarrow.
+
+        Raises the exceptions of `send`. A row that exceeds `max_request_size` raises `BrokerError` (MESSAGE_TOO_LARGE), which has
+        its number: the rows before it are queued.
+        """
+        from ottla.net.client.producer.arrow import row_too_large, table_rows
+
+        count = 0
+        for rows in table_rows(table, key=key, value=value, headers=headers, timestamp=timestamp):
+            sent = await self.send_rows(topic, rows, partition=partition)
+            count += (queued := sum(len(numbers) for _, numbers in sent))
+            if queued < rows.row_count:
+                raise row_too_large(count)
+        return count
 
     async def init_transactions(self) -> None:
         """Fence older producers with the transactional id, and abort their open transaction.

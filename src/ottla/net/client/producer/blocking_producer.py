@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from ottla.client.arguments import timeout, whole
 from ottla.client.producer.accumulator import Headers
@@ -13,6 +14,9 @@ from ottla.net.client.producer.async_producer import AsyncProducer
 from ottla.net.client.producer.delivery import Delivery, SentRows
 from ottla.net.client.producer.delivery_callbacks import DeliveryCallbacks, OnDelivery, check_callback
 from ottla.records.batches.rows import Rows
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 class BlockingProducer(BlockingClient[AsyncProducer]):
@@ -128,6 +132,35 @@ class BlockingProducer(BlockingClient[AsyncProducer]):
         """Return the number of records of each topic that were sent, and are neither written nor failed."""
         self._background.check_process()
         return self._accumulator.unwritten()
+
+    def send_table(
+        self,
+        topic: str,
+        table: pyarrow.Table | pyarrow.RecordBatch,
+        *,
+        key: str | None = None,
+        value: str = "value",
+        headers: str | None = None,
+        timestamp: str | None = None,
+        partition: int | None = None,
+    ) -> int:
+        """Queue the rows of a table, without a Python object for each record. Return their number.
+
+        `key`, `value`, `headers` and `timestamp` name columns. Keys and values are binary or strings, headers lists of structs of a
+        name and a value, timestamps ms since 1970 or of a type of Arrow. Without `key`, keys are null. Needs pyarrow.
+
+        Raises the exceptions of `send`. A row that exceeds `max_request_size` raises `BrokerError` (MESSAGE_TOO_LARGE), which has
+        its number: the rows before it are queued.
+        """
+        from ottla.net.client.producer.arrow import row_too_large, table_rows
+
+        count = 0
+        for rows in table_rows(table, key=key, value=value, headers=headers, timestamp=timestamp):
+            sent = self.send_rows(topic, rows, partition=partition)
+            count += (queued := sum(len(numbers) for _, numbers in sent))
+            if queued < rows.row_count:
+                raise row_too_large(count)
+        return count
 
     def close(self, timeout_ms: int | None = None) -> None:
         """Flush, then close all connections. Records not written within `timeout_ms` fail with `Closed`. Raises `TimedOut`.

@@ -19,6 +19,7 @@ from ottla.client.arguments import topic_name, whole
 from ottla.client.errors import Closed, DeliveryFailed, FlushTimedOut, KafkaError, Purged, SettingError, TimedOut, TransactionError
 from ottla.client.producer.accumulator import Accumulator, BatchPart, Headers, PendingBatch, checked_record
 from ottla.client.producer.partition_queue import Outgoing
+from ottla.client.producer.partitioner import own_partition, own_spread
 from ottla.client.producer.transactions import ProducerTransactions
 from ottla.client.producer.unreported_failures import Losses, count_text
 from ottla.client.settings.clients import COMPRESSIONS, ProducerSettings
@@ -66,6 +67,7 @@ class ProduceDriver:
         self._machine = ProducerTransactions(name, settings.transaction_timeout_ms) if name is not None else None
         self._losses = Losses(threading.Lock())
         self._codec = COMPRESSIONS["none" if settings.is_of_0_7 else settings.compression_type]  # with 0.7, the link compresses
+        self._own_partitioner = settings.partitioner
         self._closed = self._closing = self._is_close_claimed = False
         self._close_error: KafkaError | None = None
 
@@ -136,6 +138,8 @@ class ProduceDriver:
             return None
         if partition is not None:
             partition = self._check_partition(topic, partition)
+        elif self._own_partitioner is not None:
+            partition = own_partition(self._own_partitioner, topic, key, value, count)
         stamp = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
         batch, index = self.accumulator.append(topic, partition, count, key, value, headers, stamp, now_ms)
         return Delivery(batch, index)
@@ -148,7 +152,10 @@ class ProduceDriver:
             return None
         if partition is not None:
             partition = self._check_partition(topic, partition)
-        added = self.accumulator.extend(topic, partition, count, rows, start, stop, now_ms)
+        spread = None
+        if partition is None and self._own_partitioner is not None:
+            spread = own_spread(self._own_partitioner, topic, rows, range(start, stop), count)
+        added = self.accumulator.extend(topic, partition, count, rows, start, stop, now_ms, spread)
         return [SentRows(Delivery(batch, index), numbers) for batch, index, numbers in added]
 
     @staticmethod

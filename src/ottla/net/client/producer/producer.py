@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.keywords import ProducerKeywords
@@ -12,6 +12,9 @@ from ottla.client.producer.transactions import InGroup, chain_errors
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
 from ottla.net.client.producer.async_producer import AsyncProducer
 from ottla.net.client.producer.blocking_producer import BlockingProducer
+
+if TYPE_CHECKING:
+    pass
 
 
 class Producer(BlockingProducer):

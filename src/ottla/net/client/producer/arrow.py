@@ -1,0 +1,70 @@
+"""Tables of Arrow as rows to send. Needs pyarrow, which is imported on first use."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ottla.client.arguments import short_repr
+from ottla.client.errors import BrokerError, SettingError
+from ottla.wire.errors import MESSAGE_TOO_LARGE
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from ottla.records.batches.rows import Rows
+
+CHUNK_ROWS = 65_536
+"""The rows that are queued at a time. The producer waits for memory in between."""
+
+
+def table_rows(
+    table: pyarrow.Table | pyarrow.RecordBatch, *, key: str | None, value: str, headers: str | None, timestamp: str | None
+) -> Iterator[Rows]:
+    """Yield the rows of a table in parts. The arguments name its columns.
+
+    Raises `TypeError` for what is no table and for a column of a wrong type, and `SettingError` for a missing column.
+    """
+    try:
+        import pyarrow
+    except ImportError as missing:
+        raise ImportError("send_table() needs pyarrow: install it with pip install 'ottla[arrow]'.") from missing
+    from ottla.records.batches.arrow import arrow_rows
+
+    if not isinstance(table, pyarrow.Table | pyarrow.RecordBatch):
+        raise TypeError(f"send_table() takes a pyarrow.Table or RecordBatch, not {short_repr(table)}.")
+    for name in (key, value):
+        if name is not None:
+            _check_binary(table.schema.field(_position(table, name)))
+    now_ms = time.time_ns() // 1_000_000
+    whole = table if isinstance(table, pyarrow.Table) else pyarrow.Table.from_batches([table])
+    places = [None if name is None else _position(table, name) for name in (value, key, timestamp, headers)]
+    for part in whole.to_batches(max_chunksize=CHUNK_ROWS):
+        values, keys, times, of_headers = [None if place is None else part.column(place) for place in places]
+        yield arrow_rows(values, keys, now_ms if times is None else times, of_headers)
+
+
+def _position(table: pyarrow.Table | pyarrow.RecordBatch, name: str) -> int:
+    found: list[int] = table.schema.get_all_field_indices(name)
+    if len(found) != 1:
+        columns = ", ".join(table.schema.names) or "none"
+        raise SettingError(f"The table has {len(found)} columns {name!r}, not one: name one of its columns ({columns}).")
+    return found[0]
+
+
+def _check_binary(field: pyarrow.Field) -> None:
+    from pyarrow import types
+
+    kinds = (
+        types.is_binary, types.is_large_binary, types.is_string, types.is_large_string, types.is_binary_view, types.is_string_view,
+    )  # fmt: skip
+    if not any(is_of(field.type) for is_of in kinds):
+        raise TypeError(f"Column {field.name!r} of the table is of type {field.type}: cast it to binary or string.")
+
+
+def row_too_large(number: int) -> BrokerError:
+    """Return the exception for a row of a table that exceeds `max_request_size`."""
+    return BrokerError(
+        MESSAGE_TOO_LARGE, "send_table()", f"Row {number} exceeds max_request_size: the {number} rows before it are queued."
+    )
