@@ -27,6 +27,7 @@ from __future__ import annotations
 
 {}from typing import {}TypedDict
 '''
+IMPORTS = ["from ottla.client.serializers import Deserialize, FormatName, Serialize", ""]
 
 
 def client_page() -> str:
@@ -40,7 +41,8 @@ def client_page() -> str:
     lines = [
         HEAD.format(
             "The settings of clients as keyword arguments.", "from collections.abc import Callable, Iterable\n", "Literal, "
-        )
+        ),
+        *IMPORTS,
     ]
     lines += _class("ClientKeywords", "TypedDict", "Settings of every client.", map(_client_setting, common.values()))
     for kind, declared in own.items():

@@ -35,11 +35,13 @@ if TYPE_CHECKING:
         CommitFailed,
         ConnectionFailed,
         DeliveryFailed,
+        DeserializationFailed,
         FlushTimedOut,
         NotSupported,
         OffsetOutOfRange,
         ProducerFenced,
         Purged,
+        SerializationFailed,
         TimedOut,
         TransactionAbortable,
         TransactionError,
@@ -99,6 +101,7 @@ __all__ = [
     "DataDirectoryError",
     "Delivery",
     "DeliveryFailed",
+    "DeserializationFailed",
     "FeatureDescription",
     "FencedProducer",
     "FlushTimedOut",
@@ -125,6 +128,7 @@ __all__ = [
     "QuotaOf",
     "RecordMetadata",
     "ReplicaOnDisk",
+    "SerializationFailed",
     "SettingError",
     "ShareOffset",
     "TimedOut",
@@ -145,9 +149,9 @@ _HOMES = {
     "ottla.client.admin.acls": "AclRule",
     "ottla.client.admin.groups": "GroupDescription GroupListing GroupMember ShareOffset",
     "ottla.client.admin.topics": "ConfigEntry ConfigResource ConfigSynonym NewTopic",
-    "ottla.client.errors": "AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed DeliveryFailed FlushTimedOut "
-    "NotSupported OffsetOutOfRange ProducerFenced Purged TimedOut TransactionAbortable TransactionError "
-    "TransactionFailed UnknownTopic WokenUp",
+    "ottla.client.errors": "AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed DeliveryFailed "
+    "DeserializationFailed FlushTimedOut NotSupported OffsetOutOfRange ProducerFenced Purged SerializationFailed TimedOut "
+    "TransactionAbortable TransactionError TransactionFailed UnknownTopic WokenUp",
     "ottla.client.admin.client_metrics": "PushingClient",
     "ottla.client.admin.otlp": "ClientMetric",
     "ottla.client.admin.features": "ClusterFeatures FeatureDescription",

@@ -106,7 +106,8 @@ def test_clients_on_asyncio_log_in_as_well(secured: Secured, trust: dict[str, An
             topic, bootstrap_servers=secured.at(SASL_SSL), group_id=topic, auto_offset_reset="earliest", **given
         ) as consumer:
             async for record in consumer:
-                return record.value
+                value: bytes | None = record.value
+                return value
         return None
 
     assert asyncio.run(main()) == b"here"

@@ -13,6 +13,8 @@
     ├── SettingError            a setting is unknown or has a wrong value (also a ValueError)
     ├── CommitFailed            the group has assigned the partitions to other members
     ├── WokenUp                 wakeup() ended the wait of a consumer
+    ├── SerializationFailed     send(): a serializer refused a key or a value
+    ├── DeserializationFailed   a deserializer cannot read the key or the value of a fetched record
     ├── DeliveryFailed          flush() or close(): records were not written, and no caller has read their errors
     ├── TransactionError        a call that does not fit the transaction's state, such as a send() outside of one
     │   ├── TransactionAbortable   the transaction must be aborted, or was; the producer can begin the next
@@ -20,12 +22,13 @@
     │       └── ProducerFenced     … because a newer producer has its transactional id, or its transaction timed out
     └── Closed                  the client was closed, or ended by an error
 
-The module depends on the error table of `ottla.wire.errors`, not on requests. `ottla` exports all of these exceptions.
+The module depends on the error table of `ottla.wire.errors` and on records, not on requests. `ottla` exports all exceptions.
 """
 
 from __future__ import annotations
 
 from ottla.errors import UNKNOWN_SERVER_ERROR, KafkaError, SettingError
+from ottla.records.batches.record import ConsumerRecord
 from ottla.wire import errors as table
 
 __all__ = [
@@ -36,12 +39,14 @@ __all__ = [
     "CommitFailed",
     "ConnectionFailed",
     "DeliveryFailed",
+    "DeserializationFailed",
     "FlushTimedOut",
     "KafkaError",
     "NotSupported",
     "OffsetOutOfRange",
     "ProducerFenced",
     "Purged",
+    "SerializationFailed",
     "SettingError",
     "TimedOut",
     "TransactionAbortable",
@@ -55,6 +60,8 @@ __all__ = [
 ]
 
 CONCURRENT_BACKOFF_MS = 20
+CAUSE_CHARACTERS = 300
+"""The number of characters that are shown of the message of a user's exception."""
 
 
 class BrokerError(KafkaError):
@@ -122,6 +129,43 @@ class NotSupported(KafkaError):
 
 class CommitFailed(KafkaError):
     """Raised if offsets were not committed because the group has assigned the partitions to other members."""
+
+
+class SerializationFailed(KafkaError):
+    """Raised by `send` if a serializer refused a key or a value. The record was not queued, and no other record is affected.
+
+    `topic` is the record's topic, `field` is "key" or "value".
+    """
+
+    def __init__(self, topic: str, field: str, value: object, cause: Exception) -> None:
+        super().__init__(
+            f"A record for topic {topic} was not sent, because {field}_serializer refused a {field} of type "
+            f"{type(value).__name__} ({_clause(cause)}): send what it accepts."
+        )
+        self.topic, self.field = topic, field
+
+
+class DeserializationFailed(KafkaError):
+    """Raised if a deserializer cannot read the key or the value of a record. The position stays at the record.
+
+    `topic`, `partition` and `offset` are those of the record, and `field` is "key" or "value". `record` has key and value as bytes,
+    and `data` the bytes that cannot be read.
+    """
+
+    def __init__(self, record: ConsumerRecord, field: str, cause: Exception) -> None:
+        where = f"{record.topic}-{record.partition}"
+        super().__init__(
+            f"The {field} at offset {record.offset} of {where} cannot be read by {field}_deserializer ({_clause(cause)}): "
+            f"seek() to offset {record.offset + 1} to read on, or set on_bad_record."
+        )
+        self.topic, self.partition, self.offset = record.topic, record.partition, record.offset
+        self.record, self.field = record, field
+        self.data: bytes | None = record.key if field == "key" else record.value
+
+
+def _clause(cause: Exception) -> str:
+    """Return an exception's type and message, for use within a sentence."""
+    return f"{type(cause).__name__}: {str(cause)[:CAUSE_CHARACTERS].rstrip('.')}"
 
 
 class DeliveryFailed(KafkaError):

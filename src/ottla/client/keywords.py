@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Literal, TypedDict
 
+from ottla.client.serializers import Deserialize, FormatName, Serialize
+
 
 class ClientKeywords(TypedDict, total=False):
     """Settings of every client."""
@@ -112,6 +114,10 @@ class ProducerKeywords(ClientKeywords, total=False):
     """The id that makes the producer transactional; a newer producer with this id fences this one (KIP-98)."""
     transaction_timeout_ms: int
     """The time after which brokers abort an open transaction."""
+    key_serializer: FormatName | Serialize | None
+    """The function that makes bytes of keys, or one of bytes, str, bool, int16, int32, int64, float32, float64, uuid, json."""
+    value_serializer: FormatName | Serialize | None
+    """The function that makes bytes of values, or one of bytes, str, bool, int16, int32, int64, float32, float64, uuid, json."""
 
 
 class ConsumerKeywords(ClientKeywords, total=False):
@@ -165,6 +171,12 @@ class ConsumerKeywords(ClientKeywords, total=False):
     """The time that a rebalance of Kafka 0.7 waits for other members' partitions and records being processed."""
     allow_auto_create_topics: bool
     """Allow brokers to create subscribed topics that do not exist."""
+    key_deserializer: FormatName | Deserialize | None
+    """The function that reads keys, or one of bytes, str, bool, int16, int32, int64, float32, float64, uuid, json."""
+    value_deserializer: FormatName | Deserialize | None
+    """The function that reads values, or one of bytes, str, bool, int16, int32, int64, float32, float64, uuid, json."""
+    on_bad_record: str
+    """The effect of a record that a deserializer cannot read: raise, skip, or the name of a dead-letter topic that gets a copy."""
     bootstrap_servers: str | Iterable[str]
     """The brokers to contact first, as host:port; several as a list, or separated by commas."""
 

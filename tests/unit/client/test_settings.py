@@ -34,7 +34,6 @@ def test_an_unknown_setting_names_the_nearest(kind: type[ClientSettings], given:
     ("given", "sentence"),
     [
         ("retries", "delivery_timeout_ms"),
-        ("key_serializer", "records are bytes"),
         ("on_assign", "ottla.client.keywords lists them"),
         ("x", "ottla.client.keywords lists them"),
     ],

@@ -8,7 +8,7 @@ in several parts. The batches of a chunk include control batches only if the use
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ottla.client.consumer.fetcher import UNKNOWN_OFFSET, Chunk, Fetcher
@@ -206,6 +206,10 @@ class Cursor:
         if self._rest is not None and self._has_ended():
             self._begin(self._rest)
 
+    def pass_over(self) -> None:
+        """Count the next record as processed, although the user does not get it."""
+        self.counts = (self.taken + 1, 0)
+
     def put_back(self) -> None:
         """Take back the records that are not processed yet, because the user did not get them."""
         taken, in_hand = self.counts
@@ -247,12 +251,13 @@ class Progress:
     The `Fetcher` has the positions of partitions without a cursor.
     """
 
-    def __init__(self, fetcher: Fetcher) -> None:
+    def __init__(self, fetcher: Fetcher, open_cursor: Callable[[Chunk], Cursor] = Cursor) -> None:
         self._fetcher = fetcher
+        self._open_cursor = open_cursor
         self._cursors: list[Cursor] = []
 
     def begin(self, chunk: Chunk) -> Cursor:
-        cursor = Cursor(chunk)
+        cursor = self._open_cursor(chunk)
         self._cursors.append(cursor)
         return cursor
 
@@ -261,6 +266,12 @@ class Progress:
         for cursor in self._cursors:
             cursor.mark_processed()
         self._cursors = [cursor for cursor in self._cursors if not cursor.exhausted]
+
+    def pass_over(self, where: TopicPartition, offset: int) -> None:
+        """Move the position of a partition past the record at `offset`. Do nothing if the position has changed meanwhile."""
+        for cursor in self._cursors:
+            if cursor.where == where and not cursor.exhausted and cursor.position() == offset:
+                cursor.pass_over()
 
     def put_back(self) -> None:
         """Take back all records that are not processed yet, because an interrupt kept them from the user."""

@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 from ottla.client.consumer.assignors import STRATEGIES
 from ottla.client.errors import SettingError
+from ottla.client.serializers import FORMATS, deserializer, serializer
 from ottla.client.settings.addresses import parse_servers
 from ottla.client.settings.declaration import OneOf, at_least, check_name, declare, flag, function, short_text, words
 from ottla.client.settings.security import SecureSettings
@@ -32,17 +33,18 @@ IDEMPOTENCE, ZSTD_SINCE = "0.11.0", "2.1"
 LONG_SESSIONS, LONGEST_SESSION_MS = "0.10.1", 30_000
 """The release before which brokers accept only short session timeouts, and their longest session timeout in ms."""
 
+RAISE, SKIP = "raise", "skip"
+"""The values of on_bad_record that are not names of topics."""
+
 CLIENT_ID: str | None = "ottla"
+
+_FORMATS = ", ".join(FORMATS)
+_SERIALIZER, _DESERIALIZER = "FormatName | Serialize | None", "FormatName | Deserialize | None"
 
 ALL_NAMES = "the names are Kafka's, with underscores for dots: ottla.client.keywords lists them."
 _TOPICS_FIRST = "topics come first: Consumer('flights', bootstrap_servers='host:9092')."
-_BYTES_ALONE = "records are bytes: encode before send(), decode after poll()."
 OTHER_NAMES = {
     "retries": "records are retried for delivery_timeout_ms, calls for default_api_timeout_ms.",
-    "key_serializer": _BYTES_ALONE,
-    "value_serializer": _BYTES_ALONE,
-    "key_deserializer": _BYTES_ALONE,
-    "value_deserializer": _BYTES_ALONE,
     "topics": _TOPICS_FIRST,
     "topic": _TOPICS_FIRST,
     "consumer_timeout_ms": "records(timeout_ms=…) ends after that time without a record.",
@@ -70,6 +72,14 @@ def _release(name: str, value: object) -> str | None:
         return releases.match_release(str(value), (KAFKA07, *releases.NAMES))
     except releases.UnknownRelease as error:
         raise SettingError(f"{name}: {error}") from None
+
+
+def _bad_record(name: str, value: object) -> str:
+    """Return raise, skip, or the name of a topic. Refuse a misspelling of the first two, which would create a topic."""
+    found = check_name(name, value)
+    if found is None or (found not in (RAISE, SKIP) and difflib.get_close_matches(found.lower(), (RAISE, SKIP), cutoff=0.7)):
+        raise SettingError(f"{name} must be {RAISE}, {SKIP} or the name of a topic, not {value!r}.")
+    return found
 
 
 def _servers(name: str, value: object) -> str:
@@ -160,7 +170,7 @@ class ProducerSettings(DiscoverySettings):
         60_000, at_least(0), "The timeout of send() for metadata and memory, and of each transactional call."
     )
     compression_type: str = declare("none", OneOf(COMPRESSIONS), "The codec of batches: none, gzip, snappy, lz4 or zstd.")
-    partitioner: Callable[[str, bytes | None, bytes | None, int], int] | None = declare(  # noqa: RUF009 - a function is not changed
+    partitioner: Callable[[str, bytes | None, bytes | None, int], int] | None = declare(
         None,
         function,
         "A function of topic, key, value and number of partitions that returns a partition; by default murmur2 of keys.",
@@ -174,6 +184,12 @@ class ProducerSettings(DiscoverySettings):
         None, check_name, "The id that makes the producer transactional; a newer producer with this id fences this one (KIP-98)."
     )
     transaction_timeout_ms: int = declare(60_000, at_least(1), "The time after which brokers abort an open transaction.")
+    key_serializer: Callable[[Any], bytes | None] | None = declare(
+        None, serializer, f"The function that makes bytes of keys, or one of {_FORMATS}.", given=_SERIALIZER
+    )
+    value_serializer: Callable[[Any], bytes | None] | None = declare(
+        None, serializer, f"The function that makes bytes of values, or one of {_FORMATS}.", given=_SERIALIZER
+    )
 
     @property
     def acks_code(self) -> int:
@@ -263,13 +279,33 @@ class ConsumerSettings(DiscoverySettings):
         "The time that a rebalance of Kafka 0.7 waits for other members' partitions and records being processed.",
     )
     allow_auto_create_topics: bool = declare(True, flag, "Allow brokers to create subscribed topics that do not exist.")
+    key_deserializer: Callable[[bytes], Any] | None = declare(
+        None, deserializer, f"The function that reads keys, or one of {_FORMATS}.", given=_DESERIALIZER
+    )
+    value_deserializer: Callable[[bytes], Any] | None = declare(
+        None, deserializer, f"The function that reads values, or one of {_FORMATS}.", given=_DESERIALIZER
+    )
 
     @property
     def read_committed(self) -> bool:
         return self.isolation_level == "read_committed"
 
+    on_bad_record: str = declare(
+        RAISE,
+        _bad_record,
+        "The effect of a record that a deserializer cannot read: raise, skip, or the name of a dead-letter topic that gets a copy.",
+    )
+
+    @property
+    def deserializes(self) -> bool:
+        return self.key_deserializer is not None or self.value_deserializer is not None
+
     def consistent(self, given: Collection[str]) -> Self:
         """Return these settings with a session timeout that the release accepts: brokers before 0.10.1 refuse today's default."""
+        if self.include_control_records and self.deserializes:
+            raise SettingError("include_control_records returns records that no deserializer can read: leave one of them out.")
+        if "on_bad_record" in given:
+            self._check_bad_record()
         self.check_discovery(given, {"isolation_level": "read_uncommitted", "group_instance_id": None})
         if self.is_of_0_7 and self.group_id is not None and self.zookeeper_connect is None:
             raise SettingError("Kafka 0.7 keeps groups in ZooKeeper: give zookeeper_connect, or leave out group_id.")
@@ -277,6 +313,12 @@ class ConsumerSettings(DiscoverySettings):
         if _before(self.api_version, LONG_SESSIONS) and "session_timeout_ms" not in given:
             return replace(self, session_timeout_ms=LONGEST_SESSION_MS)
         return self
+
+    def _check_bad_record(self) -> None:
+        if not self.deserializes:
+            raise SettingError("on_bad_record needs key_deserializer or value_deserializer: add one, or leave it out.")
+        if self.on_bad_record not in (RAISE, SKIP) and _before(self.api_version, IDEMPOTENCE):
+            raise SettingError(f"A dead letter has headers, which need Kafka {IDEMPOTENCE}: set on_bad_record to raise or skip.")
 
     def _check_protocol(self, given: Collection[str]) -> None:
         """Raise `SettingError` for settings of the other group protocol (KIP-848)."""

@@ -7,7 +7,7 @@ to create: the garbage collector does not track them, and their numbers are stor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.records import kernel_record
 
@@ -30,9 +30,12 @@ if TYPE_CHECKING or not kernel_record.COMPILED:
     class ConsumerRecord(Record):
         """One record as a consumer returns it: the fields of `Record`, and its `topic` and `partition`.
 
-        `where` is the pair of topic and partition, one object for all records of a partition. Comparisons ignore it.
+        `where` is the pair of topic and partition, one object for all records of a partition. Comparisons ignore it. Key and value
+        are bytes or None, or the results of a consumer's deserializers.
         """
 
+        key: Any
+        value: Any
         where: Where
 
         def __new__(

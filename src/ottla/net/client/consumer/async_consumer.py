@@ -14,6 +14,7 @@ from ottla.client import arguments
 from ottla.client.arguments import check_partition, places
 from ottla.client.consumer.committed_offsets import committable
 from ottla.client.consumer.cursor import Cursor, Progress
+from ottla.client.consumer.deserializing_cursor import cursor_opener
 from ottla.client.consumer.fetched_columns import FetchedColumns, fetched_columns
 from ottla.client.consumer.fetcher import UNKNOWN_OFFSET
 from ottla.client.consumer.iteration_ends import IterationEnds
@@ -31,6 +32,7 @@ from ottla.client.types import (
     TopicPartition,
 )
 from ottla.net.client.cluster import now_ms
+from ottla.net.client.consumer.bad_records import BadRecords
 from ottla.net.client.consumer.fetch_driver import RESETS, FetchDriver
 from ottla.net.client.consumer.listeners import Listener, call_listener, refuse_in_listener
 from ottla.net.client.of_release import group_member, links_to
@@ -95,7 +97,8 @@ class AsyncConsumer:
         self._tasks = Tasks(self._broke)
         self._cluster = links_to(self._settings, self._tasks)
         self._reader = FetchDriver(self._cluster, self._settings, self._tasks)
-        self._progress = Progress(self._reader.fetcher)
+        self._progress = Progress(self._reader.fetcher, cursor_opener(self._settings))
+        self._bad_records = BadRecords(self._settings, self._progress)
         self._settled = asyncio.Event()
         self._member = self._new_member() if self._settings.group_id else None
         self._started = True
@@ -417,8 +420,11 @@ class AsyncConsumer:
         consumer then is at these offsets. Other partitions are not read meanwhile, and a revoked partition counts as read.
         """
         while (cursor := await self._next_cursor(timeout_ms, until)) is not None:
-            for record in cursor.each():
-                yield record
+            try:
+                for record in cursor.each():
+                    yield record
+            except KafkaError as error:
+                await self._pass_over(error)
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         return self.records()
@@ -428,9 +434,8 @@ class AsyncConsumer:
     ) -> AsyncIterator[pyarrow.RecordBatch]:
         """Yield Arrow record batches, each of one partition, without end, or until none arrives for `timeout_ms`.
 
-        `until` is that of `records`. No Python object is created per record.
-        Columns: topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs
-        pyarrow (`pip install ottla[arrow]`).
+        `until` is that of `records`. No Python object is created per record, and no deserializer is used: key and value are bytes.
+        Columns: topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs pyarrow (`pip install ottla[arrow]`).
         """
         from ottla.net.client.consumer.arrow import record_batches
 
@@ -443,9 +448,9 @@ class AsyncConsumer:
     ) -> AsyncIterator[FetchedColumns]:
         """Yield fetched records as columns, each time of one partition, without end, or until none arrives for `timeout_ms`.
 
-        `until` is that of `records`. No Python object is created per record.
-        An item without records means that the position has moved, for example past a
-        marker. The records of an item are processed once the next one is requested.
+        `until` is that of `records`. No Python object is created per record, and no deserializer is used. An item without records
+        means that the position has moved, for example past a marker. The records of an item are processed once the next one is
+        requested.
         """
         while (found := await self._next_columns(timeout_ms, until)) is not None:
             yield found
@@ -465,11 +470,18 @@ class AsyncConsumer:
         deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
         left_ms = timeout_ms
         while (cursor := await self._next_cursor(left_ms)) is not None:
-            if records := self._gather(cursor, wanted):
-                return records
+            try:
+                if records := self._gather(cursor, wanted):
+                    return records
+            except KafkaError as error:
+                await self._pass_over(error)
             # Transaction markers and aborted records take offsets, but are not handed out.
             left_ms = max(0, round((deadline - asyncio.get_running_loop().time()) * 1000))
         return []
+
+    async def _pass_over(self, error: KafkaError) -> None:
+        """Continue after a record that a deserializer cannot read, as `on_bad_record` says, or raise `error`."""
+        await self._bad_records.pass_over(error)
 
     def _put_back(self) -> None:
         """Return records to the buffer if their caller was interrupted before it got them."""
@@ -695,4 +707,5 @@ class AsyncConsumer:
                 await self._member.leave()
         finally:
             self._reader.close()
+            await self._bad_records.close()
             await self._cluster.close()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Unpack
 
 from ottla.client.consumer.fetched_columns import FetchedColumns
+from ottla.client.errors import KafkaError
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, Place, TopicPartition
 from ottla.net.client.blocking_base import BlockingClient
@@ -87,7 +88,10 @@ class Consumer(BlockingClient[AsyncConsumer]):
         consumer then is at these offsets. Other partitions are not read meanwhile, and a revoked partition counts as read.
         """
         while (cursor := self._background.run(self._async._next_cursor(timeout_ms, until))) is not None:
-            yield from cursor.each()
+            try:
+                yield from cursor.each()
+            except KafkaError as error:
+                self._background.run(self._async._pass_over(error))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         return self.records()
@@ -95,9 +99,8 @@ class Consumer(BlockingClient[AsyncConsumer]):
     def batches(self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None) -> Iterator[pyarrow.RecordBatch]:
         """Yield Arrow record batches, each of one partition, without end, or until none arrives for `timeout_ms`.
 
-        `until` is that of `records`. No Python object is created per record.
-        Columns: topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs
-        pyarrow (`pip install ottla[arrow]`).
+        `until` is that of `records`. No Python object is created per record, and no deserializer is used: key and value are bytes.
+        Columns: topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs pyarrow (`pip install ottla[arrow]`).
         """
         from ottla.net.client.consumer.arrow import record_batches
 
@@ -107,9 +110,9 @@ class Consumer(BlockingClient[AsyncConsumer]):
     def columns(self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None) -> Iterator[FetchedColumns]:
         """Yield fetched records as columns, each time of one partition, without end, or until none arrives for `timeout_ms`.
 
-        `until` is that of `records`. No Python object is created per record.
-        An item without records means that the position has moved, for example past a
-        marker. The records of an item are processed once the next one is requested.
+        `until` is that of `records`. No Python object is created per record, and no deserializer is used. An item without records
+        means that the position has moved, for example past a marker. The records of an item are processed once the next one is
+        requested.
         """
         while (found := self._background.run(self._async._next_columns(timeout_ms, until), self._async._put_back)) is not None:
             yield found

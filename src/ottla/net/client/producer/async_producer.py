@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client.arguments import timeout
 from ottla.client.consumer.committed_offsets import committable
@@ -19,7 +19,7 @@ from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, 
 from ottla.net.client.cluster import now_ms
 from ottla.net.client.producer.delivery import Delivery, SentRows
 from ottla.net.client.producer.delivery_callbacks import AwaitedCallbacks, OnDelivery, check_callback
-from ottla.net.client.producer.produce_driver import ProduceDriver
+from ottla.net.client.producer.serializing_driver import produce_driver
 from ottla.records.batches.rows import Rows
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class AsyncProducer:
 
     def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[ProducerKeywords]) -> None:
         servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
-        self._driver = ProduceDriver(parse(ProducerSettings, {**settings, **servers}))
+        self._driver = produce_driver(parse(ProducerSettings, {**settings, **servers}))
         self._callbacks = AwaitedCallbacks()
 
     async def start(self) -> Self:
@@ -72,9 +72,9 @@ class AsyncProducer:
     async def send(
         self,
         topic: str,
-        value: bytes | None = None,
+        value: Any = None,
         *,
-        key: bytes | None = None,
+        key: Any = None,
         partition: int | None = None,
         headers: Headers | None = None,
         timestamp_ms: int | None = None,
@@ -89,9 +89,12 @@ class AsyncProducer:
         `on_delivery(delivery)` is called on the event loop once the record is written or has failed. Its awaitable result is
         awaited, and its exceptions are logged; the next `flush` or `close` raises the first. Both wait for all callbacks.
 
-        Raises `TimedOut`, `UnknownTopic`, `BrokerError` (MESSAGE_TOO_LARGE), `Closed`, or another `KafkaError`; `TypeError` for a
-        field of a wrong type. With a `transactional_id` also `TransactionAbortable`, `TransactionFailed`, and outside of a
-        transaction `TransactionError`.
+        Key and value are bytes or None, or with `key_serializer` and `value_serializer` what these accept. A serializer runs on the
+        caller's thread.
+
+        Raises `TimedOut`, `UnknownTopic`, `BrokerError` (MESSAGE_TOO_LARGE), `SerializationFailed`, `Closed`, or another
+        `KafkaError`; `TypeError` for a field of a wrong type. With a `transactional_id` also `TransactionAbortable`,
+        `TransactionFailed`, and outside of a transaction `TransactionError`.
         """
         driver = self._driver
         if on_delivery is not None:
@@ -112,7 +115,7 @@ class AsyncProducer:
     async def send_rows(
         self, topic: str, rows: Rows, start: int = 0, stop: int | None = None, *, partition: int | None = None
     ) -> list[SentRows]:
-        """Queue records in the form of columns, the fastest way: no record becomes a Python object.
+        """Queue records in the form of columns, the fastest way: no record becomes a Python object, and none is serialized.
 
         `rows` are made by `ottla.records.batches`: of lines (`lines.split_lines`), of Arrow's columns (`arrow.arrow_rows`), or of
         values. The rows from `start` up to `stop` (None: the last) are sent, in this order in each partition. Without `partition`,
@@ -129,7 +132,7 @@ class AsyncProducer:
         return sent
 
     async def send_values(self, topic: str, values: Sequence[bytes], *, partition: int | None = None) -> list[tuple[Delivery, int]]:
-        """Queue many records that have values alone, several times faster than `send`.
+        """Queue many records that have values alone, several times faster than `send`. Values are bytes, and are not serialized.
 
         Return, for each batch that values were added to, the `Delivery` of the first of them and their number. The others of a
         batch have the same outcome, and the offsets that follow. The numbers add up to fewer than all values if one exceeds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.arguments import timeout, whole
 from ottla.client.producer.accumulator import Headers
@@ -33,9 +33,9 @@ class BlockingProducer(BlockingClient[AsyncProducer]):
     def send(
         self,
         topic: str,
-        value: bytes | None = None,
+        value: Any = None,
         *,
-        key: bytes | None = None,
+        key: Any = None,
         partition: int | None = None,
         headers: Headers | None = None,
         timestamp_ms: int | None = None,
@@ -50,9 +50,12 @@ class BlockingProducer(BlockingClient[AsyncProducer]):
         `on_delivery(delivery)` is called once the record is written or has failed, on the thread that calls `poll`, `flush` or
         `close`. It may call the producer. Its exceptions are logged, and that call raises the first after all callbacks.
 
-        Raises `TimedOut`, `UnknownTopic`, `BrokerError` (MESSAGE_TOO_LARGE), `Closed`, or another `KafkaError`; `TypeError` for a
-        field of a wrong type. With a `transactional_id` also `TransactionAbortable`, `TransactionFailed`, and outside of a
-        transaction `TransactionError`.
+        Key and value are bytes or None, or with `key_serializer` and `value_serializer` what these accept. A serializer runs on the
+        caller's thread.
+
+        Raises `TimedOut`, `UnknownTopic`, `BrokerError` (MESSAGE_TOO_LARGE), `SerializationFailed`, `Closed`, or another
+        `KafkaError`; `TypeError` for a field of a wrong type. With a `transactional_id` also `TransactionAbortable`,
+        `TransactionFailed`, and outside of a transaction `TransactionError`.
         """
         self._background.check_process()
         if on_delivery is not None:
@@ -70,7 +73,7 @@ class BlockingProducer(BlockingClient[AsyncProducer]):
     def send_rows(
         self, topic: str, rows: Rows, start: int = 0, stop: int | None = None, *, partition: int | None = None
     ) -> list[SentRows]:
-        """Queue records in the form of columns, the fastest way: no record becomes a Python object.
+        """Queue records in the form of columns, the fastest way: no record becomes a Python object, and none is serialized.
 
         `rows` are made by `ottla.records.batches`: of lines (`lines.split_lines`), of Arrow's columns (`arrow.arrow_rows`), or of
         values. The rows from `start` up to `stop` (None: the last) are sent, in this order in each partition. Without `partition`,
@@ -86,7 +89,7 @@ class BlockingProducer(BlockingClient[AsyncProducer]):
         return sent
 
     def send_values(self, topic: str, values: Sequence[bytes], *, partition: int | None = None) -> list[tuple[Delivery, int]]:
-        """Queue many records that have values alone, several times faster than `send`.
+        """Queue many records that have values alone, several times faster than `send`. Values are bytes, and are not serialized.
 
         Return, for each batch that values were added to, the `Delivery` of the first of them and their number. The others of a
         batch have the same outcome, and the offsets that follow. The numbers add up to fewer than all values if one exceeds
