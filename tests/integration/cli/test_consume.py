@@ -378,6 +378,25 @@ def test_a_pipe_that_closes_ends_it_without_a_word(broker: ottla.Broker) -> None
         assert (process.stderr.read(), process.wait(timeout=20)) == (b"", 0)
 
 
+@pytest.mark.parametrize(
+    ("line", "count"), [("", 20), ("", 4000), ("--filter 'offset >= 0'", 4000)], ids=["idle", "full", "filtered"]
+)
+def test_records_that_a_closed_pipe_still_held_are_read_again(
+    broker: ottla.Broker, ottla_: Ottla, line: str, count: int, request: pytest.FixtureRequest
+) -> None:
+    topic = f"held-{request.node.callspec.id}"
+    with ottla.Producer(broker.address) as producer:
+        for number in range(count):
+            producer.send(topic, b"%04d" % number)
+    with start(broker, f"{topic} -g {topic} -f '%v{' ' * 95}\\n' {line}", bufsize=0) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert os.read(process.stdout.fileno(), 250)[-50:-46] == b"0002"
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(timeout=20)) == (b"", 0)
+    assert ottla_(f"consume {topic} -g {topic} -n 1 -f %o")[1] == "2"
+
+
 def test_a_broker_that_dies_is_one_sentence() -> None:
     with ottla.Broker(num_partitions=1) as mortal:
         with ottla.Producer(mortal.address) as producer:

@@ -134,7 +134,8 @@ class RecordStream:
         # A signal must not end this wait: records that have arrived would count as printed.
         found = next(self._consumer.columns(IDLE_MS), None)
         if found is None:
-            self._output.check_reader()
+            if self._output.is_closed:
+                self._is_over, self._error = True, BrokenPipeError(32, "the reader has closed the pipe")
             self._interruption.attempt(self._ends.update)
         return found
 
@@ -169,7 +170,7 @@ class RecordStream:
             columns = columns.slice(0, self._limit - self._printed)
         printed = 0
         for block in lines.blocks(columns):
-            count, self._error = self._output.write(block)
+            count, self._error = self._output.write_records(block, where, columns.offsets[printed:])
             printed += count
             if count < block.line_count:
                 break
@@ -189,7 +190,8 @@ class RecordStream:
         if self._last is not None:
             count, error = self._keep_last(records, lines), None
         else:
-            count, error = self._output.write(joined(lines, self._rendering.end))
+            offsets = [record.offset for record in records]
+            count, error = self._output.write_records(joined(lines, self._rendering.end), where, offsets)
         self._error = error or undecodable
         self._printed += count
         if count < len(records):
@@ -228,13 +230,24 @@ class RecordStream:
         with suppress(KafkaError):  # the partition was revoked meanwhile
             self._consumer.seek(where, offset)
 
+    def _go_back_to_unread(self) -> bool:
+        """Seek to the first records that the reader of a closed pipe has not read. Return whether there are some."""
+        unread = self._output.unread()
+        for where, offset in unread.items():
+            if where in self._consumer.assignment() and offset < self._consumer.position(where):
+                self._consumer.seek(where, offset)
+        return bool(unread)
+
     def _end(self) -> int:
         is_printed = self._last is None
         if self._last is not None and self._error is None and not self._interruption.stop.is_set():
             count, self._error = self._output.write(joined(list(self._last.values()), self._rendering.end))
             is_printed = count == len(self._last)
         if self._group is not None and is_printed and self._consumer.assignment():
+            self._go_back_to_unread()
             self._consumer.commit()
+            if self._go_back_to_unread():  # Ctrl-C ends the reader of the pipe too, perhaps a moment later
+                self._consumer.commit()
         if self._error is not None:
             raise self._error
         return self._interruption.exit_code

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ottla.records import kernel_lines
@@ -43,7 +43,7 @@ class LineBlock(NamedTuple):
 
     data: memoryview
     line_count: int
-    ends: Iterable[int]
+    ends: Sequence[int]
 
 
 class LineFormat:
