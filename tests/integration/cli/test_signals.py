@@ -11,7 +11,7 @@ import pytest
 from ottla.cli.command.signals import Interruption
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_waits(number: signal.Signals) -> None:
     kept = signal.getsignal(number)
     done: list[str] = []
@@ -28,6 +28,16 @@ def test_a_signal_ends_waits(number: signal.Signals) -> None:
         assert signal.getsignal(number) is signal.SIG_DFL
         assert (done, interruption.stop.is_set(), interruption.exit_code) == (["before"], True, 128 + number)
     assert signal.getsignal(number) == kept
+
+
+def test_a_hangup_that_nohup_ignores_ends_nothing() -> None:
+    kept = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interruption() as interruption:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not interruption.stop.is_set()
+    finally:
+        signal.signal(signal.SIGHUP, kept)
 
 
 def test_a_signal_outside_of_waits_lets_work_finish() -> None:

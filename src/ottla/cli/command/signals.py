@@ -1,4 +1,4 @@
-"""The stop of long-running commands by Ctrl-C and SIGTERM: the first one ends the work in good order, a second one the process."""
+"""The stop of long-running commands by Ctrl-C, SIGTERM or a closed terminal: the first one ends the work in good order, a second one the process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIGNALLED = 128
 
 
 class Interruption:
-    """A context manager that catches the first Ctrl-C or SIGTERM. It sets `stop`, and ends waits for brokers and for input."""
+    """A context manager that catches the first Ctrl-C, SIGTERM or SIGHUP, except a SIGHUP that nohup ignores. It sets `stop`, and ends waits for brokers and for input."""
 
     def __init__(self) -> None:
         self.stop = threading.Event()
@@ -27,7 +27,10 @@ class Interruption:
     def __enter__(self) -> Self:
         self.wake, self._waking = os.pipe()  # `wake` can be read after a signal, and is never read: for `select.poll`
         os.set_blocking(self._waking, False)
-        self._kept = {each: signal.signal(each, self._caught) for each in (signal.SIGTERM, signal.SIGINT)}
+        caught = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            caught.append(signal.SIGHUP)
+        self._kept = {each: signal.signal(each, self._caught) for each in caught}
         return self
 
     def __exit__(self, *error: object) -> None:
