@@ -141,6 +141,10 @@ def test_offsets_are_found_by_time_and_trimmed_by_time(ottla_: Ottla, broker: ot
     }  # fmt: skip
     assert rows(ottla_("topic trim t --before 2 --yes --json")[1])[0]["deleted"] == 0
     assert ottla_("topic trim t --before 2 --partition 7")[0] == 2
+    behind = "ottla: Offset 11 is behind the end of t, 10: name a lower one, or end for all records.\n"
+    assert ottla_("topic trim t --before 11 --yes") == (1, "", behind)
+    assert ottla_("topic trim t --before 5 --partition 1 --yes")[0] == 1
+    assert rows(ottla_("topic trim t --before 10 --yes --json")[1])[0]["deleted"] == 6
 
 
 def test_a_copy_has_the_same_records(ottla_: Ottla, broker: ottla.Broker) -> None:

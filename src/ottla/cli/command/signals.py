@@ -1,4 +1,7 @@
-"""The stop of long-running commands by Ctrl-C, SIGTERM or a closed terminal: the first one ends the work in good order, a second one the process."""
+"""The stop of long-running commands by Ctrl-C, SIGTERM or a closed terminal (SIGHUP).
+
+The first one ends the work in good order, a second one the process.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ SIGNALLED = 128
 
 
 class Interruption:
-    """A context manager that catches the first Ctrl-C, SIGTERM or SIGHUP, except a SIGHUP that nohup ignores. It sets `stop`, and ends waits for brokers and for input."""
+    """A context manager that catches the first Ctrl-C, SIGTERM or SIGHUP. It sets `stop`, and ends waits for brokers and for input.
+
+    A SIGHUP that is ignored, as by nohup, stays ignored.
+    """
 
     def __init__(self) -> None:
         self.stop = threading.Event()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.cli.command import confirm
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import Cell, show
-from ottla.cli.command.positions import END, SHIFT, START, TIME, SeekTarget, parse_target
+from ottla.cli.command.positions import END, OFFSET, SHIFT, START, TIME, SeekTarget, parse_target
 from ottla.cli.command.times import FORMS, format_time
 
 if TYPE_CHECKING:
@@ -80,6 +80,12 @@ def trim(admin: Admin, options: argparse.Namespace) -> int:
     if not partitions:
         return fail(f"Topic {options.name} has no partition {options.partition}: `ottla topic describe` lists them.", MISUSED)
     found = ranges(admin, partitions)
+    last = max(each.end for each in found.values())
+    if options.before.kind == OFFSET and options.before.value > last:
+        whole = options.name if options.partition is None else f"{options.name}-{options.partition}"
+        return fail(
+            f"Offset {options.before.value} is behind the end of {whole}, {last}: name a lower one, or end for all records."
+        )
     before = _targets(admin, options.before, found)
     rows = [(where.partition, found[where].start, before[where], before[where] - found[where].start) for where in partitions]
     count = sum(row[-1] for row in rows)
