@@ -8,6 +8,7 @@ from collections.abc import Callable
 from enum import Enum
 from functools import partial
 
+from ottla.cli.command.exits import escape_controls
 from ottla.cli.record_format.forms import PackedText
 from ottla.cli.record_format.json_records import plain
 from ottla.errors import SettingError
@@ -125,9 +126,11 @@ def _msgpack(data: bytes, topic: str) -> object:
 def _auto(schemas: SchemaSource | None, binary: Binary, data: bytes, topic: str) -> object:
     """Return a value decoded by its schema, or else as text or MessagePack, or else in the form `binary`.
 
-    Without a schema, the value is not decoded if bytes are wanted.
+    Without a schema, the value is not decoded if bytes are wanted. A text for people has no character that directs a terminal.
     """
     found = data if schemas is None else schemas.decode(data, topic)
+    if isinstance(found, str) and binary is Binary.HEX:
+        return _escaped(found)
     if not isinstance(found, bytes) or binary is Binary.RAW:
         return found
     try:
@@ -141,4 +144,11 @@ def _auto(schemas: SchemaSource | None, binary: Binary, data: bytes, topic: str)
             except (UnfitValue, SettingError):
                 pass
         return data.hex()
-    return text
+    return _escaped(text) if binary is Binary.HEX else text
+
+
+def _escaped(text: str) -> str:
+    """Return a text whose control characters except line feeds and tabs are escapes."""
+    if text.isprintable():
+        return text
+    return "\n".join("\t".join(map(escape_controls, line.split("\t"))) for line in text.split("\n"))
