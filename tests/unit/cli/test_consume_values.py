@@ -61,7 +61,7 @@ def test_formats_decode(name: str, data: bytes, expected: object) -> None:
     [
         (b"plain", b"plain", "plain"),
         (b"", b"", ""),
-        (b"\x1b[2Ja\tb\r\n\xc2\x9bc", b"\\x1b[2Ja\tb\\r\n\\x9bc", "\x1b[2Ja\tb\r\n\x9bc"),
+        (b"\x1b[31ma\tb\r\n\xc2\x9bc", b"\\x1b[31ma\tb\\r\n\\x9bc", "\x1b[31ma\tb\r\n\x9bc"),
         (b"\xff\0", b"ff00", {"base64": "/wA="}),
         (msgpack.packb({"é": 200}), b'{"\xc3\xa9": 200}', {"base64": "gaLDqczI"}),
         (msgpack.packb({"a": 200}) + b"\xff", (msgpack.packb({"a": 200}) + b"\xff").hex().encode(), {"base64": "gaFhzMj/"}),

@@ -230,7 +230,7 @@ class RecordStream:
         with suppress(KafkaError):  # the partition was revoked meanwhile
             self._consumer.seek(where, offset)
 
-    def _go_back_to_unread(self) -> bool:
+    def _seek_unread(self) -> bool:
         """Seek to the first records that the reader of a closed pipe has not read. Return whether there are some."""
         unread = self._output.unread()
         for where, offset in unread.items():
@@ -244,9 +244,9 @@ class RecordStream:
             count, self._error = self._output.write(joined(list(self._last.values()), self._rendering.end))
             is_printed = count == len(self._last)
         if self._group is not None and is_printed and self._consumer.assignment():
-            self._go_back_to_unread()
+            self._seek_unread()
             self._consumer.commit()
-            if self._go_back_to_unread():  # Ctrl-C ends the reader of the pipe too, perhaps a moment later
+            if self._seek_unread():  # Ctrl-C ends the reader of the pipe too, perhaps a moment later
                 self._consumer.commit()
         if self._error is not None:
             raise self._error

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
 
-from ottla.cli.command.exits import escape_controls
 from ottla.cli.record_format.forms import PackedText
 from ottla.cli.record_format.json_records import plain
 from ottla.errors import SettingError
@@ -22,6 +22,8 @@ from ottla.schemas.values import Decode, decoder_of
 AUTO = "auto"
 _MAPS_AND_ARRAYS = frozenset((*range(0x80, 0xA0), 0xDC, 0xDD, 0xDE, 0xDF))
 """The first bytes of MessagePack's maps and arrays. Other values are too short to be recognised."""
+
+_CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 Decoder = Callable[[bytes, str], object]
 
@@ -148,7 +150,5 @@ def _auto(schemas: SchemaSource | None, binary: Binary, data: bytes, topic: str)
 
 
 def _escaped(text: str) -> str:
-    """Return a text whose control characters except line feeds and tabs are escapes."""
-    if text.isprintable():
-        return text
-    return "\n".join("\t".join(map(escape_controls, line.split("\t"))) for line in text.split("\n"))
+    """Return a text whose control characters except line feeds and tabs are escapes, even those that begin a colour."""
+    return text if text.isprintable() else _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
