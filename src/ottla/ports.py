@@ -231,7 +231,10 @@ class Disk(Protocol):
         """Return a directory as an argument for `sync_soon`, which does not block as `sync_dir` does."""
 
     def room(self, path: str = "") -> tuple[int, int]:
-        """Return (the size of a directory's file system in bytes, the number of bytes that can still be written)."""
+        """Return (the size of a directory's file system in bytes, the number of bytes that can still be written).
+
+        Raises `StorageFailed` also if a log directory is not the one that was there at the start, because its disk was unmounted.
+        """
 
     def sync_soon(self, files: Iterable[Syncable], done: Done) -> None:
         """Start a sync of everything written to `files` so far.

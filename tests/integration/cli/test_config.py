@@ -132,6 +132,9 @@ def test_settings_are_changed_one_by_one_and_restored(ottla_: Ottla) -> None:
 
 
 def test_settings_of_one_broker_all_brokers_and_groups(ottla_: Ottla, tmp_path: Path) -> None:
+    rate = "replica.alter.log.dirs.io.max.bytes.per.second"
+    assert ottla_(f"config set broker/1 {rate}=7000") == (0, f"broker/1: {rate} is 7000 (was not set).\n", "")
+    assert ottla_(f"config unset broker/1 {rate}")[0] == 0
     assert ottla_("config set broker/* log.cleaner.backoff.ms=14000")[1] == (
         "broker/*: log.cleaner.backoff.ms is 14000 (was not set).\n"
     )

@@ -11,8 +11,10 @@ import pytest
 
 import ottla
 from ottla.cli.main import main
+from ottla.client.errors import BrokerError
 from ottla.net.startup.data_directory import LOG_DIRS, DataDirectory, DataDirectoryError, read_properties
 from ottla.testing.process import BrokerProcess
+from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE
 from tests.support.waiting import eventually
 
 PARTITIONS = 6
@@ -95,6 +97,24 @@ def test_a_directory_that_holds_partitions_must_be_there(tmp_path: Path) -> None
         broker(tmp_path, "d2").__enter__()
     assert not (tmp_path / "d2" / "meta.properties").exists(), "what is mounted there later has its own"
     with broker(tmp_path, "elsewhere") as running:
+        assert read(running.address) == ALL
+
+
+@pytest.mark.expects_errors("another directory has its place")
+def test_a_directory_below_an_unmounted_disk_gets_no_partitions(tmp_path: Path) -> None:
+    with broker(tmp_path, "d2") as running, ottla.Admin(running.address) as admin:
+        (tmp_path / "d2").rename(tmp_path / "unmounted")
+        (tmp_path / "d2").mkdir()
+        fill(running.address)
+        assert (partitions_in(tmp_path / "data"), list((tmp_path / "d2").iterdir())) == (PARTITIONS, [])
+        with pytest.raises(BrokerError, match="KAFKA_STORAGE_ERROR"):
+            admin.alter_replica_log_dirs(1, {("t", 0): str(tmp_path / "d2")})
+        [found] = admin.describe_log_dirs().values()
+        assert [each.error_code for each in found] == [NONE, KAFKA_STORAGE_ERROR]
+        shutil.rmtree(tmp_path / "d2")
+        (tmp_path / "unmounted").rename(tmp_path / "d2")
+        admin.alter_replica_log_dirs(1, {("t", 0): str(tmp_path / "d2")})
+        eventually(lambda: partitions_in(tmp_path / "d2") == 1)
         assert read(running.address) == ALL
 
 

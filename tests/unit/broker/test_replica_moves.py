@@ -11,7 +11,7 @@ import pytest
 
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.serving.purgatory import DelayedReply
-from ottla.ports import Steps
+from ottla.ports import Steps, StorageFailed
 from ottla.records.batches.builder import build
 from ottla.records.batches.columns import Record, open_batches
 from ottla.records.batches.header import batches
@@ -210,6 +210,32 @@ def test_a_replica_remains_where_it_is_when_its_target_fails(machine: MovingMach
             break
     else:
         raise AssertionError("a move takes fewer than 300 operations")
+
+
+class ClingingDisk(FaultyDisk):
+    """A disk on which former directories cannot be renamed, as on a file system that has become read-only."""
+
+    def may(self, operation: str, path: str, size: int = 0) -> None:
+        if (operation, path) == ("rename", "t-0"):
+            raise StorageFailed(path, "Read-only file system")
+        super().may(operation, path, size)
+
+
+@pytest.mark.expects_errors("Read-only file system|directory from before the last move is still there")
+def test_a_move_ends_while_the_directory_before_the_last_one_remains(machine: MovingMachine) -> None:
+    create(machine, "t")
+    produce(machine, b"1")
+    machine.disk.__class__ = ClingingDisk
+    machine.move("d2")
+    machine.pass_time(200)
+    assert machine.broker.log_directories.place_of("t-0") == "d2"
+    machine.move("d3")
+    machine.pass_time(200)
+    assert (machine.broker.replica_moves.of("d3"), values(machine)) == ([], [b"1"])
+    machine.disk.__class__ = FaultyDisk
+    machine.move("d3")
+    machine.pass_time(200)
+    assert (machine.present(), values(machine)) == ({"d3": ["t-0"]}, [b"1"])
 
 
 @pytest.mark.parametrize("moved", [True, False])

@@ -233,6 +233,11 @@ def test_room_that_an_index_takes_ahead_is_no_fault(disk: SimDisk, suffix: str) 
     assert found(disk) == []
 
 
+def test_the_number_of_moves_is_of_a_log(disk: SimDisk) -> None:
+    disk.write_file("t-0/moves-checkpoint", b"1\n")
+    assert found(disk) == []
+
+
 def test_files_that_are_not_of_a_log_are_told_and_left_alone(disk: SimDisk) -> None:
     disk.write_file("t-0/notes.txt", b"mine")
     disk.write_file("t-0/00000000000000000099.index", b"")

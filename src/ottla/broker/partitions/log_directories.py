@@ -158,12 +158,16 @@ class LogDirectories:
         """
         for path in paths[:-1]:
             try:
-                self._disk.make_dir(joined(path, name))
+                self._make_in(path, name)
                 return path
             except StorageFailed as failure:
                 log.error("%s: %s is put into another log directory", failure, name, extra={"cause": "log.dirs"})
-        self._disk.make_dir(joined(paths[-1], name))
+        self._make_in(paths[-1], name)
         return paths[-1]
+
+    def _make_in(self, path: str, name: str) -> None:
+        self._disk.room(path)  # fails below an unmounted disk, where the next start would not find the partition
+        self._disk.make_dir(joined(path, name))
 
     def forget(self, name: str) -> None:
         """Record that a partition's directory is deleted or renamed."""

@@ -155,6 +155,11 @@ class ReplicaMoves:
 
     def _run(self, name: str, move: ReplicaMove, copy: ReplicaCopy) -> Steps[None]:
         """Copy a replica until its copy can take its place. Raises `StorageFailed`."""
+        if (former := self._former.get(name)) is not None:
+            yield from self._clear_former(name, former)
+            if name in self._former:
+                raise StorageFailed(former, "its directory from before the last move is still there")
+        self._disk.room(move.target)
         self._disk.put(copy.path, move.target)
         copy.begin()
         while self._is_held(move):
@@ -162,7 +167,7 @@ class ReplicaMoves:
                 copied = yield from copy.update(move.partition.log.log_end_offset, self._pace)
                 if copied > LAST_BYTES:
                     continue
-                if name not in self._former and (yield from self._exchange(move, copy)):
+                if (yield from self._exchange(move, copy)):
                     return
             except TryAgain as failure:
                 log.info("%s: its move waits: %s", name, failure)

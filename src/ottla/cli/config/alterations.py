@@ -31,6 +31,14 @@ SECRETS = re.compile(r"password|secret|jaas\.config|\.key$", re.IGNORECASE)
 
 
 LISTENER = "listener.name."
+THROTTLES = frozenset(
+    {
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)
+"""Settings that every broker knows, but lists only once they are set."""
 """The start of settings of one listener, which brokers list only if they are set."""
 
 
@@ -61,7 +69,7 @@ def set_values(admin: Admin, options: argparse.Namespace) -> int:
     outcomes = [_outcome(change, before) for change in changes]
     if before and options.resource.kind == "broker" and options.resource.name != ALL:
         for name in names:
-            if name not in before and not name.startswith(LISTENER):
+            if name not in before and name not in THROTTLES and not name.startswith(LISTENER):
                 sentence = f"{options.resource} has listed no setting {name}{nearest(name, before)}: a plug-in may read it"
                 print(f"ottla: {sentence}.", file=sys.stderr)
     _report(options, outcomes)

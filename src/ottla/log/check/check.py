@@ -30,6 +30,7 @@ from ottla.log.names import (
     KNOWN_GAPS,
     LEADER_EPOCHS,
     LOG,
+    MOVES,
     PARTITION_METADATA,
     SNAPSHOT,
     STRAY,
@@ -75,6 +76,7 @@ OF_A_LOG = (
     JOINED_SEGMENTS,
     KNOWN_GAPS,
     LEADER_EPOCHS,
+    MOVES,
     PARTITION_METADATA,
 )
 """The names of the files that belong to the whole log, not to one segment."""

@@ -40,6 +40,7 @@ READ_BYTES = 1 << 20
 
 DELETED = "it is deleted"
 REMOVED = "it was removed by another program"
+REPLACED = "another directory has its place, as if a disk was unmounted: mount it again, or restart the broker"
 
 FDATASYNC = os.fdatasync
 
@@ -338,6 +339,7 @@ class RealDisk:
         self._by_path: weakref.WeakValueDictionary[str, RealFile] = weakref.WeakValueDictionary()
         self.places = NamePlaces()
         self._directories = Directories(root, system, self.places, log_dirs)
+        self._identities = {path: _identity(os.stat(path)) for path in log_dirs if os.path.isdir(path)}
         self._worker = SyncWorker(post)
         self._janitor = Janitor(post)
 
@@ -519,6 +521,8 @@ class RealDisk:
 
     def room(self, path: str = "") -> tuple[int, int]:
         with name_errors(self.places.real(path)):
+            if path in self._identities and _identity(self.system.stat(path)) != self._identities[path]:
+                raise StorageFailed(path, REPLACED)
             found = self.system.statvfs(self._full(path) if path else self.root)
         return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
@@ -618,6 +622,10 @@ class RealDisk:
             self.system.replace(self._full(path), self._absolute(self.places.target(path, to)))
         self.places.rename(path, to)
         self._mark_removed([self._by_path.pop(to, None)])
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
 
 
 def _own(file: Syncable) -> RealFile | RealDirectory:
