@@ -44,9 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = parser_for(words)
     options, unknown = parser.parse_known_args(words)
     if unknown:
-        near = options.parser.nearest_options(unknown)
-        advice = f" (did you mean {' and '.join(near)}?)" if near else ""
-        return fail(f"unknown arguments: {' '.join(unknown)}{advice}; see `{options.parser.prog} --help`.", MISUSED)
+        return fail(_about_unknown(options.parser, unknown), MISUSED)
     logging.getLogger("ottla.client").addHandler(SILENT)
     try:
         code: int = options.run(options)
@@ -62,6 +60,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return unable
     return code
+
+
+def _about_unknown(parser: Parser, unknown: Sequence[str]) -> str:
+    """Return a sentence about arguments that a command does not have, or has and finds before its name."""
+    if early := parser.known_options(unknown):
+        return f"{early[0]} is before its command: write it after `{parser.prog}`."
+    near = parser.nearest_options(unknown)
+    advice = f" (did you mean {' and '.join(near)}?)" if near else ""
+    return f"unknown arguments: {' '.join(unknown)}{advice}; see `{parser.prog} --help`."
 
 
 def parser_for(words: Sequence[str]) -> Parser:

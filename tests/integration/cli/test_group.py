@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import pty
@@ -21,7 +22,7 @@ import confluent_kafka
 import pytest
 
 import ottla
-from ottla.cli.group import seek
+from ottla.cli.group import seek, transfers
 from ottla.cli.main import main
 from ottla.wire.api.join_group import JoinGroupRequest
 from ottla.wire.api.sync_group import SyncGroupRequest
@@ -282,6 +283,17 @@ def test_offsets_go_to_files_and_back(ottla_: Ottla, broker: ottla.Broker, tmp_p
     with ottla.Admin(broker.address) as admin:
         assert admin.list_group_offsets("a")[ottla.TopicPartition("t", 1)] == ottla.OffsetAndMetadata(6, "note")
     assert [path.name for path in tmp_path.iterdir()] == ["f.csv"]
+
+
+def test_too_much_standard_input_is_refused_and_not_cut_off(
+    ottla_: Ottla, broker: ottla.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(broker, "a", 1)
+    monkeypatch.setattr(transfers, "MOST_BYTES", 5)
+    monkeypatch.setattr("sys.stdin", io.StringIO("t,0,45\n"))
+    code, _, err = ottla_("group offsets import a -")
+    assert (code, err) == (1, "ottla: Cannot read standard input: it has more than 5 characters; name a file of offsets.\n")
+    assert committed(broker, "a") == [1]
 
 
 def test_offsets_and_groups_are_deleted_once_confirmed(ottla_: Ottla, broker: ottla.Broker) -> None:

@@ -30,6 +30,9 @@ def parsers(parser: Parser) -> Iterator[Parser]:
         ("cluster partitions --offlin", "(did you mean --offline?)"),
         ("quota list --usr=alice --jsn", "(did you mean --user and --json?)"),
         ("quota list --zzzz", "unknown arguments: --zzzz;"),
+        ("--profile=dev quota list", "--profile=dev is before its command: write it after `ottla quota list`."),
+        ("quota --json list", "--json is before its command: write it after `ottla quota list`."),
+        ("-b broker:9092 quota list", "and write options after it; see `ottla --help`"),
     ],
 )
 def test_a_misspelt_word_names_the_nearest(capsys: pytest.CaptureFixture[str], words: str, advice: str) -> None:

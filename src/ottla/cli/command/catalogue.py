@@ -42,7 +42,7 @@ COMMANDS = {
     "completion": CommandEntry("completion.completion", "print the script by which a shell completes this command"),
     "protocol": CommandEntry("protocol.protocol", "look up APIs, versions, fields and error codes"),
 }
-"""In the order of the help: brokers and clusters, pipelines, files, protocol."""
+"""In the order of the help: daily tasks, clusters and their users, pipelines, files, protocol."""
 
 
 def build(name: str, parser: Parser) -> None:

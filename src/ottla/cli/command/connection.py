@@ -61,6 +61,11 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
     completes(given, "client settings")
 
 
+def options_of_profile(name: str) -> argparse.Namespace:
+    """Return the options of a command line that has --profile alone, for the second cluster of a command."""
+    return argparse.Namespace(profile=name, bootstrap_server=None, command_config=None, command_property=[])
+
+
 def bootstrap_servers(options: argparse.Namespace) -> str:
     """Return the bootstrap servers of a command line. Raises `SettingError` with a sentence."""
     return client_texts(options)[SERVERS]

@@ -71,7 +71,13 @@ class Parser(argparse.ArgumentParser):
         choices = [str(choice) for choice in action.choices]
         near = difflib.get_close_matches(str(value), choices, n=1)
         advice = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(choices)}"
+        if not near and action.nargs == argparse.PARSER:  # perhaps it is the value of an option
+            advice += ", and write options after it"
         raise argparse.ArgumentError(action, f"invalid choice: {value!r}: {advice}")
+
+    def known_options(self, words: Iterable[str]) -> list[str]:
+        """Return the words that are options of this command."""
+        return [word for word in words if word.partition("=")[0] in self._option_string_actions]
 
     def nearest_options(self, words: Iterable[str]) -> list[str]:
         """Return the option that is nearest to each misspelt one in `words`; none for a word that resembles no option."""

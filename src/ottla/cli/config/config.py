@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ottla.cli.command import confirm
 from ottla.cli.command.arguments import argument
@@ -13,8 +13,6 @@ from ottla.cli.config.resource_names import FORMS, KINDS, parse_change, parse_re
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Commands, Parser
-
-Parsed = TypeVar("Parsed")
 
 LIST = """List the resources that have settings: topics, brokers and their loggers, groups and client metrics (KIP-1142). A broker
 lists itself alone: `ottla cluster brokers` lists the others."""

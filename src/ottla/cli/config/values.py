@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ottla.cli.command.connection import settings
+from ottla.cli.command.connection import options_of_profile, settings
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import BOLD, Cell, as_lines, styled, table, terminal_width
 from ottla.cli.config.resource_names import ALL, FORMS, KINDS, NUMBERED, ResourceName, parse_resource
@@ -103,8 +103,7 @@ def _described_of_other(admin: Admin, resource: ResourceName, options: argparse.
 
     if options.other is None:
         return _described(admin, resource, options)
-    target = argparse.Namespace(profile=options.other, bootstrap_server=None, command_config=None, command_property=[])
-    with Admin(**settings(target, AdminSettings)) as other:
+    with Admin(**settings(options_of_profile(options.other), AdminSettings)) as other:
         return _described(other, resource, options)
 
 

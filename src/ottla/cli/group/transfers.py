@@ -88,10 +88,13 @@ def _read(name: str) -> str:
     if name != STANDARD:
         return read_text(name, "a file of offsets", KafkaError)
     try:
-        return sys.stdin.read(MOST_BYTES) if sys.stdin is not None else ""
+        text = sys.stdin.read(MOST_BYTES + 1) if sys.stdin is not None else ""
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise KafkaError(f"Cannot read standard input: {reason}; name a file of offsets.") from None
+    if len(text) > MOST_BYTES:  # a last line that is cut off would be another offset
+        raise KafkaError(f"Cannot read standard input: it has more than {MOST_BYTES} characters; name a file of offsets.")
+    return text
 
 
 def delete(admin: Admin, options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`ottla produce`: its arguments. `run` runs the command; `template_syntax` has the tokens of -f, `json_records` JSON's fields."""
+"""`ottla produce`: its arguments. `run` runs the command; `record_format` has the tokens of -f and the fields of JSON."""
 
 from __future__ import annotations
 

@@ -61,9 +61,7 @@ def run(options: argparse.Namespace) -> int:
     others = (AdminSettings, ConsumerSettings, ProducerSettings)
     if options.to is None and options.source == options.target:
         return fail("FROM and INTO are one topic: name another one, or another cluster with --to.", MISUSED)
-    into = argparse.Namespace(**vars(options))
-    if options.to is not None:
-        into = argparse.Namespace(profile=options.to, bootstrap_server=None, command_config=None, command_property=[])
+    into = options if options.to is None else connection.options_of_profile(options.to)
     with ExitStack() as stack:
         source = stack.enter_context(Admin(**connection.settings(options, AdminSettings, *others)))
         target = stack.enter_context(Admin(**connection.settings(into, AdminSettings, *others)))

@@ -135,6 +135,8 @@ Placed = tuple["PartitionInfo", "PartitionOffsets | None"]
 def _describe_as_text(
     topic: TopicInfo, placed: list[Placed], configs: Mapping[str, ConfigEntry] | None, options: argparse.Namespace
 ) -> None:
+    from ottla.client.admin.topics import DYNAMIC_TOPIC_SOURCE
+
     is_whole = not (options.partitions or options.configs)
     if is_whole:
         summary: dict[str, Cell] = {
@@ -152,7 +154,7 @@ def _describe_as_text(
         columns = ("partition", "leader", "epoch", "replicas", "isr", "start", "end")
         show(columns, [_partition_row(each, found) for each, found in placed], as_json=False)
     if is_whole or options.configs:
-        shown = [entry for entry in (configs or {}).values() if options.configs or entry.source == 1]
+        shown = [entry for entry in (configs or {}).values() if options.configs or entry.source == DYNAMIC_TOPIC_SOURCE]
         if shown:
             if is_whole or options.partitions:
                 print()
@@ -170,6 +172,8 @@ def _partition_row(each: PartitionInfo, found: PartitionOffsets | None) -> tuple
 def _describe_as_json(
     topic: TopicInfo, placed: list[Placed], configs: Mapping[str, ConfigEntry] | None, options: argparse.Namespace
 ) -> None:
+    from ottla.client.admin.topics import DYNAMIC_TOPIC_SOURCE
+
     partitions: list[dict[str, object]] = [
         {
             "topic": topic.name,
@@ -190,7 +194,11 @@ def _describe_as_json(
     if options.partitions or options.configs:
         rows = (partitions if options.partitions else []) + (settings if options.configs else [])
     else:
-        changed = None if configs is None else {entry.name: entry.value for entry in configs.values() if entry.source == 1}
+        changed = (
+            None
+            if configs is None
+            else {entry.name: entry.value for entry in configs.values() if entry.source == DYNAMIC_TOPIC_SOURCE}
+        )
         rows = [{"topic": topic.name, "topic_id": _id(topic.topic_id), "partitions": partitions, "configs": changed}]
     for line in as_lines(rows):
         print(line)
