@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -45,7 +46,7 @@ def settings_of(release: str) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class HelpCluster:
-    """A running cluster of one broker, whose id is 1."""
+    """A running cluster of one broker, whose id is 1. One of today has two log directories."""
 
     address: str
     release: tuple[int, ...]
@@ -71,7 +72,11 @@ def staging_cluster() -> Iterator[ottla.Broker]:
 @contextmanager
 def ottla_cluster(release: str | None = None) -> Iterator[HelpCluster]:
     settings: dict[str, Any] = {name.replace(".", "_"): value for name, value in settings_of(release or TODAY).items()}
-    with ottla.Broker(release=release, **settings) as broker, staging_cluster() as staging:
+    with (
+        TemporaryDirectory() as second,
+        ottla.Broker(release=release, log_dirs=second, **settings) as broker,
+        staging_cluster() as staging,
+    ):
         yield HelpCluster(broker.address, release_of(release or TODAY), staging, staging.client_settings(), is_ottla=True)
 
 
@@ -96,6 +101,7 @@ def apache_kafka(home: Path) -> Iterator[HelpCluster]:
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.sasl_ssl.plain.sasl.jaas.config": plain_users(USERS),
         "delegation.token.secret.key": "key",
+        "log.dirs": f"{kafka.home / 'data'},{home / 'second'}",
     }
     client = {
         "bootstrap_servers": secure,

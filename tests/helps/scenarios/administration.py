@@ -99,7 +99,7 @@ def directories_are_printed(world: HelpWorld) -> None:
     world.topic("flights", b"x" * 1000)
     header, *rows = (line.split() for line in world.run().out.splitlines())
     assert header[0] == "BROKER"
-    assert [(row[0], "online" in row) for row in rows] == [("1", True)]
+    assert [(row[0], "online" in row) for row in rows] == [("1", True)] * 2
 
 
 @example("logdirs --broker 1 --topic flights")
@@ -114,30 +114,47 @@ def the_size_of_a_topic_is_printed(world: HelpWorld) -> None:
 def replicas_are_objects(world: HelpWorld) -> None:
     world.topic("flights", b"x" * 1000, partitions=2)
     rows = [row for row in world.run().rows if row["topic"] == "flights"]
-    assert [(row["partition"], row["size"] > 1000, row["lag"]) for row in rows] == [(0, True, 0), (1, False, 0)]
+    assert sorted((row["partition"], row["size"] > 1000, row["lag"]) for row in rows) == [(0, True, 0), (1, False, 0)]
 
 
-def in_its_directory(world: HelpWorld) -> str:
-    """Let the directory of the help be the one in which the topic is: brokers of helps have one directory."""
+def place(world: HelpWorld) -> str:
+    """Return the log directory in which the topic is."""
+    (row,) = world.run("logdirs --replicas --topic flights --json").rows
+    return str(row["directory"])
+
+
+def other_directory(world: HelpWorld) -> str:
+    """Create the topic, and let the directory of the help be the one in which it is not."""
     world.topic("flights", b"x" * 1000)
-    (directory,) = world.run("logdirs --json").rows
-    world.words["/data2"] = str(directory["directory"])
+    known = {str(row["directory"]) for row in world.run("logdirs --json").rows}
+    (world.words["/data2"],) = known - {place(world)}
     return world.words["/data2"]
 
 
 @example("cluster move-replicas flights /data2 --dry-run")
 def a_plan_of_moves_between_directories_is_printed(world: HelpWorld) -> None:
-    directory = in_its_directory(world)
+    directory = other_directory(world)
     header, row = world.run().out.splitlines()
     assert header.split()[0] == "BROKER"
     assert row.split()[:3] == ["1", "flights", "0"]
-    assert directory in row
+    assert row.endswith("would move")
+    assert place(world) != directory
 
 
 @example("cluster move-replicas flights:0 /data2 --broker 1")
-def a_replica_that_is_there_is_not_moved(world: HelpWorld) -> None:
-    in_its_directory(world)
+def a_replica_is_moved(world: HelpWorld) -> None:
+    directory = other_directory(world)
+    assert world.run().out.rstrip().endswith("moved")
+    assert place(world) == directory
+    assert world.values() == [b"x" * 1000]
     assert "is there" in world.run().out
+
+
+@example("cluster move-replicas flights /data2 --no-wait")
+def the_move_of_a_replica_is_begun(world: HelpWorld) -> None:
+    directory = other_directory(world)
+    assert world.run().out.rstrip().endswith("moves")
+    world.wait_until(lambda: directory in world.run("logdirs --replicas --topic flights").out.splitlines()[-1].split())
 
 
 def token(world: HelpWorld) -> str:

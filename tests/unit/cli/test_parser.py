@@ -13,6 +13,12 @@ from ottla.cli.command.catalogue import COMMANDS
 from ottla.cli.command.parser import Parser
 from ottla.cli.main import main, parser_for
 
+FEWER_EXAMPLES = {
+    "profile use": 2, "profile list": 2, "profile show": 2, "profile delete": 1, "registry accept-loss": 1,
+    "pipeline archive": 2, "pipeline replay": 2, "pipeline mirror": 2, "pipeline sql": 1,
+}  # fmt: skip
+"""Commands with fewer uses than three, or whose examples each need a Spark of their own."""
+
 
 def parsers(parser: Parser) -> Iterator[Parser]:
     yield parser
@@ -63,6 +69,15 @@ def test_every_command_has_a_help_with_one_line_for_each_command(name: str) -> N
         text = parser.format_help()
         assert text.startswith(f"usage: {parser.prog}")
         assert all(f"$ {example.line}"[2:] in text for example in parser.examples)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_help_of_a_command_has_three_examples(name: str) -> None:
+    known = parser_for([name]).commands
+    assert known is not None
+    for parser in parsers(known.parsers[name]):
+        least = FEWER_EXAMPLES.get(parser.prog.removeprefix("ottla "), 3)
+        assert parser.commands is not None or len(parser.examples) >= least, parser.prog
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -26,6 +26,7 @@ directory in which a replica already is ends its move. Exit code 1: a replica wa
 EXAMPLES = (
     Example("cluster move-replicas flights /data2 --dry-run", "Print what would be moved, and how much that is."),
     Example("cluster move-replicas flights:0 /data2 --broker 1", "Move one replica, and wait until it is moved."),
+    Example("cluster move-replicas flights /data2 --no-wait", "Begin to move the replicas of a topic."),
 )
 COLUMNS = ("broker", "topic", "partition", "from", "to", "size", "result")
 LOOK_S = 0.2
