@@ -22,10 +22,7 @@ class Difference(NamedTuple):
 
 
 OF_0_8_AND_0_9, OF_0_10_AND_0_11, WITH_BATCHES = "0.8.2 0.9.0", "0.10.2 0.11.0", "0.11.0 2.8"
-TOKENS = "(Create|Renew|Expire|Describe)DelegationToken"
-QUOTAS = "DescribeClientQuotas|AlterClientQuotas"
 
-NOT_SERVED = "Ottla does not serve this API, in any release."
 DRAFT = "0.8.2 has a draft of this API that it never served: it stumbles over it, and no client ever sent it."
 CHECKED = "Ottla refuses what could not be read again; these releases stored it."
 WRONG_CODE = "The release failed without knowing why; Ottla says what is wrong."
@@ -50,7 +47,6 @@ FIRST_CHECK = "The records are as wrong as the acks: Kafka since 2.4 looks at th
 
 DIFFERENCES = (
     Difference("2.8", "DescribeAcls v[0-9]+: nothing", WRONG_CODE),
-    Difference("2.8", f"({TOKENS}|{QUOTAS}) v[0-9]+: nothing", NOT_SERVED),
     Difference("0.8.2", "(JoinGroup|Heartbeat) v[0-9]+: nothing", DRAFT),
     Difference("0.8.2", "FindCoordinator v1: nothing", COORDINATOR_AT_ONCE),
     Difference("0.8.2", "Metadata v0: (a name that none may have|an empty name)", NO_BROKERS),

@@ -19,7 +19,16 @@ from tests.support.transitions import compare
 from tools.machines_page import Transition, table
 
 MOST_SEEDS = 12
-EVENTS = ("lead", "resume", "suspend", "follow", "stop", "go_offline", "opened")
+EVENTS = {
+    "lead": "lead",
+    "resume": "resume",
+    "suspend": "suspend",
+    "follow": "follow",
+    "stop": "stop",
+    "fail_offline": "go offline",
+    "use_log": "opened",
+}
+"""Method of `Replica` -> event of the table."""
 CAUSES = {"become_candidate": "registered", "_begin_term": "elected", "_resign": "resigned", "leave": "session over"}
 REPLICA, CONTROLLER = "ottla.broker.replication.replica", "ottla.broker.controller.controller"
 
@@ -98,7 +107,7 @@ def roles(monkeypatch: pytest.MonkeyPatch) -> Roles:
             finally:
                 under_way.pop()
                 if replica not in under_way:
-                    event = "lead without a session" if name == "lead" and not replica._ports.may_lead else name.replace("_", " ")
+                    event = "lead without a session" if name == "lead" and not replica._ports.may_lead else EVENTS[name]
                     found.told[name] = replica, arguments
                     found.seen.add(Transition(before, event, role_of(replica)))
 

@@ -43,9 +43,9 @@ def test_a_rule_is_made_listed_and_removed(guarded: BrokerProcess) -> None:
     assert (code, line.startswith("ottla: 'look' is not a word of an ACL")) == (2, True)
 
 
-def test_what_is_no_rule_is_refused_in_the_brokers_words(guarded: BrokerProcess) -> None:
+def test_what_is_no_principal_is_refused_before_the_broker_is_asked(guarded: BrokerProcess) -> None:
     code, [line] = command(guarded, "add", "dora", "read", "topic", "flights")
-    assert (code, "'dora' is not a principal" in line) == (1, True)
+    assert (code, "'dora' is not a principal" in line) == (2, True)
 
 
 @pytest.mark.java

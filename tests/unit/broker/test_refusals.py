@@ -27,6 +27,7 @@ MORE: dict[int, dict[str, Any]] = {
     30: {"creations": [{"resource_type": 2, "resource_name": "topic"}]},
     31: {"filters": [{"resource_type_filter": 2}]},
     33: RESOURCES,
+    34: {"dirs": [{"path": "/d", "topics": [{"name": "topic", "partitions": [0]}]}]},
     42: {"groups_names": ["g"]},
     43: {"topic_partitions": [{"topic": "topic", "partitions": [0]}]},
     44: RESOURCES,

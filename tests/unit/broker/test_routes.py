@@ -90,6 +90,7 @@ def test_every_handler_but_those_before_any_identity_says_what_it_needs_or_filte
     """What a session reads, the cluster's description, coordinators, lists and tokens are filtered where they are made."""
     free = {route.message.__name__ for route in all_routes() if not route.needs}
     assert free == {
+        "AlterReplicaLogDirsRequest",
         "ApiVersionsRequest",
         "CreateDelegationTokenRequest",
         "DescribeClusterRequest",

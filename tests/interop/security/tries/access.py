@@ -162,7 +162,7 @@ def change_rows() -> Iterator[Row]:
     yield "write the state of transactions", 0, 9, produced("__transaction_state"), NO_TOPIC
     yield "where the canary is kept", 35, 4, named(CANARY, by="topic"), NO_CLUSTER
     yield "where all is kept", 35, 4, {"topics": None}, NO_CLUSTER
-    yield "move the canary", 34, 2, {"dirs": [{"path": "/tmp", **named(CANARY)}]}, "closed"
+    yield "move the canary", 34, 2, {"dirs": [{"path": "/tmp", **named(CANARY)}]}, NO_CLUSTER
     yield (
         "elect a leader of the canary",
         43,
