@@ -6,7 +6,7 @@ group, resource) has an item with the error and the same or a similar name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ottla.broker.releases.release import replace_newer_errors
@@ -16,7 +16,7 @@ from ottla.wire.schema import Field, Message, Struct
 
 ERROR, MESSAGE = "error_code", "error_message"
 ERRORS: Final = frozenset({ERROR, "partition_error_code"})
-ALIASES: Final = {"partition_index": ("partition", "index"), "user": ("name",)}
+ALIASES: Final = {"partition_index": ("partition", "index"), "user": ("name",), "topic_name": ("name",)}
 """Field of a response -> other names that the corresponding field of the request can have."""
 LONGEST_MESSAGE: Final = 1000
 """Upper limit of an error message, in characters."""
@@ -110,12 +110,29 @@ def _set_error(answer: Struct, asked: Asked, version: int, error: dict[str, int 
         return named or isinstance(answer, Message) or _is_nameless(fields)
     for field in fields.values():
         if field.array and field.kind == "struct" and _has_error(field.struct, version):
-            things = _first_list(asked, version)
+            things = _named_alike(field.struct, _first_list(asked, version), version)
             items = [field.struct() for _ in things]
             setattr(answer, field.name, items)
             said = [_set_error(item, thing, version, error) for item, thing in zip(items, things, strict=True)]
             return any(said)
     return False
+
+
+def _named_alike(kind: type[Struct], things: Sequence[Asked], version: int) -> Sequence[Asked]:
+    """Return the request's items that have the names of the response's items.
+
+    They can be one level lower: AlterReplicaLogDirs names topics by directory, and its response names topics.
+    """
+    names = [field.name for field in kind.WIRE.fields if not field.array and field.name not in (*ERRORS, MESSAGE)]
+    wanted = {alias for name in names for alias in (name, *ALIASES.get(name, ()))}
+    if not wanted or all(not isinstance(thing, Struct) or _names(thing) & wanted for thing in things):
+        return things
+    lower = [below for thing in things for below in _first_list(thing, version)]
+    return lower if all(isinstance(below, Struct) and _names(below) & wanted for below in lower) else things
+
+
+def _names(thing: Struct) -> set[str]:
+    return {field.name for field in thing.WIRE.fields if not field.array}
 
 
 def _is_nameless(fields: Mapping[str, Field]) -> bool:
