@@ -259,13 +259,15 @@ class ConsumerMembership:
         self._forget_epoch()
         self._not_before_ms = now_ms + self.settings.retry_backoff_ms
 
-    def leave(self) -> SendRequest | None:
+    def leave(self, leave_group: bool | None = None) -> SendRequest | None:
         """Reset the state, and return a heartbeat that leaves the group, or None if there is nothing to leave.
 
-        A static member leaves for a while: the coordinator keeps its partitions for the session timeout (KIP-848).
+        A static member leaves for a while, unless `leave_group` is True: the coordinator keeps its partitions for the session
+        timeout (KIP-848). With False, any other member sends nothing, and stays for that time too (KIP-1092).
         """
+        is_static = self.settings.group_instance_id is not None
         joined, self.owned = self.epoch > JOINING_EPOCH, []
         self._forget_epoch()
-        if not joined:
+        if not joined or (leave_group is False and not is_static):
             return None
-        return self._request(LEAVING_EPOCH if self.settings.group_instance_id is None else STATIC_LEAVING_EPOCH)
+        return self._request(STATIC_LEAVING_EPOCH if is_static and not leave_group else LEAVING_EPOCH)

@@ -326,16 +326,16 @@ class Membership:
         self._forget_membership(keep_id=True)
         self._not_before_ms = now_ms + self.settings.retry_backoff_ms
 
-    def leave(self) -> SendRequest | None:
+    def leave(self, leave_group: bool | None = None) -> SendRequest | None:
         """Reset the state, and return a LeaveGroup request, or None if there is nothing to leave.
 
-        Static members stay in the group (KIP-345).
+        With None, a static member stays in the group until its session times out (KIP-345), and any other leaves.
         """
-        known = self.member_id and self.settings.group_instance_id is None
-        member_id = self.member_id
+        instance_id, member_id = self.settings.group_instance_id, self.member_id
+        known = member_id and (instance_id is None if leave_group is None else leave_group)
         self.phase, self.member_id, self.generation_id, self.owned = Phase.OUT, "", NO_GENERATION, []
         if not known:
             return None
-        member = LeaveGroupRequest.MemberIdentity(member_id=member_id)
+        member = LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=instance_id)
         body = LeaveGroupRequest(group_id=self.group_id, members=[member])
         return SendRequest(body, self.settings.request_timeout_ms)

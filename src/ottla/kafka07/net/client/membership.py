@@ -221,7 +221,7 @@ class MembershipDriver07:
         """Raise `NotSupported`, because the offsets of 0.7 groups cannot be part of a transaction."""
         raise NotSupported("Kafka 0.7 keeps the offsets of groups in ZooKeeper, outside of transactions: call commit().")
 
-    async def leave(self) -> None:
+    async def leave(self, leave_group: bool | None = None) -> None:
         """Stop, and release the partitions for the other members at once."""
         if self._task is None:
             return

@@ -34,7 +34,7 @@ from ottla.client.types import (
 from ottla.net.client.cluster import now_ms
 from ottla.net.client.consumer.bad_records import BadRecords
 from ottla.net.client.consumer.fetch_driver import RESETS, FetchDriver
-from ottla.net.client.consumer.listeners import Listener, call_listener, refuse_in_listener
+from ottla.net.client.consumer.listeners import Listener, OnCommit, call_listener, refuse_in_listener
 from ottla.net.client.of_release import group_member, links_to
 from ottla.net.client.tasks import Tasks
 from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
@@ -89,6 +89,9 @@ class AsyncConsumer:
         self._counts: dict[str, int] = {}
         self._missing: set[str] = set()
         self._woken = False
+        self._pending_commit: asyncio.Task[None] | None = None
+        self._commit_calls: set[asyncio.Task[None]] = set()
+        self._leave_group: bool | None = None
         self._until: Mapping[Any, int] | None = None
         self._iteration: IterationEnds | None = None
 
@@ -177,17 +180,41 @@ class AsyncConsumer:
 
         Raises `UnknownTopic` for a partition that does not exist.
         """
+        await self._replace(await self._assignable(partitions, "assign"))
+
+    async def incremental_assign(self, partitions: Iterable[Partition]) -> None:
+        """Read these partitions too, and the others on without a pause. Raises the exceptions of `assign`."""
+        wanted = await self._assignable(partitions, "incremental_assign")
+        await self._replace([*self.assignment(), *wanted])
+
+    async def incremental_unassign(self, partitions: Iterable[Partition]) -> None:
+        """Stop reading these partitions of `assign`, after a commit of their processed records (with auto-commit).
+
+        Raises `KafkaError` if one is not assigned.
+        """
+        unwanted = self._check_assigning(partitions, "incremental_unassign")
+        for where in unwanted:
+            self._reader.fetcher.state_of(where)  # raises unless it is assigned
+        await self._revoke(sorted(set(unwanted)))
+
+    def _check_assigning(self, partitions: Iterable[Partition], name: str) -> list[TopicPartition]:
+        """Return the argument of method `name`, which a consumer that has subscribed to topics may not call."""
         wanted = places(partitions)
-        refuse_in_listener(self, "assign")
+        refuse_in_listener(self, name)
+        self._check()
         if self._topics or self._pattern:
-            raise SettingError("This consumer has subscribed to topics: unsubscribe() first, then assign().")
+            raise SettingError(f"This consumer has subscribed to topics: unsubscribe() first, then {name}().")
+        return wanted
+
+    async def _assignable(self, partitions: Iterable[Partition], name: str) -> list[TopicPartition]:
+        wanted = self._check_assigning(partitions, name)
         topics = sorted({where.topic for where in wanted})
         await self._cluster.ensure(topics)
         if self._not_there(wanted):
             await self._cluster.retry(lambda: self._cluster.refresh(topics))
         for where in self._not_there(wanted):
             raise_for(UNKNOWN_TOPIC_OR_PARTITION, f"Partition {where.topic}-{where.partition}")
-        await self._replace(wanted)
+        return wanted
 
     def _not_there(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         known = self._cluster.metadata
@@ -512,10 +539,54 @@ class AsyncConsumer:
         `KafkaError`.
         """
         member = self._in_group()
-        if offsets is None:
-            await member.commit(self._progress.positions())
-        else:
-            await member.commit(committable(offsets))
+        chosen = self._progress.positions() if offsets is None else committable(offsets)
+        if self._pending_commit is not None:
+            await asyncio.wait([self._pending_commit])  # an older commit must not follow this one
+        await member.commit(chosen)
+
+    def commit_soon(
+        self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None, *, on_commit: OnCommit | None = None
+    ) -> None:
+        """Commit offsets as `commit` does, in the background and in the order of the calls. `close` waits for it.
+
+        `on_commit(offsets, error)` is called then, as listeners are; `error` is None or the `KafkaError` that `commit` would raise.
+        Without `on_commit`, the error is logged. Raises `SettingError` without a group.
+        """
+        member = self._in_group()
+        self._check()
+        arguments.callback("on_commit", on_commit)
+        chosen = self._progress.positions() if offsets is None else committable(offsets)
+        self._pending_commit = self._tasks.spawn(self._commit_after(self._pending_commit, member, chosen, on_commit))
+
+    async def _commit_after(
+        self,
+        before: asyncio.Task[None] | None,
+        member: GroupMember,
+        offsets: dict[TopicPartition, OffsetAndMetadata],
+        on_commit: OnCommit | None,
+    ) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        error: KafkaError | None = None
+        try:
+            await member.commit(offsets)
+        except KafkaError as failed:
+            error = failed
+        if on_commit is not None:
+            call = self._tasks.spawn(call_listener(self, on_commit, offsets, error))
+            self._commit_calls.add(call)
+            call.add_done_callback(self._commit_calls.discard)
+        elif error is not None:
+            log.warning("group %s: offsets were not committed: %s", self._settings.group_id, error)
+
+    async def _finish_commits(self) -> None:
+        """Wait for the commits of `commit_soon` and their callbacks, but not without limit."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_COMMIT_MS / 1000):
+                if self._pending_commit is not None:
+                    await asyncio.wait([self._pending_commit])
+                if self._commit_calls:
+                    await asyncio.wait(self._commit_calls)
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets that `commit()` would commit: the positions after all records handed out so far."""
@@ -680,15 +751,19 @@ class AsyncConsumer:
         await self._cluster.ensure([arguments.topic_name(topic)])
         return self._cluster.metadata.partitions(topic)
 
-    async def close(self, *, finished: bool = True) -> None:
+    async def close(self, *, finished: bool = True, leave_group: bool | None = None) -> None:
         """Commit the offsets of processed records (with auto-commit), leave the group, and close all connections.
 
         With `finished=False`, the records handed out last do not count as processed. Leaving a `with` statement by an exception
-        passes False.
+        passes False. A member that stays keeps its partitions for `session_timeout_ms`, if it starts again: by default a member
+        with a `group_instance_id` stays and any other leaves; `leave_group` decides otherwise (KIP-1092).
         """
         refuse_in_listener(self, "close")
         if not self._started:
             return
+        if self._shutting is None:
+            self._leave_group = leave_group
+            await self._finish_commits()
         if finished and self._shutting is None:
             self._progress.mark_processed()
         await asyncio.shield(self._begin_shutting())  # a caller that gives up waiting does not stop it
@@ -704,7 +779,7 @@ class AsyncConsumer:
         try:
             await self._tasks.cancel()
             if self._member is not None:
-                await self._member.leave()
+                await self._member.leave(self._leave_group)
         finally:
             self._reader.close()
             await self._bad_records.close()

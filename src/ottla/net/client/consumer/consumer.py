@@ -11,7 +11,7 @@ from ottla.client.keywords import ConsumerKeywords
 from ottla.client.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, Place, TopicPartition
 from ottla.net.client.blocking_base import BlockingClient
 from ottla.net.client.consumer.async_consumer import AsyncConsumer, Partition
-from ottla.net.client.consumer.listeners import Listener, on_thread
+from ottla.net.client.consumer.listeners import Listener, OnCommit, on_thread
 
 if TYPE_CHECKING:
     import pyarrow
@@ -65,6 +65,17 @@ class Consumer(BlockingClient[AsyncConsumer]):
         Raises `UnknownTopic` for a partition that does not exist.
         """
         self._background.run(self._async.assign(partitions))
+
+    def incremental_assign(self, partitions: Iterable[Partition]) -> None:
+        """Read these partitions too, and the others on without a pause. Raises the exceptions of `assign`."""
+        self._background.run(self._async.incremental_assign(partitions))
+
+    def incremental_unassign(self, partitions: Iterable[Partition]) -> None:
+        """Stop reading these partitions of `assign`, after a commit of their processed records (with auto-commit).
+
+        Raises `KafkaError` if one is not assigned.
+        """
+        self._background.run(self._async.incremental_unassign(partitions))
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions being read."""
@@ -132,6 +143,16 @@ class Consumer(BlockingClient[AsyncConsumer]):
         `KafkaError`.
         """
         self._background.run(self._async.commit(offsets))
+
+    def commit_soon(
+        self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None, *, on_commit: OnCommit | None = None
+    ) -> None:
+        """Commit offsets as `commit` does, in the background and in the order of the calls. `close` waits for it.
+
+        `on_commit(offsets, error)` is called then, as listeners are; `error` is None or the `KafkaError` that `commit` would raise.
+        Without `on_commit`, the error is logged. Raises `SettingError` without a group.
+        """
+        self._background.do(lambda: self._async.commit_soon(offsets, on_commit=on_thread(on_commit)))
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets that `commit()` would commit: the positions after all records handed out so far."""
@@ -219,10 +240,11 @@ class Consumer(BlockingClient[AsyncConsumer]):
         """Return the partitions of a topic. Raises `UnknownTopic`."""
         return self._background.run(self._async.partitions_for(topic))
 
-    def close(self, *, finished: bool = True) -> None:
+    def close(self, *, finished: bool = True, leave_group: bool | None = None) -> None:
         """Commit the offsets of processed records (with auto-commit), leave the group, and close all connections.
 
         With `finished=False`, the records handed out last do not count as processed. Leaving a `with` statement by an exception
-        passes False.
+        passes False. A member that stays keeps its partitions for `session_timeout_ms`, if it starts again: by default a member
+        with a `group_instance_id` stays and any other leaves; `leave_group` decides otherwise (KIP-1092).
         """
-        self._end(lambda: self._async.close(finished=finished))
+        self._end(lambda: self._async.close(finished=finished, leave_group=leave_group))

@@ -10,11 +10,15 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from typing import ParamSpec
 
 from ottla.client.errors import KafkaError
-from ottla.client.types import TopicPartition
+from ottla.client.types import OffsetAndMetadata, TopicPartition
 
 Listener = Callable[[list[TopicPartition]], Awaitable[None] | None]
+OnCommit = Callable[[dict[TopicPartition, OffsetAndMetadata], KafkaError | None], Awaitable[None] | None]
+"""A callback of `commit_soon`. It is called with the offsets, and the error if they were not committed."""
+Arguments = ParamSpec("Arguments")
 
 
 class ListenerCall:
@@ -37,12 +41,14 @@ class ListenerCall:
 _CALL: ContextVar[ListenerCall | None] = ContextVar("ottla_listener_call", default=None)
 
 
-async def call_listener(consumer: object, listener: Listener, partitions: list[TopicPartition]) -> None:
+async def call_listener(
+    consumer: object, listener: Callable[Arguments, Awaitable[None] | None], *given: Arguments.args, **named: Arguments.kwargs
+) -> None:
     """Call a listener of `consumer`, and await what it returns. Raises its exceptions."""
     call = ListenerCall(consumer)
     token = _CALL.set(call)
     try:
-        result = listener(partitions)
+        result = listener(*given, **named)
         if inspect.isawaitable(result):
             await result
     finally:
@@ -57,7 +63,9 @@ def refuse_in_listener(consumer: object, name: str) -> None:
         raise KafkaError(f"{name}() cannot be called by a rebalance listener of the same consumer: call it after the listener.")
 
 
-def on_thread(listener: Listener | None) -> Listener | None:
+def on_thread(
+    listener: Callable[Arguments, Awaitable[None] | None] | None,
+) -> Callable[Arguments, Awaitable[None] | None] | None:
     """Return a listener that runs on its own thread.
 
     There it can call the blocking consumer, which needs the loop for each call.
@@ -65,8 +73,8 @@ def on_thread(listener: Listener | None) -> Listener | None:
     if not callable(listener) or inspect.iscoroutinefunction(listener):
         return listener  # the asynchronous consumer refuses objects of other types
 
-    async def run(partitions: list[TopicPartition]) -> None:
-        result = await asyncio.to_thread(listener, partitions)
+    async def run(*given: Arguments.args, **named: Arguments.kwargs) -> None:
+        result = await asyncio.to_thread(listener, *given, **named)
         if inspect.isawaitable(result):
             await result
 

@@ -294,9 +294,9 @@ class MembershipDriver:
                 found[where] = offset
         return found
 
-    async def _leave_group(self) -> None:
+    async def _leave_group(self, leave_group: bool | None = None) -> None:
         owned = list(self.machine.owned)
-        ask = self.machine.leave()
+        ask = self.machine.leave(leave_group)
         try:
             if owned:
                 await self._lose(owned)
@@ -305,8 +305,11 @@ class MembershipDriver:
                 with suppress(KafkaError):
                     await self.coordinator.request(ask.body)
 
-    async def leave(self) -> None:
-        """Stop, and leave the group at once, so that the group does not wait until the session of this member times out."""
+    async def leave(self, leave_group: bool | None = None) -> None:
+        """Stop, and leave the group at once, so that the group does not wait until the session of this member times out.
+
+        With `leave_group` False, stay in the group until then (KIP-1092); with None, only a static member does.
+        """
         if self._task is None:
             return
         self._task.cancel()
@@ -320,4 +323,4 @@ class MembershipDriver:
                 self.machine.finish_revoke(self.machine.owned)
             with suppress(TimeoutError):
                 async with asyncio.timeout(LEAVE_TIMEOUT_S):
-                    await self._leave_group()
+                    await self._leave_group(leave_group)
