@@ -27,7 +27,11 @@ from __future__ import annotations
 
 {}from typing import {}TypedDict
 '''
-IMPORTS = ["from ottla.client.serializers import Deserialize, FormatName, Serialize", ""]
+IMPORTS = [
+    "from ottla.client.serializers import Deserialize, FormatName, Serialize",
+    "from ottla.schemas.registry_values import RegistrySerializer",
+    "",
+]
 
 
 def client_page() -> str:

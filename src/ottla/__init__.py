@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from ottla.net.server.exception_boundary import BrokerFailed
     from ottla.net.server.listeners import CannotListen
     from ottla.net.startup.data_directory import DataDirectoryError
+    from ottla.schemas.registry_values import RegistryDeserializer, RegistrySerializer
 
 __version__ = VERSION
 
@@ -127,6 +128,8 @@ __all__ = [
     "QuorumReplica",
     "QuotaOf",
     "RecordMetadata",
+    "RegistryDeserializer",
+    "RegistrySerializer",
     "ReplicaOnDisk",
     "SerializationFailed",
     "SettingError",
@@ -173,6 +176,7 @@ _HOMES = {
     "ottla.net.client.producer.producer": "Producer",
     "ottla.net.startup.data_directory": "DataDirectoryError",
     "ottla.net.server.exception_boundary": "BrokerFailed",
+    "ottla.schemas.registry_values": "RegistryDeserializer RegistrySerializer",
     "ottla.net.process.embedded_broker": "Broker",
     "ottla.net.server.listeners": "CannotListen",
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal, TypedDict
 
 from ottla.client.serializers import Deserialize, FormatName, Serialize
+from ottla.schemas.registry_values import RegistrySerializer
 
 
 class ClientKeywords(TypedDict, total=False):
@@ -114,9 +115,9 @@ class ProducerKeywords(ClientKeywords, total=False):
     """The id that makes the producer transactional; a newer producer with this id fences this one (KIP-98)."""
     transaction_timeout_ms: int
     """The time after which brokers abort an open transaction."""
-    key_serializer: FormatName | Serialize | None
+    key_serializer: FormatName | Serialize | RegistrySerializer | None
     """The function that makes bytes of keys, or one of bytes, str, bool, int16, int32, int64, float32, float64, uuid, json."""
-    value_serializer: FormatName | Serialize | None
+    value_serializer: FormatName | Serialize | RegistrySerializer | None
     """The function that makes bytes of values, or one of bytes, str, bool, int16, int32, int64, float32, float64, uuid, json."""
 
 

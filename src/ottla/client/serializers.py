@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from ottla.client.errors import DeserializationFailed, KafkaError, SerializationFailed, SettingError
 from ottla.client.types import ConsumerRecord
 from ottla.schemas.json_values import parse_json
+from ottla.schemas.registry_values import RegistryDeserializer, RegistrySerializer
 
 FormatName = Literal["bytes", "str", "bool", "int16", "int32", "int64", "float32", "float64", "uuid", "json"]
 Serialize = Callable[[Any], bytes | None]
@@ -104,8 +105,10 @@ FORMATS: dict[str, ValueFormat] = {
 assert set(FORMATS) == set(get_args(FormatName))
 
 
-def serializer(name: str, given: object) -> Serialize | None:
+def serializer(name: str, given: object) -> Serialize | RegistrySerializer | None:
     """Return the function of a serializer that is given as a function or by name. Raises `SettingError`."""
+    if isinstance(given, RegistrySerializer):
+        return given
     found = _resolve(name, given)
     return found.serialize if isinstance(found, ValueFormat) else found
 
@@ -131,15 +134,27 @@ def _resolve(name: str, given: object) -> ValueFormat | Callable[[Any], Any] | N
 class FieldSerializer:
     """The serializer of keys or of values (`field`), None for one that is sent as it is given."""
 
-    def __init__(self, field: str, function: Serialize | None) -> None:
-        self._field, self._function = field, function
+    def __init__(self, field: str, given: Serialize | RegistrySerializer | None) -> None:
+        self._field = field
+        self._given = given
+        self._registry = given if isinstance(given, RegistrySerializer) else None
+
+    def is_ready(self, topic: str) -> bool:
+        """Return whether `serialize` needs no request to a schema registry for this topic."""
+        return self._registry is None or self._registry.is_ready(topic, self._field)
+
+    def load(self, topic: str) -> None:
+        """Request what `serialize` needs for a topic, and block meanwhile. Raises `KafkaError`."""
+        if self._registry is not None:
+            self._registry.load(topic, self._field)
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
         """Return a key or value as bytes. Raises `SerializationFailed`, or the serializer's `KafkaError`."""
-        if value is None or self._function is None:
+        given = self._given
+        if value is None or given is None:
             return value  # type: ignore[no-any-return]  # the accumulator checks it
         try:
-            made = self._function(value)
+            made = given.write(topic, self._field, value) if isinstance(given, RegistrySerializer) else given(value)
             if not isinstance(made, bytes | bytearray | memoryview | None):
                 raise TypeError(f"it returned a {type(made).__name__}, not bytes")
         except KafkaError:
@@ -149,11 +164,16 @@ class FieldSerializer:
         return made
 
 
+def _without_loading(given: Deserialize | None) -> Deserialize | None:
+    """Return the function that raises `SchemaMissing` instead of waiting for a registry, where there is one."""
+    return given.read if isinstance(given, RegistryDeserializer) else given
+
+
 class RecordDeserializer:
     """The deserializers of a consumer's records."""
 
     def __init__(self, key: Deserialize | None, value: Deserialize | None) -> None:
-        self._key, self._value = key, value
+        self._key, self._value = _without_loading(key), _without_loading(value)
 
     def deserialize(self, record: ConsumerRecord) -> ConsumerRecord:
         """Return a record with key and value read. Raises `DeserializationFailed`, or a deserializer's `KafkaError`."""

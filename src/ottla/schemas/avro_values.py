@@ -30,22 +30,28 @@ def avro_decoder(schema: ValueSchema) -> Callable[[bytes], object]:
     return decode
 
 
-def avro_encoder(schema: ValueSchema) -> Callable[[bytes], bytes]:
-    """Return a function that encodes JSON texts by a schema. It raises `UnfitValue`.
-
-    Raises `SettingError` for an invalid schema.
-    """
+def avro_writer(schema: ValueSchema) -> Callable[[object], bytes]:
+    """Return a function that encodes values by a schema. It raises `UnfitValue`. Raises `SettingError` for an invalid schema."""
     fastavro, parsed = _parse(schema)
 
-    def encode(text: bytes) -> bytes:
-        value, out = parse_json(text), BytesIO()
+    def write(value: object) -> bytes:
+        out = BytesIO()
         try:
             fastavro.schemaless_writer(out, parsed, value, strict=True)
         except Exception as error:  # fastavro raises errors of its own, KeyError, TypeError and others
             raise UnfitValue(f"it does not fit the schema: {first_line(error)}") from None
         return out.getvalue()
 
-    return encode
+    return write
+
+
+def avro_encoder(schema: ValueSchema) -> Callable[[bytes], bytes]:
+    """Return a function that encodes JSON texts by a schema. It raises `UnfitValue`.
+
+    Raises `SettingError` for an invalid schema.
+    """
+    write = avro_writer(schema)
+    return lambda text: write(parse_json(text))
 
 
 def _parse(schema: ValueSchema) -> tuple[Any, Any]:

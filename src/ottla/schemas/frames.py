@@ -6,6 +6,8 @@ as zigzag varints. A path of one zero byte means the first message.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 MAGIC = b"\0"
 FRAME_BYTES = 5
 FIRST_MESSAGE = (0,)
@@ -48,6 +50,11 @@ def varint(value: int) -> bytes:
         made.append(value & 0x7F | 0x80)
         value >>= 7
     return bytes(made) + bytes([value])
+
+
+def set_of_files(files: Iterable[bytes]) -> bytes:
+    """Return one descriptor set that contains these file descriptors."""
+    return b"".join(bytes([FILE_TAG]) + varint(len(file)) + file for file in files)
 
 
 def files_of_set(data: bytes) -> list[bytes]:

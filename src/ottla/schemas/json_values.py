@@ -29,6 +29,34 @@ def json_encoder(schema: ValueSchema) -> Callable[[bytes], bytes]:
 
     Raises `SettingError` for an invalid schema.
     """
+    check = _validator(schema)
+
+    def encode(text: bytes) -> bytes:
+        check(parse_json(text))
+        return text
+
+    return encode
+
+
+def json_writer(schema: ValueSchema) -> Callable[[object], bytes]:
+    """Return a function that writes values as JSON, and checks them by a schema. It raises `UnfitValue`.
+
+    Raises `SettingError` for an invalid schema.
+    """
+    check = _validator(schema)
+
+    def write(value: object) -> bytes:
+        check(value)
+        try:
+            return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        except (ValueError, TypeError) as error:
+            raise UnfitValue(f"it is no JSON ({error})") from None
+
+    return write
+
+
+def _validator(schema: ValueSchema) -> Callable[[object], None]:
+    """Return a function that checks a value, and raises `UnfitValue`. Raises `SettingError` for an invalid schema."""
     jsonschema, referencing = library("jsonschema", "JSON Schema"), library("referencing", "JSON Schema")
     try:
         *others, parsed = map(json.loads, schema.texts)
@@ -38,16 +66,15 @@ def json_encoder(schema: ValueSchema) -> Callable[[bytes], bytes]:
         raise SettingError(f"{schema.where} is no JSON Schema ({first_line(error)}): correct it, or name another one.") from None
     validator = kind(parsed, registry=_registry(referencing, dict(zip(schema.names, others, strict=False))))
 
-    def encode(text: bytes) -> bytes:
+    def check(value: object) -> None:
         try:
-            error = next(validator.iter_errors(parse_json(text)), None)
+            error = next(validator.iter_errors(value), None)
         except referencing.exceptions.Unresolvable as missing:
             raise UnfitValue(f"its schema refers to {first_line(missing)}, which is missing") from None
         if error is not None:
             raise UnfitValue(f"it does not fit the schema: {first_line(error)} at {error.json_path}")
-        return text
 
-    return encode
+    return check
 
 
 def _registry(referencing: Any, others: Mapping[str, Any]) -> Any:

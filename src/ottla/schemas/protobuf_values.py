@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ottla.errors import SettingError
-from ottla.schemas.frames import FIRST_MESSAGE, path_bytes, read_path
+from ottla.schemas.frames import path_bytes, read_path
 from ottla.schemas.libraries import UnfitValue, first_line, library
 from ottla.schemas.schema import ValueSchema
 
@@ -39,20 +39,56 @@ def protobuf_encoder(schema: ValueSchema) -> Callable[[bytes], bytes]:
 
     A file with several messages is unusable unless the schema names one of them.
     """
+    return _writer(schema, library("google.protobuf.json_format", "Protobuf").Parse)
+
+
+def protobuf_writer(schema: ValueSchema) -> Callable[[object], bytes]:
+    """Return a function that encodes dicts, or messages of Google's library, as Protobuf. It raises `UnfitValue`.
+
+    Raises `SettingError` for an unusable schema, as `protobuf_encoder` does.
+    """
+    write = _writer(schema, library("google.protobuf.json_format", "Protobuf").ParseDict)
+    message_type = library("google.protobuf.message", "Protobuf").Message
+    json_format = library("google.protobuf.json_format", "Protobuf")
+    fits = json_format.MessageToDict
+
+    def write_value(value: object) -> bytes:
+        return write(fits(value, preserving_proto_field_name=True) if isinstance(value, message_type) else value)
+
+    return write_value
+
+
+def message_name(schema: ValueSchema) -> str:
+    """Return the full name of the message that a schema names, or of its first message. Raises `SettingError`."""
+    pool, in_order = _messages(schema)
+    return str(_find_message(schema, pool, in_order).full_name)
+
+
+def _writer(schema: ValueSchema, parse: Any) -> Callable[[Any], bytes]:
+    """Return a function that fills a message by `parse`, and encodes it, after its path if the schema has an id."""
     pool, in_order = _messages(schema)
     json_format = library("google.protobuf.json_format", "Protobuf")
     if not schema.message and schema.schema_id is None and len(in_order) > 1:
         raise SettingError(f"{schema.where} has several messages: name one, as in {schema.where}#{in_order[0].full_name}.")
-    made = library("google.protobuf.message_factory", "Protobuf").GetMessageClass(_find_message(schema, pool, in_order))
-    path = b"" if schema.schema_id is None else path_bytes(FIRST_MESSAGE)
+    named = _find_message(schema, pool, in_order)
+    made = library("google.protobuf.message_factory", "Protobuf").GetMessageClass(named)
+    path = b"" if schema.schema_id is None else path_bytes(_path_of(named, in_order))
 
-    def encode(text: bytes) -> bytes:
+    def encode(value: Any) -> bytes:
         try:
-            return path + bytes(json_format.Parse(text, made(), descriptor_pool=pool).SerializeToString())
-        except (json_format.ParseError, UnicodeDecodeError, RecursionError) as error:
+            return path + bytes(parse(value, made(), descriptor_pool=pool).SerializeToString())
+        except (json_format.ParseError, UnicodeDecodeError, RecursionError, TypeError, AttributeError) as error:
             raise UnfitValue(f"it does not fit the schema: {first_line(error)}") from None
 
     return encode
+
+
+def _path_of(message: Any, in_order: Sequence[Any]) -> tuple[int, ...]:
+    """Return the indexes by which a registry's frame names a message."""
+    outer = message.containing_type
+    siblings = in_order if outer is None else outer.nested_types
+    index = next(number for number, each in enumerate(siblings) if each.full_name == message.full_name)
+    return (index,) if outer is None else (*_path_of(outer, in_order), index)
 
 
 def _messages(schema: ValueSchema) -> tuple[Any, Sequence[Any]]:

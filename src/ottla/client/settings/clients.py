@@ -17,6 +17,7 @@ from ottla.client.settings.addresses import parse_servers
 from ottla.client.settings.declaration import OneOf, at_least, check_name, declare, flag, function, short_text, words
 from ottla.client.settings.security import SecureSettings
 from ottla.records.compression.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from ottla.schemas.registry_values import RegistrySerializer
 from ottla.wire import releases
 
 COMPRESSIONS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
@@ -39,7 +40,7 @@ RAISE, SKIP = "raise", "skip"
 CLIENT_ID: str | None = "ottla"
 
 _FORMATS = ", ".join(FORMATS)
-_SERIALIZER, _DESERIALIZER = "FormatName | Serialize | None", "FormatName | Deserialize | None"
+_SERIALIZER, _DESERIALIZER = "FormatName | Serialize | RegistrySerializer | None", "FormatName | Deserialize | None"
 
 ALL_NAMES = "the names are Kafka's, with underscores for dots: ottla.client.keywords lists them."
 _TOPICS_FIRST = "topics come first: Consumer('flights', bootstrap_servers='host:9092')."
@@ -184,10 +185,10 @@ class ProducerSettings(DiscoverySettings):
         None, check_name, "The id that makes the producer transactional; a newer producer with this id fences this one (KIP-98)."
     )
     transaction_timeout_ms: int = declare(60_000, at_least(1), "The time after which brokers abort an open transaction.")
-    key_serializer: Callable[[Any], bytes | None] | None = declare(
+    key_serializer: Callable[[Any], bytes | None] | RegistrySerializer | None = declare(
         None, serializer, f"The function that makes bytes of keys, or one of {_FORMATS}.", given=_SERIALIZER
     )
-    value_serializer: Callable[[Any], bytes | None] | None = declare(
+    value_serializer: Callable[[Any], bytes | None] | RegistrySerializer | None = declare(
         None, serializer, f"The function that makes bytes of values, or one of {_FORMATS}.", given=_SERIALIZER
     )
 

@@ -5,12 +5,11 @@ A descriptor is itself a Protobuf message. The module reads only those of its fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import types
 
-from ottla.schemas.frames import varint
 from ottla.spark.errors import OptionError
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
@@ -171,11 +170,6 @@ def places(descriptors: bytes) -> dict[tuple[int, ...], str]:
 def files_of(descriptors: bytes) -> list[tuple[str, bytes]]:
     """Return the name and the descriptor of each file in a set. Imported files come first."""
     return [(_text(raw, 1), raw) for number, _, raw in _fields(descriptors) if number == 1]
-
-
-def join(files: Iterable[bytes]) -> bytes:
-    """Return one descriptor set that contains these file descriptors."""
-    return b"".join(b"\x0a" + varint(len(file)) + file for file in files)
 
 
 def _collect(

@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ottla.errors import KafkaError
+from ottla.schemas.frames import set_of_files
 from ottla.schemas.places import SchemaPlace, schema_place
 from ottla.schemas.schema import AVRO, JSON, PROTOBUF, ValueSchema
 from ottla.spark.errors import OptionError
-from ottla.spark.formats.protobuf_schema import files_of, join
+from ottla.spark.formats.protobuf_schema import files_of
 
 FORMATS = (AVRO, JSON, PROTOBUF)
 
@@ -69,7 +70,7 @@ def _option_errors() -> Iterator[None]:
 def _text(found: ValueSchema, format_name: str) -> str:
     """Return a schema's own text, or of Protobuf a set of all descriptors in base64."""
     if PROTOBUF in (format_name, found.format_name):
-        return base64.b64encode(join(found.texts)).decode()
+        return base64.b64encode(set_of_files(found.texts)).decode()
     try:
         return found.texts[-1].decode()
     except UnicodeDecodeError:

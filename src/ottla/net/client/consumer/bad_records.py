@@ -15,6 +15,7 @@ from ottla.client.settings.clients import RAISE, SKIP, ConsumerSettings, Discove
 from ottla.client.types import TopicPartition
 from ottla.net.client.cluster import now_ms
 from ottla.net.client.producer.produce_driver import ProduceDriver
+from ottla.schemas.registry_values import SchemaMissing
 
 LOG_PAUSE_MS = 10_000
 """The time, in ms, for which bad records are counted before they are logged together."""
@@ -36,11 +37,14 @@ class BadRecords:
         self._next_log_ms = 0
 
     async def pass_over(self, error: KafkaError) -> None:
-        """Move the position past the record of `error`, once its copy is written to the dead-letter topic, if there is one.
+        """Load a missing schema, or move the position past the record of `error`.
 
-        Raise `error` if it is not about one record, or if records are neither skipped nor copied. Raises the `KafkaError` of a copy
-        that was not written; the position then stays.
+        A dead-letter topic gets its copy before. Raise `error` if it is not about one record, or if records are neither skipped nor
+        copied. Raises the `KafkaError` of a registry, or of a copy that was not written; the position then stays.
         """
+        if isinstance(error, SchemaMissing):
+            await asyncio.to_thread(error.load)
+            return
         if not isinstance(error, DeserializationFailed) or self._settings.on_bad_record == RAISE or error.topic == self._topic:
             raise error
         if self._topic is not None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from ottla.client.producer.accumulator import Headers
 from ottla.client.serializers import FieldSerializer
 from ottla.client.settings.clients import ProducerSettings
+from ottla.client.types import TopicPartition
 from ottla.net.client.producer.delivery import Delivery
 from ottla.net.client.producer.produce_driver import ProduceDriver
 
@@ -30,8 +32,22 @@ class SerializingDriver(ProduceDriver):
     ) -> Delivery | None:
         if not (isinstance(topic, str) and self._cluster.metadata.partition_count(topic)):
             return None  # `load_metadata` first: a record is serialized once
+        if not (self._key.is_ready(topic) and self._value.is_ready(topic)):
+            return None
         key = self._key.serialize(topic, key)
         return super().append(topic, self._value.serialize(topic, value), key, partition, headers, timestamp_ms)
+
+    async def load_metadata(self, topic: str) -> None:
+        """Request a topic's metadata, or if it is there, the schemas of its keys and values. Raises `KafkaError`."""
+        if not (isinstance(topic, str) and self._cluster.metadata.partition_count(topic)):
+            await super().load_metadata(topic)
+            return
+        for serializer in (self._key, self._value):
+            await asyncio.to_thread(serializer.load, topic)
+
+    async def partitions_for(self, topic: str) -> list[TopicPartition]:
+        await super().load_metadata(topic)
+        return self._cluster.metadata.partitions(topic)
 
 
 def produce_driver(settings: ProducerSettings) -> ProduceDriver:
