@@ -219,4 +219,4 @@ def test_records_that_do_not_come_or_are_too_large_are_an_error(ottla_: Ottla) -
     assert (code, row(out)["records"]) == (1, 0)
     assert "0 of 5 were read" in json.loads(err)["error"]
     code, out, err = ottla_("bench produce t -n 5 --size 2000000")
-    assert (code, "0 of 5 records were written" in err, "max_request_size" in err) == (1, True, True)
+    assert (code, "0 of 5 records were written" in err, "max.request.size" in err) == (1, True, True)

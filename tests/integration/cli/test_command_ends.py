@@ -113,7 +113,7 @@ def test_a_summary_does_without_the_settings_that_may_not_be_read(guarded: ottla
 def test_a_wrong_login_or_protocol_is_one_sentence(guarded: ottla.Broker, run: Run, line: str) -> None:
     for words, sentence in (
         (login(guarded, "root", "wrong"), "refused the login by PLAIN"),
-        (f"-b {guarded.address} {GIVES_UP}", "A listener with SASL needs security_protocol"),
+        (f"-b {guarded.address} {GIVES_UP}", "A listener with SASL needs security.protocol"),
         (f"-b {guarded.address} -X security.protocol=SSL {GIVES_UP}", "it was closed during the TLS handshake"),
         (login(guarded, "root", "r").replace("=PLAIN ", "=SCRAM-SHA-256 "), "SCRAM-SHA-256"),
     ):

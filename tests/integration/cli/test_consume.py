@@ -294,7 +294,7 @@ def test_transactions_are_isolated_and_their_markers_printed(ottla_: Ottla, brok
         ("numbers -X group.id=x", 2, "-X group.id has an option of its own: use -g GROUP."),
         ("numbers -X enable.auto.commit=true", 2, "use -g GROUP"),
         ("numbers -X auto.offset.reset=none", 2, "use -o start"),
-        ("numbers -X fetch.min.bytes=-1", 2, "fetch_min_bytes must be a whole number"),
+        ("numbers -X fetch.min.bytes=-1", 2, "fetch.min.bytes must be a whole number"),
         ("numbers -X acks=all", 2, "have no setting acks"),
         ("numbers -b ''", 2, "'' is empty"),
         ("numbers -b 127.0.0.1:1", 1, "No connection to 127.0.0.1:1: Connection refused"),

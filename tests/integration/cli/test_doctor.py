@@ -86,7 +86,7 @@ def test_tls_and_login(doctor: Doctor, tmp_path: Path) -> None:
             f"-b {broker.address} -X security.protocol=SASL_SSL -X sasl.mechanism=PLAIN -X sasl.username=a -X sasl.password=b"
         )
         assert (code, statuses(findings)["TLS"], "login" in statuses(findings)) == (1, "fail", False)
-        assert "ssl_truststore_location" in sentence(findings, "TLS")
+        assert "ssl.truststore.location" in sentence(findings, "TLS")
 
 
 def test_a_listener_without_tls_and_an_advertised_address_that_nobody_has(doctor: Doctor) -> None:
@@ -133,7 +133,7 @@ def test_what_is_not_there_fails_in_one_line(doctor: Doctor) -> None:
         ("-b host:port", "is not a host and port"),
         ("-X nope=1", "have no setting nope"),
         ("-X request.timeout.ms=soon", "request"),
-        ("-X security.protocol=TLS", "security_protocol"),
+        ("-X security.protocol=TLS", "security.protocol must be"),
         ("--command-config /no/such/file", "Cannot read /no/such/file"),
         ("--profile nobody", "nobody"),
         ("extra", "unknown arguments: extra"),

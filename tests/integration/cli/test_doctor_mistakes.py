@@ -100,7 +100,7 @@ def test_a_listener_that_wants_a_login_is_told_from_one_that_wants_none(commands
         code, out, _ = commands.run(f"doctor --json -b {broker.address}")
         failed = [row for row in map(json.loads, out.splitlines()) if row["status"] == "fail"]
         assert (code, [row["check"] for row in failed]) == (1, ["login"])
-        assert "needs security_protocol=SASL_PLAINTEXT or SASL_SSL" in failed[0]["finding"]
+        assert "needs security.protocol=SASL_PLAINTEXT or SASL_SSL" in failed[0]["finding"]
         assert "without a password" not in out
 
 
@@ -110,7 +110,7 @@ def test_a_listener_that_wants_a_login_is_told_from_one_that_wants_none(commands
         ("-b :", "':' is not a host and port"),
         ("-b :9092", "':9092' is not a host and port"),
         ("-b host:", "'host:' is not a host and port"),
-        ("-b ,", "bootstrap_servers is empty"),
+        ("-b ,", "bootstrap.servers is empty"),
         ("-b 127.0.0.1:1/", "'127.0.0.1:1/' is not a host and port"),
         ("-b 127.0.0.1:65536", "is not a host and port"),
         ("-b", "expected one argument"),

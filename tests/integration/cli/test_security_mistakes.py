@@ -202,7 +202,7 @@ LINES = ["acl list", "token list", "config list", "cluster status", "quota list 
     [
         ("stranger", 1, "refused the login by PLAIN (The name or the password is wrong)"),
         ("mechanism", 1, "SCRAM-SHA-256"),
-        ("needless", 1, "requires no authentication: set security_protocol to PLAINTEXT or SSL"),
+        ("needless", 1, "requires no authentication: set security.protocol to PLAINTEXT or SSL"),
         ("nameless", 2, "PLAIN logs in with a name and a password"),
         ("closed", 1, "127.0.0.1:1 could be reached"),
     ],

@@ -17,6 +17,10 @@ BROKEN = 70
 """The exit code after a bug in Ottla has ended the broker: `EX_SOFTWARE` of sysexits.h."""
 _CONTROL = re.compile("(?!\x1b\\[[\\d;]*m)[\0-\x1f\x7f-\x9f\u2028\u2029]")
 """A control character that is no style of `output.styled`."""
+_KEYWORD = re.compile(r"(?<![\w.-])[a-z]+(?:_[a-z]+)+(?![\w-]|\.\w)")
+"""A word that can be Python's name of a setting."""
+PERHAPS_TOPICS = frozenset(("client_id", "group_id"))
+"""Names of settings that are likely to be names of topics and of fields, too."""
 NO_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -33,11 +37,23 @@ def report_as_json(is_wanted: bool) -> None:
 
 def fail(sentence: str, code: int = COULD_NOT) -> int:
     """Print to standard error what went wrong and what to do; return the exit code."""
-    line = escape_controls(sentence)
+    line = escape_controls(name_settings(sentence))
     text = json.dumps({"error": line, "exit_code": code}, ensure_ascii=False) if _Form.is_json else f"ottla: {line}"
     with suppress(OSError):  # the exit code remains
         print(text, file=sys.stderr)
     return code
+
+
+def name_settings(sentence: str) -> str:
+    """Return a sentence of a client with Kafka's names of settings, which options have, instead of Python's: sasl.password."""
+    if _KEYWORD.search(sentence) is None:
+        return sentence
+    from ottla.client.settings.clients import AdminSettings, ConsumerSettings, ProducerSettings
+    from ottla.client.settings.properties import names_of
+
+    kinds = (AdminSettings, ConsumerSettings, ProducerSettings)
+    names = {name.replace(".", "_"): name for kind in kinds for name in names_of(kind)}
+    return _KEYWORD.sub(lambda found: found[0] if found[0] in PERHAPS_TOPICS else names.get(found[0], found[0]), sentence)
 
 
 def escape_controls(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ottla.cli.command.exits import name_settings
 from ottla.cli.command.output import GREEN, RED, YELLOW, as_lines, styled
 
 OK, WARN, FAIL = "ok", "warn", "FAIL"
@@ -19,7 +20,8 @@ class HealthFinding(NamedTuple):
 
     def line(self, *, as_json: bool) -> str:
         """Return the finding as a line for people or as a JSON object."""
+        sentence = name_settings(self.sentence)
         if as_json:
-            (line,) = as_lines([{"status": self.status.lower(), "check": self.check, "finding": self.sentence}])
+            (line,) = as_lines([{"status": self.status.lower(), "check": self.check, "finding": sentence}])
             return line
-        return f"{styled(self.status.ljust(4), STYLES[self.status])}  {self.check:<11}  {self.sentence}"
+        return f"{styled(self.status.ljust(4), STYLES[self.status])}  {self.check:<11}  {sentence}"

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.cli.command.exits import silence
+from ottla.cli.command.exits import name_settings, silence
 from ottla.cli.command.output import as_lines, size
 from ottla.cli.command.progress_line import ProgressLine
 from ottla.cli.produce.line_failures import LineFailures
@@ -127,8 +127,9 @@ class RecordSender:
         try:
             written = delivery.result()
         except KafkaError as error:
+            reason = name_settings(str(error))
             for row in rows:
-                self.failures.add(number + row, str(error))
+                self.failures.add(number + row, reason)
             self._check(error)
             return
         self.delivered += len(rows)
@@ -150,7 +151,7 @@ class RecordSender:
 
     def _note(self, number: int, error: KafkaError) -> None:
         """Record that a record was not delivered. Raises `Stopped` if the error also concerns all other records."""
-        self.failures.add(number, str(error))
+        self.failures.add(number, name_settings(str(error)))
         self._check(error)
 
     def _check(self, error: KafkaError) -> None:
