@@ -28,6 +28,7 @@ from __future__ import annotations
 {}from typing import {}TypedDict
 '''
 IMPORTS = [
+    "from ottla.client.consumer.assignors import PartitionAssignor",
     "from ottla.client.serializers import Deserialize, FormatName, Serialize",
     "from ottla.schemas.registry_values import RegistrySerializer",
     "",

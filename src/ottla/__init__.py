@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         TransactionListing,
     )
     from ottla.client.connection.metadata import PartitionInfo, TopicInfo
+    from ottla.client.consumer.assignors import MemberSubscription, PartitionAssignor
     from ottla.client.errors import (
         AuthenticationFailed,
         BrokerError,
@@ -112,12 +113,14 @@ __all__ = [
     "HangingTransaction",
     "KafkaError",
     "LogDir",
+    "MemberSubscription",
     "NewTopic",
     "Node",
     "NotSupported",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "OffsetOutOfRange",
+    "PartitionAssignor",
     "PartitionInfo",
     "PartitionReassignment",
     "Producer",
@@ -149,6 +152,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ottla.client.consumer.assignors": "MemberSubscription PartitionAssignor",
     "ottla.client.admin.acls": "AclRule",
     "ottla.client.admin.groups": "GroupDescription GroupListing GroupMember ShareOffset",
     "ottla.client.admin.topics": "ConfigEntry ConfigResource ConfigSynonym NewTopic",

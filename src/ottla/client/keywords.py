@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Literal, TypedDict
 
+from ottla.client.consumer.assignors import PartitionAssignor
 from ottla.client.serializers import Deserialize, FormatName, Serialize
 from ottla.schemas.registry_values import RegistrySerializer
 
@@ -162,8 +163,8 @@ class ConsumerKeywords(ClientKeywords, total=False):
     """The time without a heartbeat after which the group removes a member."""
     heartbeat_interval_ms: int
     """The interval of a member's heartbeats."""
-    partition_assignment_strategy: str | Iterable[str]
-    """The partition assignors, in order of preference: range, roundrobin, sticky, cooperative-sticky."""
+    partition_assignment_strategy: str | PartitionAssignor | Iterable[str | PartitionAssignor]
+    """The partition assignors, in order of preference: range, roundrobin, sticky, cooperative-sticky, or a `PartitionAssignor`."""
     group_protocol: Literal["classic", "consumer", "auto"]
     """The group's protocol: classic, consumer (KIP-848: the coordinator assigns partitions), or auto (consumer where served)."""
     group_remote_assignor: str | None

@@ -125,7 +125,7 @@ def _read_classic(answer: DescribeGroupsResponse) -> Iterator[DescribedGroup]:
                 member.client_id,
                 member.client_host,
                 bytes(member.member_assignment),
-                decode_assignment(member.member_assignment) if found.protocol_type == CONSUMER else [],
+                decode_assignment(member.member_assignment).partitions if found.protocol_type == CONSUMER else [],
             )
             for member in found.members
         ]

@@ -6,9 +6,12 @@ The functions are pure, and their results do not depend on the order in which me
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from ottla.client.arguments import check_mapping, places
+from ottla.client.errors import SettingError
 from ottla.client.types import TopicPartition
 
 NO_GENERATION = -1
@@ -21,6 +24,8 @@ class MemberSubscription(NamedTuple):
     owned: list[TopicPartition]
     generation_id: int = NO_GENERATION
     group_instance_id: str | None = None
+    state: bytes = b""
+    """The state that the member received with its previous assignment by an `PartitionAssignor`."""
 
 
 Assignment = dict[str, list[TopicPartition]]
@@ -135,11 +140,67 @@ def assign_cooperative_sticky(members: Mapping[str, MemberSubscription], counts:
     return {member: [where for where in partitions if owners.get(where, member) == member] for member, partitions in target.items()}
 
 
+class StatefulShare(NamedTuple):
+    """A member's partitions, and the state that it receives with them."""
+
+    partitions: list[TopicPartition]
+    state: bytes = b""
+
+
+OwnShare = Iterable[tuple[str, int]] | tuple[Iterable[tuple[str, int]], bytes]
+
+
 class AssignmentStrategy(NamedTuple):
     """An assignment function. `cooperative` means that members keep their partitions while they rejoin."""
 
     assign: Assign
     cooperative: bool = False
+
+
+@dataclass(frozen=True)
+class PartitionAssignor:
+    """A user's assignment strategy, for `partition_assignment_strategy`. All members of the group must offer one of this name.
+
+    The group's leader calls `assign(members, counts)` on its client's thread: `members` maps member ids to a `MemberSubscription`,
+    `counts` topics to their number of partitions. It returns the partitions of each member, or a pair of them and bytes, the state
+    that the member receives, and shows as `state` in the next call. With `cooperative`, members keep their partitions while they
+    rejoin, and a partition that moves is assigned one generation later (KIP-429).
+    """
+
+    name: str
+    assign: Callable[[Mapping[str, MemberSubscription], Mapping[str, int]], Mapping[str, OwnShare]]
+    cooperative: bool = False
+
+    def share_out(self, members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> dict[str, StatefulShare]:
+        """Return each member's partitions and state. Raises exceptions of `assign`, and `SettingError` for a wrong result."""
+        shares = {}
+        given: set[TopicPartition] = set()
+        for member, share in check_mapping(f"The result of assignor {self.name}", self.assign(members, counts)).items():
+            partitions, state = (
+                share if isinstance(share, tuple) and len(share) == 2 and isinstance(share[1], bytes) else (share, b"")
+            )
+            self._check(member, where := places(partitions), members, counts)
+            if not given.isdisjoint(where) or len(set(where)) < len(where):
+                raise SettingError(f"Assignor {self.name} assigned a partition twice: assign each to one member.")
+            given.update(where)
+            shares[member] = StatefulShare(where, state)
+        owners = _still_owned(members, counts) if self.cooperative else {}
+        return {
+            member: StatefulShare([where for where in share.partitions if owners.get(where, member) == member], share.state)
+            for member, share in ((member, shares.get(member, StatefulShare([]))) for member in members)
+        }
+
+    def _check(
+        self, member: str, partitions: list[TopicPartition], members: Mapping[str, MemberSubscription], counts: Mapping[str, int]
+    ) -> None:
+        if member not in members:
+            raise SettingError(f"Assignor {self.name} assigned partitions to {member!r}, which is not among the members it got.")
+        for where in partitions:
+            if where.topic not in members[member].topics or where.partition >= counts.get(where.topic, 0):
+                raise SettingError(
+                    f"Assignor {self.name} assigned {where.topic}-{where.partition} to a member that has not subscribed to it, "
+                    "or it does not exist."
+                )
 
 
 STRATEGIES: dict[str, AssignmentStrategy] = {

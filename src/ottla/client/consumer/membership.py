@@ -28,7 +28,14 @@ from enum import Enum
 from typing import ClassVar, NamedTuple
 
 from ottla.client.connection.versions import JOIN_GROUP, SYNC_GROUP
-from ottla.client.consumer.assignors import NO_GENERATION, STRATEGIES, MemberSubscription
+from ottla.client.consumer.assignors import (
+    NO_GENERATION,
+    STRATEGIES,
+    AssignmentStrategy,
+    MemberSubscription,
+    PartitionAssignor,
+    StatefulShare,
+)
 from ottla.client.consumer.subscription_bytes import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from ottla.client.errors import KafkaError, broker_error
 from ottla.client.settings.clients import ConsumerSettings
@@ -123,7 +130,8 @@ class Membership:
     _rejoin: bool = False
     _target: list[TopicPartition] = field(default_factory=list)
     _members: dict[str, MemberSubscription] = field(default_factory=dict)
-    _shares: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    _shares: dict[str, StatefulShare] = field(default_factory=dict)
+    _state: bytes = b""
     _not_before_ms: int = 0
     _heartbeat_ms: int = 0
 
@@ -148,7 +156,16 @@ class Membership:
     @property
     def cooperative(self) -> bool:
         """Return whether this member keeps its partitions while it joins again. Every offered strategy must allow that."""
-        return all(STRATEGIES[name].cooperative for name in self.settings.partition_assignment_strategy)
+        return all(strategy.cooperative for strategy in self._strategies().values())
+
+    def _strategies(self) -> dict[str, AssignmentStrategy | PartitionAssignor]:
+        offered = self.settings.partition_assignment_strategy
+        return {
+            strategy if isinstance(strategy, str) else strategy.name: STRATEGIES[strategy]
+            if isinstance(strategy, str)
+            else strategy
+            for strategy in offered
+        }
 
     def next(self, now_ms: int) -> Step:
         """Return what the caller must do next."""
@@ -169,7 +186,7 @@ class Membership:
 
     def _join(self) -> SendRequest:
         settings = self.settings
-        metadata = encode_subscription(MemberSubscription(self.topics, self.owned, self.generation_id))
+        metadata = encode_subscription(MemberSubscription(self.topics, self.owned, self.generation_id, state=self._state))
         offered = JoinGroupRequest.JoinGroupRequestProtocol
         body = JoinGroupRequest(
             group_id=self.group_id,
@@ -178,7 +195,7 @@ class Membership:
             member_id=self.member_id,
             group_instance_id=settings.group_instance_id,
             protocol_type=PROTOCOL_TYPE,
-            protocols=[offered(name=name, metadata=metadata) for name in settings.partition_assignment_strategy],
+            protocols=[offered(name=name, metadata=metadata) for name in self._strategies()],
         )
         return SendRequest(body, settings.max_poll_interval_ms + JOIN_SLACK_MS)
 
@@ -187,7 +204,12 @@ class Membership:
 
     def share_out(self, counts: Mapping[str, int]) -> None:
         """Assign partitions to all members. `counts` maps each existing topic to its number of partitions."""
-        self._shares = STRATEGIES[self.protocol].assign(self._members, counts)
+        strategy = self._strategies()[self.protocol]
+        if isinstance(strategy, PartitionAssignor):
+            self._shares = strategy.share_out(self._members, counts)
+        else:
+            shares = strategy.assign(self._members, counts)
+            self._shares = {member: StatefulShare(partitions) for member, partitions in shares.items()}
         self.phase = Phase.SYNC
 
     def _next_sync(self, now_ms: int) -> Step:
@@ -199,7 +221,7 @@ class Membership:
             group_instance_id=self.settings.group_instance_id,
             protocol_type=PROTOCOL_TYPE,
             protocol_name=self.protocol,
-            assignments=[share(member_id=member, assignment=encode_assignment(parts)) for member, parts in self._shares.items()],
+            assignments=[share(member_id=member, assignment=encode_assignment(*parts)) for member, parts in self._shares.items()],
         )
         return SendRequest(body, self.settings.max_poll_interval_ms + JOIN_SLACK_MS)
 
@@ -208,7 +230,7 @@ class Membership:
         going = [where for where in self.owned if where not in target]
         if going:
             # Rejoin then: another member gets a partition only after this one has rejoined without it (KIP-429).
-            self._rejoin = self._rejoin or STRATEGIES[self.protocol].cooperative
+            self._rejoin = self._rejoin or self._strategies()[self.protocol].cooperative
             return Revoke(going)
         owned = set(self.owned)
         return Assign([where for where in self._target if where not in owned])
@@ -278,7 +300,7 @@ class Membership:
         self.phase = Phase.PLANNING if leads else Phase.SYNC
 
     def _on_sync(self, answer: SyncGroupResponse) -> None:
-        self._target = decode_assignment(answer.assignment)
+        self._target, self._state = decode_assignment(answer.assignment)
         self._members, self._shares = {}, {}
         self.phase = Phase.ADOPT
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from ottla.client.consumer.assignors import MemberSubscription
+from ottla.client.consumer.assignors import MemberSubscription, StatefulShare
 from ottla.client.consumer.list_offsets import indexes
 from ottla.client.errors import KafkaError
 from ottla.client.types import TopicPartition
@@ -27,7 +27,10 @@ def encode_subscription(subscription: MemberSubscription) -> bytes:
         ConsumerProtocolSubscription.TopicPartition(topic=topic, partitions=some) for topic, some in indexes(subscription.owned)
     ]
     body = ConsumerProtocolSubscription(
-        topics=sorted(subscription.topics), owned_partitions=owned, generation_id=subscription.generation_id
+        topics=sorted(subscription.topics),
+        user_data=subscription.state or None,
+        owned_partitions=owned,
+        generation_id=subscription.generation_id,
     )
     return SUBSCRIPTION_VERSION.to_bytes(2, "big") + encode(body, SUBSCRIPTION_VERSION)
 
@@ -36,23 +39,24 @@ def decode_subscription(data: Buffer, group_instance_id: str | None = None) -> M
     """Decode the subscription of another member. Raises `KafkaError` if its bytes cannot be decoded."""
     found = _decode(ConsumerProtocolSubscription, data)
     owned = [TopicPartition(part.topic, index) for part in found.owned_partitions for index in part.partitions]
-    return MemberSubscription(found.topics, owned, found.generation_id, group_instance_id)
+    return MemberSubscription(found.topics, owned, found.generation_id, group_instance_id, bytes(found.user_data or b""))
 
 
-def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
+def encode_assignment(partitions: Iterable[TopicPartition], state: bytes = b"") -> bytes:
     """Encode a member's partitions, for the leader's SyncGroup request."""
     assigned = [ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=some) for topic, some in indexes(partitions)]
     return ASSIGNMENT_VERSION.to_bytes(2, "big") + encode(
-        ConsumerProtocolAssignment(assigned_partitions=assigned), ASSIGNMENT_VERSION
+        ConsumerProtocolAssignment(assigned_partitions=assigned, user_data=state or None), ASSIGNMENT_VERSION
     )
 
 
-def decode_assignment(data: Buffer) -> list[TopicPartition]:
-    """Decode a member's partitions; empty bytes mean none. Raises `KafkaError` if the bytes cannot be decoded."""
+def decode_assignment(data: Buffer) -> StatefulShare:
+    """Decode a member's partitions and state; empty bytes mean none. Raises `KafkaError` if the bytes cannot be decoded."""
     if not data:
-        return []
+        return StatefulShare([])
     found = _decode(ConsumerProtocolAssignment, data)
-    return [TopicPartition(part.topic, index) for part in found.assigned_partitions for index in part.partitions]
+    partitions = [TopicPartition(part.topic, index) for part in found.assigned_partitions for index in part.partitions]
+    return StatefulShare(partitions, bytes(found.user_data or b""))
 
 
 def _decode(kind: type[M], data: Buffer) -> M:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypeVar
 
-from ottla.client.consumer.assignors import STRATEGIES
+from ottla.client.consumer.assignors import STRATEGIES, PartitionAssignor
 from ottla.client.errors import SettingError
 from ottla.client.serializers import FORMATS, deserializer, serializer
 from ottla.client.settings.addresses import parse_servers
@@ -55,13 +55,22 @@ OTHER_NAMES = {
 Settings = TypeVar("Settings", bound="ClientSettings")
 
 
-def _strategies(name: str, value: object) -> tuple[str, ...]:
-    names = words(name, value)
-    for word in names:
-        OneOf(STRATEGIES)(name, word)
-    if not names:
+def _strategies(name: str, value: object) -> tuple[str | PartitionAssignor, ...]:
+    given = (value,) if isinstance(value, PartitionAssignor) else value
+    found: tuple[str | PartitionAssignor, ...] = ()
+    if isinstance(given, list | tuple):
+        for each in given:
+            found += (each,) if isinstance(each, PartitionAssignor) else words(name, [each])
+    else:
+        found = words(name, given)
+    for each in found:
+        if isinstance(each, PartitionAssignor):
+            check_name("The name of an assignor", each.name)
+        else:
+            OneOf(STRATEGIES)(name, each)
+    if not found:
         raise SettingError(f"{name} is empty: name at least one of {', '.join(STRATEGIES)}.")
-    return names
+    return found
 
 
 def _release(name: str, value: object) -> str | None:
@@ -260,11 +269,11 @@ class ConsumerSettings(DiscoverySettings):
     max_poll_interval_ms: int = declare(300_000, at_least(1), "The time between polls after which the group removes a member.")
     session_timeout_ms: int = declare(45_000, at_least(1), "The time without a heartbeat after which the group removes a member.")
     heartbeat_interval_ms: int = declare(3_000, at_least(1), "The interval of a member's heartbeats.")
-    partition_assignment_strategy: tuple[str, ...] = declare(
+    partition_assignment_strategy: tuple[str | PartitionAssignor, ...] = declare(
         ("range", "cooperative-sticky"),
         _strategies,
-        "The partition assignors, in order of preference: range, roundrobin, sticky, cooperative-sticky.",
-        given="str | Iterable[str]",
+        "The partition assignors, in order of preference: range, roundrobin, sticky, cooperative-sticky, or a `PartitionAssignor`.",
+        given="str | PartitionAssignor | Iterable[str | PartitionAssignor]",
     )
     group_protocol: str = declare(
         "classic",
