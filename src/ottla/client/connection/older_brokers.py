@@ -37,6 +37,8 @@ SEVERAL_FROM_LEAVE_GROUP: Final = 3
 """The version of LeaveGroup from which several members can leave with one request (KIP-345)."""
 WHOLE_FROM_FETCH: Final = 3
 """The version of Fetch from which brokers return the first message whole, even if it exceeds the limits (KIP-74)."""
+ISOLATION_FROM_FETCH: Final = 4
+"""The version of Fetch from which it can leave out records of open and aborted transactions (KIP-98)."""
 SEVERAL_FROM_FIND_COORDINATOR: Final = 4
 """The version of FindCoordinator from which one request finds the coordinators of several keys (KIP-699)."""
 UPGRADE_TYPES_FROM_UPDATE_FEATURES: Final = 1

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client import arguments
 from ottla.client.arguments import check_partition, places
+from ottla.client.connection.older_brokers import ISOLATION_FROM_FETCH
+from ottla.client.connection.versions import FETCH
 from ottla.client.consumer.committed_offsets import committable
 from ottla.client.consumer.cursor import Cursor, Progress
 from ottla.client.consumer.deserializing_cursor import cursor_opener
 from ottla.client.consumer.fetched_columns import FetchedColumns, fetched_columns
 from ottla.client.consumer.fetcher import UNKNOWN_OFFSET
 from ottla.client.consumer.iteration_ends import IterationEnds
-from ottla.client.errors import KafkaError, SettingError, WokenUp, raise_for
+from ottla.client.errors import KafkaError, NotSupported, SettingError, WokenUp, raise_for
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.settings.clients import ConsumerSettings, parse
 from ottla.client.types import (
@@ -150,8 +152,16 @@ class AsyncConsumer:
         else:
             create = self._settings.allow_auto_create_topics
             await self._cluster.retry(lambda: self._cluster.refresh(topics, create=create))
+        if self._member is not None and self._settings.read_committed:
+            await self._check_isolation()
         self._pattern, self._error = compiled, None
         await self._set_topics(sorted(set(topics)))
+
+    async def _check_isolation(self) -> None:
+        """Raise `NotSupported` if brokers have no transactions, before the group waits for a member that cannot fetch."""
+        link = await self._cluster.retry(self._cluster.any_link)
+        if link.version(FETCH) < ISOLATION_FROM_FETCH:
+            raise NotSupported("isolation_level=read_committed needs Kafka 0.11 or newer: use read_uncommitted.")
 
     def _matching_topics(self, pattern: re.Pattern[str]) -> list[str]:
         known = self._cluster.metadata.topics.values()
