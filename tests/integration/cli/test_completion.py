@@ -91,9 +91,14 @@ eval "$(ottla completion bash)"
 COMP_LINE="ottla topic describe fli" COMP_POINT=24 COMP_WORDS=(ottla topic describe fli) COMP_CWORD=3
 _ottla
 printf '%s ' "${{COMPREPLY[@]}}"
+COMP_LINE="ottla config get broker/" COMP_POINT=24 COMP_WORDS=(ottla config get broker/) COMP_CWORD=3
+_ottla
+printf '%s ' "${{COMPREPLY[@]}}"
 """
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "flights "
+    (tmp_path / "broker").mkdir()
+    (tmp_path / "broker" / "file").touch()
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=60, cwd=tmp_path)
+    assert done.stdout == "flights broker/1 broker/* "
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

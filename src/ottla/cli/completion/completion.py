@@ -15,15 +15,14 @@ profiles. Names come from the cluster that the line names, or from the profile i
 within 2 s."""
 SCRIPTS = {
     "bash": f"""_ottla() {{
-    local IFS=$'\\n' word="${{COMP_WORDS[COMP_CWORD]}}" line="${{COMP_LINE:0:COMP_POINT}}" prefix candidate
-    local candidates=($(ottla {COMPLETE} line "$line" 2>/dev/null))
+    local word="${{COMP_WORDS[COMP_CWORD]}}" line="${{COMP_LINE:0:COMP_POINT}}" prefix candidate
     COMPREPLY=()
     prefix="${{line##*[[:space:]]}}"
-    for candidate in "${{candidates[@]}}"; do
+    while IFS= read -r candidate; do  # not as words, which bash would expand: broker/*
         candidate="${{candidate%%$'\\t'*}}"
         COMPREPLY+=("${{candidate:$((${{#prefix}} - ${{#word}}))}}")
         [[ $candidate != *[=/[] ]] || compopt -o nospace 2>/dev/null
-    done
+    done < <(ottla {COMPLETE} line "$line" 2>/dev/null)
 }}
 complete -o default -F _ottla ottla
 """,

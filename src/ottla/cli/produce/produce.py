@@ -78,7 +78,8 @@ def _add_records(parser: Parser) -> None:
 def _add_sending(parser: Parser) -> None:
     group = parser.add_argument_group("sending")
     group.add_argument("-z", "--compression", choices=CODECS, metavar="CODEC", help=f"one of {', '.join(CODECS)}")
-    help_text = "the replicas that must have a record: all (in sync, the default), 1 (the leader), 0 (none)"
+    help_text = "the replicas that must have a record: all (in sync, the default); 1 (the leader) and 0 (none), with which brokers "
+    help_text += "that fail can lose or double records"
     group.add_argument("--acks", choices=("all", "-1", "1", "0"), metavar="ACKS", help=help_text)
     group.add_argument("--transactional", action="store_true", help="write all records in one transaction, or none")
     help_text = "the same, with an id, which ends older producers of this id"
