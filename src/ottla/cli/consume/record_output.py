@@ -72,15 +72,16 @@ class RecentLines:
 
 
 class RecordOutput:
-    """The standard output for records. Once `stop` is set, nothing more is written."""
+    """The standard output for records. Once `stop` is set, nothing more is written. With `is_committed`, `unread` finds records."""
 
-    def __init__(self, stop: threading.Event) -> None:
+    def __init__(self, stop: threading.Event, *, is_committed: bool) -> None:
         self._stop = stop
         self._stream = cast("BinaryIO", sys.stdout.buffer)
         self._raw = getattr(self._stream, "raw", self._stream)
         self._pipe = self._pipe_of(self._raw)
         self._written = 0
-        self._recent = None if self._pipe is None or not stat.S_ISFIFO(os.fstat(self._pipe).st_mode) else RecentLines(self._pipe)
+        is_fifo = self._pipe is not None and stat.S_ISFIFO(os.fstat(self._pipe).st_mode)
+        self._recent = RecentLines(self._pipe) if is_committed and is_fifo and self._pipe is not None else None
 
     @staticmethod
     def _pipe_of(raw: object) -> int | None:

@@ -105,7 +105,7 @@ class RecordStream:
     ) -> None:
         self._consumer, self._rendering, self._selections = consumer, rendering, selections
         self._interruption = interruption
-        self._output = RecordOutput(interruption.stop)
+        self._output = RecordOutput(interruption.stop, is_committed=options.group is not None)
         self._ends = StreamEnds(consumer, options.until, assignments)
         self._group, self._limit = options.group, options.number
         self._by_batch = rendering.needs_batches or options.print_control
