@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
-from ottla.broker.partitions.replica_copy import moves
+from ottla.broker.partitions.replica_copy import count_moves
 from ottla.errors import SettingError
 from ottla.log.name_places import joined
 from ottla.ports import Disk, Steps, StorageFailed
@@ -75,9 +75,9 @@ class LogDirectories:
         Raises `StorageFailed` if no move explains that there are several.
         """
         self._disk.put(name, "")  # so that a path means the directory that it seems to be
-        *others, last = sorted(paths, key=lambda path: moves(self._disk, joined(path, name)))
+        *others, last = sorted(paths, key=lambda path: count_moves(self._disk, joined(path, name)))
         here, there = joined(last, name), joined(others[-1], name)
-        if moves(self._disk, here) == moves(self._disk, there):
+        if count_moves(self._disk, here) == count_moves(self._disk, there):
             raise StorageFailed(here, f"this partition is also in {there}: move the wrong one elsewhere")
         self._outdated += [(path, name) for path in others]
         return last
@@ -178,7 +178,7 @@ class LogDirectories:
             self._removals += 1
             self._unsynced[path] = self._removals
 
-    def moved(self, name: str, path: str) -> None:
+    def record_move(self, name: str, path: str) -> None:
         """Record that a partition is in another log directory now, and that its name in the former one will be removed."""
         self.forget(name)
         self._put(name, path)

@@ -57,7 +57,7 @@ class ReplicaCopy:
     def begin(self) -> None:
         """Make the directory, with the number of the moves of the replica up to this one."""
         self._disk.make_dir(self.path)
-        self._disk.write_file(f"{self.path}/{MOVES}", b"%d\n" % (moves(self._disk, self._source) + 1), sync=False)
+        self._disk.write_file(f"{self.path}/{MOVES}", b"%d\n" % (count_moves(self._disk, self._source) + 1), sync=False)
         self._unsynced[self._disk.open(f"{self.path}/{MOVES}")] = None
 
     def update(self, end_offset: int, pace: Pace) -> Steps[int]:
@@ -159,7 +159,7 @@ class ReplicaCopy:
         self._unsynced.clear()
 
 
-def moves(disk: Disk, path: str) -> int:
+def count_moves(disk: Disk, path: str) -> int:
     """Return how often a replica was moved, by its directory; 0 if the number is missing or damaged."""
     if not disk.exists(f"{path}/{MOVES}"):
         return 0

@@ -220,7 +220,7 @@ class ReplicaMoves:
 
     def _note_moved(self, name: str, target: str, former: str) -> None:
         source = self._directories.place_of(name)
-        self._directories.moved(name, target)
+        self._directories.record_move(name, target)
         self._former[name] = former
         del self._moves[name]
         log.info("%s is moved from %s to %s", name, *map(self._directories.name_of, (source, target)))

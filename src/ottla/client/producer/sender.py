@@ -28,6 +28,7 @@ _WRONG_LEADER = frozenset(
         codes.FENCED_LEADER_EPOCH,
     }
 )
+UNLED = "because no leader could be reached: check the brokers, or allow more time"
 UNANSWERED = "and the broker has not answered: they may have been written"
 _IDENTITY_LOST = frozenset({codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_ID_MAPPING, codes.INVALID_PRODUCER_EPOCH})
 
@@ -263,8 +264,8 @@ class Sender:
             self._busy.pop(lane.where, None)
         batch.finish(base_offset=base_offset, log_append_time_ms=log_append_time_ms, error=error)
 
-    def _too_late(self, cause: KafkaError | None, otherwise: str = "because no leader could be reached") -> TimedOut:
-        why = f"; the last error was: {cause}" if cause else f", {otherwise}"
+    def _too_late(self, cause: KafkaError | None, otherwise: str = UNLED) -> TimedOut:
+        why = f"; the last error was: {cause}" if cause else f", {otherwise}."
         return TimedOut(f"The records were not acknowledged within delivery_timeout_ms={self.settings.delivery_timeout_ms}{why}")
 
     def expire(self, now_ms: int) -> None:
