@@ -21,7 +21,7 @@ from ottla.wire.api.delete_records import DeleteRecordsRequest
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.api.write_txn_markers import WriteTxnMarkersRequest
-from ottla.wire.errors import KAFKA_STORAGE_ERROR, LOG_DIR_NOT_FOUND, NONE, UNKNOWN_TOPIC_OR_PARTITION
+from ottla.wire.errors import INVALID_REPLICA_ASSIGNMENT, KAFKA_STORAGE_ERROR, LOG_DIR_NOT_FOUND, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from tests.support.machine import Machine
 from tests.support.producing import PRODUCE, create, delete, fetch, produce, request, values
 
@@ -210,6 +210,14 @@ def test_a_replica_remains_where_it_is_when_its_target_fails(machine: MovingMach
             break
     else:
         raise AssertionError("a move takes fewer than 300 operations")
+
+
+def test_a_cordoned_directory_gets_no_replicas_and_keeps_those_that_it_has() -> None:
+    machine = MovingMachine(cordoned_log_dirs="/data,d3")
+    create(machine, "t")
+    refused = [machine.move("d3"), machine.move(""), machine.move("d3", "absent")]
+    assert refused == [INVALID_REPLICA_ASSIGNMENT] * 3
+    assert (machine.move("d2"), machine.present()) == (NONE, {"d2": ["t-0"]})
 
 
 class ClingingDisk(FaultyDisk):

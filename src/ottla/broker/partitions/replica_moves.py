@@ -21,7 +21,14 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.log.names import DELETING, FUTURE, set_aside_name
 from ottla.ports import Disk, Steps, StorageFailed, TryAgain
-from ottla.wire.errors import KAFKA_STORAGE_ERROR, LOG_DIR_NOT_FOUND, NONE, NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE
+from ottla.wire.errors import (
+    INVALID_REPLICA_ASSIGNMENT,
+    KAFKA_STORAGE_ERROR,
+    LOG_DIR_NOT_FOUND,
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    REPLICA_NOT_AVAILABLE,
+)
 
 log = logging.getLogger("ottla.broker")
 
@@ -98,6 +105,9 @@ class ReplicaMoves:
         except StorageFailed:
             return KAFKA_STORAGE_ERROR
         partition = self._partitions.get(topic, index)
+        is_there = partition is not None and self._directories.place_of(name) == path
+        if self._directories.is_cordoned(path) and not is_there:
+            return INVALID_REPLICA_ASSIGNMENT
         if partition is None:
             self._directories.prefer(name, path)
             error_code = self._partitions.absent_error(topic, index)
@@ -107,7 +117,7 @@ class ReplicaMoves:
         move = self._moves.get(name)
         if move is None or move.target != path:
             self._cancel(name)
-            if self._directories.place_of(name) != path:
+            if not is_there:
                 self._moves[name] = ReplicaMove(partition, path)
                 self._begin_next()
         return NONE
@@ -122,6 +132,7 @@ class ReplicaMoves:
         move = self._moves.pop(name, None)
         if move is not None:
             self._scheduler.drop(("move", name))
+            log.info("%s is not moved to %s any more: its move was ended", name, self._directories.name_of(move.target))
             self._clean_up(move)
             self._begin_next()
 

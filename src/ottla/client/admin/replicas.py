@@ -17,9 +17,11 @@ from ottla.wire.api.alter_replica_log_dirs import AlterReplicaLogDirsRequest, Al
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.wire.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from ottla.wire.api.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
-from ottla.wire.errors import ELECTION_NOT_NEEDED, NONE, UNKNOWN_SERVER_ERROR
+from ottla.wire.errors import ELECTION_NOT_NEEDED, INVALID_REPLICA_ASSIGNMENT, NONE, UNKNOWN_SERVER_ERROR
 
 PREFERRED, UNCLEAN = 0, 1
+
+CORDONED = "The log directory is cordoned: change cordoned.log.dirs, or choose another directory."
 
 
 class PartitionReassignment(NamedTuple):
@@ -180,4 +182,7 @@ def read_altered_log_dirs(answer: AlterReplicaLogDirsResponse, node_id: int) -> 
     """Raise the first error of a replica that cannot be moved."""
     for topic in answer.results:
         for each in topic.partitions:
-            raise_for(each.error_code, f"Moving the replica of {topic.topic_name}-{each.partition_index} on broker {node_id}")
+            reason = CORDONED if each.error_code == INVALID_REPLICA_ASSIGNMENT else None
+            raise_for(
+                each.error_code, f"Moving the replica of {topic.topic_name}-{each.partition_index} on broker {node_id}", reason
+            )
