@@ -17,8 +17,8 @@ BROKEN = 70
 """The exit code after a bug in Ottla has ended the broker: `EX_SOFTWARE` of sysexits.h."""
 _CONTROL = re.compile("(?!\x1b\\[[\\d;]*m)[\0-\x1f\x7f-\x9f\u2028\u2029]")
 """A control character that is no style of `output.styled`."""
-_KEYWORD = re.compile(r"(?<![\w.-])[a-z]+(?:_[a-z]+)+(?![\w-]|\.\w)")
-"""A word that can be Python's name of a setting."""
+_KEYWORD = re.compile(r"(?<![\w.-])[a-z]+(?:_[a-z]+)+(?![\w-]|\.\w| at byte)")
+"""A word that can be Python's name of a setting, and not that of a decoded field."""
 PERHAPS_TOPICS = frozenset(("client_id", "group_id"))
 """Names of settings that are likely to be names of topics and of fields, too."""
 NO_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
