@@ -104,7 +104,7 @@ def test_commands_log_in_by_a_file_of_client_settings(tmp_path: Path, capsys: py
         assert main(["pipeline", "tables", *where, *given]) == 0
         assert "flights" in capsys.readouterr().out
         assert main(["features", "describe", *where, *given, "--command-property", "sasl.mechanism=SCRAM-SHA-256"]) == 2
-        assert "sasl_jaas_config names PlainLoginModule" in (said := capsys.readouterr().err)
+        assert "sasl.jaas.config names PlainLoginModule" in (said := capsys.readouterr().err)
         assert "secret" not in said
     assert main(["features", "describe", *where, "--command-config", "/nowhere"]) == 2
     assert "Cannot read /nowhere: No such file or directory; name a readable" in capsys.readouterr().err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -192,28 +191,6 @@ def test_a_listener_of_a_blocking_consumer_cannot_wait_for_records_or_change_the
         assert eventually(lambda: consumer.poll(200))
     (error,) = errors
     assert str(error).startswith(f"{call}() cannot be called by a rebalance listener")
-
-
-def test_an_interrupted_poll_leaves_its_records_to_the_next(broker: ottla.Broker) -> None:
-    """Ctrl-C can arrive after records were taken from the buffer, and before the caller has them."""
-    with ottla.Consumer(bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer:
-        consumer.assign(PARTITIONS[:1])
-        client, poll, main = consumer._async, consumer._async.poll, threading.get_ident()
-
-        async def interrupted(timeout_ms: int = 0, max_records: int | None = None) -> list[ottla.ConsumerRecord]:
-            records = await poll(timeout_ms, max_records)
-            signal.pthread_kill(main, signal.SIGINT)
-            threading.Event().wait(0.05)  # the main thread is interrupted before the result arrives
-            return records
-
-        found: list[int] = []
-        while len(found) < 20:
-            client.poll = interrupted  # type: ignore[method-assign]  # an interrupt at one moment
-            with pytest.raises(KeyboardInterrupt):
-                consumer.poll(1_000, max_records=7)
-            client.poll = poll  # type: ignore[method-assign]  # as it was
-            found += [record.offset for record in consumer.poll(1_000, max_records=3)]
-        assert found == list(range(20))
 
 
 def test_each_task_of_a_group_is_heard_while_a_join_is_held(broker: ottla.Broker) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import ottla
 from ottla.cli.command.catalogue import COMMANDS
 from ottla.cli.command.parser import Parser
 from ottla.cli.main import main, parser_for
@@ -101,7 +104,9 @@ def test_a_command_imports_no_module_of_another() -> None:
 
 def test_ctrl_c_ends_the_process_before_anything_else_is_imported() -> None:
     code = "import sys; bare = set(sys.modules); import ottla.__main__; print(*sorted(sys.modules.keys() - bare))"
-    loaded = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    environment = os.environ | {"PYTHONPATH": str(Path(ottla.__file__).parents[1])}  # -S leaves out where pip has installed it
+    command = [sys.executable, "-S", "-c", code]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split()
     assert {name for name in loaded if name != "__future__"} == {"ottla", "ottla.__main__", "ottla.version"}
 
 
