@@ -15,7 +15,7 @@ from ottla.broker.replication.replica import Replica
 from ottla.cluster.replicas.leader import LeaderState
 from ottla.ports import Now
 from tests.sim import clusters
-from tests.support.transitions import compare
+from tests.support.transitions import differences
 from tools.machines_page import Transition, table
 
 MOST_SEEDS = 12
@@ -144,5 +144,5 @@ def test_every_transition_of_replicas_and_controllers_is_in_their_tables(roles: 
         if rows <= controllers:
             break
     roles.try_all()
-    compare(REPLICA, roles.seen)
-    compare(CONTROLLER, controllers)
+    assert differences(REPLICA, roles.seen) == {}
+    assert differences(CONTROLLER, controllers) == {}

@@ -11,12 +11,15 @@ from tools.machines_page import Transition, table
 M = TypeVar("M")
 
 
-def compare(module: str, observed: Iterable[Transition]) -> None:
-    """Compare what was observed with the table. An event that changes no state needs no row."""
+def differences(module: str, observed: Iterable[Transition]) -> dict[str, list[str]]:
+    """Return the transitions that were observed and are no rows of the table, and the rows that were not observed.
+
+    An event that changes no state needs no row.
+    """
     rows = set(table(module))
     seen = {each for each in observed if each.state != each.following or each in rows}
-    assert not seen - rows, f"the machine makes these transitions, and the table lacks them: {shown(seen - rows)}"
-    assert not rows - seen, f"the table has these transitions, and the machine never made them: {shown(rows - seen)}"
+    found = {"the table lacks": shown(seen - rows), "the machine never makes": shown(rows - seen)}
+    return {kind: transitions for kind, transitions in found.items() if transitions}
 
 
 def shown(transitions: Iterable[Transition]) -> list[str]:

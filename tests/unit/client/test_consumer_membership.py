@@ -16,7 +16,7 @@ from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition
 from ottla.wire import errors as codes
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from tests.support.transitions import compare, explored
+from tests.support.transitions import differences, explored
 
 P0, P1, Q0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 T, U = b"t" * 16, b"u" * 16
@@ -293,4 +293,4 @@ def test_each_transition_is_a_row_of_the_table() -> None:
         events["assignment received"] = answered(*partitions)
         for start in (member(), stable(P0)):
             found |= explored(start, events, lambda made: made.state, lambda made: (made.state, *made.owned, str(made._target)))
-    compare("ottla.client.consumer.consumer_membership", found)
+    assert differences("ottla.client.consumer.consumer_membership", found) == {}

@@ -15,7 +15,7 @@ from ottla.wire import errors as codes
 from ottla.wire.api.heartbeat import HeartbeatResponse
 from ottla.wire.api.join_group import JoinGroupResponse
 from ottla.wire.api.sync_group import SyncGroupResponse
-from tests.support.transitions import compare, explored
+from tests.support.transitions import differences, explored
 
 Event = Callable[[Membership], object]
 NOW_MS = 1_000_000
@@ -116,4 +116,4 @@ def key(machine: Membership) -> Hashable:
 
 def test_every_transition_of_a_consumer_is_in_its_table() -> None:
     start = Membership(ConsumerSettings(group_id="g", partition_assignment_strategy=("range",)), topics=["t"])
-    compare("ottla.client.consumer.membership", explored(start, EVENTS, lambda machine: machine.phase.name, key))
+    assert differences("ottla.client.consumer.membership", explored(start, EVENTS, lambda machine: machine.phase.name, key)) == {}

@@ -11,7 +11,7 @@ from ottla.client.types import TopicPartition
 from ottla.wire import errors as codes
 from ottla.wire.api.end_txn import EndTxnResponse
 from ottla.wire.api.init_producer_id import InitProducerIdResponse
-from tests.support.transitions import compare, explored
+from tests.support.transitions import differences, explored
 
 Event = Callable[[ProducerTransactions], object]
 OPEN = (TransactionPhase.IN_TRANSACTION, TransactionPhase.COMMITTING, TransactionPhase.ABORTING)
@@ -111,4 +111,6 @@ EVENTS: dict[str, Event] = {
 
 
 def test_every_transition_of_a_producer_is_in_its_table() -> None:
-    compare("ottla.client.producer.transactions", explored(ProducerTransactions("copy", 60_000), EVENTS, state, key))
+    assert (
+        differences("ottla.client.producer.transactions", explored(ProducerTransactions("copy", 60_000), EVENTS, state, key)) == {}
+    )

@@ -25,7 +25,7 @@ from ottla.once.steps import (
     ReadDecision,
     SeenId,
 )
-from tests.support.transitions import compare
+from tests.support.transitions import differences
 from tools.machines_page import Transition
 
 WORK = Work("query", "run", 7)
@@ -132,4 +132,4 @@ def test_every_transition_of_a_batch_is_in_the_table_of_the_sink() -> None:
         for world in worlds():
             committed(world, most_steps)
             seen.update(world.seen)
-    compare("ottla.once", seen)
+    assert differences("ottla.once", seen) == {}

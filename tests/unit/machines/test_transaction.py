@@ -15,7 +15,7 @@ from ottla.coord.transactions.inputs import (
     TimeoutsKey,
 )
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from tests.support.transitions import compare
+from tests.support.transitions import differences
 from tests.unit.coord.test_transactions import Coordinator
 from tools.machines_page import START, Transition
 
@@ -87,4 +87,4 @@ EVENTS: dict[str, Callable[[Life], None]] = {
 
 def test_every_transition_of_a_transaction_is_in_its_table() -> None:
     life = Life(seed=1)
-    compare("ottla.coord.transactions.transaction", (life.happen() for _ in range(STEPS)))
+    assert differences("ottla.coord.transactions.transaction", (life.happen() for _ in range(STEPS))) == {}
