@@ -24,7 +24,7 @@ TAKING = {"poll", "_next_columns"}
 """Methods that take records out of the buffer, where they return if an interrupt keeps them from the caller."""
 DIRECT = {"subscription"}
 """Methods that every thread may call, the background thread too."""
-LISTENERS = {"on_assigned", "on_revoked", "on_commit"}
+LISTENERS = {"on_assigned", "on_revoked", "on_lost", "on_commit"}
 THREADS = {
     "producer": "Several threads may share a producer.",
     "consumer": "Listeners run on a thread of their own, and may commit, seek and ask for positions.\n"

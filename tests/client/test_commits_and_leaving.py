@@ -32,8 +32,8 @@ def filled(broker: Peer, topic: str) -> str:
 
 
 def in_group(broker: Peer | BrokerProcess, group: str, **settings: object) -> ottla.Consumer:
-    given = {"bootstrap_servers": broker.address, "auto_offset_reset": "earliest", "enable_auto_commit": False}
-    return ottla.Consumer(**given, group_id=group, **settings)  # type: ignore[arg-type]  # settings of a test
+    given = {"bootstrap_servers": broker.address, "auto_offset_reset": "earliest", "enable_auto_commit": False} | settings
+    return ottla.Consumer(**given, group_id=group)  # type: ignore[arg-type]  # settings of a test
 
 
 def test_commits_in_the_background_keep_their_order_and_close_waits_for_them(
@@ -158,3 +158,38 @@ def test_a_member_leaves_or_stays_at_close(
     assert consumer.poll(20_000)
     consumer.close(leave_group=leave_group)
     assert len(admin.describe_group(group).members) == stays
+
+
+@pytest.mark.parametrize("leaving", ["assign", "unsubscribe", "close"])
+def test_partitions_of_assign_are_committed_when_they_are_given_up(
+    broker: Peer, filled: str, unique: Callable[[str], str], leaving: str
+) -> None:
+    group, where = unique("group"), ottla.TopicPartition(filled, 0)
+    with in_group(broker, group, enable_auto_commit=True, auto_commit_interval_ms=3_600_000) as consumer:
+        consumer.assign([where])
+        assert len(consumer.poll(10_000, max_records=7)) == 7
+        consumer.poll(0, max_records=1)  # the seven are processed, the eighth is not
+        if leaving == "assign":
+            consumer.assign([(filled, 1)])
+        elif leaving == "unsubscribe":
+            consumer.unsubscribe()
+        consumer.close(finished=False)
+    with in_group(broker, group) as again:
+        assert again.committed(where) == ottla.OffsetAndMetadata(7)
+
+
+def test_a_member_that_is_late_gets_its_partitions_as_lost(broker: Peer, filled: str, unique: Callable[[str], str]) -> None:
+    calls: list[tuple[str, list[ottla.TopicPartition]]] = []
+    lost = threading.Event()
+
+    def on_lost(partitions: list[ottla.TopicPartition]) -> None:
+        calls.append(("lost", partitions))
+        lost.set()
+
+    listeners = {"on_revoked": lambda partitions: calls.append(("revoked", partitions)), "on_lost": on_lost}
+    timing = {"max_poll_interval_ms": 1_500, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 100}
+    with in_group(broker, unique("group"), **listeners, **timing) as consumer:
+        consumer.subscribe(filled)
+        assert consumer.poll(10_000)
+        assert lost.wait(20)
+    assert calls == [("lost", [ottla.TopicPartition(filled, number) for number in range(3)])]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-LONG: dict[str, str] = {
-    "src/ottla/net/client/consumer/async_consumer.py": "the methods of one public class, half of it docstrings",
-}
+LONG: dict[str, str] = {}
 """path, or path::name of a function -> why it is one piece though it is longer than `test_shape.py` allows."""
 
 FOR_TESTS: dict[str, str] = {

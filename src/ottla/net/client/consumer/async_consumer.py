@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -33,11 +31,13 @@ from ottla.client.types import (
     Place,
     TopicPartition,
 )
-from ottla.net.client.cluster import now_ms
+from ottla.net.client.consumer.assignment import AssignmentDriver, Listeners
 from ottla.net.client.consumer.bad_records import BadRecords
-from ottla.net.client.consumer.fetch_driver import RESETS, FetchDriver
-from ottla.net.client.consumer.listeners import Listener, OnCommit, call_listener, refuse_in_listener
-from ottla.net.client.of_release import group_member, links_to
+from ottla.net.client.consumer.commits import CommitDriver
+from ottla.net.client.consumer.fetch_driver import FetchDriver
+from ottla.net.client.consumer.listeners import Listener, OnCommit, refuse_in_listener
+from ottla.net.client.consumer.subscription import SubscriptionDriver
+from ottla.net.client.of_release import links_to
 from ottla.net.client.tasks import Tasks
 from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
@@ -47,11 +47,8 @@ if TYPE_CHECKING:
     from ottla.net.client.of_release import GroupMember
 
 Partition = tuple[str, int]
-CLOSING_COMMIT_MS = 5_000
 ENDS_PAUSE_MS = 200
 """The interval, in ms, at which an iteration with ends looks at positions, which can change without records."""
-MISSING_PAUSE_MS = 1_000
-"""The interval, in ms, of metadata refreshes while a subscribed topic does not exist."""
 
 log = logging.getLogger("ottla.client")
 
@@ -67,6 +64,7 @@ class AsyncConsumer:
     partition numbers of broker 1 start at 65536.
 
     `on_assigned` and `on_revoked`, functions or coroutine functions, are called with the partitions that are added or removed.
+    `on_lost` is called instead of `on_revoked` with partitions that other members may already read.
     Raises `SettingError` for a setting that is unknown or has a wrong value.
     """
 
@@ -75,24 +73,21 @@ class AsyncConsumer:
         *topics: str,
         on_assigned: Listener | None = None,
         on_revoked: Listener | None = None,
+        on_lost: Listener | None = None,
         **settings: Unpack[ConsumerKeywords],
     ) -> None:
         if topics:
             arguments.check_subscription(topics, None)
         self._settings = parse(ConsumerSettings, settings)
         self._first_topics = topics
-        self._on_assigned = arguments.callback("on_assigned", on_assigned)
-        self._on_revoked = arguments.callback("on_revoked", on_revoked)
-        self._topics: list[str] = []
-        self._pattern: re.Pattern[str] | None = None
+        self._listeners = Listeners(
+            arguments.callback("on_assigned", on_assigned),
+            arguments.callback("on_revoked", on_revoked),
+            arguments.callback("on_lost", on_lost),
+        )
         self._started = self._closed = False
         self._shutting: asyncio.Task[None] | None = None
-        self._error: KafkaError | None = None
-        self._counts: dict[str, int] = {}
-        self._missing: set[str] = set()
         self._woken = False
-        self._pending_commit: asyncio.Task[None] | None = None
-        self._commit_calls: set[asyncio.Task[None]] = set()
         self._leave_group: bool | None = None
         self._until: Mapping[Any, int] | None = None
         self._iteration: IterationEnds | None = None
@@ -104,12 +99,15 @@ class AsyncConsumer:
         self._reader = FetchDriver(self._cluster, self._settings, self._tasks)
         self._progress = Progress(self._reader.fetcher, cursor_opener(self._settings))
         self._bad_records = BadRecords(self._settings, self._progress)
-        self._settled = asyncio.Event()
-        self._member = self._new_member() if self._settings.group_id else None
+        self._assignment = AssignmentDriver(
+            self, self._settings, self._tasks, self._cluster, self._reader, self._progress, self._listeners
+        )
+        self._subscription = SubscriptionDriver(self._settings, self._cluster, self._assignment)
+        self._commits = CommitDriver(self, self._settings, self._tasks)
         self._started = True
-        self._tasks.spawn(self._keep_metadata_fresh())
+        self._tasks.spawn(self._subscription.keep_metadata_fresh())
         if self._member is not None and self._settings.enable_auto_commit:
-            self._tasks.spawn(self._auto_commit())
+            self._tasks.spawn(self._commits.commit_at_intervals(self._assignment, self._progress))
         try:
             if self._first_topics:
                 await self.subscribe(*self._first_topics)
@@ -118,12 +116,9 @@ class AsyncConsumer:
             raise
         return self
 
-    def _new_member(self) -> GroupMember:
-        told: dict[str, Any] = {
-            "free": self._free, "revoke": self._revoke, "lose": self._lose, "adopt": self._adopt, "failed": self._fail,
-            "handed_out": self._progress.handed_out,
-        }  # fmt: skip
-        return group_member(self._cluster, self._settings, self._tasks, **told)
+    @property
+    def _member(self) -> GroupMember | None:
+        return self._assignment.member
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -144,18 +139,11 @@ class AsyncConsumer:
         compiled = arguments.check_subscription(topics, pattern)
         refuse_in_listener(self, "subscribe")
         self._check()
-        if self.assignment() and not (self._topics or self._pattern):
+        if self.assignment() and self._subscription.is_empty:
             raise SettingError("This consumer reads partitions of assign(): unsubscribe() first, then subscribe().")
-        if compiled is not None:
-            await self._cluster.retry(lambda: self._cluster.refresh(None))
-            topics = tuple(self._matching_topics(compiled))
-        else:
-            create = self._settings.allow_auto_create_topics
-            await self._cluster.retry(lambda: self._cluster.refresh(topics, create=create))
         if self._member is not None and self._settings.read_committed:
             await self._check_isolation()
-        self._pattern, self._error = compiled, None
-        await self._set_topics(sorted(set(topics)))
+        await self._subscription.subscribe(topics, compiled)
 
     async def _check_isolation(self) -> None:
         """Raise `NotSupported` if brokers have no transactions, before the group waits for a member that cannot fetch."""
@@ -163,39 +151,26 @@ class AsyncConsumer:
         if link.version(FETCH) < ISOLATION_FROM_FETCH:
             raise NotSupported("isolation_level=read_committed needs Kafka 0.11 or newer: use read_uncommitted.")
 
-    def _matching_topics(self, pattern: re.Pattern[str]) -> list[str]:
-        known = self._cluster.metadata.topics.values()
-        return sorted(topic.name for topic in known if pattern.fullmatch(topic.name) and not topic.is_internal)
-
-    async def _set_topics(self, topics: list[str]) -> None:
-        self._topics = topics
-        self._counts = {topic: self._cluster.metadata.partition_count(topic) for topic in topics}
-        if self._member is not None:
-            self._member.subscribe(topics, self._pattern.pattern if self._pattern is not None else None)
-        else:
-            await self._cluster.ensure(topics, create=self._settings.allow_auto_create_topics)
-            await self._replace([where for topic in topics for where in self._cluster.metadata.partitions(topic)])
-
     async def unsubscribe(self) -> None:
         """Stop reading, and leave the group."""
         refuse_in_listener(self, "unsubscribe")
-        if self._member is not None:
-            await self._member.leave()
-            self._member = self._new_member()
-        self._topics, self._pattern, self._error = [], None, None
-        await self._replace([])
+        await self._assignment.leave_group()
+        self._subscription.clear()
+        self._assignment.refused = None
+        await self._assignment.replace([])
 
     async def assign(self, partitions: Iterable[Partition]) -> None:
         """Read exactly these partitions, without the group's assignment. Offsets can still be committed for the group.
 
+        Processed records of partitions that are no longer read are committed before (with auto-commit).
         Raises `UnknownTopic` for a partition that does not exist.
         """
-        await self._replace(await self._assignable(partitions, "assign"))
+        await self._assignment.replace(await self._assignable(partitions, "assign"))
 
     async def incremental_assign(self, partitions: Iterable[Partition]) -> None:
         """Read these partitions too, and the others on without a pause. Raises the exceptions of `assign`."""
         wanted = await self._assignable(partitions, "incremental_assign")
-        await self._replace([*self.assignment(), *wanted])
+        await self._assignment.replace([*self.assignment(), *wanted])
 
     async def incremental_unassign(self, partitions: Iterable[Partition]) -> None:
         """Stop reading these partitions of `assign`, after a commit of their processed records (with auto-commit).
@@ -205,14 +180,14 @@ class AsyncConsumer:
         unwanted = self._check_assigning(partitions, "incremental_unassign")
         for where in unwanted:
             self._reader.fetcher.state_of(where)  # raises unless it is assigned
-        await self._revoke(sorted(set(unwanted)))
+        await self._assignment.revoke(sorted(set(unwanted)))
 
     def _check_assigning(self, partitions: Iterable[Partition], name: str) -> list[TopicPartition]:
         """Return the argument of method `name`, which a consumer that has subscribed to topics may not call."""
         wanted = places(partitions)
         refuse_in_listener(self, name)
         self._check()
-        if self._topics or self._pattern:
+        if not self._subscription.is_empty:
             raise SettingError(f"This consumer has subscribed to topics: unsubscribe() first, then {name}().")
         return wanted
 
@@ -230,138 +205,18 @@ class AsyncConsumer:
         known = self._cluster.metadata
         return [where for where in partitions if known.partition_error(*where) == UNKNOWN_TOPIC_OR_PARTITION]
 
-    async def _replace(self, partitions: list[TopicPartition]) -> None:
-        now, then = set(self.assignment()), set(partitions)
-        if now - then:
-            await self._lose(sorted(now - then))
-        if then - now:
-            await self._adopt(sorted(then - now))
-
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions being read."""
-        return set(self._reader.fetcher.partitions)
+        return self._assignment.partitions()
 
     def subscription(self) -> set[str]:
         """Return the subscribed topics."""
-        return set(self._topics)
-
-    # --- changes of the assignment
-
-    async def _adopt(self, partitions: list[TopicPartition]) -> None:
-        fetcher = self._reader.fetcher
-        # Without these offsets, nothing is assigned: the caller tries again.
-        committed = await self._member.fetch_committed(partitions) if self._member is not None else {}
-        self._log_change("reads", partitions)
-        fetcher.add(partitions)
-        for where in partitions:
-            if where in committed:
-                fetcher.seek(where, committed[where].offset)
-            else:
-                self._begin_uncommitted(where)
-        try:
-            await self._call(self._on_assigned, partitions)
-        finally:
-            fetcher.start(partitions)
-        self._reader.pump()
-        self._reader.wake()  # an iteration with ends looks at the new partitions
-
-    def _begin_uncommitted(self, where: TopicPartition) -> None:
-        timestamp = RESETS[self._settings.auto_offset_reset]
-        if timestamp is not None:
-            self._reader.fetcher.reset(where, timestamp)
-        else:
-            error = KafkaError(
-                f"No offset is committed for {where.topic}-{where.partition}, and auto_offset_reset is none: "
-                "seek() to an offset, or set auto_offset_reset to earliest or latest."
-            )
-            self._reader.fetcher.fail(where, error)
-            self._reader.wake()
-
-    async def _free(self, partitions: list[TopicPartition], timeout_ms: int) -> bool:
-        partitions = [where for where in partitions if where in self._reader.fetcher.partitions]
-        self._progress.cut_short(partitions)
-        if self._progress.holds(partitions):
-            self._settled.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(timeout_ms / 1000):
-                    await self._settled.wait()
-        return not self._progress.holds(partitions)
-
-    async def _revoke(self, partitions: list[TopicPartition]) -> None:
-        if self._member is not None and self._settings.enable_auto_commit:
-            with suppress(KafkaError):
-                await self._member.commit(self._progress.processed_offsets(partitions), CLOSING_COMMIT_MS)
-        await self._lose(partitions)
-
-    async def _lose(self, partitions: list[TopicPartition]) -> None:
-        partitions = [where for where in partitions if where in self._reader.fetcher.partitions]
-        if not partitions:
-            return
-        self._log_change("no longer reads", partitions)
-        try:
-            await self._call(self._on_revoked, partitions)
-        finally:
-            self._progress.drop(partitions)
-            self._reader.fetcher.remove(partitions)
-
-    def _log_change(self, what: str, partitions: list[TopicPartition]) -> None:
-        if partitions:
-            group = f"group {self._settings.group_id}" if self._settings.group_id else "a consumer without a group"
-            log.info("%s: this consumer %s %s", group, what, arguments.list_partitions(partitions))
-
-    async def _call(self, listener: Listener | None, partitions: list[TopicPartition]) -> None:
-        """Call a rebalance callback, unless the consumer has failed. The exception of a callback ends the consumer."""
-        if self._tasks.broken:
-            return
-        if listener is not None:
-            await call_listener(self, listener, partitions)
-
-    def _fail(self, error: KafkaError) -> None:
-        """Store the error by which the group refused this consumer. Every poll raises it until the consumer subscribes again."""
-        log.warning("group %s: this consumer left the group until it subscribes again: %s", self._settings.group_id, error)
-        self._error = error
-        self._reader.wake()
+        return set(self._subscription.topics)
 
     def _broke(self, error: KafkaError) -> None:
         """Leave the group at once after an unexpected error, or an exception of a callback. The next call raises the error."""
         self._begin_shutting()
         self._reader.wake()
-
-    async def _keep_metadata_fresh(self) -> None:
-        """Refresh metadata every `metadata_max_age_ms`, and more often while a topic is missing."""
-        asked_ms, age_ms = now_ms(), self._settings.metadata_max_age_ms
-        while True:
-            await asyncio.sleep(min(MISSING_PAUSE_MS, age_ms) / 1000)
-            if self._missing_topics() or self._cluster.is_stale or now_ms() - asked_ms >= age_ms:
-                asked_ms = now_ms()
-                with suppress(KafkaError):
-                    await self._cluster.refresh(None if self._pattern else sorted({*self._topics, *self._assigned_counts()}))
-                    await self._notice_changes()
-
-    def _missing_topics(self) -> set[str]:
-        missing = set(self._cluster.metadata.find_missing(self._topics))
-        for topic in sorted(missing - self._missing):
-            log.warning("topic %s does not exist: it is read once it is created", topic)
-        self._missing = missing
-        return missing
-
-    async def _notice_changes(self) -> None:
-        if self._error is not None:
-            return
-        topics = self._matching_topics(self._pattern) if self._pattern else self._topics
-        # The leader compares with the counts of its assignment, which another broker's metadata can have given.
-        before = self._counts | self._assigned_counts()
-        counts = {topic: self._cluster.metadata.partition_count(topic) for topic in {*topics, *before}}
-        if topics != self._topics:
-            await self._set_topics(topics)
-        elif counts != before and self._member is not None:
-            self._counts = {topic: counts[topic] for topic in topics}
-            self._member.rejoin()
-        elif counts != before:
-            await self._set_topics(topics)
-
-    def _assigned_counts(self) -> dict[str, int]:
-        return dict(self._member.assigned_counts) if self._member is not None else {}
 
     # --- records
 
@@ -373,7 +228,7 @@ class AsyncConsumer:
         timeout_ms = arguments.timeout("timeout_ms", timeout_ms)
         refuse_in_listener(self, "poll")
         self._progress.mark_processed()
-        self._settled.set()
+        self._assignment.settle()
         if self._member is not None:
             await self._member.lapse()
         if until is not self._until:
@@ -445,8 +300,8 @@ class AsyncConsumer:
 
     def _raise_error(self) -> None:
         self._check()
-        if self._error is not None:
-            raise self._error.with_traceback(None)
+        if self._assignment.refused is not None:
+            raise self._assignment.refused.with_traceback(None)
 
     async def records(
         self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None
@@ -550,9 +405,7 @@ class AsyncConsumer:
         """
         member = self._in_group()
         chosen = self._progress.positions() if offsets is None else committable(offsets)
-        if self._pending_commit is not None:
-            await asyncio.wait([self._pending_commit])  # an older commit must not follow this one
-        await member.commit(chosen)
+        await self._commits.commit(member, chosen)
 
     def commit_soon(
         self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None, *, on_commit: OnCommit | None = None
@@ -566,37 +419,7 @@ class AsyncConsumer:
         self._check()
         arguments.callback("on_commit", on_commit)
         chosen = self._progress.positions() if offsets is None else committable(offsets)
-        self._pending_commit = self._tasks.spawn(self._commit_after(self._pending_commit, member, chosen, on_commit))
-
-    async def _commit_after(
-        self,
-        before: asyncio.Task[None] | None,
-        member: GroupMember,
-        offsets: dict[TopicPartition, OffsetAndMetadata],
-        on_commit: OnCommit | None,
-    ) -> None:
-        if before is not None:
-            await asyncio.wait([before])
-        error: KafkaError | None = None
-        try:
-            await member.commit(offsets)
-        except KafkaError as failed:
-            error = failed
-        if on_commit is not None:
-            call = self._tasks.spawn(call_listener(self, on_commit, offsets, error))
-            self._commit_calls.add(call)
-            call.add_done_callback(self._commit_calls.discard)
-        elif error is not None:
-            log.warning("group %s: offsets were not committed: %s", self._settings.group_id, error)
-
-    async def _finish_commits(self) -> None:
-        """Wait for the commits of `commit_soon` and their callbacks, but not without limit."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(CLOSING_COMMIT_MS / 1000):
-                if self._pending_commit is not None:
-                    await asyncio.wait([self._pending_commit])
-                if self._commit_calls:
-                    await asyncio.wait(self._commit_calls)
+        self._commits.begin(member, chosen, on_commit)
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets that `commit()` would commit: the positions after all records handed out so far."""
@@ -618,20 +441,6 @@ class AsyncConsumer:
         if self._member is None:
             raise SettingError("Offsets are committed to a group: give the consumer a group_id.")
         return self._member
-
-    async def _auto_commit(self) -> None:
-        last: dict[TopicPartition, OffsetAndMetadata] = {}
-        while self._member is not None:
-            await asyncio.sleep(self._settings.auto_commit_interval_ms / 1000)
-            done = self._progress.processed_offsets()
-            if done == last:
-                continue
-            try:
-                await self._member.commit(done)
-                last = done
-            except KafkaError as error:
-                # The next periodic commit, or the revocation, commits these offsets.
-                log.warning("group %s: offsets were not committed: %s", self._settings.group_id, error)
 
     async def committed(self, partition: Partition) -> OffsetAndMetadata | None:
         """Return the offset that the group has committed for a partition; None if it has committed none. Raises `KafkaError`."""
@@ -722,7 +531,7 @@ class AsyncConsumer:
             if where in committed:
                 self._reader.fetcher.seek(where, committed[where].offset)
             else:
-                self._begin_uncommitted(where)
+                self._assignment.begin_uncommitted(where)
         self._progress.drop(wanted)
         self._reader.pump()
 
@@ -773,7 +582,7 @@ class AsyncConsumer:
             return
         if self._shutting is None:
             self._leave_group = leave_group
-            await self._finish_commits()
+            await self._commits.finish()
         if finished and self._shutting is None:
             self._progress.mark_processed()
         await asyncio.shield(self._begin_shutting())  # a caller that gives up waiting does not stop it
@@ -789,6 +598,8 @@ class AsyncConsumer:
         try:
             await self._tasks.cancel()
             if self._member is not None:
+                if self._subscription.is_empty:  # the partitions of assign()
+                    await self._assignment.commit_processed(sorted(self.assignment()))
                 await self._member.leave(self._leave_group)
         finally:
             self._reader.close()

@@ -28,6 +28,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
     partition numbers of broker 1 start at 65536.
 
     `on_assigned` and `on_revoked` are called with the partitions that are added or removed.
+    `on_lost` is called instead of `on_revoked` with partitions that other members may already read.
     Raises `SettingError` for a setting that is unknown or has a wrong value.
 
     Listeners run on a thread of their own, and may commit, seek and ask for positions.
@@ -39,10 +40,18 @@ class Consumer(BlockingClient[AsyncConsumer]):
         *topics: str,
         on_assigned: Listener | None = None,
         on_revoked: Listener | None = None,
+        on_lost: Listener | None = None,
         **settings: Unpack[ConsumerKeywords],
     ) -> None:
         super().__init__(
-            AsyncConsumer(*topics, on_assigned=on_thread(on_assigned), on_revoked=on_thread(on_revoked), **settings), "consumer"
+            AsyncConsumer(
+                *topics,
+                on_assigned=on_thread(on_assigned),
+                on_revoked=on_thread(on_revoked),
+                on_lost=on_thread(on_lost),
+                **settings,
+            ),
+            "consumer",
         )
 
     def subscribe(self, *topics: str, pattern: str | None = None) -> None:
@@ -62,6 +71,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
     def assign(self, partitions: Iterable[Partition]) -> None:
         """Read exactly these partitions, without the group's assignment. Offsets can still be committed for the group.
 
+        Processed records of partitions that are no longer read are committed before (with auto-commit).
         Raises `UnknownTopic` for a partition that does not exist.
         """
         self._background.run(self._async.assign(partitions))
