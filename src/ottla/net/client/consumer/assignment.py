@@ -112,7 +112,7 @@ class AssignmentDriver:
         self._reader.wake()  # an iteration with ends looks at the new partitions
 
     def begin_uncommitted(self, where: TopicPartition) -> None:
-        """Set the position of a partition without a committed offset as `auto_offset_reset` says; with "none", the next poll raises."""
+        """Set the position of a partition without a committed offset as `auto_offset_reset` says; after "none", a poll raises."""
         timestamp = RESETS[self._settings.auto_offset_reset]
         if timestamp is not None:
             self._reader.fetcher.reset(where, timestamp)
