@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from ottla.net.client.blocking_base import BlockingClient
 from ottla.net.client.producer.blocking_producer import BlockingProducer
@@ -30,7 +31,7 @@ THREADS = {
     "consumer": "Listeners run on a thread of their own, and may commit, seek and ask for positions.\n"
     "    Apart from them, only one thread may use a consumer at a time.",
 }
-OF_THE_MODULE = {"admin": "ClusterDescription", "consumer": "Partition"}
+OF_THE_MODULE = {"consumer": "Partition"}
 WORDS = {
     r"\bAsyncIterator\b": "Iterator",
     r"\basynccontextmanager\b": "contextmanager",
@@ -42,11 +43,12 @@ WORDS = {
     r"(?<= with )Async": "",
     r", functions or coroutine functions,": "",
 }
-HEAD = '''"""The blocking {0}. Written by `tools/blocking.py`: change `async_{0}.py`, not this file."""
+HEAD = '''"""The blocking {0}. Written by `tools/blocking.py`: change {1}, not this file."""
 
 from __future__ import annotations
 
 '''
+SOURCES_OF = {"admin": "`async_admin.py` and `*_calls.py`"}
 FIX = ["check", "--fix-only", "--select"]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -55,23 +57,55 @@ def place(kind: str) -> Path:
     return FOLDER / kind / f"{kind}.py"
 
 
+class Part(NamedTuple):
+    """The class of a client, or a base class from the same folder that has some of its methods."""
+
+    lines: list[str]
+    tree: ast.Module
+    client: ast.ClassDef
+
+
+def _part(path: Path, name: str) -> Part:
+    text = path.read_text()
+    tree = ast.parse(text)
+    (client,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    return Part(text.splitlines(), tree, client)
+
+
+def _parts(kind: str) -> list[Part]:
+    """Return the class of an asynchronous client, and then its base classes in the same folder."""
+    client = _part(FOLDER / kind / f"async_{kind}.py", f"Async{kind.title()}")
+    bases = [base.id for base in client.client.bases if isinstance(base, ast.Name)]
+    modules = {name.name: str(node.module) for node in client.tree.body if isinstance(node, ast.ImportFrom) for name in node.names}
+    folder = f"ottla.net.client.{kind}."
+    return [client, *(_part(FOLDER / kind / f"{modules[base].removeprefix(folder)}.py", base) for base in bases)]
+
+
 def page(kind: str) -> str:
     """Return the module of a blocking client, formatted."""
-    text = (FOLDER / kind / f"async_{kind}.py").read_text()
-    tree = ast.parse(text)
-    (client,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == f"Async{kind.title()}")
+    parts = _parts(kind)
+    client = parts[0].client
     base = KINDS[kind].partition("[")[0]
-    imports = [ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    own = vars(BASES[base]).keys() - {"__init__"}
+    imports, only_typed, methods = [], [], []
+    for part in parts:
+        # The first import is that of annotations, which the head has.
+        imports += [ast.unparse(node) for node in part.tree.body if isinstance(node, ast.Import | ast.ImportFrom)][1:]
+        only_typed += [ast.unparse(node) for node in part.tree.body if isinstance(node, ast.If)]
+        methods += [_method(part.lines, one, kind) for one in part.client.body if isinstance(one, Function) and one.name not in own]
     imports += [f"from ottla.net.client.{kind}.async_{kind} import {client.name}, {OF_THE_MODULE.get(kind, '')}".rstrip(", ")]
     imports += [f"from {BASES[base].__module__} import {base}", "from ottla.net.client.consumer.listeners import on_thread"]
-    own = vars(BASES[base]).keys() - {"__init__"}
-    lines = text.splitlines()
-    methods = [_method(lines, node, kind) for node in client.body if isinstance(node, Function) and node.name not in own]
-    only_typed = [ast.unparse(node) for node in tree.body if isinstance(node, ast.If)]
-    docstring = "\n".join(_lines(lines, client.body[0]))
+    docstring = "\n".join(_lines(parts[0].lines, client.body[0]))
     if kind in THREADS:
         docstring = docstring[: docstring.rindex('"""')].rstrip() + f'\n\n    {THREADS[kind]}\n    """'
-    made = [HEAD.format(kind), *imports[1:], *only_typed, f"class {kind.title()}({KINDS[kind]}):", docstring, *methods]
+    made = [
+        HEAD.format(kind, SOURCES_OF.get(kind, f"`async_{kind}.py`")),
+        *dict.fromkeys(imports),
+        *only_typed,
+        f"class {kind.title()}({KINDS[kind]}):",
+        docstring,
+        *methods,
+    ]
     return _formatted(_reworded("\n".join(made)), kind)
 
 

@@ -12,6 +12,7 @@ TYPE_CHECKING = False  # the spelling that type checkers accept, without the tim
 if TYPE_CHECKING:
     from ottla.client.admin.acls import AclRule
     from ottla.client.admin.client_metrics import PushingClient
+    from ottla.client.admin.cluster import ClusterDescription
     from ottla.client.admin.features import ClusterFeatures, FeatureDescription
     from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember, ShareOffset
     from ottla.client.admin.otlp import ClientMetric
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     )
     from ottla.errors import KafkaError, SettingError
     from ottla.net.client.admin.admin import Admin
-    from ottla.net.client.admin.async_admin import AsyncAdmin, ClusterDescription
+    from ottla.net.client.admin.async_admin import AsyncAdmin
     from ottla.net.client.consumer.async_consumer import AsyncConsumer
     from ottla.net.client.consumer.consumer import Consumer
     from ottla.net.client.producer.async_producer import AsyncProducer
@@ -160,6 +161,7 @@ _HOMES = {
     "DeserializationFailed FlushTimedOut NotSupported OffsetOutOfRange ProducerFenced Purged SerializationFailed TimedOut "
     "TransactionAbortable TransactionError TransactionFailed UnknownTopic WokenUp",
     "ottla.client.admin.client_metrics": "PushingClient",
+    "ottla.client.admin.cluster": "ClusterDescription",
     "ottla.client.admin.otlp": "ClientMetric",
     "ottla.client.admin.features": "ClusterFeatures FeatureDescription",
     "ottla.client.admin.quorum": "QuorumDescription QuorumReplica",
@@ -172,7 +174,7 @@ _HOMES = {
     "TopicPartition",
     "ottla.errors": "KafkaError SettingError",
     "ottla.net.client.admin.admin": "Admin",
-    "ottla.net.client.admin.async_admin": "AsyncAdmin ClusterDescription",
+    "ottla.net.client.admin.async_admin": "AsyncAdmin",
     "ottla.net.client.consumer.async_consumer": "AsyncConsumer",
     "ottla.net.client.producer.async_producer": "AsyncProducer",
     "ottla.net.client.consumer.consumer": "Consumer",

@@ -1,4 +1,4 @@
-"""The blocking admin. Written by `tools/blocking.py`: change `async_admin.py`, not this file."""
+"""The blocking admin. Written by `tools/blocking.py`: change `async_admin.py` and `*_calls.py`, not this file."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ottla.client.admin import topics as admin
 from ottla.client.admin import users
 from ottla.client.admin.acls import AclRule
 from ottla.client.admin.client_metrics import PushingClient
+from ottla.client.admin.cluster import ClusterDescription
 from ottla.client.admin.features import ClusterFeatures
 from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember, ShareOffset
 from ottla.client.admin.otlp import ClientMetric
@@ -29,7 +30,7 @@ from ottla.client.admin.users import DEFAULT_ITERATIONS, DEFAULT_MECHANISM
 from ottla.client.connection.metadata import TopicInfo
 from ottla.client.keywords import AdminKeywords
 from ottla.client.types import OffsetAndMetadata, OffsetAndTimestamp, Place, TopicPartition
-from ottla.net.client.admin.async_admin import AsyncAdmin, ClusterDescription
+from ottla.net.client.admin.async_admin import AsyncAdmin
 from ottla.net.client.blocking_base import BlockingClient
 
 
@@ -82,14 +83,6 @@ class Admin(BlockingClient[AsyncAdmin]):
     def describe_topics(self, *names: str) -> dict[str, TopicInfo]:
         """Return the partitions, leaders and replicas of topics, by name. Raises `UnknownTopic` if one does not exist."""
         return self._background.run(self._async.describe_topics(*names))
-
-    def describe_cluster(self) -> ClusterDescription:
-        """Return the cluster's id, its controller and its brokers."""
-        return self._background.run(self._async.describe_cluster())
-
-    def supports_api(self, api_key: int) -> bool:
-        """Return whether a broker and this client share a version of an API. All brokers of a cluster should be of one release."""
-        return self._background.run(self._async.supports_api(api_key))
 
     def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
         """Delete records (KIP-107), and return the new first offsets.
@@ -318,6 +311,14 @@ class Admin(BlockingClient[AsyncAdmin]):
         """
         self._background.run(self._async.alter_replica_log_dirs(node_id, directories))
 
+    def describe_cluster(self) -> ClusterDescription:
+        """Return the cluster's id, its controller and its brokers."""
+        return self._background.run(self._async.describe_cluster())
+
+    def supports_api(self, api_key: int) -> bool:
+        """Return whether a broker and this client share a version of an API. All brokers of a cluster should be of one release."""
+        return self._background.run(self._async.supports_api(api_key))
+
     def describe_client_metrics(self) -> list[PushingClient]:
         """Return the clients that ask brokers for subscriptions to metrics (KIP-714). Raises `NotSupported` for Apache Kafka."""
         return self._background.run(self._async.describe_client_metrics())
@@ -341,6 +342,17 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Return the features of the cluster and their levels (KIP-584)."""
         return self._background.run(self._async.describe_features())
 
+    def update_features(
+        self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
+    ) -> None:
+        """Set features to levels, either all of them or none (KIP-584).
+
+        `downgrade` permits lower levels; level 0 disables a feature. An `unsafe` downgrade can lose metadata that the lower level
+        cannot express. With `validate_only`, nothing changes. Raises `BrokerError` (INVALID_UPDATE_VERSION) for a level that the
+        broker refuses.
+        """
+        self._background.run(self._async.update_features(levels, downgrade=downgrade, unsafe=unsafe, validate_only=validate_only))
+
     def describe_quotas(self, user: str | None = None, client_id: str | None = None, ip: str | None = None) -> list[ClientQuota]:
         """Return client quotas (KIP-546): all of them, or those of a user, client id or address. "" is the default entity."""
         return self._background.run(self._async.describe_quotas(user, client_id, ip))
@@ -360,17 +372,6 @@ class Admin(BlockingClient[AsyncAdmin]):
         (INVALID_REQUEST) for an invalid quota.
         """
         self._background.run(self._async.alter_quotas(quotas, user, client_id, ip, validate_only=validate_only))
-
-    def update_features(
-        self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
-    ) -> None:
-        """Set features to levels, either all of them or none (KIP-584).
-
-        `downgrade` permits lower levels; level 0 disables a feature. An `unsafe` downgrade can lose metadata that the lower level
-        cannot express. With `validate_only`, nothing changes. Raises `BrokerError` (INVALID_UPDATE_VERSION) for a level that the
-        broker refuses.
-        """
-        self._background.run(self._async.update_features(levels, downgrade=downgrade, unsafe=unsafe, validate_only=validate_only))
 
     def list_users(self, *names: str) -> users.Users:
         """Return the SCRAM iterations of users, by name and mechanism (KIP-554). Without `names`, return all users."""

@@ -1,0 +1,83 @@
+"""Calls of an admin client about the cluster: its brokers, its quorum, its features, and the clients that push metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from ottla.client import arguments
+from ottla.client.admin import client_metrics, quorum
+from ottla.client.admin.client_metrics import PushingClient
+from ottla.client.admin.cluster import ClusterDescription
+from ottla.client.admin.features import (
+    SAFE_DOWNGRADE,
+    UNSAFE_DOWNGRADE,
+    UPGRADE,
+    ClusterFeatures,
+    check_updated,
+    features_request,
+    read_features,
+    update_features_request,
+)
+from ottla.client.admin.otlp import ClientMetric
+from ottla.client.admin.quorum import QuorumDescription
+from ottla.net.client.admin.calls import AdminCalls
+
+
+class ClusterCalls(AdminCalls):
+    """The methods of `AsyncAdmin` about the cluster: its brokers, its quorum, its features, and the clients that push metrics."""
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Return the cluster's id, its controller and its brokers."""
+        await self._refresh()
+        found = self._cluster.metadata
+        return ClusterDescription(found.cluster_id, found.controller_id, sorted(found.nodes.values()))
+
+    async def supports_api(self, api_key: int) -> bool:
+        """Return whether a broker and this client share a version of an API. All brokers of a cluster should be of one release."""
+        link = await self._cluster.retry(self._cluster.any_link)
+        return link.version(api_key) >= 0
+
+    async def describe_client_metrics(self) -> list[PushingClient]:
+        """Return the clients that ask brokers for subscriptions to metrics (KIP-714). Raises `NotSupported` for Apache Kafka."""
+        request = client_metrics.pushed_request()
+
+        async def attempt() -> list[PushingClient]:
+            answers = await self._cluster.request_each(request)
+            return [client for node_id, answer in answers.items() for client in client_metrics.read_clients(answer, node_id)]
+
+        return await self._cluster.retry(attempt)
+
+    async def read_client_metrics(self, client: PushingClient) -> list[ClientMetric]:
+        """Return the metrics that a client pushed last. Raises `KafkaError` if they are not kept or cannot be read."""
+        request = client_metrics.pushed_request(client.instance_id)
+        return await self._request_any(request, partial(client_metrics.read_pushed, client), client.node_id)
+
+    async def describe_quorum(self) -> QuorumDescription:
+        """Return the metadata quorum of a KRaft cluster (KIP-595). Raises `NotSupported` for a cluster without one."""
+        return await self._request_any(quorum.quorum_request(), quorum.read_quorum)
+
+    async def unregister_broker(self, node_id: int) -> None:
+        """Remove a broker that was stopped for ever from the metadata of a KRaft cluster (KIP-631).
+
+        Raises `BrokerError`, such as BROKER_ID_NOT_REGISTERED.
+        """
+        request = quorum.unregister_request(arguments.whole("node_id", node_id))
+        await self._change(request, quorum.check_unregistered)
+
+    async def describe_features(self) -> ClusterFeatures:
+        """Return the features of the cluster and their levels (KIP-584)."""
+        return await self._request_any(features_request(), read_features)
+
+    async def update_features(
+        self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
+    ) -> None:
+        """Set features to levels, either all of them or none (KIP-584).
+
+        `downgrade` permits lower levels; level 0 disables a feature. An `unsafe` downgrade can lose metadata that the lower level
+        cannot express. With `validate_only`, nothing changes. Raises `BrokerError` (INVALID_UPDATE_VERSION) for a level that the
+        broker refuses.
+        """
+        kind = UPGRADE if not downgrade else UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE
+        request = update_features_request(levels, kind, self._settings.request_timeout_ms, validate_only=validate_only)
+        await self._change(request, check_updated)
