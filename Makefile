@@ -2,9 +2,9 @@
 # Tests of one kind, long ones and all: make test-java | test-spark | test-cluster | test-interop | test-sim | test-slow | test-full
 # Longer than a test run: make fuzz-live | sim | bitrot | soak | siege | torture | torture-groups | torture-transactions | torture-moves |
 # torture-pipelines | torture-cluster | torture-07 | torture-spark | suites | asan;
-# of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas | bench-commands | bench-kcat | bench-connections | bench-cluster | bench-07
+# of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas | bench-commands | bench-kcat | bench-clients | bench-connections | bench-cluster | bench-07
 .PHONY: quick full fuzz-live races sim bitrot soak siege torture torture-groups torture-transactions torture-moves torture-pipelines torture-cluster torture-07 torture-spark suites asan
-.PHONY: bench-log bench-wire bench-fetch-sessions bench-quotas bench-commands bench-kcat bench-connections bench-cluster bench-07 demo test check bench fuzz docs format lint clean
+.PHONY: bench-log bench-wire bench-fetch-sessions bench-quotas bench-commands bench-kcat bench-clients bench-connections bench-cluster bench-07 demo test check bench fuzz docs format lint clean
 # Each broker that a test starts imports some 600 modules: they are compiled once, also where an image says that nothing is kept.
 unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
@@ -164,6 +164,10 @@ bench-07: .venv/ready
 
 bench-kcat: .venv/ready
 	$(BIN)/python -m bench.kcat
+
+# Ottla's clients beside those of others, for a quarter of an hour at most: also a part of `make bench`.
+bench-clients: .venv/ready
+	$(BIN)/python -m bench.clients
 
 bench-fetch-sessions: .venv/ready
 	$(BIN)/python -m bench.fetch_sessions

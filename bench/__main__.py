@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from bench import group_starts, groups, security, spark, spark_formats, transaction_starts, transactions
+from bench import clients, group_starts, groups, security, spark, spark_formats, transaction_starts, transactions
 from bench.apache_kafka import Unavailable, class_path, java
 from bench.loads import Sizes, everything
 from bench.report import Results, machine, page
@@ -107,6 +107,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--no-groups", action="store_true", help="leave groups out")
     parser.add_argument("--no-transactions", action="store_true", help="leave transactions out")
     parser.add_argument("--no-security", action="store_true", help="leave TLS and logins out")
+    parser.add_argument("--no-clients", action="store_true", help="leave Ottla's clients beside those of others out")
     parser.add_argument("--alone", action="store_true", help="measure Ottla without Apache Kafka")
     parser.add_argument("--beside", type=Path, metavar="DIR", help="measure another checkout of Ottla in Apache Kafka's place")
     parser.add_argument("--to", type=Path, default=RESULTS, help="where the table goes (default bench/RESULTS.md)")
@@ -135,6 +136,9 @@ def main() -> int:
         with_security(results, wanted.divide, wanted.rounds)
     wanted.to.write_text(page(results, machine()), encoding="utf-8")
     print(wanted.to.read_text(encoding="utf-8"))
+    if not wanted.no_clients:
+        say("clients")
+        return clients.main([f"--divide={wanted.divide}", *(() if results.has_peer else ("--no-kafka",))])
     return 0
 
 
