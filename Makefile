@@ -1,10 +1,14 @@
 # make demo | quick | test | full | check | bench | fuzz | docs: each sets up .venv by itself the first time.
 # Tests of one kind, long ones and all: make test-java | test-spark | test-cluster | test-interop | test-sim | test-slow | test-full
-# Longer than a test run: make fuzz-live | sim | bitrot | soak | siege | torture | torture-groups | torture-transactions | torture-moves |
-# torture-pipelines | torture-cluster | torture-07 | torture-spark | suites | asan;
-# of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas | bench-commands | bench-kcat | bench-clients | bench-connections | bench-cluster | bench-07
-.PHONY: quick full fuzz-live races sim bitrot soak siege torture torture-groups torture-transactions torture-moves torture-pipelines torture-cluster torture-07 torture-spark suites asan
-.PHONY: bench-log bench-wire bench-fetch-sessions bench-quotas bench-commands bench-kcat bench-clients bench-connections bench-cluster bench-07 demo test check bench fuzz docs format lint clean
+# Longer than a test run: make fuzz-live | races | sim | bitrot | soak | siege | suites | asan, and
+# make torture | torture-groups | torture-threads | torture-transactions | torture-moves | torture-pipelines | torture-cluster |
+# torture-07 | torture-spark; measurements of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas |
+# bench-commands | bench-kcat | bench-clients | bench-connections | bench-cluster | bench-07
+.PHONY: demo quick test full lint check bench fuzz fuzz-live races sim bitrot soak siege suites asan docs format clean
+.PHONY: torture torture-groups torture-threads torture-transactions torture-moves torture-pipelines
+.PHONY: torture-cluster torture-07 torture-spark
+.PHONY: bench-log bench-wire bench-fetch-sessions bench-quotas bench-commands bench-kcat bench-clients
+.PHONY: bench-connections bench-cluster bench-07
 # Each broker that a test starts imports some 600 modules: they are compiled once, also where an image says that nothing is kept.
 unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
@@ -94,6 +98,11 @@ torture: .venv/ready
 torture-groups: .venv/ready
 	$(BIN)/python -m tests.torture.groups --seconds 60
 	$(BIN)/python -m tests.torture.groups --seconds 60 --mixed
+
+# Eight threads that call, close, wake up and fork blocking clients in random order; TORTURE_SECONDS=600 unless given.
+TORTURE_SECONDS ?= 600
+torture-threads: .venv/ready
+	$(BIN)/python -m tests.torture.threads --seconds $(TORTURE_SECONDS)
 
 # Broker and copiers killed in turn, with a group of either protocol: some ten minutes on two cores with nothing else to do.
 torture-transactions: .venv/ready

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -151,3 +152,18 @@ def test_members_that_iterate_in_threads_while_their_group_grows_read_every_reco
         for each in [pool.submit(read, own) for own in seen]:
             each.result(40)
     assert set().union(*seen) == {b"%d" % number for number in range(count)}
+
+
+def test_a_call_in_flight_says_that_another_thread_has_closed_the_client(broker: Peer) -> None:
+    admin = ottla.Admin(broker.address)
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            calls = [pool.submit(admin.list_topics) for _ in range(4)]
+            time.sleep(0.05)  # most calls are in flight; one that begins later raises the same exception
+            admin.close()
+            errors = [call.exception(20) for call in calls]
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+    assert [type(error) for error in errors] == [ottla.Closed] * 4
+    assert len({id(error) for error in errors}) == 4, "each call has an exception of its own, with its own traceback"

@@ -208,6 +208,9 @@ class ProducerFenced(TransactionFailed):
 class Closed(KafkaError):
     """The client was closed, or ended by an error. In the second case, the error is this exception's cause."""
 
+    def __init__(self, sentence: str = "The client is closed: create a new one.") -> None:
+        super().__init__(sentence)
+
 
 _OWN_CLASS: dict[int, type[BrokerError]] = {
     table.OFFSET_OUT_OF_RANGE: OffsetOutOfRange,

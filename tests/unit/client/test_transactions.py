@@ -6,6 +6,7 @@ import pytest
 
 from ottla.client.errors import (
     BrokerError,
+    Closed,
     ConnectionFailed,
     ProducerFenced,
     TransactionAbortable,
@@ -232,3 +233,10 @@ def test_of_two_errors_the_graver_is_raised_and_the_other_noted() -> None:
     assert mine.__notes__ == ["The transaction was not aborted: at its end"]
     with pytest.raises(TransactionFailed, match="at its end"):
         chain_errors(TransactionAbortable("must be aborted"), TransactionFailed("at its end"))
+
+
+def test_a_transaction_does_not_fail_because_its_producer_was_closed() -> None:
+    machine = ProducerTransactions("t", 60_000)
+    closed = Closed()
+    assert machine.record_error(closed, by_coordinator=True) is closed
+    assert machine.failure is None

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from ottla.client.connection.frames import FrameReader
 from ottla.client.connection.older_brokers import fit
 from ottla.client.connection.versions import API_VERSIONS, negotiate, not_shared, versions_of
-from ottla.client.errors import ConnectionFailed, KafkaError, NotSupported, SettingError, broker_error
+from ottla.client.errors import Closed, ConnectionFailed, KafkaError, NotSupported, SettingError, TimedOut, broker_error
 from ottla.ports import Buffer, Part
 from ottla.version import VERSION
 from ottla.wire import Malformed, Unencodable, encode
@@ -85,8 +85,11 @@ class ClientConnection:
         return ""
 
     def failure(self, sent: InFlight, error: BaseException) -> BaseException:
-        """Return the exception for the request `sent`, which had no answer when `error` ended the connection."""
-        return error
+        """Return the exception for the request `sent`, which had no answer when `error` ended the connection.
+
+        Each request gets an exception of its own, because callers on several threads add their tracebacks to it.
+        """
+        return type(error)(*error.args) if isinstance(error, Closed | ConnectionFailed | TimedOut) else error
 
     def hello(self, token: object, version: int = _HELLO_VERSION) -> list[Part]:
         """Return the buffers of an ApiVersions request, the first on every connection. Pass its answer to `receive_versions`."""

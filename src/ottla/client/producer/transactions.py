@@ -33,7 +33,7 @@ from typing import Final, Protocol
 
 from ottla.client.arguments import short_repr
 from ottla.client.consumer.list_offsets import indexes
-from ottla.client.errors import KafkaError, ProducerFenced, TransactionAbortable, TransactionError, TransactionFailed
+from ottla.client.errors import Closed, KafkaError, ProducerFenced, TransactionAbortable, TransactionError, TransactionFailed
 from ottla.client.producer.partition_queue import Identity
 from ottla.client.types import ConsumerGroupMetadata, TopicPartition
 from ottla.wire import errors as codes
@@ -253,13 +253,15 @@ class ProducerTransactions:
         """Require another epoch before the next transaction, because a batch with a sequence number is possibly not written."""
         self.needs_epoch = True
 
-    def record_error(self, error: KafkaError, *, by_coordinator: bool = False) -> TransactionError:
+    def record_error(self, error: KafkaError, *, by_coordinator: bool = False) -> KafkaError:
         """Convert an error that is not retriable to a transaction error, store that as `failure`, and return it.
+
+        Return `Closed` unchanged: the transaction did not fail, but another thread has closed the producer.
 
         A partition leader that rejects the epoch cannot say why. The coordinator's answer at the end of the transaction shows the
         reason.
         """
-        if isinstance(error, TransactionError):
+        if isinstance(error, TransactionError | Closed):
             return error
         if isinstance(self.failure, TransactionFailed):
             return self.failure

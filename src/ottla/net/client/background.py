@@ -11,8 +11,6 @@ from typing import Generic, Self, TypeVar
 
 from ottla.client.errors import Closed, KafkaError
 
-CLOSED = "The client is closed: create a new one."
-
 Result = TypeVar("Result")
 
 
@@ -77,7 +75,7 @@ class BackgroundLoop:
             self.check_thread()
             with self._lock:
                 if self._stopped:
-                    raise Closed(CLOSED)
+                    raise Closed()
                 task = _Finishing(work)
                 running = asyncio.run_coroutine_threadsafe(task.run(), self._loop)
         except KafkaError:
@@ -86,7 +84,7 @@ class BackgroundLoop:
         try:
             return running.result()
         except CancelledError:
-            raise Closed(CLOSED) from None
+            raise Closed() from None
         except BaseException:
             running.cancel()
             if undo is not None:

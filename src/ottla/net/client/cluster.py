@@ -137,7 +137,7 @@ class ClusterLinks:
             if opening.cancel():
                 await asyncio.gather(opening, return_exceptions=True)
             elif (link := _link_of(opening)) is not None:
-                link.close()
+                link.close(Closed())
         # Transports call `connection_lost` in the next iteration of the loop.
         await asyncio.sleep(0)
 
@@ -206,7 +206,7 @@ class ClusterLinks:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise Closed("The client is closed: create a new one.")
+            raise Closed()
 
     async def any_link(self) -> Link:
         """Return a link to any broker, preferably to a broker whose last answer did not fail. Raises `ConnectionFailed`."""

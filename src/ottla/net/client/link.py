@@ -368,10 +368,10 @@ class Link(asyncio.BufferedProtocol):
             self._session.end(error)
         self.close()
 
-    def close(self) -> None:
-        """Close the connection at once. Requests in flight raise `ConnectionFailed`."""
+    def close(self, error: KafkaError | None = None) -> None:
+        """Close the connection at once. Requests in flight raise `error`, or without one `ConnectionFailed`."""
         self._is_closing = True
-        self._fail(ConnectionFailed(f"The connection to {self.where} was closed here."))
+        self._fail(error or ConnectionFailed(f"The connection to {self.where} was closed here."))
         if self._transport is not None:
             with suppress(RuntimeError):
                 self._transport.abort()

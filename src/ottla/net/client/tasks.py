@@ -60,7 +60,7 @@ class Tasks:
     def end_error(self) -> Closed:
         """Return the exception that calls raise after the end of the client."""
         if self._cause is None:
-            return Closed("The client is closed: create a new one.")
+            return Closed()
         closed = Closed(f"The client ended with an unexpected error, or one of a callback: {self._cause!r}; create a new one.")
         closed.__cause__ = self._cause
         return closed

@@ -364,7 +364,7 @@ class ProduceDriver:
             return
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                await self._transactions.abort()
+                await self._transactions.abort_open()
         except (KafkaError, TimeoutError) as error:
             log.warning(
                 "transactional id %s: brokers abort the open transaction after its timeout: %s",

@@ -196,13 +196,22 @@ class TransactionDriver:
     async def abort(self) -> None:
         """Drop unwritten records, and abort. Raises `TransactionFailed`. After any other error, call again."""
         async with self._turn:
-            self._machine.abort()
-            if self._adding is not None and not self._adding.done():
-                await asyncio.wait([self._adding])
-            if (stop := self._machine.stop) is not None:
-                await self._drop(stop)
-            await self._make_sure()
-            await self._end()
+            await self._abort()
+
+    async def abort_open(self) -> None:
+        """Abort the transaction, unless the call of another thread ends it first. Raises the exceptions of `abort`."""
+        async with self._turn:
+            if self._machine.can_abort:
+                await self._abort()
+
+    async def _abort(self) -> None:
+        self._machine.abort()
+        if self._adding is not None and not self._adding.done():
+            await asyncio.wait([self._adding])
+        if (stop := self._machine.stop) is not None:
+            await self._drop(stop)
+        await self._make_sure()
+        await self._end()
 
     async def _make_sure(self) -> None:
         """Make sure that the coordinator has begun the transaction: if that is uncertain, add the partitions or the group again.
