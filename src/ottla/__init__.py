@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         UnknownTopic,
         WokenUp,
     )
+    from ottla.client.metrics.registry import Metric, MetricsSnapshot
     from ottla.client.types import (
         ConsumerGroupMetadata,
         ConsumerRecord,
@@ -115,6 +116,8 @@ __all__ = [
     "KafkaError",
     "LogDir",
     "MemberSubscription",
+    "Metric",
+    "MetricsSnapshot",
     "NewTopic",
     "Node",
     "NotSupported",
@@ -170,6 +173,7 @@ _HOMES = {
     "ottla.client.admin.replicas": "LogDir PartitionReassignment ReplicaOnDisk",
     "ottla.client.connection.metadata": "PartitionInfo TopicInfo",
     "ottla.client.admin.transactions": "ActiveProducer FencedProducer HangingTransaction TransactionDescription TransactionListing",
+    "ottla.client.metrics.registry": "Metric MetricsSnapshot",
     "ottla.client.types": "ConsumerGroupMetadata ConsumerRecord Node OffsetAndMetadata OffsetAndTimestamp RecordMetadata "
     "TopicPartition",
     "ottla.errors": "KafkaError SettingError",

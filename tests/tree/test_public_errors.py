@@ -21,6 +21,7 @@ BUILTIN = {
     "TypeError": "an argument of a wrong type",
     "RuntimeError": "a broker that is not running is asked for its address",
     "ImportError": "an extra is not installed",
+    "KeyError": "a metric of an unknown name",
     "ValueError": "an address to listen on, which the command line turns into its own words",
 }
 CAUGHT = {

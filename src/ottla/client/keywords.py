@@ -79,6 +79,10 @@ class ClientKeywords(TypedDict, total=False):
     """The timeout of a call, including retries."""
     bootstrap_timeout_ms: int
     """The time for which a call retries refused connections before any broker has answered; 0: its own timeout."""
+    metrics_sample_window_ms: int
+    """The length of a window of rates and averages."""
+    metrics_num_samples: int
+    """The number of windows that rates and averages cover."""
     api_version: str | None
     """The Kafka release of the brokers, such as 0.9.0; needed before 0.10, which has no ApiVersions."""
 

@@ -41,12 +41,16 @@ UNREADABLE_07 = "No message begins at this position, or it is damaged: seek to t
 
 
 class Chunk(NamedTuple):
-    """Fetched whole batches of one partition, up to the offset `next_offset`. They can begin before the requested `from_offset`."""
+    """Fetched whole batches of one partition, up to the offset `next_offset`. They can begin before the requested `from_offset`.
+
+    `record_count` is the number of records in all of these batches.
+    """
 
     where: TopicPartition
     pieces: list[memoryview]
     from_offset: int
     next_offset: int
+    record_count: int = 0
 
 
 @dataclass(slots=True)
@@ -365,7 +369,7 @@ class Fetcher:
             reading.not_before_ms = max(reading.not_before_ms, now_ms + reading.pause_ms)
             return
         reading.pause_ms = 0
-        chunk = Chunk(reading.where, seen.pieces, reading.fetch_offset, seen.next_offset)
+        chunk = Chunk(reading.where, seen.pieces, reading.fetch_offset, seen.next_offset, seen.record_count)
         reading.fetch_offset = seen.next_offset
         reading.buffered += 1
         self._chunks.append(chunk)

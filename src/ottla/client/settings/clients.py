@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from ottla.client.consumer.assignors import STRATEGIES, PartitionAssignor
 from ottla.client.errors import SettingError
@@ -100,7 +100,9 @@ def _servers(name: str, value: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientSettings(SecureSettings):
-    """The settings shared by all clients. Times are in ms, sizes in bytes."""
+    """The settings shared by all clients. Times are in ms, sizes in bytes. `KIND` begins the names of their metrics' groups."""
+
+    KIND: ClassVar[str] = "client"
 
     bootstrap_servers: str = declare(
         "localhost:9092",
@@ -120,6 +122,8 @@ class ClientSettings(SecureSettings):
     bootstrap_timeout_ms: int = declare(
         0, at_least(0), "The time for which a call retries refused connections before any broker has answered; 0: its own timeout."
     )
+    metrics_sample_window_ms: int = declare(30_000, at_least(1), "The length of a window of rates and averages.")
+    metrics_num_samples: int = declare(2, at_least(1), "The number of windows that rates and averages cover.")
     api_version: str | None = declare(
         None, _release, "The Kafka release of the brokers, such as 0.9.0; needed before 0.10, which has no ApiVersions."
     )
@@ -165,6 +169,8 @@ class DiscoverySettings(ClientSettings):
 @dataclass(frozen=True, kw_only=True)
 class ProducerSettings(DiscoverySettings):
     """A producer's settings. `batch_size` is larger than Kafka's 16384: here a batch costs more than a record."""
+
+    KIND: ClassVar[str] = "producer"
 
     acks: str = declare(
         "all",
@@ -233,6 +239,8 @@ class ProducerSettings(DiscoverySettings):
 @dataclass(frozen=True, kw_only=True)
 class ConsumerSettings(DiscoverySettings):
     """A consumer's settings."""
+
+    KIND: ClassVar[str] = "consumer"
 
     group_id: str | None = declare(
         None, short_text, "The group whose members share the topics' partitions; without one, all partitions are read."
@@ -343,6 +351,8 @@ class ConsumerSettings(DiscoverySettings):
 @dataclass(frozen=True, kw_only=True)
 class AdminSettings(ClientSettings):
     """An admin client's settings."""
+
+    KIND: ClassVar[str] = "admin-client"
 
     def consistent(self, given: Collection[str]) -> Self:
         if self.is_of_0_7:

@@ -25,6 +25,9 @@ from ottla.client.errors import (
     pause_ms,
     raise_for,
 )
+from ottla.client.metrics.connections import ConnectionMetrics, LinkMeter
+from ottla.client.metrics.registry import MetricsRegistry, MetricsSnapshot
+from ottla.client.metrics.samples import Sampling
 from ottla.client.settings.addresses import parse_servers
 from ottla.client.settings.clients import ClientSettings
 from ottla.client.types import TopicPartition
@@ -126,6 +129,11 @@ class ClusterLinks:
         self._refreshing: asyncio.Task[None] | None = None
         self._wanted: set[str] = set()
         self._log = ConnectionLog(settings.client_id)
+        sampling = Sampling(settings.metrics_sample_window_ms, settings.metrics_num_samples)
+        self.metrics = MetricsRegistry(settings.client_id, settings.KIND, sampling, now_ms())
+        self.connections = ConnectionMetrics(self.metrics)
+        self.refreshed_ms = now_ms()
+        """The time of the last answer with metadata, in ms."""
         self._closed = False
 
     async def close(self) -> None:
@@ -140,6 +148,10 @@ class ClusterLinks:
                 link.close(Closed())
         # Transports call `connection_lost` in the next iteration of the loop.
         await asyncio.sleep(0)
+
+    def snapshot(self) -> MetricsSnapshot:
+        """Return the client's metrics now."""
+        return self.metrics.snapshot(time.monotonic() * 1000, time.time_ns() // 1_000_000)
 
     async def link(self, node_id: int, lane: str = CONTROL) -> Link:
         """Return the link to the broker `node_id`, opened if necessary. Raises `ConnectionFailed`, `TimedOut`, `Closed`."""
@@ -166,14 +178,14 @@ class ClusterLinks:
         node = self.metadata.nodes.get(node_id)
         if node is None:
             raise ConnectionFailed(f"Broker {node_id} is not in the cluster's metadata.")
-        return await self._connected(node.host, node.port)
+        return await self._connected(node.host, node.port, node_id)
 
-    async def _connected(self, host: str, port: int) -> Link:
+    async def _connected(self, host: str, port: int, node_id: int) -> Link:
         """Open a link, after a pause that doubles with each failed attempt up to `reconnect_backoff_max_ms` (KIP-144)."""
         where = f"{host}:{port}"
         await asyncio.sleep(self._rest_ms(where) / 1000)
         try:
-            link = await self._open_logged(host, port)
+            link = await self._open_logged(host, port, node_id)
         except KafkaError:
             settings, before = self.settings, self._backoffs.get(where, NO_BACKOFF)
             pause = min(max(settings.reconnect_backoff_ms, before.pause_ms * 2), settings.reconnect_backoff_max_ms)
@@ -187,8 +199,8 @@ class ClusterLinks:
         """Return the time in ms until the client may connect to this address again."""
         return max(0, self._backoffs.get(where, NO_BACKOFF).until_ms - now_ms())
 
-    async def _open_logged(self, host: str, port: int) -> Link:
-        """Open a link to `host` and `port`. Log whether it was opened, and later when it breaks."""
+    async def _open_logged(self, host: str, port: int, node_id: int) -> Link:
+        """Open a link to `host` and `port`. Log and count whether it was opened, and later when it breaks."""
         where = f"{host}:{port}"
 
         def on_lost(error: BaseException) -> None:
@@ -196,10 +208,15 @@ class ClusterLinks:
                 self._log.log_lost(where, error, now_ms())
 
         try:
-            link = await self._link_to(host, port)
+            meter = self.connections.meter(node_id)
+            link = await self._link_to(host, port, meter)
         except KafkaError as error:
+            if isinstance(error, AuthenticationFailed):
+                self.connections.on_refused(now_ms())
             on_lost(error)
             raise
+        self.connections.on_opened(meter, now_ms(), is_secured=self._security is not None)
+        link.when_ended = lambda: self.connections.on_closed(meter, now_ms())
         self._log.log_connected(where, now_ms())
         link.when_broken = on_lost
         return link
@@ -236,7 +253,7 @@ class ClusterLinks:
             if f"{host}:{port}" in self._unhelpful:
                 continue
             try:
-                return await self._connected(host, port)
+                return await self._connected(host, port, self._node_at(host, port))
             except AuthenticationFailed:
                 raise
             except KafkaError as error:
@@ -246,9 +263,16 @@ class ClusterLinks:
             return self._open_link() or await self._open_first()
         raise none_reached(self.settings.bootstrap_servers, failures)
 
-    def _link_to(self, host: str, port: int) -> Coroutine[object, None, Link]:
+    def _node_at(self, host: str, port: int) -> int:
+        """Return the node id of the broker at an address; of a bootstrap server without one a number below 0, as in Kafka."""
+        found = (node_id for node_id, node in self.metadata.nodes.items() if (node.host, node.port) == (host, port))
+        return next(found, -1 - self._bootstrap.index((host, port)) if (host, port) in self._bootstrap else -1)
+
+    def _link_to(self, host: str, port: int, meter: LinkMeter) -> Coroutine[object, None, Link]:
         settings = self.settings
-        return Link.open(host, port, settings.client_id, settings.request_timeout_ms, settings.api_version, self._security)
+        return Link.open(
+            host, port, settings.client_id, settings.request_timeout_ms, settings.api_version, self._security, meter=meter
+        )
 
     async def request(self, node_id: int, body: Message, *, lane: str = CONTROL, timeout_ms: int | None = None) -> AnswerBody:
         """Send one request to one broker, without retries."""
@@ -283,6 +307,7 @@ class ClusterLinks:
         """Request the metadata of `topics`; None means of all topics."""
         answer = await self.request_any(metadata_request(topics, allow_auto_topic_creation=create))
         self.metadata.update(answer, whole=topics is None)
+        self.refreshed_ms = now_ms()
 
     def refresh_soon(self, topics: Iterable[str], then: Callable[[], None], failed: Callable[[KafkaError], None]) -> None:
         """Request the metadata of `topics` in the background, and repeat the request until it is answered.

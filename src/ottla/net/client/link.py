@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, cast
 
 from ottla.client.connection.connection import AnswerBody, ClientConnection
 from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut
+from ottla.client.metrics.connections import LinkMeter
 from ottla.client.settings.security import SecureSettings
 from ottla.net.client.failures import PERHAPS_SASL, ended_early, no_connection, not_secured, perhaps_old
 from ottla.net.client.session import Session
 from ottla.net.server.garbage_collector import release
 from ottla.net.server.outbox import Outbox
-from ottla.ports import Buffer, Part
+from ottla.ports import Buffer, FileSlice, Part
 from ottla.wire.apis import API
 from ottla.wire.schema import Message
 
@@ -87,6 +88,8 @@ class Link(asyncio.BufferedProtocol):
         self.closed = False
         self.when_broken: Callable[[BaseException], None] | None = None
         """A callback that gets the reason when an open link breaks. It is not called when the client closes the link."""
+        self.when_ended: Callable[[], None] | None = None
+        """A callback without arguments that is called once the link is closed, by either side."""
         self._connection = connection
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
@@ -97,6 +100,7 @@ class Link(asyncio.BufferedProtocol):
         self._is_closing = False
         self._rested_s = 0.0
         """The loop's time up to which a quota keeps the broker from reading this connection (KIP-219)."""
+        self._meter: LinkMeter | None = None
         self._limits: dict[asyncio.Timeout, float] = {}
         """The timeouts of awaited answers, with their durations in seconds."""
 
@@ -110,6 +114,7 @@ class Link(asyncio.BufferedProtocol):
         release: str | None = None,
         security: Security | None = None,
         connection: ClientConnection | None = None,
+        meter: LinkMeter | None = None,
     ) -> Link:
         """Connect, request the broker's versions unless its `release` is given, and log in if `security` uses SASL.
 
@@ -117,7 +122,7 @@ class Link(asyncio.BufferedProtocol):
         `TimedOut`, `AuthenticationFailed`, `BrokerError`.
         """
         link = cls(f"{host}:{port}", connection or ClientConnection(client_id, release))
-        link._security = security
+        link._security, link._meter = security, meter
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await link._connect(host, port)
@@ -161,7 +166,7 @@ class Link(asyncio.BufferedProtocol):
     async def _begin(self) -> None:
         for version in ({}, {"version": 0}):
             answer: asyncio.Future[AnswerBody] = self._loop.create_future()
-            self._write(self._connection.hello(answer, **version))
+            self._write(self._connection.hello(answer, **version), answer)
             try:
                 greeted = self._connection.receive_versions(await answer)
             except ConnectionFailed as error:
@@ -205,7 +210,7 @@ class Link(asyncio.BufferedProtocol):
 
         def send() -> None:
             self._connection.pass_on(answer)
-            self._write(frame)
+            self._write(frame, answer)
 
         if self._session is None or not self._session.holds(send, answer):
             send()
@@ -213,7 +218,7 @@ class Link(asyncio.BufferedProtocol):
 
     def _send_now(self, body: Message, most: int | None = None) -> asyncio.Future[AnswerBody]:
         answer: asyncio.Future[AnswerBody] = self._loop.create_future()
-        self._write(self._connection.send(body, answer, most=most))
+        self._write(self._connection.send(body, answer, most=most), answer)
         if log.isEnabledFor(logging.DEBUG):
             self._log_request(body.WIRE.key, answer)
         return answer
@@ -233,7 +238,7 @@ class Link(asyncio.BufferedProtocol):
     def _send_later(self, body: Message, answer: asyncio.Future[AnswerBody], most: int | None) -> None:
         """Send a request that waited for a renewed login."""
         try:
-            self._write(self._connection.send(body, answer, most=most))
+            self._write(self._connection.send(body, answer, most=most), answer)
         except KafkaError as error:
             answer.set_exception(error)
 
@@ -245,7 +250,7 @@ class Link(asyncio.BufferedProtocol):
             if self._session.holds(lambda: renewed.set_result(None), renewed):
                 await renewed
                 self._check_open()
-        self._write(self._connection.send(body, None, expect=False))
+        self._write(self._connection.send(body, None, expect=False), None)
         await self._writable.wait()
         self._check_open()
 
@@ -294,7 +299,11 @@ class Link(asyncio.BufferedProtocol):
         if self.closed:
             raise ConnectionFailed(f"The connection to {self.where} is closed.")
 
-    def _write(self, parts: Sequence[Part]) -> None:
+    def _write(self, parts: Sequence[Part], answer: asyncio.Future[AnswerBody] | None) -> None:
+        """Send the parts of a request, whose answer resolves `answer`; None if it has none."""
+        if self._meter is not None:
+            size = sum(part.size if isinstance(part, FileSlice) else len(part) for part in parts)
+            self._meter.on_request(size, answer, self._loop.time() * 1000)
         if self._outbox is not None:
             self._outbox.put(parts)
             self._outbox.flush()
@@ -326,15 +335,21 @@ class Link(asyncio.BufferedProtocol):
         try:
             answers = self._connection.receive(nbytes)
             while self._connection.missing_bytes and (count := self._bulk.read(self._connection.buffer())):
+                nbytes += count
                 answers += self._connection.receive(count)
         except ConnectionFailed as error:
             self._fail(error)
             return
         self._bulk.wake_at(self._connection.missing_bytes)
+        now = self._loop.time() * 1000
+        if self._meter is not None:
+            self._meter.on_bytes(nbytes, now)
         for token, body in answers:
             if rest_ms := getattr(body, "throttle_time_ms", 0):
                 self._throttle(rest_ms)
             answer = cast("asyncio.Future[AnswerBody]", token)
+            if self._meter is not None:
+                self._meter.on_response(answer, now)
             # A caller that gave up (timeout, cancellation) has already cancelled or failed its future.
             if not answer.done():
                 answer.set_result(body)
@@ -357,6 +372,8 @@ class Link(asyncio.BufferedProtocol):
             return
         self.closed = True
         self._writable.set()
+        if self.when_ended is not None:
+            self.when_ended()
         if self.when_broken is not None and not self._is_closing:
             self.when_broken(error)
         for sent in self._connection.unanswered:

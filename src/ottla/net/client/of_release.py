@@ -38,7 +38,8 @@ def group_member(cluster: ClusterLinks, settings: ConsumerSettings, tasks: Tasks
     from ottla.kafka07.net.client.membership import MembershipDriver07
 
     assert isinstance(cluster, ClusterLinks07), "`links_to` made it for these settings"
-    del callbacks["handed_out"]  # a 0.7 member stays in its group however long its user works
+    # A 0.7 member stays in its group however long its user works, and sends no requests to measure.
+    del callbacks["handed_out"], callbacks["metrics"]
     return MembershipDriver07(cluster, settings, tasks, **callbacks)
 
 

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 
 from ottla.client.errors import KafkaError, NotSupported
+from ottla.client.metrics.connections import LinkMeter
 from ottla.client.settings.clients import COMPRESSIONS, KAFKA07, DiscoverySettings, ProducerSettings
 from ottla.client.types import Node
 from ottla.kafka07 import wire as kafka07
@@ -45,9 +46,9 @@ class ClusterLinks07(ClusterLinks):
         self._codec = COMPRESSIONS[settings.compression_type] if isinstance(settings, ProducerSettings) else 0
         self._brokers = parse_brokers(settings.bootstrap_servers)
 
-    def _link_to(self, host: str, port: int) -> Coroutine[object, None, Link]:
+    def _link_to(self, host: str, port: int, meter: LinkMeter) -> Coroutine[object, None, Link]:
         connection = Connection07(self._codec)
-        return Link.open(host, port, None, self.settings.request_timeout_ms, KAFKA07, self._security, connection)
+        return Link.open(host, port, None, self.settings.request_timeout_ms, KAFKA07, self._security, connection, meter)
 
     async def registry(self) -> SharedRegistry:
         """Return the ZooKeeper session. The first call begins the session. Raises `ConnectionFailed`, `Closed`."""

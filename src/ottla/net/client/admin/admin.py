@@ -29,6 +29,7 @@ from ottla.client.admin.transactions import (
 from ottla.client.admin.users import DEFAULT_ITERATIONS, DEFAULT_MECHANISM
 from ottla.client.connection.metadata import TopicInfo
 from ottla.client.keywords import AdminKeywords
+from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.types import OffsetAndMetadata, OffsetAndTimestamp, Place, TopicPartition
 from ottla.net.client.admin.async_admin import AsyncAdmin
 from ottla.net.client.blocking_base import BlockingClient
@@ -53,6 +54,10 @@ class Admin(BlockingClient[AsyncAdmin]):
     def close(self) -> None:
         """Close all connections. Calls that still wait for an answer raise `ConnectionFailed`."""
         self._end(self._async.close)
+
+    def metrics(self) -> MetricsSnapshot:
+        """Return the client's metrics, with the names and groups of Kafka's Java client."""
+        return self._background.do(self._async.metrics)
 
     def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> None:
         """Create topics; with `validate_only`, only check whether the broker would create them (KIP-4)."""

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from ottla.client.keywords import AdminKeywords
+from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.settings.clients import AdminSettings, parse
 from ottla.net.client.admin.access_calls import AccessCalls
 from ottla.net.client.admin.cluster_calls import ClusterCalls
@@ -49,3 +50,7 @@ class AsyncAdmin(TopicCalls, ConfigCalls, GroupCalls, TransactionCalls, ReplicaC
     async def close(self) -> None:
         """Close all connections. Calls that still wait for an answer raise `ConnectionFailed`."""
         await self._cluster.close()
+
+    def metrics(self) -> MetricsSnapshot:
+        """Return the client's metrics, with the names and groups of Kafka's Java client."""
+        return self._cluster.snapshot()

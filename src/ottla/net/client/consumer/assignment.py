@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client import arguments
 from ottla.client.consumer.cursor import Progress
 from ottla.client.errors import KafkaError
+from ottla.client.metrics.consumer import GroupMetrics
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition
-from ottla.net.client.cluster import ClusterLinks
+from ottla.net.client.cluster import ClusterLinks, now_ms
 from ottla.net.client.consumer.fetch_driver import RESETS, FetchDriver
 from ottla.net.client.consumer.listeners import Listener, call_listener
 from ottla.net.client.of_release import group_member
@@ -56,6 +58,7 @@ class AssignmentDriver:
         self._progress = progress
         self._listeners = listeners
         self._settled = asyncio.Event()
+        self._metrics = GroupMetrics(cluster.metrics, lambda: len(self.partitions())) if settings.group_id else None
         self.refused: KafkaError | None = None
         """The error by which the group refused this consumer. Every poll raises it until the consumer subscribes again."""
         self.member: GroupMember | None = self._new_member() if settings.group_id else None
@@ -72,6 +75,7 @@ class AssignmentDriver:
             adopt=self.adopt,
             failed=self._refuse,
             handed_out=self._progress.handed_out,
+            metrics=self._metrics,
         )
 
     def partitions(self) -> set[TopicPartition]:
@@ -105,7 +109,7 @@ class AssignmentDriver:
             else:
                 self.begin_uncommitted(where)
         try:
-            await self._call(self._listeners.on_assigned, partitions)
+            await self._call("assigned", self._listeners.on_assigned, partitions)
         finally:
             fetcher.start(partitions)
         self._reader.pump()
@@ -142,7 +146,7 @@ class AssignmentDriver:
     async def revoke(self, partitions: list[TopicPartition]) -> None:
         """Commit the processed records of these partitions (with auto-commit), and stop reading them."""
         await self.commit_processed(partitions)
-        await self._remove(partitions, self._listeners.on_revoked)
+        await self._remove(partitions, "revoked", self._listeners.on_revoked)
 
     async def commit_processed(self, partitions: list[TopicPartition]) -> None:
         """Commit the processed records of these partitions, with auto-commit. A failure is not reported: they are read again."""
@@ -152,28 +156,35 @@ class AssignmentDriver:
 
     async def _lose(self, partitions: list[TopicPartition]) -> None:
         """Stop reading partitions that the group has already given to other members."""
-        await self._remove(partitions, self._listeners.on_lost or self._listeners.on_revoked)
+        await self._remove(partitions, "lost", self._listeners.on_lost or self._listeners.on_revoked)
 
-    async def _remove(self, partitions: list[TopicPartition], listener: Listener | None) -> None:
+    async def _remove(self, partitions: list[TopicPartition], event: str, listener: Listener | None) -> None:
         partitions = [where for where in partitions if where in self._reader.fetcher.partitions]
         if not partitions:
             return
         self._log_change("no longer reads", partitions)
         try:
-            await self._call(listener, partitions)
+            await self._call(event, listener, partitions)
         finally:
             self._progress.drop(partitions)
             self._reader.fetcher.remove(partitions)
+            self._reader.metrics.remove(partitions)
 
     def _log_change(self, change: str, partitions: list[TopicPartition]) -> None:
         if partitions:
             group = f"group {self._settings.group_id}" if self._settings.group_id else "a consumer without a group"
             log.info("%s: this consumer %s %s", group, change, arguments.list_partitions(partitions))
 
-    async def _call(self, listener: Listener | None, partitions: list[TopicPartition]) -> None:
+    async def _call(self, event: str, listener: Listener | None, partitions: list[TopicPartition]) -> None:
         """Call a rebalance listener, unless the consumer has failed. The exception of a listener ends the consumer."""
-        if listener is not None and not self._tasks.broken:
+        if listener is None or self._tasks.broken:
+            return
+        began = time.monotonic()
+        try:
             await call_listener(self._consumer, listener, partitions)
+        finally:
+            if self._metrics is not None:
+                self._metrics.on_listener(event, (time.monotonic() - began) * 1000, now_ms())
 
     def _refuse(self, error: KafkaError) -> None:
         log.warning("group %s: this consumer left the group until it subscribes again: %s", self._settings.group_id, error)

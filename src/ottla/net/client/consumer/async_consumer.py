@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -20,6 +20,8 @@ from ottla.client.consumer.fetcher import UNKNOWN_OFFSET
 from ottla.client.consumer.iteration_ends import IterationEnds
 from ottla.client.errors import KafkaError, NotSupported, SettingError, WokenUp, raise_for
 from ottla.client.keywords import ConsumerKeywords
+from ottla.client.metrics.consumer import PollMetrics
+from ottla.client.metrics.registry import Metric, MetricsSnapshot
 from ottla.client.settings.clients import ConsumerSettings, parse
 from ottla.client.types import (
     EARLIEST_TIMESTAMP,
@@ -31,6 +33,7 @@ from ottla.client.types import (
     Place,
     TopicPartition,
 )
+from ottla.net.client.cluster import now_ms
 from ottla.net.client.consumer.assignment import AssignmentDriver, Listeners
 from ottla.net.client.consumer.bad_records import BadRecords
 from ottla.net.client.consumer.commits import CommitDriver
@@ -38,6 +41,7 @@ from ottla.net.client.consumer.fetch_driver import FetchDriver
 from ottla.net.client.consumer.listeners import Listener, OnCommit, refuse_in_listener
 from ottla.net.client.consumer.subscription import SubscriptionDriver
 from ottla.net.client.of_release import links_to
+from ottla.net.client.stopwatch import time_call
 from ottla.net.client.tasks import Tasks
 from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
@@ -97,6 +101,8 @@ class AsyncConsumer:
         self._tasks = Tasks(self._broke)
         self._cluster = links_to(self._settings, self._tasks)
         self._reader = FetchDriver(self._cluster, self._settings, self._tasks)
+        self._polls = PollMetrics(self._cluster.metrics)
+        self._cluster.metrics.source(self._partition_metrics)
         self._progress = Progress(self._reader.fetcher, cursor_opener(self._settings))
         self._bad_records = BadRecords(self._settings, self._progress)
         self._assignment = AssignmentDriver(
@@ -119,6 +125,11 @@ class AsyncConsumer:
     @property
     def _member(self) -> GroupMember | None:
         return self._assignment.member
+
+    def _partition_metrics(self, now: float) -> Iterator[Metric]:
+        for where in sorted(self.assignment()):
+            state = self._reader.state_of(where, self._progress.position(where))
+            yield from self._reader.metrics.of_partition(where, state, now)
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -227,6 +238,13 @@ class AsyncConsumer:
         """
         timeout_ms = arguments.timeout("timeout_ms", timeout_ms)
         refuse_in_listener(self, "poll")
+        self._polls.begin(now_ms())
+        try:
+            return await self._next_or_wait(timeout_ms, until)
+        finally:
+            self._polls.end(now_ms())
+
+    async def _next_or_wait(self, timeout_ms: int | None, until: Mapping[Any, int] | None) -> Cursor | None:
         self._progress.mark_processed()
         self._assignment.settle()
         if self._member is not None:
@@ -405,7 +423,8 @@ class AsyncConsumer:
         """
         member = self._in_group()
         chosen = self._progress.positions() if offsets is None else committable(offsets)
-        await self._commits.commit(member, chosen)
+        with time_call(self._polls.on_commit):
+            await self._commits.commit(member, chosen)
 
     def commit_soon(
         self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None, *, on_commit: OnCommit | None = None
@@ -446,7 +465,8 @@ class AsyncConsumer:
         """Return the offset that the group has committed for a partition; None if it has committed none. Raises `KafkaError`."""
         member = self._in_group()
         where = check_partition(partition)
-        return (await member.fetch_committed([where])).get(where)
+        with time_call(self._polls.on_committed):
+            return (await member.fetch_committed([where])).get(where)
 
     async def position(self, partition: Partition) -> int:
         """Return the offset of the next record to hand out from an assigned partition. Raises `KafkaError`."""
@@ -471,10 +491,7 @@ class AsyncConsumer:
         Raises `KafkaError` if the partition is not assigned.
         """
         where = check_partition(partition)
-        reading, position = self._reader.fetcher.state_of(where), self._progress.position(where)
-        stable = self._settings.read_committed and reading.last_stable_offset != UNKNOWN_OFFSET  # brokers before 0.11 have none
-        end = reading.last_stable_offset if stable else reading.high_watermark
-        return None if UNKNOWN_OFFSET in (end, position) else max(0, end - position)
+        return self._reader.state_of(where, self._progress.position(where)).lag
 
     def lag(self) -> dict[TopicPartition, int | None]:
         """Return `current_lag` of all assigned partitions."""
@@ -564,6 +581,15 @@ class AsyncConsumer:
     async def offsets_for_times(self, timestamps: Mapping[Partition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the first offset at or after a timestamp (ms since 1970) for each partition; -1 if no record is that recent."""
         return await self._reader.offsets(arguments.by_place("timestamps", timestamps, arguments.timestamp))
+
+    def metrics(self) -> MetricsSnapshot:
+        """Return the consumer's metrics, with the names and groups of Kafka's Java client.
+
+            consumer.metrics().value("records-lag-max")
+
+        Rates and averages are about the last `metrics_num_samples` windows of `metrics_sample_window_ms`.
+        """
+        return self._cluster.snapshot()
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic. Raises `UnknownTopic`."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from ottla.client.consumer.fetched_columns import FetchedColumns
 from ottla.client.errors import KafkaError
 from ottla.client.keywords import ConsumerKeywords
+from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, Place, TopicPartition
 from ottla.net.client.blocking_base import BlockingClient
 from ottla.net.client.consumer.async_consumer import AsyncConsumer, Partition
@@ -245,6 +246,15 @@ class Consumer(BlockingClient[AsyncConsumer]):
     def offsets_for_times(self, timestamps: Mapping[Partition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Return the first offset at or after a timestamp (ms since 1970) for each partition; -1 if no record is that recent."""
         return self._background.run(self._async.offsets_for_times(timestamps))
+
+    def metrics(self) -> MetricsSnapshot:
+        """Return the consumer's metrics, with the names and groups of Kafka's Java client.
+
+            consumer.metrics().value("records-lag-max")
+
+        Rates and averages are about the last `metrics_num_samples` windows of `metrics_sample_window_ms`.
+        """
+        return self._background.do(self._async.metrics)
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic. Raises `UnknownTopic`."""

@@ -7,14 +7,16 @@ from collections.abc import Callable, Mapping
 
 from ottla.client.connection.versions import FETCH
 from ottla.client.consumer.fetch_requests import FetchLimits
-from ottla.client.consumer.fetcher import UNREADABLE, UNREADABLE_07, Chunk, Fetcher, PlannedFetch
+from ottla.client.consumer.fetcher import UNKNOWN_OFFSET, UNREADABLE, UNREADABLE_07, Chunk, Fetcher, PlannedFetch
 from ottla.client.consumer.list_offsets import list_offsets_request, read_list_offsets
 from ottla.client.errors import KafkaError
+from ottla.client.metrics.consumer import FetchMetrics, PartitionState
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndTimestamp, TopicPartition
 from ottla.net.client.cluster import FETCH_LANE, ClusterLinks, now_ms
 from ottla.net.client.leaders import request_leaders
 from ottla.net.client.tasks import Tasks
+from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.list_offsets import ListOffsetsRequest
 
 RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP, "none": None}
@@ -45,6 +47,7 @@ class FetchDriver:
             longest_pause_ms=settings.fetch_max_wait_ms if settings.is_of_0_7 else 0,
             unreadable=UNREADABLE_07 if settings.is_of_0_7 else UNREADABLE,
         )
+        self.metrics = FetchMetrics(cluster.metrics)
         self._cluster = cluster
         self._settings = settings
         self._loop = asyncio.get_running_loop()
@@ -80,16 +83,35 @@ class FetchDriver:
     def more(self) -> Chunk | None:
         """Return the next chunk if it is buffered, to add it to records that the caller has. Errors are left to `next_chunk`."""
         try:
-            return self.fetcher.additional_chunk()
+            return self._count_chunk(self.fetcher.additional_chunk())
         finally:
             self.pump()
 
     def _next(self) -> Chunk | None:
         try:
-            return self.fetcher.next_chunk()
+            return self._count_chunk(self.fetcher.next_chunk())
         finally:
             # Only now, so that the next fetch includes the partition just emptied, or whose error was just raised.
             self.pump()
+
+    def _count_chunk(self, chunk: Chunk | None) -> Chunk | None:
+        """Return a chunk that the user gets, after it was counted."""
+        if chunk is not None and chunk.pieces:
+            before = max(0, chunk.from_offset - int.from_bytes(chunk.pieces[0][:8], "big"))  # of a batch that begins earlier
+            size = sum(map(len, chunk.pieces))
+            state = self.state_of(chunk.where, chunk.next_offset)
+            self.metrics.on_chunk(chunk.where, max(0, chunk.record_count - before), size, state, now_ms())
+        return chunk
+
+    def state_of(self, where: TopicPartition, position: int) -> PartitionState:
+        """Return the distance of a position of an assigned partition to both ends of its log, as far as fetches have shown it."""
+        reading = self.fetcher.state_of(where)
+        stable = self._settings.read_committed and reading.last_stable_offset != UNKNOWN_OFFSET  # brokers before 0.11 have none
+        end = reading.last_stable_offset if stable else reading.high_watermark
+        lag = None if UNKNOWN_OFFSET in (end, position) else max(0, end - position)
+        start = reading.log_start_offset
+        lead = None if UNKNOWN_OFFSET in (start, position) else max(0, position - start)
+        return PartitionState(lag, lead, reading.preferred_replica)
 
     def wake(self) -> None:
         """Wake a waiting `next_chunk`, which then returns a chunk or None."""
@@ -127,7 +149,9 @@ class FetchDriver:
         try:
             link = await self._cluster.link(fetch.node_id, FETCH_LANE)
             version = fetch.version(link.version(FETCH))
+            sent_ms = self._loop.time() * 1000
             answer = await link.request(fetch.request, timeout_ms, version)
+            self._count(fetch, answer, self._loop.time() * 1000 - sent_ms)
             self.fetcher.on_answer(fetch, answer, now_ms(), version)
         except KafkaError as error:
             self.fetcher.broken(fetch, now_ms())
@@ -137,6 +161,15 @@ class FetchDriver:
             self.pump()
         if not self.fetcher.idle:
             self.wake()
+
+    def _count(self, fetch: PlannedFetch, answer: FetchResponse, latency_ms: float) -> None:
+        names = {topic_id: name for name, topic_id in fetch.ids.items()}
+        sizes: dict[str, int] = {}
+        for topic in answer.responses:
+            if size := sum(len(part.records or b"") for part in topic.partitions):
+                name = topic.topic or names.get(topic.topic_id, "")
+                sizes[name] = sizes.get(name, 0) + size
+        self.metrics.on_fetch(latency_ms, answer.throttle_time_ms, sizes, now_ms())
 
     async def _reset(self, wanted: Mapping[TopicPartition, int]) -> None:
         """Find the positions of partitions that have none, and set each as soon as it is found.

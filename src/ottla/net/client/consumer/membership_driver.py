@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
 
-from ottla.client.connection.versions import CONSUMER_GROUP_HEARTBEAT, JOIN_GROUP
+from ottla.client.connection.connection import AnswerBody
+from ottla.client.connection.versions import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, SYNC_GROUP
 from ottla.client.consumer.committed_offsets import commit_request, fetch_offsets_request, read_commit, read_fetch_offsets
 from ottla.client.consumer.consumer_membership import ConsumerMembership, ConsumerStep, FindTopics
 from ottla.client.consumer.membership import Assign, Idle, Lead, Membership, Revoke, SendRequest, Step
 from ottla.client.errors import CommitFailed, KafkaError, broker_error
+from ottla.client.metrics.consumer import GroupMetrics
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from ottla.net.client.cluster import GROUP_LANE, ClusterLinks, now_ms
+from ottla.net.client.cluster import CONTROL, GROUP_LANE, ClusterLinks, now_ms
 from ottla.net.client.coordinator import GROUP, Coordinator
 from ottla.net.client.tasks import Tasks
 from ottla.wire import errors as codes
 from ottla.wire.api.offset_fetch import OffsetFetchResponse
+from ottla.wire.schema import Message
 
 MOVED_ON = frozenset(
     {
@@ -60,6 +64,7 @@ class MembershipDriver:
         adopt: Adopt,
         failed: Callable[[KafkaError], None],
         handed_out: Callable[[], object],
+        metrics: GroupMetrics,
     ) -> None:
         self.group_id = settings.group_id or ""
         self._settings = settings
@@ -75,6 +80,14 @@ class MembershipDriver:
         self._task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._handed_out = handed_out
+        self._metrics = metrics
+        self._recorders = {
+            HEARTBEAT: metrics.on_heartbeat,
+            CONSUMER_GROUP_HEARTBEAT: metrics.on_heartbeat,
+            JOIN_GROUP: metrics.on_join,
+            SYNC_GROUP: metrics.on_sync,
+            OFFSET_COMMIT: metrics.on_commit,
+        }
         self._taken: object = None
         self._busy_since_ms: int | None = now_ms()
 
@@ -140,6 +153,7 @@ class MembershipDriver:
             if not error.retriable:
                 raise
             log.warning("group %s: joining again, because brokers did not answer: %s", self.group_id, error)
+            self._metrics.fail_rebalance(now_ms())
             self.machine.begin_anew(now_ms())
 
     def _user_is_late(self) -> bool:
@@ -164,7 +178,9 @@ class MembershipDriver:
             log.info("group %s: member %s is in generation %d", self.group_id, machine.member_id, machine.generation_id)
             machine.finish_assign(now_ms())
             await self._beside_heartbeats(self._adopt(step.partitions))
+            self._metrics.end_rebalance(now_ms())
         elif isinstance(step, Revoke):
+            self._metrics.begin_rebalance(now_ms())
             await self._beside_heartbeats(self._give_up(step.partitions))
             self.machine.finish_revoke(step.partitions)
         else:
@@ -198,7 +214,7 @@ class MembershipDriver:
     async def _is_member_yet(self, beat: SendRequest) -> bool:
         """Send a heartbeat. Return False if the group has continued without this member."""
         try:
-            answer = await self.coordinator.request(beat.body, lane=GROUP_LANE, timeout_ms=beat.timeout_ms)
+            answer = await self._request_measured(beat.body, lane=GROUP_LANE, timeout_ms=beat.timeout_ms)
         except KafkaError as error:
             log.info("group %s: a heartbeat failed during a rebalance: %s", self.group_id, error)
             return True
@@ -226,9 +242,18 @@ class MembershipDriver:
         known = {topic.topic_id: topic.name for topic in self._cluster.metadata.topics.values()}
         machine.found_topics({topic_id: known[topic_id] for topic_id in topic_ids if topic_id in known}, now_ms())
 
+    async def _request_measured(self, body: Message, lane: str = CONTROL, timeout_ms: int | None = None) -> AnswerBody:
+        """Return the coordinator's answer to a request whose latency is a metric."""
+        began = time.monotonic()
+        answer = await self.coordinator.request(body, lane=lane, timeout_ms=timeout_ms)
+        self._recorders[body.WIRE.key]((time.monotonic() - began) * 1000, now_ms())
+        return answer
+
     async def _request(self, ask: SendRequest) -> None:
+        if ask.api_key == JOIN_GROUP:
+            self._metrics.begin_rebalance(now_ms())
         try:
-            answer = await self.coordinator.request(ask.body, lane=GROUP_LANE, timeout_ms=ask.timeout_ms)
+            answer = await self._request_measured(ask.body, lane=GROUP_LANE, timeout_ms=ask.timeout_ms)
         except KafkaError as error:
             self.machine.broken(ask, error, now_ms())
             return
@@ -266,7 +291,7 @@ class MembershipDriver:
     async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: ConsumerGroupMetadata) -> None:
         machine = self.machine
         request = commit_request(member, offsets)
-        for where, code in read_commit(await self.coordinator.request(request)):
+        for where, code in read_commit(await self._request_measured(request)):
             context = f"Committing {where.topic}-{where.partition} to group {self.group_id}"
             if code == codes.STALE_MEMBER_EPOCH and set(machine.owned).issuperset(offsets):
                 stale = broker_error(code, context)

@@ -12,6 +12,7 @@ from ottla.client.arguments import timeout
 from ottla.client.consumer.committed_offsets import committable
 from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.keywords import ProducerKeywords
+from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.producer.accumulator import Headers
 from ottla.client.producer.transactions import InGroup, chain_errors, metadata_of
 from ottla.client.settings.clients import ProducerSettings, parse
@@ -176,14 +177,16 @@ class AsyncProducer:
         The first `begin_transaction` does this too. Raises `SettingError` without a `transactional_id`, and `TransactionFailed`.
         After any other `KafkaError`, call again.
         """
-        await self._driver.transactions.initialize()
+        with self._driver.time_call("txn-init"):
+            await self._driver.transactions.initialize()
 
     async def begin_transaction(self) -> None:
         """Begin a transaction: it contains all records sent until it ends.
 
         Raises `TransactionError`, and the exceptions of `init_transactions`.
         """
-        await self._driver.transactions.begin()
+        with self._driver.time_call("txn-begin"):
+            await self._driver.transactions.begin()
 
     async def commit_transaction(self) -> None:
         """Write all records sent so far, and commit the transaction.
@@ -191,14 +194,16 @@ class AsyncProducer:
         After `TransactionAbortable`, abort the transaction. After `TransactionFailed`, close the producer. After any other
         `KafkaError`, such as `TimedOut`, it is unknown whether brokers have committed: call again.
         """
-        await self._driver.transactions.commit()
+        with self._driver.time_call("txn-commit"):
+            await self._driver.transactions.commit()
 
     async def abort_transaction(self) -> None:
         """Abort the transaction. Records that are still unsent are never written.
 
         After `TransactionFailed`, close the producer. After any other `KafkaError`, such as `TimedOut`, call again.
         """
-        await self._driver.transactions.abort()
+        with self._driver.time_call("txn-abort"):
+            await self._driver.transactions.abort()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -231,7 +236,8 @@ class AsyncProducer:
         Raises `TransactionAbortable` or `TransactionFailed`. The cause of the former is `CommitFailed` if the group has assigned
         the partitions to other members. Raises `SettingError` for a consumer without a group or with automatic commits.
         """
-        await self._driver.transactions.send_offsets(committable(offsets), metadata_of(member))
+        with self._driver.time_call("txn-send-offsets"):
+            await self._driver.transactions.send_offsets(committable(offsets), metadata_of(member))
 
     async def flush(self, timeout_ms: int | None = None) -> None:
         """Return once every record sent so far is written, and its `on_delivery` has returned. None waits without limit.
@@ -240,7 +246,7 @@ class AsyncProducer:
         not written and no caller has read their errors. In a transaction, `commit_transaction` raises this error, not `flush`.
         """
         end_ms = None if (limit_ms := timeout("timeout_ms", timeout_ms)) is None else now_ms() + limit_ms
-        await self._driver.finish_all(limit_ms)
+        await self._driver.flush(limit_ms)
         await self._callbacks.finish(None if end_ms is None else max(0, end_ms - now_ms()) / 1000)
         self._callbacks.check()
         self._driver.raise_losses()
@@ -256,6 +262,15 @@ class AsyncProducer:
         `TransactionError` with a `transactional_id`: `abort_transaction` drops the records of a transaction.
         """
         return self._driver.purge()
+
+    def metrics(self) -> MetricsSnapshot:
+        """Return the producer's metrics, with the names and groups of Kafka's Java client.
+
+            producer.metrics().value("record-send-rate", topic="flights")
+
+        Rates and averages are about the last `metrics_num_samples` windows of `metrics_sample_window_ms`.
+        """
+        return self._driver.snapshot()
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic. Raises `KafkaError`."""

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 
 from ottla.client.errors import KafkaError, raise_for
+from ottla.client.metrics.producer import ProducerMetrics
 from ottla.client.producer.partition_queue import Identity
 from ottla.client.producer.sender import Send, Sender
 from ottla.client.producer.transactions import ProducerTransactions
@@ -31,11 +32,14 @@ class BatchSender:
         tasks: Tasks,
         pump: Callable[[], None],
         transactions: ProducerTransactions | None = None,
+        *,
+        metrics: ProducerMetrics | None = None,
     ) -> None:
         self._cluster = cluster
         self._settings = settings
         self._tasks = tasks
         self._pump = pump
+        self._metrics = metrics
         self._identifying: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.machine = Sender(cluster.metadata, settings, transactions)
@@ -69,11 +73,15 @@ class BatchSender:
     async def _dispatch(self, send: Send) -> None:
         try:
             link = await self._cluster.link(send.node_id)
+            if self._metrics is not None:
+                self._metrics.on_request(send.batches, now_ms())
             if self._settings.acks_code == 0:
                 await link.send_unanswered(send.request)
                 self.machine.sent_unanswered(send)
             else:
                 answer = await link.request(send.request, self._settings.request_timeout_ms, self.machine.most_produce_version)
+                if self._metrics is not None:
+                    self._metrics.on_throttle(answer.throttle_time_ms, now_ms())
                 self.machine.on_answer(send, answer, now_ms())
         except KafkaError as error:
             self.machine.broken(send, error, now_ms())

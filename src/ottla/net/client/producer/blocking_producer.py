@@ -124,7 +124,7 @@ class BlockingProducer(BlockingClient[AsyncProducer]):
         """
         limit_ms = timeout("timeout_ms", timeout_ms)
         try:
-            self._background.run(self._driver.finish_all(limit_ms))
+            self._background.run(self._driver.flush(limit_ms))
         finally:
             self._callbacks.call_due()
         self._callbacks.check()

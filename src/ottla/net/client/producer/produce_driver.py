@@ -12,11 +12,13 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 
 from ottla.client.arguments import topic_name, whole
 from ottla.client.errors import Closed, DeliveryFailed, FlushTimedOut, KafkaError, Purged, SettingError, TimedOut, TransactionError
+from ottla.client.metrics.producer import ProducerMetrics
+from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.producer.accumulator import Accumulator, BatchPart, Headers, PendingBatch, checked_record
 from ottla.client.producer.partition_queue import Outgoing
 from ottla.client.producer.partitioner import own_partition, own_spread
@@ -29,6 +31,7 @@ from ottla.net.client.of_release import links_to, partitioner_of
 from ottla.net.client.producer.batch_sender import BatchSender
 from ottla.net.client.producer.delivery import Delivery, SentRows, arrival
 from ottla.net.client.producer.transaction_driver import TransactionDriver
+from ottla.net.client.stopwatch import time_call
 from ottla.net.client.tasks import Tasks
 from ottla.records.batches.halves import halves
 from ottla.records.batches.rows import Rows, value_rows
@@ -45,13 +48,13 @@ PLAIN = (bytes, type(None))
 log = logging.getLogger("ottla.client")
 
 
-def _split(batch: Outgoing) -> tuple[Outgoing, Outgoing]:
+def split_batch(batch: Outgoing) -> tuple[Outgoing, Outgoing]:
     """Return two batches with the halves of a batch's records."""
     first, second = halves(batch.data)
     middle = batch.record_count // 2
 
     def part(data: bytearray, start: int, count: int) -> Outgoing:
-        return Outgoing(batch.where, data, count, batch.deadline_ms, batch.when_done, _split, batch.start + start)
+        return Outgoing(batch.where, data, count, batch.deadline_ms, batch.when_done, batch.split, batch.start + start)
 
     return part(first, 0, middle), part(second, middle, batch.record_count - middle)
 
@@ -78,11 +81,35 @@ class ProduceDriver:
         self._tasks = Tasks(self._fail_all)
         self._cluster = links_to(settings, self._tasks)
         self.accumulator = self._new_accumulator()
-        self._sender = BatchSender(self._cluster, settings, self._tasks, self.pump, self._machine)
-        self._transactions = self._new_transactions(self._machine) if self._machine is not None else None
         self._waiting_for_room: list[asyncio.Future[None]] = []
+        self.metrics = self._new_metrics()
+        self._sender = BatchSender(self._cluster, settings, self._tasks, self.pump, self._machine, metrics=self.metrics)
+        self._transactions = self._new_transactions(self._machine) if self._machine is not None else None
         self._telling: asyncio.TimerHandle | None = None
         self._tasks.spawn(self._keep_metadata_fresh())
+
+    def _new_metrics(self) -> ProducerMetrics:
+        cluster = self._cluster
+        metrics = ProducerMetrics(
+            cluster.metrics,
+            delivery_timeout_ms=self.settings.delivery_timeout_ms,
+            in_flight=lambda: cluster.connections.unanswered,
+        )
+        metrics.buffer(
+            self.settings.buffer_memory,
+            lambda: self.accumulator.pending_bytes,
+            lambda: len(self._waiting_for_room),
+            lambda: cluster.refreshed_ms,
+        )
+        return metrics
+
+    def time_call(self, call: str) -> AbstractContextManager[None]:
+        """Return a context manager that records the duration of a call."""
+        return time_call(partial(self.metrics.on_call, call))
+
+    def snapshot(self) -> MetricsSnapshot:
+        """Return the metrics now."""
+        return self._cluster.snapshot()
 
     def _new_accumulator(self) -> Accumulator:
         settings = self.settings
@@ -182,7 +209,8 @@ class ProduceDriver:
         Raises `KafkaError`, and `TypeError` for a topic that is not a string.
         """
         topic = topic_name(topic)
-        await self._cluster.ensure([topic], create=True, timeout_ms=self.settings.max_block_ms)
+        with self.time_call("metadata-wait"):
+            await self._cluster.ensure([topic], create=True, timeout_ms=self.settings.max_block_ms)
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         await self.load_metadata(topic)
@@ -202,18 +230,23 @@ class ProduceDriver:
     async def wait_for_memory(self) -> None:
         """Return once the unfinished batches fit in `buffer_memory`. Raises `TimedOut` after `max_block_ms`."""
         try:
-            async with asyncio.timeout(self.settings.max_block_ms / 1000):
-                while self.accumulator.pending_bytes > self.settings.buffer_memory:
-                    freed: asyncio.Future[None] = self._loop.create_future()
-                    self._waiting_for_room.append(freed)
-                    await freed
-                    if self._closed:
-                        self._raise_closed()
+            with self.time_call("bufferpool-wait"):
+                await self._wait_for_memory()
         except TimeoutError:
+            self.metrics.on_exhausted(now_ms())
             raise TimedOut(
                 f"buffer_memory={self.settings.buffer_memory} stayed full for max_block_ms={self.settings.max_block_ms}: "
                 "records are sent faster than brokers acknowledge them; send more slowly, or raise one of both."
             ) from None
+
+    async def _wait_for_memory(self) -> None:
+        async with asyncio.timeout(self.settings.max_block_ms / 1000):
+            while self.accumulator.pending_bytes > self.settings.buffer_memory:
+                freed: asyncio.Future[None] = self._loop.create_future()
+                self._waiting_for_room.append(freed)
+                await freed
+                if self._closed:
+                    self._raise_closed()
 
     def pump_soon(self) -> None:
         """Schedule `pump` on the loop."""
@@ -234,11 +267,18 @@ class ProduceDriver:
     def _pass_on(self, batch: PendingBatch) -> None:
         data = batch.encode(self._codec)
         on_done = partial(self._on_done, batch)
-        self._sender.machine.add(Outgoing(batch.where, data, batch.record_count, batch.deadline_ms, on_done, _split))
+        outgoing = Outgoing(batch.where, data, batch.record_count, batch.deadline_ms, on_done, self._split)
+        self.metrics.on_encoded(outgoing, batch.size if self._codec else len(data), now_ms())
+        self._sender.machine.add(outgoing)
+
+    def _split(self, batch: Outgoing) -> tuple[Outgoing, Outgoing]:
+        self.metrics.on_split(now_ms())
+        return split_batch(batch)
 
     def _on_done(self, batch: PendingBatch, sent: Outgoing) -> None:
         indexes = range(sent.start, sent.start + sent.record_count)
         if sent.error is not None and not isinstance(sent.error, Purged):
+            self.metrics.on_failed(batch.where.topic, sent.record_count, now_ms())
             self._note_loss(batch, sent.error, indexes)
         part = BatchPart(indexes, sent.base_offset, sent.log_append_time_ms, sent.error)
         if batch.is_last(part):
@@ -303,6 +343,11 @@ class ProduceDriver:
         self._notify_waiting()
         self.pump()
         return count
+
+    async def flush(self, timeout_ms: int | None = None) -> None:
+        """Do what `finish_all` does, for a user."""
+        with self.time_call("flush"):
+            await self.finish_all(timeout_ms)
 
     async def finish_all(self, timeout_ms: int | None = None) -> None:
         """Return once every record sent so far is written or has failed. Raises `FlushTimedOut` after `timeout_ms`."""

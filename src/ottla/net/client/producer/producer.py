@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.keywords import ProducerKeywords
+from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.producer.transactions import InGroup, chain_errors
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
 from ottla.net.client.producer.async_producer import AsyncProducer
@@ -112,6 +113,15 @@ class Producer(BlockingProducer):
         `TransactionError` with a `transactional_id`: `abort_transaction` drops the records of a transaction.
         """
         return self._background.run(self._async.purge())
+
+    def metrics(self) -> MetricsSnapshot:
+        """Return the producer's metrics, with the names and groups of Kafka's Java client.
+
+            producer.metrics().value("record-send-rate", topic="flights")
+
+        Rates and averages are about the last `metrics_num_samples` windows of `metrics_sample_window_ms`.
+        """
+        return self._background.do(self._async.metrics)
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic. Raises `KafkaError`."""
