@@ -75,6 +75,7 @@ sim: .venv/ready
 	$(BIN)/python -m tests.sim.brokers --seeds 500
 	$(BIN)/python -m tests.sim.pipelines --seeds 10000
 	$(BIN)/python -m tests.sim.consumers07 --seeds 10000 --seconds 1800
+	$(BIN)/python -m tests.sim.clients --seeds 10000 --seconds 7200
 	$(BIN)/python -m tests.sim.clusters --seeds 10000 --seconds 7200
 
 # Each kind of damage to each kind of file; BITROT_EVERY=1 for all cases instead of a share of some thousands.

@@ -5,7 +5,6 @@ The broker can be stopped, killed, paused and cut from power, and its clock can 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -18,9 +17,9 @@ from ottla.broker.settings import BrokerSettings, Listener
 from ottla.cluster.metadata import ClusterPorts
 from ottla.ports import Now, SessionEvent, StorageFailed
 from ottla.sim.ensemble import SimEnsemble
-from ottla.sim.host import Answered, Host, frame_of
+from ottla.sim.host import Answered, Host, SimConnection
 from ottla.sim.links import SimNetwork
-from ottla.sim.power import FaultyDisk, PowerCut
+from ottla.sim.power import FaultyDisk
 from ottla.sim.process import DriftingClock, SimProcess
 from ottla.sim.shared_registry import RegistryFaults, SimSharedRegistry
 from ottla.sim.world import World
@@ -218,57 +217,15 @@ class ClusterHost(Host):
         process = self.process
         self.world.after(ms, lambda: process.post(call))
 
-    def _around(self, call: Callable[[], None]) -> None:
-        """Run `call`, which is a call of the broker. If the disk's power fails during the call, stop this host."""
-        self._stamp()
-        try:
-            call()
-            self._run_completions()
-        except PowerCut:
-            self.die(power_cut=self.cuts_power)
+    @property
+    def is_listening(self) -> bool:
+        return self.broker is not None and self._is_listening
+
+    def post(self, call: Callable[[], None]) -> None:
+        self.process.post(call)
 
     # Other brokers
 
     def _accept(self) -> SimConnection:
         self._peers += 1
         return SimConnection(self, Peer(1_000_000 + self._peers, "10.1.0.1", 40_000, self.name, PORT))
-
-
-class SimConnection:
-    """A connection from another broker. Like a real connection, it begins a request only when no earlier reply is blocking."""
-
-    def __init__(self, host: ClusterHost, peer: Peer) -> None:
-        self._host = host
-        self._peer = peer
-        self._frames: deque[tuple[memoryview, Callable[[memoryview | None], None]]] = deque()
-        self._open: list[DelayedReply] = []
-
-    def serve(self, frame: memoryview, answered: Callable[[memoryview | None], None]) -> None:
-        self._frames.append((frame, answered))
-        self._serve_next()
-
-    def close(self) -> None:
-        """Handle the end of the connection at the other broker: drop pending requests and replies."""
-        self._frames.clear()
-        if self._host.broker is not None:
-            for delayed in self._open:
-                self._host.broker.forget(delayed)
-        self._open.clear()
-
-    def _serve_next(self) -> None:
-        while self._frames and not any(delayed.blocking for delayed in self._open):
-            frame, answered = self._frames.popleft()
-            broker = self._host.broker
-            assert broker is not None, "what is posted to a process that has ended is not called"
-            answer = broker.receive(frame, self._peer, self._host.clock.now())
-            if isinstance(answer, DelayedReply) and not answer.done:
-                self._open.append(answer)
-                answer.ready = partial(self._ready, answer, answered)
-            else:
-                answered(frame_of(answer.answer if isinstance(answer, DelayedReply) else answer))
-
-    def _ready(self, delayed: DelayedReply, answered: Callable[[memoryview | None], None]) -> None:
-        if delayed.done and delayed in self._open:
-            self._open.remove(delayed)
-            answered(frame_of(delayed.answer))
-        self._serve_next()

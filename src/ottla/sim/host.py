@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -54,6 +55,8 @@ class Host:
         """Whether the last run was stopped cleanly."""
         self.was_power_cut = False
         """Whether the last run ended with a power cut."""
+        self.when_ended: list[Callable[[], None]] = []
+        """Callbacks that are called each time the process has ended."""
         self._ran_on = False  # plays the part of the boot id in a real data directory, which is stored once all logs are checked
         self._registry: JournalRegistry
         self._syncing = False
@@ -139,6 +142,27 @@ class Host:
         owed, self._owed = self._owed, {}
         for answered in owed.values():
             answered(None)
+        for call in self.when_ended:
+            call()
+
+    @property
+    def is_listening(self) -> bool:
+        """Return whether the broker accepts connections."""
+        return self.broker is not None
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Schedule a call of the broker. It is not called if the process ends before."""
+        life = self.lives
+        self.world.after(0, lambda: self._around(call) if self.broker is not None and life == self.lives else None)
+
+    def _around(self, call: Callable[[], None]) -> None:
+        """Run `call`, which is a call of the broker. If the disk's power fails during the call, stop this host."""
+        self._stamp()
+        try:
+            call()
+            self._run_completions()
+        except PowerCut:
+            self.die(power_cut=self.cuts_power)
 
     def _stamp(self) -> None:
         """Set the modification time of files that are written from now on."""
@@ -235,6 +259,46 @@ class Host:
             self.broker.finish_bundle(self.clock.now())
         while self.broker is not None and self.disk.run_syncs():
             self.broker.finish_bundle(self.clock.now())
+
+
+class SimConnection:
+    """A connection to a broker. Like a real connection, it begins a request only when no earlier reply is blocking."""
+
+    def __init__(self, host: Host, peer: Peer) -> None:
+        self._host = host
+        self._peer = peer
+        self._frames: deque[tuple[memoryview, Callable[[memoryview | None], None]]] = deque()
+        self._open: list[DelayedReply] = []
+
+    def serve(self, frame: memoryview, answered: Callable[[memoryview | None], None]) -> None:
+        self._frames.append((frame, answered))
+        self._serve_next()
+
+    def close(self) -> None:
+        """Handle the end of the connection at the other end: drop pending requests and replies."""
+        self._frames.clear()
+        if self._host.broker is not None:
+            for delayed in self._open:
+                self._host.broker.forget(delayed)
+        self._open.clear()
+
+    def _serve_next(self) -> None:
+        while self._frames and not any(delayed.blocking for delayed in self._open):
+            frame, answered = self._frames.popleft()
+            broker = self._host.broker
+            assert broker is not None, "what is posted to a process that has ended is not called"
+            answer = broker.receive(frame, self._peer, self._host.clock.now())
+            if isinstance(answer, DelayedReply) and not answer.done:
+                self._open.append(answer)
+                answer.ready = partial(self._ready, answer, answered)
+            else:
+                answered(frame_of(answer.answer if isinstance(answer, DelayedReply) else answer))
+
+    def _ready(self, delayed: DelayedReply, answered: Callable[[memoryview | None], None]) -> None:
+        if delayed.done and delayed in self._open:
+            self._open.remove(delayed)
+            answered(frame_of(delayed.answer))
+        self._serve_next()
 
 
 def frame_of(answer: Answer) -> memoryview | None:

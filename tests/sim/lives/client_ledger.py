@@ -1,0 +1,183 @@
+"""What must be true of clients whatever happens, written down as it happens. The first violation is kept, with its name.
+
+acknowledged stays    each acknowledged record is in the log, at the offset that was returned
+none doubled          an idempotent producer writes each record at most once
+order                 records of one producer are in the order of their sends, in each partition
+told once             each delivery is reported exactly once
+no gaps               a consumer hands out all records of a partition in order, from where it began
+all are read          a group hands out every record that can be read
+commits are earned    no offset is committed before all records below it were handed out
+one owner             no partition is read by two members that the coordinator both knows
+no busy loop          a client takes a bounded number of steps in a second
+nothing unexpected    clients raise the documented exceptions only, and lose none
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.client.errors import KafkaError, Purged
+from ottla.client.types import RecordMetadata, TopicPartition
+from ottla.records.batches.columns import Record
+
+Told = RecordMetadata | KafkaError
+
+
+@dataclass(slots=True)
+class Sent:
+    """A record that a producer has accepted, and what was reported of it."""
+
+    value: bytes
+    where: TopicPartition
+    told: list[Told] = field(default_factory=list)
+
+
+class Promises(NamedTuple):
+    """What the settings of a producer promise of its records."""
+
+    stays: bool
+    once: bool
+    ordered: bool
+
+
+class Handed(NamedTuple):
+    """A record that a consumer has handed out, at a time."""
+
+    offset: int
+    value: bytes | None
+    at: int
+
+
+@dataclass(slots=True)
+class Share:
+    """A partition in the hands of one member, from its assignment on. `handed` are the records that the member has handed out."""
+
+    group_id: str
+    member: str
+    where: TopicPartition
+    handed: list[Handed] = field(default_factory=list)
+
+
+class Committed(NamedTuple):
+    """An offset that a coordinator had stored for a group, at a time."""
+
+    group_id: str
+    where: TopicPartition
+    offset: int
+    at: int
+
+
+class ClientLedger:
+    """Everything that was observed. The module's docstring names the violations."""
+
+    def __init__(self) -> None:
+        self.violation = ""
+        self.acknowledged = 0
+        self.failed = 0
+        self.sent: dict[str, list[Sent]] = {}
+        self.promises: dict[str, Promises] = {}
+        self.shares: list[Share] = []
+        self.commits: dict[Committed, None] = {}
+        self._last: dict[tuple[str, TopicPartition], int] = {}
+
+    def violate(self, name: str, sentence: str) -> None:
+        """Keep the first violation."""
+        self.violation = self.violation or f"{name}: {sentence}"
+
+    # --- what happens
+
+    def begins(self, producer: str, promises: Promises) -> None:
+        self.sent[producer] = []
+        self.promises[producer] = promises
+
+    def accepted(self, producer: str, value: bytes, where: TopicPartition) -> Sent:
+        """Note a record that `send` has returned a delivery for."""
+        sent = Sent(value, where)
+        self.sent[producer].append(sent)
+        return sent
+
+    def told(self, sent: Sent, outcome: Told) -> None:
+        """Note a report about a record."""
+        sent.told.append(outcome)
+        if isinstance(outcome, KafkaError):
+            self.failed += 1
+        else:
+            self.acknowledged += 1
+        if len(sent.told) > 1:
+            self.violate("told once", f"{sent.value!r} was reported {len(sent.told)} times")
+
+    def committed(self, found: Committed) -> None:
+        """Note a stored offset, the first time that it is seen."""
+        key = (found.group_id, found.where)
+        if self._last.get(key) != found.offset:
+            self._last[key] = found.offset
+            self.commits[found] = None
+
+    # --- what must be true in the end
+
+    def check_producers(self, logs: dict[TopicPartition, list[Record]]) -> None:
+        """Check all records that were sent against the logs."""
+        places: dict[bytes, list[tuple[TopicPartition, int]]] = {}
+        for where, records in logs.items():
+            for record in records:
+                places.setdefault(bytes(record.value or b""), []).append((where, record.offset))
+        for producer, all_sent in self.sent.items():
+            promises = self.promises[producer]
+            last: dict[TopicPartition, int] = {}
+            for sent in all_sent:
+                self._check_sent(sent, promises, places.get(sent.value, []))
+                outcome = sent.told[0] if sent.told else None
+                found = places.get(sent.value)
+                if promises.ordered and found and isinstance(outcome, RecordMetadata):
+                    if found[0][1] <= last.get(sent.where, -1):
+                        self.violate("order", f"{sent.value!r} is at {found[0][1]}, after one that was sent later")
+                    last[sent.where] = found[0][1]
+
+    def _check_sent(self, sent: Sent, promises: Promises, found: list[tuple[TopicPartition, int]]) -> None:
+        if not sent.told:
+            self.violate("told once", f"{sent.value!r} was never reported")
+            return
+        outcome = sent.told[0]
+        if isinstance(outcome, RecordMetadata) and promises.stays:
+            place = (TopicPartition(outcome.topic, outcome.partition), outcome.offset)
+            if place[0] != sent.where or place not in found:
+                self.violate("acknowledged stays", f"{sent.value!r} was acknowledged at {place}, and is at {found}")
+        if promises.once and len(found) > 1:
+            self.violate("none doubled", f"{sent.value!r} is at {found}")
+        if isinstance(outcome, Purged) and found:
+            self.violate("told once", f"{sent.value!r} was purged, and is at {found}")
+
+    def check_consumers(self, logs: dict[TopicPartition, list[Record]]) -> None:
+        """Check all records that were handed out, and all commits, against the records that can be read."""
+        first: dict[tuple[str, TopicPartition], dict[int, int]] = {}
+        for share in self.shares:
+            self._check_share(share, logs[share.where])
+            times = first.setdefault((share.group_id, share.where), {})
+            for handed in share.handed:
+                times[handed.offset] = min(times.get(handed.offset, handed.at), handed.at)
+        for group_id in {share.group_id: None for share in self.shares}:
+            for where, records in logs.items():
+                times = first.get((group_id, where), {})
+                missing = [record.offset for record in records if record.offset not in times]
+                if missing:
+                    self.violate("all are read", f"{where} of {group_id} has {missing[:5]}, which no member handed out")
+        for commit in self.commits:
+            times = first.get(commit[:2], {})
+            below = (record.offset for record in logs[commit.where] if record.offset < commit.offset)
+            late = [offset for offset in below if times.get(offset, commit.at + 1) > commit.at]
+            if late:
+                self.violate("commits are earned", f"{commit} came before {late[:5]} were handed out")
+
+    def _check_share(self, share: Share, records: list[Record]) -> None:
+        values = {record.offset: record.value for record in records}
+        offsets = [record.offset for record in records]
+        handed = [each.offset for each in share.handed]
+        if not handed:
+            return
+        expected = [offset for offset in offsets if handed[0] <= offset <= handed[-1]]
+        if handed != expected:
+            self.violate("no gaps", f"{share.member} handed out {handed[:9]}… of {share.where}, where {expected[:9]}… are")
+        for each in share.handed:
+            if each.offset in values and values[each.offset] != each.value:
+                self.violate("no gaps", f"{share.member} handed out {each.value!r} as offset {each.offset} of {share.where}")
