@@ -57,7 +57,11 @@ class LossyWay:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                broker = socket.create_connection(("127.0.0.1", self._broker_port))
+                try:
+                    broker = socket.create_connection(("127.0.0.1", self._broker_port))
+                except OSError:
+                    client.close()
+                    continue
                 self._ends += client, broker
                 lost: deque[bool] = deque()
                 for work in (self._requests, self._answers):

@@ -75,6 +75,10 @@ class ClientKeywords(TypedDict, total=False):
     """The maximum of that pause, which grows while a broker is unreachable."""
     metadata_max_age_ms: int
     """The age at which metadata is refreshed."""
+    metadata_recovery_strategy: Literal["rebootstrap", "none"]
+    """The brokers to contact when all known ones are away: rebootstrap (also bootstrap_servers, resolved again) or none."""
+    metadata_recovery_rebootstrap_trigger_ms: int
+    """The time without an answer to metadata requests after which all known brokers are forgotten."""
     default_api_timeout_ms: int
     """The timeout of a call, including retries."""
     bootstrap_timeout_ms: int

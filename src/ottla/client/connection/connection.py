@@ -26,6 +26,15 @@ from ottla.wire.schema import Message
 
 _HELLO_VERSION = 3
 """The version of the first ApiVersions request. Brokers before 3.9 reject version 4, which describes features more fully."""
+ADDRESSED_HELLO_VERSION = 5
+"""The first version of an ApiVersions request that names the intended broker (KIP-1242, Kafka 4.4)."""
+
+
+class IntendedBroker(NamedTuple):
+    """The cluster and the node id that a client expects at an address. The broker there checks them (KIP-1242)."""
+
+    cluster_id: str | None
+    node_id: int
 
 
 FIELD = re.compile(r"\w+")
@@ -91,9 +100,14 @@ class ClientConnection:
         """
         return type(error)(*error.args) if isinstance(error, Closed | ConnectionFailed | TimedOut) else error
 
-    def hello(self, token: object, version: int = _HELLO_VERSION) -> list[Part]:
-        """Return the buffers of an ApiVersions request, the first on every connection. Pass its answer to `receive_versions`."""
+    def hello(self, token: object, version: int = _HELLO_VERSION, intended: IntendedBroker | None = None) -> list[Part]:
+        """Return the buffers of an ApiVersions request, the first on every connection. Pass its answer to `receive_versions`.
+
+        `intended` needs `ADDRESSED_HELLO_VERSION`.
+        """
         body = ApiVersionsRequest(client_software_name="ottla", client_software_version=VERSION)
+        if intended is not None:
+            body.cluster_id, body.node_id = intended
         return self._encode(version, body, token, expect=True)
 
     def receive_versions(self, body: ApiVersionsResponse) -> bool:

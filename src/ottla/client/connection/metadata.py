@@ -85,6 +85,13 @@ class Metadata:
             partitions[fresh.partition] = old if stale and old is not None else fresh
         return TopicInfo(name, topic.topic_id, topic.error_code, topic.is_internal, partitions)
 
+    def forget_brokers(self) -> None:
+        """Remove all brokers and leaders. The next response is believed, also if its leader epochs are older (KIP-1102)."""
+        self.nodes, self.controller_id = {}, NO_LEADER
+        for topic in self.topics.values():
+            for index, found in topic.partitions.items():
+                topic.partitions[index] = found._replace(leader=NO_LEADER)
+
     def set_address(self, node_id: int, host: str, port: int) -> None:
         """Set a broker's address as a coordinator lookup reports it, which can be newer than the last metadata."""
         known = self.nodes.get(node_id)

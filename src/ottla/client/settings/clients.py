@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self, TypeVar
 
+from ottla.client.connection.metadata_recovery import NONE as NO_REBOOTSTRAP
+from ottla.client.connection.metadata_recovery import REBOOTSTRAP
 from ottla.client.consumer.assignors import STRATEGIES, PartitionAssignor
 from ottla.client.errors import SettingError
 from ottla.client.serializers import FORMATS, deserializer, serializer
@@ -118,6 +120,14 @@ class ClientSettings(SecureSettings):
         1_000, at_least(0), "The maximum of that pause, which grows while a broker is unreachable."
     )
     metadata_max_age_ms: int = declare(300_000, at_least(1), "The age at which metadata is refreshed.")
+    metadata_recovery_strategy: str = declare(
+        REBOOTSTRAP,
+        OneOf([REBOOTSTRAP, NO_REBOOTSTRAP]),
+        "The brokers to contact when all known ones are away: rebootstrap (also bootstrap_servers, resolved again) or none.",
+    )
+    metadata_recovery_rebootstrap_trigger_ms: int = declare(
+        300_000, at_least(0), "The time without an answer to metadata requests after which all known brokers are forgotten."
+    )
     default_api_timeout_ms: int = declare(60_000, at_least(1), "The timeout of a call, including retries.")
     bootstrap_timeout_ms: int = declare(
         0, at_least(0), "The time for which a call retries refused connections before any broker has answered; 0: its own timeout."

@@ -13,10 +13,13 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from ottla.client.connection.connection import AnswerBody
+from ottla.client.connection.connection import ADDRESSED_HELLO_VERSION, AnswerBody, IntendedBroker
 from ottla.client.connection.metadata import NO_LEADER, Metadata, metadata_request
+from ottla.client.connection.metadata_recovery import MetadataRecovery
+from ottla.client.connection.versions import API_VERSIONS
 from ottla.client.errors import (
     AuthenticationFailed,
+    BrokerError,
     Closed,
     ConnectionFailed,
     KafkaError,
@@ -31,10 +34,10 @@ from ottla.client.metrics.samples import Sampling
 from ottla.client.settings.addresses import parse_servers
 from ottla.client.settings.clients import ClientSettings
 from ottla.client.types import TopicPartition
-from ottla.net.client.failures import none_reached
+from ottla.net.client.failures import must_rebootstrap, none_reached, other_broker
 from ottla.net.client.link import Link, security_of
 from ottla.net.client.tasks import Tasks
-from ottla.wire.errors import LEADER_NOT_AVAILABLE
+from ottla.wire.errors import LEADER_NOT_AVAILABLE, REBOOTSTRAP_REQUIRED
 from ottla.wire.schema import Message
 
 CONTROL, FETCH_LANE, GROUP_LANE = "control", "fetch", "group"
@@ -115,7 +118,13 @@ class ClusterLinks:
         """Whether metadata is known to be outdated."""
         self.settings = settings
         self._security = security_of(settings)
-        self._bootstrap = parse_servers(settings.bootstrap_servers)
+        self._recovery = MetadataRecovery(
+            parse_servers(settings.bootstrap_servers),
+            settings.metadata_recovery_strategy,
+            settings.metadata_recovery_rebootstrap_trigger_ms,
+        )
+        self._checks_brokers = False
+        """Whether the cluster's brokers check that they are the intended ones (KIP-1242)."""
         self._links: dict[tuple[str, int], asyncio.Future[Link]] = {}
         self._firsts: list[asyncio.Future[Link]] = []
         """Links to bootstrap servers, whose node ids are unknown."""
@@ -138,16 +147,30 @@ class ClusterLinks:
 
     async def close(self) -> None:
         self._closed = True
+        await asyncio.gather(*(opening for opening in self._drop_links(Closed()) if opening.cancel()), return_exceptions=True)
+        # Transports call `connection_lost` in the next iteration of the loop.
+        await asyncio.sleep(0)
+
+    def _drop_links(self, error: KafkaError | None = None) -> list[asyncio.Future[Link]]:
+        """Close all links with this error, each that is still being opened once it is open. Return the latter."""
         openings = [*self._links.values(), *self._firsts]
         self._links.clear()
         self._firsts.clear()
-        for opening in openings:
-            if opening.cancel():
-                await asyncio.gather(opening, return_exceptions=True)
-            elif (link := _link_of(opening)) is not None:
-                link.close(Closed())
-        # Transports call `connection_lost` in the next iteration of the loop.
-        await asyncio.sleep(0)
+        opening = [each for each in openings if not each.done()]
+        for each in openings:
+            if each.done():
+                _close(each, error)
+            else:
+                each.add_done_callback(_close)
+        return opening
+
+    def _rebootstrap(self) -> None:
+        """Forget all brokers and close their links, so that the next request goes to a bootstrap server."""
+        log.info("%s: bootstrapping again from %s", self.settings.client_id or "client", self.settings.bootstrap_servers)
+        self.metadata.forget_brokers()
+        self._unhelpful.clear()
+        self._recovery.record_answer()
+        self._drop_links()
 
     def snapshot(self) -> MetricsSnapshot:
         """Return the client's metrics now."""
@@ -178,14 +201,23 @@ class ClusterLinks:
         node = self.metadata.nodes.get(node_id)
         if node is None:
             raise ConnectionFailed(f"Broker {node_id} is not in the cluster's metadata.")
-        return await self._connected(node.host, node.port, node_id)
+        intended = IntendedBroker(self.metadata.cluster_id, node_id) if self._checks_brokers else None
+        try:
+            return await self._connected(node.host, node.port, node_id, intended)
+        except BrokerError as error:
+            if error.code != REBOOTSTRAP_REQUIRED:
+                raise
+            if self._recovery.is_enabled:
+                self._rebootstrap()
+            where, cluster_id = f"{node.host}:{node.port}", self.metadata.cluster_id
+            raise other_broker(where, node_id, cluster_id, recovers=self._recovery.is_enabled) from None
 
-    async def _connected(self, host: str, port: int, node_id: int) -> Link:
+    async def _connected(self, host: str, port: int, node_id: int, intended: IntendedBroker | None = None) -> Link:
         """Open a link, after a pause that doubles with each failed attempt up to `reconnect_backoff_max_ms` (KIP-144)."""
         where = f"{host}:{port}"
         await asyncio.sleep(self._rest_ms(where) / 1000)
         try:
-            link = await self._open_logged(host, port, node_id)
+            link = await self._open_logged(host, port, node_id, intended)
         except KafkaError:
             settings, before = self.settings, self._backoffs.get(where, NO_BACKOFF)
             pause = min(max(settings.reconnect_backoff_ms, before.pause_ms * 2), settings.reconnect_backoff_max_ms)
@@ -193,13 +225,14 @@ class ClusterLinks:
             self._backoffs[where] = Backoff(pause, now_ms() + round(pause * random.uniform(1 - JITTER, 1 + JITTER)))
             raise
         self._backoffs.pop(where, None)
+        self._checks_brokers = link.version(API_VERSIONS) >= ADDRESSED_HELLO_VERSION
         return link
 
     def _rest_ms(self, where: str) -> int:
         """Return the time in ms until the client may connect to this address again."""
         return max(0, self._backoffs.get(where, NO_BACKOFF).until_ms - now_ms())
 
-    async def _open_logged(self, host: str, port: int, node_id: int) -> Link:
+    async def _open_logged(self, host: str, port: int, node_id: int, intended: IntendedBroker | None) -> Link:
         """Open a link to `host` and `port`. Log and count whether it was opened, and later when it breaks."""
         where = f"{host}:{port}"
 
@@ -209,7 +242,7 @@ class ClusterLinks:
 
         try:
             meter = self.connections.meter(node_id)
-            link = await self._link_to(host, port, meter)
+            link = await self._link_to(host, port, meter, intended)
         except KafkaError as error:
             if isinstance(error, AuthenticationFailed):
                 self.connections.on_refused(now_ms())
@@ -246,9 +279,9 @@ class ClusterLinks:
         return next((link for link in opened if link is not None and link.where not in self._unhelpful), None)
 
     async def _open_first(self) -> Link:
-        known = [(node.host, node.port) for node in self.metadata.nodes.values()]
         failures = []
-        addresses = dict.fromkeys(self._bootstrap + known)
+        known = self.metadata.nodes.values()
+        addresses = self._recovery.addresses(known)
         for host, port in sorted(addresses, key=lambda address: self._rest_ms(f"{address[0]}:{address[1]}")):
             if f"{host}:{port}" in self._unhelpful:
                 continue
@@ -261,17 +294,26 @@ class ClusterLinks:
         if self._unhelpful:
             self._unhelpful.clear()
             return self._open_link() or await self._open_first()
-        raise none_reached(self.settings.bootstrap_servers, failures)
+        is_bootstrapped = self._recovery.is_enabled or not known
+        raise none_reached(self.settings.bootstrap_servers, failures, is_bootstrapped=is_bootstrapped)
 
     def _node_at(self, host: str, port: int) -> int:
         """Return the node id of the broker at an address; of a bootstrap server without one a number below 0, as in Kafka."""
         found = (node_id for node_id, node in self.metadata.nodes.items() if (node.host, node.port) == (host, port))
-        return next(found, -1 - self._bootstrap.index((host, port)) if (host, port) in self._bootstrap else -1)
+        bootstrap = self._recovery.bootstrap
+        return next(found, -1 - bootstrap.index((host, port)) if (host, port) in bootstrap else -1)
 
-    def _link_to(self, host: str, port: int, meter: LinkMeter) -> Coroutine[object, None, Link]:
+    def _link_to(self, host: str, port: int, meter: LinkMeter, intended: IntendedBroker | None) -> Coroutine[object, None, Link]:
         settings = self.settings
         return Link.open(
-            host, port, settings.client_id, settings.request_timeout_ms, settings.api_version, self._security, meter=meter
+            host,
+            port,
+            settings.client_id,
+            settings.request_timeout_ms,
+            settings.api_version,
+            self._security,
+            meter=meter,
+            intended=intended,
         )
 
     async def request(self, node_id: int, body: Message, *, lane: str = CONTROL, timeout_ms: int | None = None) -> AnswerBody:
@@ -305,7 +347,19 @@ class ClusterLinks:
 
     async def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> None:
         """Request the metadata of `topics`; None means of all topics."""
-        answer = await self.request_any(metadata_request(topics, allow_auto_topic_creation=create))
+        if self._recovery.is_due(now_ms()):
+            self._rebootstrap()
+        try:
+            answer = await self.request_any(metadata_request(topics, allow_auto_topic_creation=create))
+        except KafkaError:
+            self._recovery.record_failure(now_ms())
+            raise
+        if answer.error_code == REBOOTSTRAP_REQUIRED:
+            if self._recovery.is_enabled:
+                self._rebootstrap()
+            raise must_rebootstrap(self.settings.bootstrap_servers, recovers=self._recovery.is_enabled)
+        raise_for(answer.error_code, "Requesting metadata")
+        self._recovery.record_answer()
         self.metadata.update(answer, whole=topics is None)
         self.refreshed_ms = now_ms()
 
@@ -418,6 +472,12 @@ class ClusterLinks:
         except KafkaError as error:
             if not error.retriable:
                 raise
+
+
+def _close(opening: asyncio.Future[Link], error: KafkaError | None = None) -> None:
+    """Close the link of a finished opening with this error, if it was opened."""
+    if (link := _link_of(opening)) is not None:
+        link.close(error)
 
 
 def _link_of(opening: asyncio.Future[Link]) -> Link | None:

@@ -7,7 +7,8 @@ import re
 import ssl
 from collections.abc import Iterable
 
-from ottla.client.errors import AuthenticationFailed, ConnectionFailed
+from ottla.client.errors import AuthenticationFailed, BrokerError, ConnectionFailed, broker_error
+from ottla.wire.errors import REBOOTSTRAP_REQUIRED
 
 _OLD = "Brokers before Kafka 0.10 have no ApiVersions: set the release, as with api_version='0.9.0'."
 _TLS = "A listener with TLS needs security_protocol=SSL or SASL_SSL."
@@ -23,15 +24,39 @@ def no_connection(where: str, error: OSError) -> ConnectionFailed:
     return ConnectionFailed(f"No connection to {where}: {reason}.")
 
 
-def none_reached(bootstrap_servers: object, failures: Iterable[str]) -> ConnectionFailed:
+def none_reached(bootstrap_servers: object, failures: Iterable[str], *, is_bootstrapped: bool = True) -> ConnectionFailed:
     """Return the exception for the case that no broker could be reached.
 
-    `failures` has one sentence for each broker that was tried.
+    `failures` has one sentence for each broker that was tried. Without `is_bootstrapped`, bootstrap servers were not tried.
     """
     tried = " ".join(failures)
+    if not is_bootstrapped:
+        return ConnectionFailed(
+            "None of the known brokers could be reached, and metadata_recovery_strategy=none: start one of them, or restart the "
+            f"client, which begins at bootstrap_servers. {tried}"
+        )
     return ConnectionFailed(
         f"None of bootstrap_servers={bootstrap_servers} could be reached: start a broker there, or change "
         f"bootstrap_servers. {tried}"
+    )
+
+
+def other_broker(where: str, node_id: int, cluster_id: str | None, *, recovers: bool) -> ConnectionFailed | BrokerError:
+    """Return the exception for a broker that is not the one that the metadata names for its address (KIP-1242)."""
+    if recovers:
+        return ConnectionFailed(f"{where} is not broker {node_id} of cluster {cluster_id} any more: the client bootstraps again.")
+    return broker_error(
+        REBOOTSTRAP_REQUIRED,
+        f"{where} is not broker {node_id} of cluster {cluster_id} any more, and metadata_recovery_strategy=none",
+    )
+
+
+def must_rebootstrap(bootstrap_servers: object, *, recovers: bool) -> ConnectionFailed | BrokerError:
+    """Return the exception for a broker that answered REBOOTSTRAP_REQUIRED to a metadata request (KIP-1102)."""
+    if recovers:
+        return ConnectionFailed(f"The brokers ask the client to bootstrap again from bootstrap_servers={bootstrap_servers}.")
+    return broker_error(
+        REBOOTSTRAP_REQUIRED, "The brokers ask the client to bootstrap again, but metadata_recovery_strategy=none: restart it"
     )
 
 

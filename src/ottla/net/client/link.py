@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import ceil
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from ottla.client.connection.connection import AnswerBody, ClientConnection
+from ottla.client.connection.connection import ADDRESSED_HELLO_VERSION, AnswerBody, ClientConnection, IntendedBroker
 from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut
 from ottla.client.metrics.connections import LinkMeter
 from ottla.client.settings.security import SecureSettings
@@ -115,11 +115,12 @@ class Link(asyncio.BufferedProtocol):
         security: Security | None = None,
         connection: ClientConnection | None = None,
         meter: LinkMeter | None = None,
+        intended: IntendedBroker | None = None,
     ) -> Link:
         """Connect, request the broker's versions unless its `release` is given, and log in if `security` uses SASL.
 
-        `connection` is the state machine to use, for Kafka 0.7; by default a `ClientConnection`. Raises `ConnectionFailed`,
-        `TimedOut`, `AuthenticationFailed`, `BrokerError`.
+        `connection` is the state machine to use, for Kafka 0.7; by default a `ClientConnection`. A broker of Kafka 4.4 or newer
+        checks whether it is the `intended` one. Raises `ConnectionFailed`, `TimedOut`, `AuthenticationFailed`, `BrokerError`.
         """
         link = cls(f"{host}:{port}", connection or ClientConnection(client_id, release))
         link._security, link._meter = security, meter
@@ -127,7 +128,7 @@ class Link(asyncio.BufferedProtocol):
             async with asyncio.timeout(timeout_ms / 1000):
                 await link._connect(host, port)
                 if not release:
-                    await link._begin()
+                    await link._begin(intended)
                 if security is not None and security.uses_sasl:
                     session = Session(security, host, link.where, link._send_now, link._fail)
                     await session.begin()
@@ -163,10 +164,13 @@ class Link(asyncio.BufferedProtocol):
             return ended_early(self.where)
         return no_connection(self.where, error)
 
-    async def _begin(self) -> None:
-        for version in ({}, {"version": 0}):
+    async def _begin(self, intended: IntendedBroker | None) -> None:
+        hellos: list[dict[str, Any]] = [{}, {"version": 0}]
+        if intended is not None:
+            hellos.insert(0, {"version": ADDRESSED_HELLO_VERSION, "intended": intended})
+        for hello in hellos:
             answer: asyncio.Future[AnswerBody] = self._loop.create_future()
-            self._write(self._connection.hello(answer, **version), answer)
+            self._write(self._connection.hello(answer, **hello), answer)
             try:
                 greeted = self._connection.receive_versions(await answer)
             except ConnectionFailed as error:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 
+from ottla.client.connection.connection import IntendedBroker
 from ottla.client.errors import KafkaError, NotSupported
 from ottla.client.metrics.connections import LinkMeter
 from ottla.client.settings.clients import COMPRESSIONS, KAFKA07, DiscoverySettings, ProducerSettings
@@ -46,7 +47,9 @@ class ClusterLinks07(ClusterLinks):
         self._codec = COMPRESSIONS[settings.compression_type] if isinstance(settings, ProducerSettings) else 0
         self._brokers = parse_brokers(settings.bootstrap_servers)
 
-    def _link_to(self, host: str, port: int, meter: LinkMeter) -> Coroutine[object, None, Link]:
+    def _link_to(
+        self, host: str, port: int, meter: LinkMeter, intended: IntendedBroker | None = None
+    ) -> Coroutine[object, None, Link]:
         connection = Connection07(self._codec)
         return Link.open(host, port, None, self.settings.request_timeout_ms, KAFKA07, self._security, connection, meter)
 
