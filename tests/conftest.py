@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -13,7 +13,8 @@ import pytest
 
 from bench.apache_kafka import VERSION
 from ottla.net.startup.log_output import Limiter
-from tests.support import shares
+from tests.support import elsewhere, shares
+from tests.support.elsewhere import OTTLA, PEERS
 from tests.support.peers import Peer, start_peer
 from tests.support.watched import Watch, unexpected
 
@@ -26,7 +27,7 @@ watch.install()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--peer", default="ottla", choices=["ottla", "apache-kafka"], help="the broker that interop tests run against")
+    parser.addoption("--peer", default=OTTLA, choices=PEERS, help="the broker that tests of interop and of clients run against")
     parser.addoption("--kafka-release", help="the Apache Kafka that shares a cluster with Ottla")
     parser.addoption(
         "--tools", default=VERSION, choices=[VERSION, "3.9.1"], help="the release of Apache Kafka's tools that tests run"
@@ -65,6 +66,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for mark in next((marks for folder, marks in MARKS.items() if item.nodeid.startswith(folder)), ()):
             item.add_marker(mark)
     shares.thin_out(items)
+    if (peer := config.getoption("--peer")) != OTTLA:
+        elsewhere.select(config, items, peer)
     if share := config.getoption("--share"):
         items[:], others = shares.chosen(items, share)
         config.hook.pytest_deselected(items=others)
@@ -73,6 +76,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     shares.skip_without_time(item, item.config.getoption("--until"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    elsewhere.skip_refused(report, call, item.config.getoption("--peer"))
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

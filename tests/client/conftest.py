@@ -7,7 +7,19 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import ottla
+from ottla.client.settings.clients import AdminSettings, ConsumerSettings, ProducerSettings
+from tests.support.elsewhere import RELEASES_OF_PEERS, UNASKED
 from tests.support.peers import Peer
+
+
+@pytest.fixture(autouse=True)
+def _release_is_given(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each client `api_version` on peers without ApiVersions, as their users have to."""
+    release = RELEASES_OF_PEERS.get(request.config.getoption("--peer"))
+    if release in UNASKED:
+        for settings in (ProducerSettings, ConsumerSettings, AdminSettings):
+            defaults: dict[str, object] = settings.__init__.__kwdefaults__ or {}
+            monkeypatch.setitem(defaults, "api_version", release)
 
 
 @pytest.fixture

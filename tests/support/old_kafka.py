@@ -17,6 +17,8 @@ from types import TracebackType
 from typing import Self
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from bench.apache_kafka import Unavailable, free_port, java
 from tests.support.jars import fetch_jars
@@ -59,8 +61,8 @@ RELEASES: Mapping[str, Release] = {
 }
 """The releases that tests start, by the name under which Ottla emulates them."""
 LAST_WITH_ZOOKEEPER = "3.9"
-STARTABLE: Mapping[str, Release] = {**RELEASES, LAST_WITH_ZOOKEEPER: Release("3.9.1", "2.13")}
-"""The same, and one that tests of commands alone start."""
+STARTABLE: Mapping[str, Release] = {**RELEASES, "1.1": Release("1.1.1"), LAST_WITH_ZOOKEEPER: Release("3.9.1", "2.13")}
+"""The same, and those that only tests of clients and of commands start."""
 
 
 class OldKafka:
@@ -76,6 +78,10 @@ class OldKafka:
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self._processes[-1].pid
 
     @property
     def log(self) -> str:
@@ -109,9 +115,36 @@ class OldKafka:
         keeper = ("org.apache.zookeeper.server.ZooKeeperServerMain", str(self.zookeeper_port), str(self.home / "zookeeper"))
         self._run("zookeeper", *keeper)
         self._wait_for(self.zookeeper_port, _listens)
+        return self._start_broker()
+
+    def _start_broker(self) -> Self:
         self._run("kafka", "kafka.Kafka", str(self.home / "server.properties"))
         self._wait_for(self.port, _knows_itself)
         return self
+
+    def restart(self, *, kill: bool = False) -> Self:
+        """Stop the broker alone, or kill it, and start it again on its data."""
+        broker = self._processes.pop()
+        if kill:
+            broker.kill()
+        else:
+            broker.terminate()
+        broker.wait(60)
+        if kill:
+            self._end_session()
+        return self._start_broker()
+
+    def _end_session(self) -> None:
+        """Remove the entries of a killed broker, which does not start while they are there, up to the timeout of its session."""
+        client = KazooClient(f"127.0.0.1:{self.zookeeper_port}")
+        client.start()
+        try:
+            for path in (f"/brokers/ids/{self.configuration()['broker.id']}", "/controller"):
+                with contextlib.suppress(NoNodeError):
+                    client.delete(path)
+        finally:
+            client.stop()
+            client.close()
 
     def _run(self, name: str, *arguments: str) -> None:
         logging = f"-Dlog4j.configuration=file:{self.home / 'log4j.properties'}"

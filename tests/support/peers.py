@@ -10,6 +10,8 @@ import pytest
 
 from bench.apache_kafka import ApacheKafka, Unavailable
 from ottla.testing import BrokerProcess
+from tests.support.elsewhere import RELEASES_OF_PEERS
+from tests.support.old_kafka import started
 from tests.support.watched import served
 
 
@@ -42,6 +44,8 @@ def start_peer(name: str, home: Path, settings: dict[str, object] | None = None)
     wanted = served({**QUICK, **(settings or {})})
     if name == "ottla":
         return BrokerProcess(home / "data", wanted)
+    if release := RELEASES_OF_PEERS.get(name):
+        return started(release, home, wanted)
     try:
         return ApacheKafka(home / "kafka", wanted)
     except Unavailable as missing:
