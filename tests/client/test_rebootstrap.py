@@ -52,22 +52,21 @@ def address(bootstrap: LossyWay) -> str:
 
 def test_a_producer_and_a_member_of_a_group_follow_their_cluster_to_another_port(tmp_path: Path, bootstrap: LossyWay) -> None:
     with ExitStack() as clients:
-        first = begun(tmp_path / "data", bootstrap)
-        producer = clients.enter_context(ottla.Producer(address(bootstrap)))
-        consumer = clients.enter_context(member(bootstrap))
-
-        def exchange(number: int) -> None:
-            producer.send("t", b"%d" % number).result(20)
-            assert [record.value for record in eventually(lambda: consumer.poll(200))] == [b"%d" % number]
-            consumer.commit()
-
-        with first:
-            exchange(0)
         with begun(tmp_path / "data", bootstrap):
-            exchange(1)
+            producer = clients.enter_context(ottla.Producer(address(bootstrap)))
+            consumer = clients.enter_context(member(bootstrap))
+            exchange(producer, consumer, b"0")
         with begun(tmp_path / "data", bootstrap):
-            exchange(2)
+            exchange(producer, consumer, b"1")
+        with begun(tmp_path / "data", bootstrap):
+            exchange(producer, consumer, b"2")
             clients.close()
+
+
+def exchange(producer: ottla.Producer, consumer: ottla.Consumer, value: bytes) -> None:
+    producer.send("t", value).result(20)
+    assert [record.value for record in eventually(lambda: consumer.poll(200))] == [value]
+    consumer.commit()
 
 
 @pytest.mark.parametrize("strategy", ["rebootstrap", "none"])
