@@ -24,6 +24,11 @@ class WorldTime:
     def monotonic(self) -> float:
         return self._world.now_ms / 1000
 
+    def monotonic_ns(self) -> int:
+        return self._world.now_ms * 1_000_000
+
+    perf_counter, perf_counter_ns = monotonic, monotonic_ns
+
     def time(self) -> float:
         return self._world.clock.now().wall_ms / 1000
 
