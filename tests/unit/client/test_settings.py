@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from typing import Any
 
@@ -42,6 +43,25 @@ def test_a_name_that_is_close_to_none_gets_no_proposal(kind: type[ClientSettings
     with pytest.raises(SettingError, match=sentence) as raised:
         parse(kind, {given: 1})
     assert "did you mean" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "sentence"),
+    [
+        (ProducerSettings, "queue.buffering.max.ms", "; it is called linger_ms here."),
+        (ProducerSettings, "queue_buffering_max_ms", "; it is called linger_ms here."),
+        (ProducerSettings, "max_batch_size", "; it is called batch_size here."),
+        (ProducerSettings, "queue.buffering.max.messages", "; it is called buffer_memory here. In bytes: records are not counted."),
+        (ConsumerSettings, "fetch.message.max.bytes", "; it is called max_partition_fetch_bytes here."),
+        (ConsumerSettings, "consumer_timeout_ms", "; records(timeout_ms=…) ends after that time without a record."),
+        (ConsumerSettings, "topic", "; topics come first: Consumer('flights', bootstrap_servers='host:9092')."),
+        (AdminSettings, "ssl_cafile", "; it is called ssl_truststore_location here. PEM or PKCS#12."),
+        (AdminSettings, "fetch.message.max.bytes", "; the names are Kafka's"),
+    ],
+)
+def test_a_setting_of_another_client_is_named_as_it_is_called_here(kind: type[ClientSettings], given: str, sentence: str) -> None:
+    with pytest.raises(SettingError, match=re.escape(f"has no setting {given}{sentence}")):
+        parse(kind, {given: 1})
 
 
 @pytest.mark.parametrize(

@@ -45,15 +45,6 @@ _FORMATS = ", ".join(FORMATS)
 _SERIALIZER, _DESERIALIZER = "FormatName | Serialize | RegistrySerializer | None", "FormatName | Deserialize | None"
 
 ALL_NAMES = "the names are Kafka's, with underscores for dots: ottla.client.keywords lists them."
-_TOPICS_FIRST = "topics come first: Consumer('flights', bootstrap_servers='host:9092')."
-OTHER_NAMES = {
-    "retries": "records are retried for delivery_timeout_ms, calls for default_api_timeout_ms.",
-    "topics": _TOPICS_FIRST,
-    "topic": _TOPICS_FIRST,
-    "consumer_timeout_ms": "records(timeout_ms=…) ends after that time without a record.",
-}
-"""Settings of other Kafka clients that do not exist here, with what to use instead."""
-
 Settings = TypeVar("Settings", bound="ClientSettings")
 
 
@@ -383,9 +374,23 @@ def parse(kind: type[Settings], given: Mapping[str, object]) -> Settings:
     return made.consistent(values)
 
 
-def _unknown(kind: type[ClientSettings], known: Iterable[str], name: str) -> str:
-    hint = f"did you mean {close}?" if (close := _nearest(name.replace(".", "_"), known)) else OTHER_NAMES.get(name, ALL_NAMES)
-    return f"{kind.__name__.removesuffix('Settings')} has no setting {name}; {hint}"
+def _unknown(kind: type[ClientSettings], known: Collection[str], name: str) -> str:
+    who = kind.__name__.removesuffix("Settings")
+    if (elsewhere := _elsewhere(known, name)) is not None:
+        return f"{who} has no setting {name}; {elsewhere}"
+    hint = f"did you mean {close}?" if (close := _nearest(name.replace(".", "_"), known)) else ALL_NAMES
+    return f"{who} has no setting {name}; {hint}"
+
+
+def _elsewhere(known: Collection[str], name: str) -> str | None:
+    """Return the equivalent of a setting of another client as the end of an error message, or None for an unknown name."""
+    from ottla.client.other_clients import find_setting  # of no use to a program without mistakes
+
+    here = find_setting(name)
+    if here is None or (here.name and here.name not in known):
+        return None
+    note = here.note.replace("`", "")
+    return f"it is called {here.name} here. {note}".rstrip() if here.name else note[:1].lower() + note[1:]
 
 
 def _nearest(name: str, known: Iterable[str]) -> str | None:
