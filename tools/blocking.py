@@ -18,7 +18,11 @@ from ottla.net.client.blocking_base import BlockingClient
 from ottla.net.client.producer.blocking_producer import BlockingProducer
 
 FOLDER = Path(__file__).parents[1] / "src/ottla/net/client"
-KINDS = {"producer": "BlockingProducer", "consumer": "BlockingClient[AsyncConsumer]", "admin": "BlockingClient[AsyncAdmin]"}
+KINDS = {
+    "producer": "BlockingProducer[Key_contra, Value_contra]",
+    "consumer": "BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co]",
+    "admin": "BlockingClient[AsyncAdmin]",
+}
 BASES: dict[str, type] = {"BlockingProducer": BlockingProducer, "BlockingClient": BlockingClient}
 MIRRORED = {"__aiter__", "records", "batches", "columns", "transaction", "_abort_after"}
 TAKING = {"poll", "_next_columns"}
@@ -31,7 +35,7 @@ THREADS = {
     "consumer": "Listeners run on a thread of their own, and may commit, seek and ask for positions.\n"
     "    Apart from them, only one thread may use a consumer at a time.",
 }
-OF_THE_MODULE = {"consumer": "Partition"}
+OF_THE_MODULE = {"consumer": "Partition", "producer": "Servers"}
 WORDS = {
     r"\bAsyncIterator\b": "Iterator",
     r"\basynccontextmanager\b": "contextmanager",
@@ -119,13 +123,16 @@ def _method(lines: list[str], node: Function, kind: str) -> str:
         return _indented(ast.unparse(Mirrored().visit(node)))
     if node.name == "start" or (node.name.startswith("_") and node.name != "__init__"):
         return ""
+    if any(ast.unparse(each) == "overload" for each in node.decorator_list):
+        return "\n".join(lines[node.decorator_list[0].lineno - 1 : node.end_lineno]).replace("Async", "")
     given = node.args
     passed = [one.arg for one in given.args[1:]] + ([f"*{given.vararg.arg}"] if given.vararg else [])
     passed += [f"{one.arg}={_argument(one.arg)}" for one in given.kwonlyargs] + ([f"**{given.kwarg.arg}"] if given.kwarg else [])
     call = f"self._async.{node.name}({', '.join(passed)})"
     later = f"lambda: {call}" if passed else f"self._async.{node.name}"
     if node.name == "__init__":
-        body = f'super().__init__(Async{kind.title()}({", ".join(passed)}), "{kind}")'
+        made = f"Async{kind.title()}[Any, Any]" if kind in THREADS else f"Async{kind.title()}"
+        body = f"made: {made} = Async{kind.title()}({', '.join(passed)})\n" + f'        super().__init__(made, "{kind}")'
     elif node.name == "close":
         body = f"self._end({later})"
     elif isinstance(node, ast.AsyncFunctionDef):

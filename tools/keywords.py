@@ -1,6 +1,7 @@
 """Writes the keyword arguments of clients and brokers from the declarations of their settings: `python -m tools.keywords`.
 
 Type checkers and editors need them spelled out as a `TypedDict` (PEP 692). A test holds the files against the declarations.
+`typed_page` has one for each pair of key and value types, from which overloads of clients infer the types of records.
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ def client_page() -> str:
         for kind in (ProducerSettings, ConsumerSettings, AdminSettings)
     }
     own[ConsumerSettings][SERVERS] = common.pop(SERVERS)
+    formats = {
+        kind: {name: declared.pop(name) for name in list(declared) if name.endswith(("_serializer", "_deserializer"))}
+        for kind, declared in own.items()
+    }
     lines = [
         HEAD.format(
             "The settings of clients as keyword arguments.", "from collections.abc import Callable, Iterable\n", "Literal, "
@@ -53,8 +58,74 @@ def client_page() -> str:
     for kind, declared in own.items():
         name = kind.__name__.removesuffix("Settings")
         sentence = f"Settings of {'an' if name == 'Admin' else 'a'} {name.lower()}."
-        lines += _class(f"{name}Keywords", "ClientKeywords", sentence, map(_client_setting, declared.values()))
+        options = f"{name}Options" if formats[kind] else f"{name}Keywords"
+        lines += _class(options, "ClientKeywords", sentence, map(_client_setting, declared.values()))
+        if formats[kind]:
+            sentence = f"{sentence[:-1]}, with the formats of keys and values."
+            lines += _class(f"{name}Keywords", options, sentence, map(_client_setting, formats[kind].values()))
     return "\n".join(lines)
+
+
+TYPED_HEAD = '''"""The keyword arguments of clients by types of keys and values. Written by `tools/keywords.py`, not by hand.
+
+Only type checkers read the module: overloads of `Producer` and `Consumer` infer the types of keys and values from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, Literal, TypedDict, TypeVar
+
+from ottla.client.consumer.rebalance_listeners import Listener
+from ottla.client.keywords import ConsumerKeywords, ConsumerOptions, ProducerOptions
+from ottla.schemas.registry_values import RegistrySerializer
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+'''
+INTEGERS, OTHERS = 'Literal["int16", "int32", "int64"]', 'Literal["bool", "float32", "float64", "json", "uuid"]'
+TYPES = {
+    "Bytes": 'Literal["bytes"] | None',
+    "Own": "",
+    "Str": 'Literal["str"]',
+    "Int": INTEGERS,
+    "Any": OTHERS,
+}
+"""The types of keys and values by name, with the formats that they have. `Own` is that of a user's function."""
+PHRASES = {"Bytes": "bytes", "Own": "a function's type", "Str": "str", "Int": "int", "Any": "any type"}
+OWN = {"Producer": "Callable[[{}], bytes | None]", "Consumer": "Callable[[bytes], {}]"}
+SETTING = {"Producer": "serializer", "Consumer": "deserializer"}
+
+
+def typed_page() -> str:
+    """Return the module `ottla.client.typed_keywords`."""
+    lines = [TYPED_HEAD]
+    listeners = [f"    on_{event}: Listener | None" for event in ("assigned", "revoked", "lost")]
+    lines += _class("ListenerKeywords", "TypedDict", "The rebalance listeners of a consumer.", listeners)
+    lines += ["", "class AnyConsumer(ConsumerKeywords, ListenerKeywords):", '    """Keyword arguments of a consumer."""', ""]
+    for client in OWN:
+        for field in ("Key", "Value"):
+            for kind, formats in TYPES.items():
+                base = f"TypedDict, Generic[{field}]" if kind == "Own" else "TypedDict"
+                given = formats or OWN[client].format(field)
+                if client == "Producer" and kind == "Any":
+                    given = f"{given} | RegistrySerializer"
+                name = f"{client}{field}{kind}({base}{', total=False' if kind == 'Bytes' else ''})"
+                lines += ["", f"class {name}:", f'    """{field}s of {PHRASES[kind]}."""', ""]
+                lines += [f"    {field.lower()}_{SETTING[client]}: {given}", ""]
+        for key in TYPES:
+            for value in TYPES:
+                if key == "Any" and value in ("Int", "Any"):
+                    continue  # rare: the last overload, which takes all settings, is for them
+                parts = [f"{client}{field}{kind}{_of(kind, field)}" for field, kind in (("Key", key), ("Value", value))]
+                base = "ProducerOptions" if client == "Producer" else "ConsumerOptions, ListenerKeywords"
+                lines += ["", f"class {client}{key}{value}({base}, {', '.join(parts)}):"]
+                lines += [f'    """Keys of {PHRASES[key]}, values of {PHRASES[value]}."""', ""]
+    return "\n".join(lines)
+
+
+def _of(kind: str, field: str) -> str:
+    return f"[{field}]" if kind == "Own" else ""
 
 
 def _client_setting(declared: Field[object]) -> str:
@@ -87,7 +158,7 @@ def _class(name: str, base: str, sentence: str, declared: Iterable[str]) -> list
     return [f'\nclass {name}({base}, total=False):\n    """{sentence}"""', *(["", *body] if body else []), ""]
 
 
-PAGES = {"client/keywords.py": client_page, "net/process/broker_keywords.py": broker_page}
+PAGES = {"client/keywords.py": client_page, "client/typed_keywords.py": typed_page, "net/process/broker_keywords.py": broker_page}
 
 if __name__ == "__main__":
     for path, page in PAGES.items():

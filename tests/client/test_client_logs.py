@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,8 +45,8 @@ def test_a_rebalance_is_logged_by_those_whom_it_concerns(
 def test_a_consumer_that_is_not_polled_says_why_it_leaves(
     broker: Peer, topic: str, unique: Callable[[str], str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = {"group_id": unique("group"), "max_poll_interval_ms": 300, "heartbeat_interval_ms": 50}
-    with ottla.Consumer(topic, bootstrap_servers=broker.address, **settings) as consumer:  # type: ignore[arg-type]  # a dict
+    settings: dict[str, Any] = {"group_id": unique("group"), "max_poll_interval_ms": 300, "heartbeat_interval_ms": 50}
+    with ottla.Consumer(topic, bootstrap_servers=broker.address, **settings) as consumer:
         eventually(lambda: consumer.poll(50) is not None and consumer.assignment(), what="an assignment")
         eventually(lambda: [line for line in caplog.messages if "max_poll_interval_ms=300" in line], what="the warning")
     levels = {record.levelno for record in caplog.records if "max_poll_interval_ms=300" in record.getMessage()}

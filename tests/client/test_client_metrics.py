@@ -41,7 +41,7 @@ def test_a_consumer_counts_what_it_read_and_its_group(broker: Peer, topic: str, 
         for _ in range(30):
             producer.send(topic, b"v", partition=1)
     settings = {"group_id": unique("group"), "auto_offset_reset": "earliest"}
-    with ottla.Consumer(topic, bootstrap_servers=broker.address, **settings) as consumer:  # type: ignore[arg-type]  # a dict
+    with ottla.Consumer(topic, bootstrap_servers=broker.address, **settings) as consumer:  # type: ignore[call-overload]  # a dict
         count = 0
         while count < 30:
             count += len(consumer.poll(1_000, max_records=10))

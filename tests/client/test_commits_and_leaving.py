@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,8 +33,8 @@ def filled(broker: Peer, topic: str) -> str:
 
 
 def in_group(broker: Peer | BrokerProcess, group: str, **settings: object) -> ottla.Consumer:
-    given = {"bootstrap_servers": broker.address, "auto_offset_reset": "earliest", "enable_auto_commit": False} | settings
-    return ottla.Consumer(**given, group_id=group)  # type: ignore[arg-type]  # settings of a test
+    chosen: dict[str, Any] = {"auto_offset_reset": "earliest", "enable_auto_commit": False, **settings}
+    return ottla.Consumer(bootstrap_servers=broker.address, group_id=group, **chosen)
 
 
 def test_commits_in_the_background_keep_their_order_and_close_waits_for_them(

@@ -75,7 +75,7 @@ def test_an_exception_of_a_partitioner_is_raised_by_send(broker: Peer, topic: st
 
     asyncio.run(use())
     with pytest.raises(ottla.SettingError, match="partitioner must be a function"):
-        ottla.Producer(broker.address, partitioner=7)  # type: ignore[arg-type]  # the mistake
+        ottla.Producer(broker.address, partitioner=7)  # type: ignore[call-overload]  # the mistake
 
 
 def test_a_partitioner_may_use_its_producer_and_runs_on_several_threads(broker: Peer, topic: str) -> None:

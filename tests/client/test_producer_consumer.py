@@ -9,8 +9,8 @@ from typing import Any, Unpack
 import pytest
 
 import ottla
+from ottla.client.consumer.rebalance_listeners import Listener
 from ottla.client.keywords import ConsumerKeywords, ProducerKeywords
-from ottla.net.client.consumer.listeners import Listener
 from ottla.records.batches.columns import murmur2
 from tests.support.peers import Peer
 from tests.support.waiting import eventually

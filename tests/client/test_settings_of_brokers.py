@@ -13,4 +13,4 @@ def test_a_broker_refuses_a_setting_as_clients_do() -> None:
     with pytest.raises(ottla.KafkaError, match="Value must be at least 1"):
         ottla.Broker(num_partitions=0)
     with pytest.raises(ValueError, match="linger_ms"):
-        ottla.Producer("localhost:1", linger_msec=5)  # type: ignore[call-arg]  # type checkers refuse it too
+        ottla.Producer("localhost:1", linger_msec=5)  # type: ignore[call-overload]  # type checkers refuse it too

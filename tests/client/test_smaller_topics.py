@@ -33,7 +33,7 @@ def test_batches_that_are_too_large_are_split_and_each_record_has_its_offset(
     broker: Peer, small: str, codec: str, transactional_id: str | None
 ) -> None:
     name = None if transactional_id is None else small
-    with ottla.Producer(broker.address, linger_ms=1_000, compression_type=codec, transactional_id=name) as producer:  # type: ignore[arg-type]  # a codec of the parameters
+    with ottla.Producer(broker.address, linger_ms=1_000, compression_type=codec, transactional_id=name) as producer:  # type: ignore[call-overload]  # a codec of the parameters
         if name is not None:
             producer.begin_transaction()
         sent = [b"%d " % number + b"%d" % (number * 7919) * 30 for number in range(COUNT)]

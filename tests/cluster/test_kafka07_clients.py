@@ -262,6 +262,6 @@ def test_a_member_that_zookeeper_does_not_hear_gives_up_what_others_may_take(tmp
 
 def test_a_zookeeper_that_is_not_there_is_told() -> None:
     pytest.importorskip("kazoo", reason="kazoo is absent: pip install 'ottla[zookeeper]'")
-    given = {"zookeeper_connect": "127.0.0.1:1/own", "zookeeper_session_timeout_ms": 300, "max_block_ms": 500}
-    with ottla.Producer(api_version="0.7", **given) as producer, pytest.raises(KafkaError, match="zookeeper_connect"):  # type: ignore[arg-type]  # of these types
+    given: dict[str, Any] = {"zookeeper_connect": "127.0.0.1:1/own", "zookeeper_session_timeout_ms": 300, "max_block_ms": 500}
+    with ottla.Producer(api_version="0.7", **given) as producer, pytest.raises(KafkaError, match="zookeeper_connect"):
         producer.send("t", b"v")

@@ -452,6 +452,7 @@ def _values(address: str, topic: str) -> Iterator[bytes]:
         consumer.assign(places)
         consumer.seek_to_beginning()
         for found in consumer.records(until=consumer.end_offsets(places)):
+            assert found.value is not None
             yield found.value
 
 

@@ -91,7 +91,7 @@ class ClientKeywords(TypedDict, total=False):
     """The Kafka release of the brokers, such as 0.9.0; needed before 0.10, which has no ApiVersions."""
 
 
-class ProducerKeywords(ClientKeywords, total=False):
+class ProducerOptions(ClientKeywords, total=False):
     """Settings of a producer."""
 
     zookeeper_connect: str | None
@@ -124,13 +124,18 @@ class ProducerKeywords(ClientKeywords, total=False):
     """The id that makes the producer transactional; a newer producer with this id fences this one (KIP-98)."""
     transaction_timeout_ms: int
     """The time after which brokers abort an open transaction."""
+
+
+class ProducerKeywords(ProducerOptions, total=False):
+    """Settings of a producer, with the formats of keys and values."""
+
     key_serializer: FormatName | Serialize | RegistrySerializer | None
     """The function that makes bytes of keys, or one of bytes, str, bool, int16, int32, int64, float32, float64, uuid, json."""
     value_serializer: FormatName | Serialize | RegistrySerializer | None
     """The function that makes bytes of values, or one of bytes, str, bool, int16, int32, int64, float32, float64, uuid, json."""
 
 
-class ConsumerKeywords(ClientKeywords, total=False):
+class ConsumerOptions(ClientKeywords, total=False):
     """Settings of a consumer."""
 
     zookeeper_connect: str | None
@@ -181,14 +186,19 @@ class ConsumerKeywords(ClientKeywords, total=False):
     """The time that a rebalance of Kafka 0.7 waits for other members' partitions and records being processed."""
     allow_auto_create_topics: bool
     """Allow brokers to create subscribed topics that do not exist."""
-    key_deserializer: FormatName | Deserialize | None
-    """The function that reads keys, or one of bytes, str, bool, int16, int32, int64, float32, float64, uuid, json."""
-    value_deserializer: FormatName | Deserialize | None
-    """The function that reads values, or one of bytes, str, bool, int16, int32, int64, float32, float64, uuid, json."""
     on_bad_record: str
     """The effect of a record that a deserializer cannot read: raise, skip, or the name of a dead-letter topic that gets a copy."""
     bootstrap_servers: str | Iterable[str]
     """The brokers to contact first, as host:port; several as a list, or separated by commas."""
+
+
+class ConsumerKeywords(ConsumerOptions, total=False):
+    """Settings of a consumer, with the formats of keys and values."""
+
+    key_deserializer: FormatName | Deserialize | None
+    """The function that reads keys, or one of bytes, str, bool, int16, int32, int64, float32, float64, uuid, json."""
+    value_deserializer: FormatName | Deserialize | None
+    """The function that reads values, or one of bytes, str, bool, int16, int32, int64, float32, float64, uuid, json."""
 
 
 class AdminKeywords(ClientKeywords, total=False):

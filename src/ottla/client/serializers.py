@@ -175,7 +175,7 @@ class RecordDeserializer:
     def __init__(self, key: Deserialize | None, value: Deserialize | None) -> None:
         self._key, self._value = _without_loading(key), _without_loading(value)
 
-    def deserialize(self, record: ConsumerRecord) -> ConsumerRecord:
+    def deserialize(self, record: ConsumerRecord[Any, Any]) -> ConsumerRecord[Any, Any]:
         """Return a record with key and value read. Raises `DeserializationFailed`, or a deserializer's `KafkaError`."""
         key, value = record.key, record.value
         try:

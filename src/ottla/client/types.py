@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # type checkers have it; it need not be installed
+else:
+    from typing import TypeVar
 
 from ottla.records.batches.record import ConsumerRecord
 
@@ -12,12 +17,15 @@ __all__ = [
     "MAX_TIMESTAMP",
     "ConsumerGroupMetadata",
     "ConsumerRecord",
+    "Key_contra",
     "Node",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "Place",
+    "RawBytes",
     "RecordMetadata",
     "TopicPartition",
+    "Value_contra",
 ]
 
 
@@ -79,6 +87,15 @@ class RecordMetadata(NamedTuple):
 
 Place = TypeVar("Place", bound=tuple[str, int])
 """A `TopicPartition`, or a plain tuple (topic, partition), as the key of a mapping."""
+
+RawBytes = bytes | bytearray | memoryview
+"""A key or a value for a producer without serializers. `send` copies it."""
+
+if TYPE_CHECKING:
+    Key_contra = TypeVar("Key_contra", contravariant=True, default=RawBytes)
+    Value_contra = TypeVar("Value_contra", contravariant=True, default=RawBytes)
+else:
+    Key_contra, Value_contra = TypeVar("Key_contra", contravariant=True), TypeVar("Value_contra", contravariant=True)
 
 EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP = -2, -1, -3
 """The values that ListOffsets accepts in place of a timestamp in ms."""

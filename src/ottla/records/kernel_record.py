@@ -18,6 +18,7 @@ else:
     from ottla.records.kernel_common import SPAN_COLUMNS, row_inside, span, zigzag
 
 COMPILED = cython.compiled
+GenericAlias = type(list[int])
 
 
 @cython.no_gc  # Cython requires this order of decorators
@@ -48,6 +49,11 @@ class CompiledRecord:
         self.key = key
         self.value = value
         self.headers = headers
+
+    @classmethod
+    def __class_getitem__(cls, types):
+        """Return the class with the types of keys and values, as annotations name them."""
+        return GenericAlias(cls, types)
 
     def _tuple(self):
         return self.offset, self.timestamp, self.timestamp_type, self.key, self.value, self.headers

@@ -68,8 +68,8 @@ def test_it_says_what_is_in_it() -> None:
 def test_those_of_a_partition_say_where_they_come_from() -> None:
     where = TopicPartition("t", 3)
     (record,) = open_batches(build([b"k"], [b"v"], 5, [[("h", b"x")]], base_offset=4)).records(where)
+    assert issubclass(ConsumerRecord, Record)
     assert isinstance(record, ConsumerRecord)
-    assert isinstance(record, Record)
     assert (record.topic, record.partition, tuple(record)) == ("t", 3, (4, 5, 0, b"k", b"v", (("h", b"x"),)))
     assert record.where is where
     assert record == tuple(record)
@@ -105,3 +105,8 @@ def test_the_uncompiled_classes_do_the_same(monkeypatch: pytest.MonkeyPatch) -> 
     test_it_is_copied_pickled_and_matched()
     test_it_says_what_is_in_it()
     test_those_of_a_partition_say_where_they_come_from()
+
+
+def test_annotations_may_name_the_types_of_keys_and_values() -> None:
+    assert repr(ConsumerRecord[str, int]).endswith("ConsumerRecord[str, int]")
+    assert ConsumerRecord[str, int](1, 2, 0, "k", 5, (), ("t", 0)).key == "k"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ottla.client.consumer.fetcher import UNKNOWN_OFFSET, Chunk, Fetcher
 from ottla.client.errors import BrokerError, broker_error
@@ -112,7 +112,7 @@ class Cursor:
         self._begin(chunk)
 
     def _begin(self, chunk: Chunk) -> None:
-        self.records: list[ConsumerRecord] | None = None
+        self.records: list[ConsumerRecord[Any, Any]] | None = None
         self.counts = (0, 0)
         """(records handed out, records of these that are not processed yet)"""
         self._chunk = chunk
@@ -139,7 +139,7 @@ class Cursor:
             self._rest, self._one_by_one, self._stop = part.rest, True, part.rest.from_offset
         return part.columns
 
-    def open(self) -> list[ConsumerRecord]:
+    def open(self) -> list[ConsumerRecord[Any, Any]]:
         """Return the records of the decoded part of the chunk as objects.
 
         Raises `BrokerError` (CORRUPT_MESSAGE) for damaged records.
@@ -151,7 +151,7 @@ class Cursor:
                 del self.records[self.taken :]
         return self.records
 
-    def next_records(self, count: int) -> Sequence[ConsumerRecord]:
+    def next_records(self, count: int) -> Sequence[ConsumerRecord[Any, Any]]:
         """Return the next `count` records, or fewer at the end of the decoded part of the chunk. Count them as returned."""
         taken, in_hand = self.counts
         part = self.open()[taken : taken + count]
@@ -179,7 +179,7 @@ class Cursor:
             return False
         return True
 
-    def each(self) -> Iterator[ConsumerRecord]:
+    def each(self) -> Iterator[ConsumerRecord[Any, Any]]:
         """Yield the remaining records one by one. A request for the next record marks the record before it as processed."""
         records = self.open()
         while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from ottla.client.consumer.cursor import Cursor
 from ottla.client.consumer.fetcher import Chunk
@@ -24,12 +25,12 @@ class DeserializingCursor(Cursor):
         super().__init__(chunk)
         self._deserializer = deserializer
 
-    def next_records(self, count: int) -> Sequence[ConsumerRecord]:
+    def next_records(self, count: int) -> Sequence[ConsumerRecord[Any, Any]]:
         """Return the next `count` records, or fewer at the end of the decoded part, or before a record that cannot be read.
 
         If the first record cannot be read, raise its exception.
         """
-        found: list[ConsumerRecord] = []
+        found: list[ConsumerRecord[Any, Any]] = []
         taken, in_hand = self.counts
         for record in self.open()[taken : taken + count]:
             try:
@@ -41,7 +42,7 @@ class DeserializingCursor(Cursor):
         self.counts = (taken + len(found), in_hand + len(found))
         return found
 
-    def each(self) -> Iterator[ConsumerRecord]:
+    def each(self) -> Iterator[ConsumerRecord[Any, Any]]:
         records = self.open()
         while True:
             taken = self.taken

@@ -49,7 +49,8 @@ class Admin(BlockingClient[AsyncAdmin]):
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[AdminKeywords]) -> None:
-        super().__init__(AsyncAdmin(bootstrap_servers, **settings), "admin")
+        made: AsyncAdmin = AsyncAdmin(bootstrap_servers, **settings)
+        super().__init__(made, "admin")
 
     def close(self) -> None:
         """Close all connections. Calls that still wait for an answer raise `ConnectionFailed`."""

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client import arguments
 from ottla.client.consumer.cursor import Progress
+from ottla.client.consumer.rebalance_listeners import Listener
 from ottla.client.errors import KafkaError
 from ottla.client.metrics.consumer import GroupMetrics
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition
 from ottla.net.client.cluster import ClusterLinks, now_ms
 from ottla.net.client.consumer.fetch_driver import RESETS, FetchDriver
-from ottla.net.client.consumer.listeners import Listener, call_listener
+from ottla.net.client.consumer.listeners import call_listener
 from ottla.net.client.of_release import group_member
 from ottla.net.client.tasks import Tasks
 

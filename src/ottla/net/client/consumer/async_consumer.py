@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
 
 from ottla.client import arguments
 from ottla.client.arguments import check_partition, places
@@ -18,6 +18,7 @@ from ottla.client.consumer.deserializing_cursor import cursor_opener
 from ottla.client.consumer.fetched_columns import FetchedColumns, fetched_columns
 from ottla.client.consumer.fetcher import UNKNOWN_OFFSET
 from ottla.client.consumer.iteration_ends import IterationEnds
+from ottla.client.consumer.rebalance_listeners import Listener, OnCommit
 from ottla.client.errors import KafkaError, NotSupported, SettingError, WokenUp, raise_for
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.metrics.consumer import PollMetrics
@@ -38,16 +39,19 @@ from ottla.net.client.consumer.assignment import AssignmentDriver, Listeners
 from ottla.net.client.consumer.bad_records import BadRecords
 from ottla.net.client.consumer.commits import CommitDriver
 from ottla.net.client.consumer.fetch_driver import FetchDriver
-from ottla.net.client.consumer.listeners import Listener, OnCommit, refuse_in_listener
+from ottla.net.client.consumer.listeners import refuse_in_listener
 from ottla.net.client.consumer.subscription import SubscriptionDriver
 from ottla.net.client.of_release import links_to
 from ottla.net.client.stopwatch import time_call
 from ottla.net.client.tasks import Tasks
+from ottla.records.batches.record import Key_co, Value_co
 from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
 if TYPE_CHECKING:
     import pyarrow
 
+    from ottla.client import typed_keywords as typed
+    from ottla.client.typed_keywords import Key, Value
     from ottla.net.client.of_release import GroupMember
 
 Partition = tuple[str, int]
@@ -57,7 +61,7 @@ ENDS_PAUSE_MS = 200
 log = logging.getLogger("ottla.client")
 
 
-class AsyncConsumer:
+class AsyncConsumer(Generic[Key_co, Value_co]):
     """A consumer that reads records; a context manager. Keyword arguments are Kafka's consumer settings with underscores.
 
         async with AsyncConsumer("flights", bootstrap_servers="localhost:9092", group_id="g") as consumer:
@@ -72,6 +76,54 @@ class AsyncConsumer:
     Raises `SettingError` for a setting that is unknown or has a wrong value.
     """
 
+    @overload
+    def __init__(self: AsyncConsumer[bytes, bytes], *topics: str, **given: Unpack[typed.ConsumerBytesBytes]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[bytes, Value], *topics: str, **given: Unpack[typed.ConsumerBytesOwn[Value]]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[bytes, str], *topics: str, **given: Unpack[typed.ConsumerBytesStr]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[bytes, int], *topics: str, **given: Unpack[typed.ConsumerBytesInt]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[bytes, Any], *topics: str, **given: Unpack[typed.ConsumerBytesAny]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[Key, bytes], *topics: str, **given: Unpack[typed.ConsumerOwnBytes[Key]]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[Key, Value], *topics: str, **given: Unpack[typed.ConsumerOwnOwn[Key, Value]]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[Key, str], *topics: str, **given: Unpack[typed.ConsumerOwnStr[Key]]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[Key, int], *topics: str, **given: Unpack[typed.ConsumerOwnInt[Key]]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[Key, Any], *topics: str, **given: Unpack[typed.ConsumerOwnAny[Key]]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[str, bytes], *topics: str, **given: Unpack[typed.ConsumerStrBytes]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[str, Value], *topics: str, **given: Unpack[typed.ConsumerStrOwn[Value]]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[str, str], *topics: str, **given: Unpack[typed.ConsumerStrStr]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[str, int], *topics: str, **given: Unpack[typed.ConsumerStrInt]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[str, Any], *topics: str, **given: Unpack[typed.ConsumerStrAny]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[int, bytes], *topics: str, **given: Unpack[typed.ConsumerIntBytes]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[int, Value], *topics: str, **given: Unpack[typed.ConsumerIntOwn[Value]]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[int, str], *topics: str, **given: Unpack[typed.ConsumerIntStr]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[int, int], *topics: str, **given: Unpack[typed.ConsumerIntInt]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[int, Any], *topics: str, **given: Unpack[typed.ConsumerIntAny]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[Any, bytes], *topics: str, **given: Unpack[typed.ConsumerAnyBytes]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[Any, Value], *topics: str, **given: Unpack[typed.ConsumerAnyOwn[Value]]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[Any, str], *topics: str, **given: Unpack[typed.ConsumerAnyStr]) -> None: ...
+    @overload
+    def __init__(self: AsyncConsumer[Any, Any], *topics: str, **given: Unpack[typed.AnyConsumer]) -> None: ...
     def __init__(
         self,
         *topics: str,
@@ -323,7 +375,7 @@ class AsyncConsumer:
 
     async def records(
         self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None
-    ) -> AsyncIterator[ConsumerRecord]:
+    ) -> AsyncIterator[ConsumerRecord[Key_co, Value_co]]:
         """Yield records one by one, without end, or until none arrives for `timeout_ms`. Raises `KafkaError`.
 
         With `until`, such as the result of `end_offsets`, yield the records of these partitions before these offsets, and end. The
@@ -336,7 +388,7 @@ class AsyncConsumer:
             except KafkaError as error:
                 await self._pass_over(error)
 
-    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord[Key_co, Value_co]]:
         return self.records()
 
     async def batches(
@@ -369,7 +421,7 @@ class AsyncConsumer:
         cursor = await self._next_cursor(timeout_ms, until)
         return None if cursor is None else fetched_columns(cursor, self._reader.fetcher)
 
-    async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
+    async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord[Key_co, Value_co]]:
         """Return up to `max_records` records (None: `max_poll_records`). Wait up to `timeout_ms` for the first.
 
         Raises `KafkaError` if there is an error and no record. If there are records, they are returned, and the next call raises
@@ -397,8 +449,8 @@ class AsyncConsumer:
         """Return records to the buffer if their caller was interrupted before it got them."""
         self._progress.put_back()
 
-    def _gather(self, first: Cursor, wanted: int) -> list[ConsumerRecord]:
-        records: list[ConsumerRecord] = []
+    def _gather(self, first: Cursor, wanted: int) -> list[ConsumerRecord[Key_co, Value_co]]:
+        records: list[ConsumerRecord[Key_co, Value_co]] = []
         cursor: Cursor | None = first
         while cursor is not None:
             try:

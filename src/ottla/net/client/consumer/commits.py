@@ -9,11 +9,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.client.consumer.cursor import Progress
+from ottla.client.consumer.rebalance_listeners import OnCommit
 from ottla.client.errors import KafkaError
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import OffsetAndMetadata, TopicPartition
 from ottla.net.client.consumer.assignment import CLOSING_COMMIT_MS, AssignmentDriver
-from ottla.net.client.consumer.listeners import OnCommit, call_listener
+from ottla.net.client.consumer.listeners import call_listener
 from ottla.net.client.tasks import Tasks
 
 if TYPE_CHECKING:

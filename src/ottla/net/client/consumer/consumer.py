@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from ottla.client.consumer.fetched_columns import FetchedColumns
+from ottla.client.consumer.rebalance_listeners import Listener, OnCommit
 from ottla.client.errors import KafkaError
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, Place, TopicPartition
 from ottla.net.client.blocking_base import BlockingClient
 from ottla.net.client.consumer.async_consumer import AsyncConsumer, Partition
-from ottla.net.client.consumer.listeners import Listener, OnCommit, on_thread
+from ottla.net.client.consumer.listeners import on_thread
+from ottla.records.batches.record import Key_co, Value_co
 
 if TYPE_CHECKING:
     import pyarrow
 
+    from ottla.client import typed_keywords as typed
+    from ottla.client.typed_keywords import Key, Value
 
-class Consumer(BlockingClient[AsyncConsumer]):
+
+class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co]):
     """A consumer that reads records; a context manager. Keyword arguments are Kafka's consumer settings with underscores.
 
         with Consumer("flights", bootstrap_servers="localhost:9092", group_id="g") as consumer:
@@ -36,6 +41,54 @@ class Consumer(BlockingClient[AsyncConsumer]):
     Apart from them, only one thread may use a consumer at a time.
     """
 
+    @overload
+    def __init__(self: Consumer[bytes, bytes], *topics: str, **given: Unpack[typed.ConsumerBytesBytes]) -> None: ...
+    @overload
+    def __init__(self: Consumer[bytes, Value], *topics: str, **given: Unpack[typed.ConsumerBytesOwn[Value]]) -> None: ...
+    @overload
+    def __init__(self: Consumer[bytes, str], *topics: str, **given: Unpack[typed.ConsumerBytesStr]) -> None: ...
+    @overload
+    def __init__(self: Consumer[bytes, int], *topics: str, **given: Unpack[typed.ConsumerBytesInt]) -> None: ...
+    @overload
+    def __init__(self: Consumer[bytes, Any], *topics: str, **given: Unpack[typed.ConsumerBytesAny]) -> None: ...
+    @overload
+    def __init__(self: Consumer[Key, bytes], *topics: str, **given: Unpack[typed.ConsumerOwnBytes[Key]]) -> None: ...
+    @overload
+    def __init__(self: Consumer[Key, Value], *topics: str, **given: Unpack[typed.ConsumerOwnOwn[Key, Value]]) -> None: ...
+    @overload
+    def __init__(self: Consumer[Key, str], *topics: str, **given: Unpack[typed.ConsumerOwnStr[Key]]) -> None: ...
+    @overload
+    def __init__(self: Consumer[Key, int], *topics: str, **given: Unpack[typed.ConsumerOwnInt[Key]]) -> None: ...
+    @overload
+    def __init__(self: Consumer[Key, Any], *topics: str, **given: Unpack[typed.ConsumerOwnAny[Key]]) -> None: ...
+    @overload
+    def __init__(self: Consumer[str, bytes], *topics: str, **given: Unpack[typed.ConsumerStrBytes]) -> None: ...
+    @overload
+    def __init__(self: Consumer[str, Value], *topics: str, **given: Unpack[typed.ConsumerStrOwn[Value]]) -> None: ...
+    @overload
+    def __init__(self: Consumer[str, str], *topics: str, **given: Unpack[typed.ConsumerStrStr]) -> None: ...
+    @overload
+    def __init__(self: Consumer[str, int], *topics: str, **given: Unpack[typed.ConsumerStrInt]) -> None: ...
+    @overload
+    def __init__(self: Consumer[str, Any], *topics: str, **given: Unpack[typed.ConsumerStrAny]) -> None: ...
+    @overload
+    def __init__(self: Consumer[int, bytes], *topics: str, **given: Unpack[typed.ConsumerIntBytes]) -> None: ...
+    @overload
+    def __init__(self: Consumer[int, Value], *topics: str, **given: Unpack[typed.ConsumerIntOwn[Value]]) -> None: ...
+    @overload
+    def __init__(self: Consumer[int, str], *topics: str, **given: Unpack[typed.ConsumerIntStr]) -> None: ...
+    @overload
+    def __init__(self: Consumer[int, int], *topics: str, **given: Unpack[typed.ConsumerIntInt]) -> None: ...
+    @overload
+    def __init__(self: Consumer[int, Any], *topics: str, **given: Unpack[typed.ConsumerIntAny]) -> None: ...
+    @overload
+    def __init__(self: Consumer[Any, bytes], *topics: str, **given: Unpack[typed.ConsumerAnyBytes]) -> None: ...
+    @overload
+    def __init__(self: Consumer[Any, Value], *topics: str, **given: Unpack[typed.ConsumerAnyOwn[Value]]) -> None: ...
+    @overload
+    def __init__(self: Consumer[Any, str], *topics: str, **given: Unpack[typed.ConsumerAnyStr]) -> None: ...
+    @overload
+    def __init__(self: Consumer[Any, Any], *topics: str, **given: Unpack[typed.AnyConsumer]) -> None: ...
     def __init__(
         self,
         *topics: str,
@@ -44,16 +97,10 @@ class Consumer(BlockingClient[AsyncConsumer]):
         on_lost: Listener | None = None,
         **settings: Unpack[ConsumerKeywords],
     ) -> None:
-        super().__init__(
-            AsyncConsumer(
-                *topics,
-                on_assigned=on_thread(on_assigned),
-                on_revoked=on_thread(on_revoked),
-                on_lost=on_thread(on_lost),
-                **settings,
-            ),
-            "consumer",
+        made: AsyncConsumer[Any, Any] = AsyncConsumer(
+            *topics, on_assigned=on_thread(on_assigned), on_revoked=on_thread(on_revoked), on_lost=on_thread(on_lost), **settings
         )
+        super().__init__(made, "consumer")
 
     def subscribe(self, *topics: str, pattern: str | None = None) -> None:
         """Read these topics from now on.
@@ -103,7 +150,9 @@ class Consumer(BlockingClient[AsyncConsumer]):
         """
         self._background.do(self._async.wakeup)
 
-    def records(self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None) -> Iterator[ConsumerRecord]:
+    def records(
+        self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None
+    ) -> Iterator[ConsumerRecord[Key_co, Value_co]]:
         """Yield records one by one, without end, or until none arrives for `timeout_ms`. Raises `KafkaError`.
 
         With `until`, such as the result of `end_offsets`, yield the records of these partitions before these offsets, and end. The
@@ -115,7 +164,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
             except KafkaError as error:
                 self._background.run(self._async._pass_over(error))
 
-    def __iter__(self) -> Iterator[ConsumerRecord]:
+    def __iter__(self) -> Iterator[ConsumerRecord[Key_co, Value_co]]:
         return self.records()
 
     def batches(self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None) -> Iterator[pyarrow.RecordBatch]:
@@ -139,7 +188,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
         while (found := self._background.run(self._async._next_columns(timeout_ms, until), self._async._put_back)) is not None:
             yield found
 
-    def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
+    def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord[Key_co, Value_co]]:
         """Return up to `max_records` records (None: `max_poll_records`). Wait up to `timeout_ms` for the first.
 
         Raises `KafkaError` if there is an error and no record. If there are records, they are returned, and the next call raises

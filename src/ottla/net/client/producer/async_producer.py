@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
 
 from ottla.client.arguments import timeout
 from ottla.client.consumer.committed_offsets import committable
@@ -16,7 +16,7 @@ from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.producer.accumulator import Headers
 from ottla.client.producer.transactions import InGroup, chain_errors, metadata_of
 from ottla.client.settings.clients import ProducerSettings, parse
-from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
+from ottla.client.types import ConsumerGroupMetadata, Key_contra, OffsetAndMetadata, Place, RawBytes, TopicPartition, Value_contra
 from ottla.net.client.cluster import now_ms
 from ottla.net.client.producer.delivery import Delivery, SentRows
 from ottla.net.client.producer.delivery_callbacks import AwaitedCallbacks, OnDelivery, check_callback
@@ -26,8 +26,14 @@ from ottla.records.batches.rows import Rows
 if TYPE_CHECKING:
     import pyarrow
 
+    from ottla.client import typed_keywords as typed
+    from ottla.client.typed_keywords import Key, Value
 
-class AsyncProducer:
+Servers = str | Iterable[str] | None
+"""`bootstrap_servers` as the first argument of a client."""
+
+
+class AsyncProducer(Generic[Key_contra, Value_contra]):
     """A producer that writes records; a context manager. Keyword arguments are Kafka's producer settings with underscores.
 
         async with AsyncProducer("localhost:9092", linger_ms=5) as producer:
@@ -47,7 +53,101 @@ class AsyncProducer:
     has read their errors. Raises `SettingError` for a setting that is unknown or has a wrong value.
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[ProducerKeywords]) -> None:
+    @overload
+    def __init__(
+        self: AsyncProducer[RawBytes, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesBytes]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[RawBytes, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesOwn[Value]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[RawBytes, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesStr]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[RawBytes, int], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesInt]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[RawBytes, Any], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesAny]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[Key, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnBytes[Key]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[Key, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnOwn[Key, Value]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[Key, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnStr[Key]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[Key, int], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnInt[Key]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[Key, Any], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnAny[Key]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[str, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrBytes]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[str, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrOwn[Value]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[str, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrStr]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[str, int], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrInt]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[str, Any], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrAny]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[int, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntBytes]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[int, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntOwn[Value]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[int, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntStr]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[int, int], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntInt]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[int, Any], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntAny]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[Any, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerAnyBytes]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[Any, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerAnyOwn[Value]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncProducer[Any, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerAnyStr]
+    ) -> None: ...
+    @overload
+    def __init__(self: AsyncProducer[Any, Any], bootstrap_servers: Servers = None, **given: Unpack[ProducerKeywords]) -> None: ...
+    def __init__(self, bootstrap_servers: Servers = None, **settings: Unpack[ProducerKeywords]) -> None:
         servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
         self._driver = produce_driver(parse(ProducerSettings, {**settings, **servers}))
         self._callbacks = AwaitedCallbacks()
@@ -73,9 +173,9 @@ class AsyncProducer:
     async def send(
         self,
         topic: str,
-        value: Any = None,
+        value: Value_contra | None = None,
         *,
-        key: Any = None,
+        key: Key_contra | None = None,
         partition: int | None = None,
         headers: Headers | None = None,
         timestamp_ms: int | None = None,

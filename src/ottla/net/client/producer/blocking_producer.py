@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from ottla.client.arguments import timeout, whole
 from ottla.client.producer.accumulator import Headers
+from ottla.client.types import Key_contra, Value_contra
 from ottla.net.client.blocking_base import BlockingClient
 from ottla.net.client.producer.async_producer import AsyncProducer
 from ottla.net.client.producer.delivery import Delivery, SentRows
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-class BlockingProducer(BlockingClient[AsyncProducer]):
+class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_contra, Value_contra]):
     """A producer whose records are appended on the caller's thread."""
 
-    def __init__(self, client: AsyncProducer, kind: str) -> None:
+    def __init__(self, client: AsyncProducer[Any, Any], kind: str) -> None:
         super().__init__(client, kind)
         self._driver = client._driver
         self._accumulator = self._driver.accumulator
@@ -33,9 +34,9 @@ class BlockingProducer(BlockingClient[AsyncProducer]):
     def send(
         self,
         topic: str,
-        value: Any = None,
+        value: Value_contra | None = None,
         *,
-        key: Any = None,
+        key: Key_contra | None = None,
         partition: int | None = None,
         headers: Headers | None = None,
         timestamp_ms: int | None = None,

@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
+from typing import Any
 
 from ottla.client.arguments import topic_name, whole
 from ottla.client.errors import Closed, DeliveryFailed, FlushTimedOut, KafkaError, Purged, SettingError, TimedOut, TransactionError
@@ -147,8 +148,8 @@ class ProduceDriver:
     def append(
         self,
         topic: str,
-        value: bytes | None,
-        key: bytes | None,
+        value: Any,
+        key: Any,
         partition: int | None,
         headers: Headers | None,
         timestamp_ms: int | None,

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.keywords import ProducerKeywords
 from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.producer.transactions import InGroup, chain_errors
-from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
-from ottla.net.client.producer.async_producer import AsyncProducer
+from ottla.client.types import ConsumerGroupMetadata, Key_contra, OffsetAndMetadata, Place, RawBytes, TopicPartition, Value_contra
+from ottla.net.client.producer.async_producer import AsyncProducer, Servers
 from ottla.net.client.producer.blocking_producer import BlockingProducer
 
 if TYPE_CHECKING:
-    pass
+    from ottla.client import typed_keywords as typed
+    from ottla.client.typed_keywords import Key, Value
 
 
-class Producer(BlockingProducer):
+class Producer(BlockingProducer[Key_contra, Value_contra]):
     """A producer that writes records; a context manager. Keyword arguments are Kafka's producer settings with underscores.
 
         with Producer("localhost:9092", linger_ms=5) as producer:
@@ -40,8 +41,89 @@ class Producer(BlockingProducer):
     Several threads may share a producer.
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[ProducerKeywords]) -> None:
-        super().__init__(AsyncProducer(bootstrap_servers, **settings), "producer")
+    @overload
+    def __init__(
+        self: Producer[RawBytes, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesBytes]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[RawBytes, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesOwn[Value]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[RawBytes, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesStr]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[RawBytes, int], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesInt]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[RawBytes, Any], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesAny]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[Key, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnBytes[Key]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[Key, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnOwn[Key, Value]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[Key, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnStr[Key]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[Key, int], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnInt[Key]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[Key, Any], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnAny[Key]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[str, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrBytes]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[str, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrOwn[Value]]
+    ) -> None: ...
+    @overload
+    def __init__(self: Producer[str, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrStr]) -> None: ...
+    @overload
+    def __init__(self: Producer[str, int], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrInt]) -> None: ...
+    @overload
+    def __init__(self: Producer[str, Any], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrAny]) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[int, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntBytes]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[int, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntOwn[Value]]
+    ) -> None: ...
+    @overload
+    def __init__(self: Producer[int, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntStr]) -> None: ...
+    @overload
+    def __init__(self: Producer[int, int], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntInt]) -> None: ...
+    @overload
+    def __init__(self: Producer[int, Any], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntAny]) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[Any, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerAnyBytes]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[Any, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerAnyOwn[Value]]
+    ) -> None: ...
+    @overload
+    def __init__(self: Producer[Any, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerAnyStr]) -> None: ...
+    @overload
+    def __init__(self: Producer[Any, Any], bootstrap_servers: Servers = None, **given: Unpack[ProducerKeywords]) -> None: ...
+    def __init__(self, bootstrap_servers: Servers = None, **settings: Unpack[ProducerKeywords]) -> None:
+        made: AsyncProducer[Any, Any] = AsyncProducer(bootstrap_servers, **settings)
+        super().__init__(made, "producer")
 
     def init_transactions(self) -> None:
         """Fence older producers with the transactional id, and abort their open transaction.
