@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError
+from queue import SimpleQueue
 from typing import Generic, Self, TypeVar
 
 from ottla.client.errors import Closed, KafkaError
@@ -14,20 +14,34 @@ from ottla.client.errors import Closed, KafkaError
 Result = TypeVar("Result")
 
 
-class _Finishing(Generic[Result]):
-    """A wrapper of a coroutine that records whether it has finished.
+class _Call(Generic[Result]):
+    """A coroutine that runs on a loop for a waiting thread. `begin` and `abandon` run on the loop, in this order.
 
-    After a cancellation, the coroutine's future does not show this.
+    The thread waits for `done`, which gets the task of the coroutine. A `Future` would wait by a condition, whose lock an interrupt
+    can leave locked.
     """
 
-    def __init__(self, work: Coroutine[object, None, Result]) -> None:
+    def __init__(self, work: Coroutine[object, None, Result], undo: Callable[[], None] | None) -> None:
+        self.done: SimpleQueue[asyncio.Task[Result]] = SimpleQueue()
         self._work = work
-        self.is_finished = False
+        self._undo = undo
+        self._task: asyncio.Task[Result] | None = None
 
-    async def run(self) -> Result:
-        result = await self._work
-        self.is_finished = True
-        return result
+    def begin(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._work)
+        self._task.add_done_callback(self.done.put)
+
+    def abandon(self) -> None:
+        """Cancel the coroutine, whose result no thread gets. Undo its effect if it ends with a result all the same."""
+        if self._task is None:
+            self._work.close()
+        else:
+            self._task.cancel()
+            self._task.add_done_callback(self._undo_result)
+
+    def _undo_result(self, task: asyncio.Task[Result]) -> None:
+        if not task.cancelled() and task.exception() is None and self._undo is not None:
+            self._undo()
 
 
 class BackgroundLoop:
@@ -70,25 +84,23 @@ class BackgroundLoop:
         Raises `Closed` after `stop` and in a forked child. Raises `KafkaError` if called by a callback, which runs on the loop's
         own thread.
         """
+        call = _Call(work, undo)
         try:
             self.check_process()
             self.check_thread()
             with self._lock:
                 if self._stopped:
-                    raise Closed()
-                task = _Finishing(work)
-                running = asyncio.run_coroutine_threadsafe(task.run(), self._loop)
-        except KafkaError:
+                    raise Closed
+                self._loop.call_soon_threadsafe(call.begin)
+            task = call.done.get()
+            if task.cancelled():
+                raise Closed
+            return task.result()
+        except Exception:  # of the coroutine, or because it cannot begin
             work.close()
             raise
-        try:
-            return running.result()
-        except CancelledError:
-            raise Closed() from None
-        except BaseException:
-            running.cancel()
-            if undo is not None:
-                self.call(lambda: undo() if task.is_finished else None)
+        except BaseException:  # an interrupt, at any point
+            self.call(call.abandon)
             raise
 
     def check_process(self) -> None:
