@@ -8,8 +8,12 @@ import pytest
 
 import ottla
 from ottla.client.settings.clients import AdminSettings, ConsumerSettings, ProducerSettings
-from tests.support.elsewhere import RELEASES_OF_PEERS, UNASKED
+from tests.support.elsewhere import RELEASES_OF_PEERS, UNASKED, number, release_of
 from tests.support.peers import Peer
+
+PARTITIONS = 3
+CREATES_TOPICS = "0.10.1"
+"""The first release with a request that creates topics. Before, topics are made by their first use."""
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +33,12 @@ def admin(broker: Peer) -> Iterator[ottla.Admin]:
 
 
 @pytest.fixture
-def topic(admin: ottla.Admin, unique: Callable[[str], str]) -> str:
+def topic(broker: Peer, peer_name: str, admin: ottla.Admin, unique: Callable[[str], str]) -> str:
     """A topic of three partitions that no other test uses."""
     name = unique("client")
-    admin.create_topic(name, 3)
+    if number(release_of(peer_name)) < number(CREATES_TOPICS):
+        with ottla.Producer(broker.address) as producer:
+            assert len(producer.partitions_for(name)) == PARTITIONS, "the broker's own default"
+    else:
+        admin.create_topic(name, PARTITIONS, 1)
     return name

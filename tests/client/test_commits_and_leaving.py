@@ -138,7 +138,7 @@ def test_partitions_are_added_and_taken_away(broker: Peer, filled: str, unique: 
         subscribed.incremental_assign([(filled, 0)])
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.since("4.0", "the consumer protocol"))])
 @pytest.mark.parametrize(
     ("instance_id", "leave_group", "stays"),
     [(None, None, False), (None, False, True), ("i", None, True), ("i", True, False)],

@@ -16,6 +16,8 @@ from tests.client.test_producer_consumer import drain, fill, reader
 from tests.support.peers import Peer, start_peer
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.since("4.0", "the consumer protocol (KIP-848)")
+
 Protocol = Literal["classic", "consumer", "auto"]
 
 
@@ -90,11 +92,11 @@ def test_a_static_member_returns_to_its_partitions(broker: Peer, topic: str, gro
 
 def test_a_topic_that_is_created_later_is_read(broker: Peer, group: str, admin: ottla.Admin, unique: Callable[[str], str]) -> None:
     early, late = unique("early"), unique("late")
-    admin.create_topic(early, 1)
+    admin.create_topic(early, 1, 1)
     fill(broker, early, 2)
     with reader(broker, early, late, group_id=group, group_protocol="consumer", allow_auto_create_topics=False) as consumer:
         drain(consumer, 2)
-        admin.create_topic(late, 1)
+        admin.create_topic(late, 1, 1)
         fill(broker, late, 2)
         assert [record.topic for record in drain(consumer, 2)] == [late, late]
 

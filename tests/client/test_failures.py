@@ -60,7 +60,7 @@ def test_a_producer_says_that_its_topic_is_gone_and_goes_on_when_it_is_made_anew
         ottla.Admin(strict_broker.address) as admin,
         ottla.Producer(strict_broker.address, max_block_ms=500, delivery_timeout_ms=1_000) as producer,
     ):
-        admin.create_topic("t", 1)
+        admin.create_topic("t", 1, 1)
         fill(strict_broker, "t", 1)  # by then the broker has begun to give out producer ids
         assert producer.send("t", b"1", **record).result(20).offset == 1
         admin.delete_topics("t")
@@ -68,13 +68,13 @@ def test_a_producer_says_that_its_topic_is_gone_and_goes_on_when_it_is_made_anew
             producer.send("t", b"2", **record).result(20)
         with pytest.raises(ottla.UnknownTopic, match="Topic t"):
             producer.send("t", b"3", **record)
-        admin.create_topic("t", 1)
+        admin.create_topic("t", 1, 1)
         assert producer.send("t", b"4", **record).result(20).offset == 0
 
 
 def test_a_consumer_says_that_its_topic_is_gone_and_goes_on_when_it_is_made_anew(strict_broker: Peer) -> None:
     with ottla.Admin(strict_broker.address) as admin:
-        admin.create_topic("t", 1)
+        admin.create_topic("t", 1, 1)
         with reader(strict_broker, default_api_timeout_ms=300) as consumer:
             consumer.assign([("t", 0)])
             fill(strict_broker, "t", 3)
@@ -84,7 +84,7 @@ def test_a_consumer_says_that_its_topic_is_gone_and_goes_on_when_it_is_made_anew
                 eventually(lambda: consumer.poll(100))
             with pytest.raises(ottla.UnknownTopic, match="t-0"):
                 consumer.poll(0)
-            admin.create_topic("t", 1)
+            admin.create_topic("t", 1, 1)
             fill(strict_broker, "t", 2)
             assert len(eventually(lambda: polled(consumer), what="records of the new topic")) == 2
 
@@ -221,7 +221,7 @@ def test_polls_that_raise_for_one_partition_lose_no_record_of_another(broker: Pe
 def two_partitions(path: Path) -> Path:
     """A data directory with a record in each partition of topic t."""
     with ottla.Broker(str(path)) as broker, ottla.Admin(broker.address) as admin, ottla.Producer(broker.address) as producer:
-        admin.create_topic("t", 2)
+        admin.create_topic("t", 2, 1)
         for partition in (0, 1):
             producer.send("t", b"v", partition=partition).result(20)
     return path
@@ -302,7 +302,7 @@ def test_a_consumer_that_cannot_begin_leaves_nothing_behind(broker: Peer, unique
 
 def test_closing_in_time_ends_every_record_that_was_not_acknowledged(own_broker: Peer) -> None:
     with ottla.Admin(own_broker.address) as admin:
-        admin.create_topic("t", 1)
+        admin.create_topic("t", 1, 1)
     producer = ottla.Producer(own_broker.address, linger_ms=0)
     producer.send("t", b"0").result(20)
     with silent(own_broker):
@@ -316,7 +316,7 @@ def test_closing_in_time_ends_every_record_that_was_not_acknowledged(own_broker:
 
 def test_closing_ends_a_call_that_waits_on_another_thread(own_broker: Peer) -> None:
     with ottla.Admin(own_broker.address) as admin:
-        admin.create_topic("t", 1)
+        admin.create_topic("t", 1, 1)
     producer = ottla.Producer(own_broker.address)
     producer.partitions_for("t")
     said: list[BaseException] = []
@@ -394,7 +394,7 @@ def test_a_group_reads_a_topic_that_is_made_after_its_members_subscribed(
 ) -> None:
     with ottla.Admin(strict_broker.address) as admin, reader(strict_broker, "later", group_id="g") as consumer:
         eventually(lambda: consumer.poll(100) or admin.describe_group("g").state == "Stable", what="a group with nothing to read")
-        admin.create_topic("later", 2)
+        admin.create_topic("later", 2, 1)
         fill(strict_broker, "later", 3)
         assert len(drain(consumer, 3)) == 3
     assert "later does not exist" in caplog.text

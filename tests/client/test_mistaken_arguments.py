@@ -195,7 +195,7 @@ def test_a_buffer_that_is_used_again_after_send_does_not_change_the_record(
 
 def test_numbers_serve_as_settings_of_a_new_topic(admin: ottla.Admin, unique: Callable[[str], str]) -> None:
     name = unique("numbers")
-    admin.create_topic(name, 1, configs={"retention.ms": 86_400_000, "preallocate": False})
+    admin.create_topic(name, 1, 1, configs={"retention.ms": 86_400_000, "preallocate": False})
     assert admin.describe_topic_configs(name)["retention.ms"].value == "86400000"
 
 

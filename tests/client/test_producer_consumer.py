@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import pytest
 
@@ -205,7 +205,7 @@ def test_a_topic_that_does_not_exist_is_an_error(broker: Peer, unique: Callable[
 def test_a_pattern_takes_the_topics_that_match(broker: Peer, admin: ottla.Admin, unique: Callable[[str], str]) -> None:
     names = [unique("pattern-a"), unique("pattern-a"), unique("pattern-b")]
     for name in names:
-        admin.create_topic(name, 1)
+        admin.create_topic(name, 1, 1)
         fill(broker, name, 3)
     with reader(broker) as consumer:
         consumer.subscribe(pattern="pattern-a-.*")
@@ -214,7 +214,7 @@ def test_a_pattern_takes_the_topics_that_match(broker: Peer, admin: ottla.Admin,
 
 def test_a_restart_in_the_middle_loses_and_repeats_nothing(own_broker: Peer) -> None:
     with ottla.Admin(own_broker.address) as admin:
-        admin.create_topic("t", 2)
+        admin.create_topic("t", 2, 1)
     with ottla.Producer(own_broker.address, batch_size=500) as producer, reader(own_broker, "t") as consumer:
         for number in range(200):
             producer.send("t", b"%d" % number)
@@ -237,3 +237,18 @@ def test_a_producer_learns_of_new_partitions_once_its_metadata_is_old(broker: Pe
         assert len(producer.partitions_for(topic)) == 3
         admin.create_partitions({topic: 5})
         eventually(lambda: len(producer.partitions_for(topic)) == 5)
+
+
+@pytest.mark.parametrize("serializer", [None, "str"])
+def test_a_producer_writes_without_idempotence_to_old_brokers_unless_it_asks_for_it(
+    serializer: Literal["str"] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    values: list[Any] = [b"1", b"2"] if serializer is None else ["1", "2"]
+    with ottla.Broker(release="0.10.2", num_partitions=1) as broker:
+        with ottla.Producer(broker.address, value_serializer=serializer) as producer:
+            assert [producer.send("t", value).result(20).offset for value in values] == [0, 1]
+        assert caplog.text.count("written without idempotence") == 1
+        with ottla.Producer(broker.address, value_serializer=serializer, enable_idempotence=True) as producer:
+            delivery = producer.send("t", values[0])
+            with pytest.raises(ottla.NotSupported, match=r"idempotence needs Kafka 0\.11"):
+                delivery.result(20)

@@ -227,7 +227,7 @@ def test_what_a_task_writes_through_leaves_no_thread_behind_even_if_it_fails(bro
 
 def test_writing_survives_a_broker_that_is_killed(own_broker: Peer) -> None:
     with ottla.Admin(own_broker.address) as admin:
-        admin.create_topic("t", 1)
+        admin.create_topic("t", 1, 1)
 
     async def work() -> None:
         async with producing(own_broker) as producer:

@@ -43,7 +43,7 @@ QUICK: Quick = {
 def broker() -> Iterator[ottla.Broker]:
     with ottla.Broker(group_min_session_timeout_ms=100, group_initial_rebalance_delay_ms=0) as made:
         with ottla.Admin(made.address) as admin, ottla.Producer(made.address) as producer:
-            admin.create_topic("t", 2)
+            admin.create_topic("t", 2, 1)
             for number in range(40):
                 producer.send("t", b"%d" % number, partition=number % 2)
         yield made

@@ -79,7 +79,7 @@ def test_a_foreign_broker_at_a_known_address_is_not_written_to(tmp_path: Path, b
             old_port = int(broker.address.rpartition(":")[2])
             producer.send("t", b"1").result(20)
         with begun(tmp_path / "foreign", bootstrap, old_port) as foreign, ottla.Admin(foreign.address) as foreign_admin:
-            foreign_admin.create_topic("t", 1)
+            foreign_admin.create_topic("t", 1, 1)
             with begun(tmp_path / "own", bootstrap) as broker:
                 delivery = producer.send("t", b"2")
                 if strategy == "none":

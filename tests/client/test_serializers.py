@@ -172,7 +172,7 @@ def test_records_that_cannot_be_read_are_copied_to_the_dead_letter_topic(
     broker: Peer, topic: str, admin: ottla.Admin, *, polls: bool
 ) -> None:
     dead = f"{topic}-dead"
-    admin.create_topic(dead, 1)
+    admin.create_topic(dead, 1, 1)
     fill(broker, topic)
     with reader(broker, topic, on_bad_record=dead) as consumer:
         assert read_all(consumer, 4, polls=polls) == [0, 1, 3, 4]
@@ -195,7 +195,7 @@ def test_records_that_cannot_be_read_are_copied_to_the_dead_letter_topic(
 
 def test_the_position_stays_until_the_dead_letter_is_written(broker: Peer, topic: str, admin: ottla.Admin) -> None:
     dead = f"{topic}-dead"
-    admin.create_topic(dead, 1, configs={"max.message.bytes": "100"})
+    admin.create_topic(dead, 1, 1, configs={"max.message.bytes": "100"})
     fill(broker, topic)
     with pytest.raises(ottla.BrokerError, match="MESSAGE_TOO_LARGE"), reader(broker, topic, on_bad_record=dead) as consumer:
         read_all(consumer, 4, polls=False)
@@ -213,7 +213,7 @@ def test_a_bad_record_of_the_dead_letter_topic_is_raised(broker: Peer, topic: st
 
 
 def test_the_asynchronous_consumer_skips_and_copies(broker: Peer, topic: str, admin: ottla.Admin) -> None:
-    admin.create_topic(f"{topic}-dead", 1)
+    admin.create_topic(f"{topic}-dead", 1, 1)
     fill(broker, topic)
 
     async def values(mode: str) -> list[int]:

@@ -36,7 +36,7 @@ def _threads_take_turns_all_the_time() -> Iterator[None]:
 @pytest.fixture
 def wide(admin: ottla.Admin, unique: Callable[[str], str]) -> str:
     name = unique("wide")
-    admin.create_topic(name, 24)
+    admin.create_topic(name, 24, 1)
     return name
 
 
@@ -118,7 +118,7 @@ def test_two_producers_of_a_process_write_side_by_side(broker: Peer, wide: str) 
 def test_threads_share_an_admin(broker: Peer, admin: ottla.Admin, unique: Callable[[str], str]) -> None:
     def create(number: int) -> int:
         name = unique("shared")
-        admin.create_topic(name, 1)
+        admin.create_topic(name, 1, 1)
         return int(name in admin.list_topics())
 
     assert each_in_a_thread(4, create) >= 4

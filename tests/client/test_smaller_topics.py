@@ -15,7 +15,7 @@ COUNT = 300
 @pytest.fixture
 def small(admin: ottla.Admin, unique: Callable[[str], str]) -> str:
     name = unique("small")
-    admin.create_topic(name, 1, configs={"max.message.bytes": "1500"})
+    admin.create_topic(name, 1, 1, configs={"max.message.bytes": "1500"})
     return name
 
 

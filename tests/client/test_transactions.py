@@ -116,8 +116,8 @@ def test_a_copy_loop_that_aborts_now_and_then_copies_each_record_once(
     broker: Peer, admin: ottla.Admin, unique: Unique, named: Callable[[str], ottla.Producer]
 ) -> None:
     source, target, group = unique("source"), unique("target"), unique("copy")
-    admin.create_topic(source, 2)
-    admin.create_topic(target, 3)
+    admin.create_topic(source, 2, 1)
+    admin.create_topic(target, 3, 1)
     with ottla.Producer(broker.address) as plain:
         for number in range(60):
             plain.send(source, b"%03d" % number, partition=number % 2)
@@ -182,7 +182,7 @@ def test_after_a_record_that_brokers_refuse_the_producer_goes_on_with_the_next_t
     broker: Peer, admin: ottla.Admin, unique: Unique, named: Callable[[str], ottla.Producer]
 ) -> None:
     topic = unique("small")
-    admin.create_topic(topic, 3, configs={"max.message.bytes": "2000"})
+    admin.create_topic(topic, 3, 1, configs={"max.message.bytes": "2000"})
     with named(unique_id()) as producer:
         if is_oldest(producer):
             pytest.skip("before Kafka 2.5, nothing mends a gap in the sequences")
@@ -349,7 +349,7 @@ def test_a_cancelled_transaction_is_aborted(broker: Peer, topic: str) -> None:
 @pytest.mark.parametrize("api_version", [None, "3.9"])
 def test_a_transaction_outlives_the_kill_of_the_broker(own_broker: Peer, api_version: str | None) -> None:
     with ottla.Admin(own_broker.address) as admin:
-        admin.create_topic("killed", 3)
+        admin.create_topic("killed", 3, 1)
     settings: ProducerKeywords = {"transactional_id": "copy", "api_version": api_version}
     with ottla.Producer(own_broker.address, **settings) as producer:
         for end in (producer.abort_transaction, producer.commit_transaction):
@@ -365,7 +365,7 @@ def test_a_transaction_outlives_the_kill_of_the_broker(own_broker: Peer, api_ver
 def test_producers_go_on_while_the_level_of_transactions_changes(own_broker: Peer) -> None:
     sent: list[bytes] = []
     with ottla.Admin(own_broker.address) as admin:
-        admin.create_topic("levels", 3)
+        admin.create_topic("levels", 3, 1)
     with FeatureLevels(own_broker.address) as levels, ottla.Producer(own_broker.address, transactional_id="old") as old:
         for level in (1, 2):
             with old.transaction():

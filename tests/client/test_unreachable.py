@@ -41,7 +41,7 @@ def test_a_leader_that_does_not_answer_keeps_no_answer_of_another_waiting() -> N
     async def run(silent_port: int) -> list[TopicPartition]:
         with ottla.Broker() as broker:
             async with ottla.AsyncAdmin(broker.address) as admin:
-                await admin.create_topic("t", 3)
+                await admin.create_topic("t", 3, 1)
             settings = parse(ConsumerSettings, {"bootstrap_servers": broker.address, "request_timeout_ms": 30_000})
             cluster = ClusterLinks(settings)
             await cluster.refresh(["t"])

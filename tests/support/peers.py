@@ -10,7 +10,7 @@ import pytest
 
 from bench.apache_kafka import ApacheKafka, Unavailable
 from ottla.testing import BrokerProcess
-from tests.support.elsewhere import RELEASES_OF_PEERS
+from tests.support.elsewhere import RELEASES_OF_PEERS, UNASKED
 from tests.support.old_kafka import started
 from tests.support.watched import served
 
@@ -45,7 +45,8 @@ def start_peer(name: str, home: Path, settings: dict[str, object] | None = None)
     if name == "ottla":
         return BrokerProcess(home / "data", wanted)
     if release := RELEASES_OF_PEERS.get(name):
-        return started(release, home, wanted)
+        partitions = {"num.partitions": 3} if release in UNASKED else {}  # there, topics are made by their first use
+        return started(release, home, {"broker.id": 1, **partitions, **wanted})
     try:
         return ApacheKafka(home / "kafka", wanted)
     except Unavailable as missing:

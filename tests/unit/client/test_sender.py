@@ -168,6 +168,20 @@ def test_without_idempotence_batches_carry_no_producer() -> None:
     assert read_header(batch.data).producer_id == -1
 
 
+def test_brokers_without_producer_ids_get_one_batch_of_a_partition_at_a_time_so_that_they_stay_in_order() -> None:
+    made = Sender(metadata(), ProducerSettings())
+    batches = [outgoing(1), outgoing(2), outgoing(3, partition=1)]
+    for batch in batches:
+        made.add(batch)
+    assert made.requests(0) == []
+    assert made.wants_identity
+    made.send_without_identity()
+    [send] = made.requests(0)
+    assert send.batches == [batches[0], batches[2]]
+    assert {read_header(batch.data).producer_id for batch in send.batches} == {-1}
+    assert not made.wants_identity
+
+
 def test_a_repetition_waits_for_its_back_off() -> None:
     made, broker = sender(retry_backoff_ms=100), Broker()
     made.add(outgoing(1))

@@ -41,7 +41,7 @@ class TokenDescription:
 
 def create_token_request(owner: str | None, renewers: Iterable[str], max_lifetime_ms: int) -> CreateDelegationTokenRequest:
     """Build the request. Raises `SettingError` for a principal that is not like "User:alice"."""
-    kind, name = (None, None) if owner is None else principal(owner)
+    kind, name = ("", "") if owner is None else principal(owner)  # null travels in no version before 3
     renewer = CreateDelegationTokenRequest.CreatableRenewers
     wanted = (principal(each) for each in several("renewers", renewers))
     return CreateDelegationTokenRequest(

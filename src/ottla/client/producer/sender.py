@@ -59,6 +59,8 @@ class Sender:
     _busy: dict[TopicPartition, Lane] = field(default_factory=dict)
     _requests: dict[int, int] = field(default_factory=dict)
     _count: int = 0
+    _lacks_identities: bool = False
+    """Whether the brokers have no producer ids, so that batches are written without them."""
 
     @property
     def idle(self) -> bool:
@@ -84,6 +86,13 @@ class Sender:
         """Store the producer id and epoch that InitProducerId returned, and start to send batches."""
         self.identity = identity
         self.wants_identity = False
+
+    def send_without_identity(self) -> None:
+        """Start to send batches without a producer id, because the brokers are older than Kafka 0.11.
+
+        Each partition has one batch in flight, so that batches stay in order. A batch whose answer is lost can be written twice.
+        """
+        self._lacks_identities, self.wants_identity = True, False
 
     def restart(self, identity: Identity) -> None:
         """Restart every partition at sequence number 0 if the identity has changed. Call this only between transactions."""
@@ -113,8 +122,9 @@ class Sender:
     def _choose(self, now_ms: int, most: int) -> dict[int, list[Lane]]:
         chosen: dict[int, list[Lane]] = {}
         sizes: dict[int, int] = {}
+        window = 1 if self._lacks_identities else most
         for lane in self._busy.values():
-            if not lane.queue or not self._has_identity(lane) or not lane.may_send(now_ms, most):
+            if not lane.queue or not self._has_identity(lane) or not lane.may_send(now_ms, window):
                 continue
             node_id = self._leader(lane)
             if node_id == NO_LEADER or not self._may_leave(lane) or self._requests.get(node_id, 0) >= most:
@@ -127,7 +137,7 @@ class Sender:
         return chosen
 
     def _has_identity(self, lane: Lane) -> bool:
-        if not self.settings.enable_idempotence or lane.identity is not None:
+        if not self.settings.enable_idempotence or self._lacks_identities or lane.identity is not None:
             return True
         lane.identity = self.identity
         self.wants_identity = self.wants_identity or self.identity is None

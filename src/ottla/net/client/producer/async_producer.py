@@ -149,7 +149,8 @@ class AsyncProducer(Generic[Key_contra, Value_contra]):
     def __init__(self: AsyncProducer[Any, Any], bootstrap_servers: Servers = None, **given: Unpack[ProducerKeywords]) -> None: ...
     def __init__(self, bootstrap_servers: Servers = None, **settings: Unpack[ProducerKeywords]) -> None:
         servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
-        self._driver = produce_driver(parse(ProducerSettings, {**settings, **servers}))
+        given = {**settings, **servers}
+        self._driver = produce_driver(parse(ProducerSettings, given), needs_idempotence="enable_idempotence" in given)
         self._callbacks = AwaitedCallbacks()
 
     async def start(self) -> Self:

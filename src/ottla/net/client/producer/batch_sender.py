@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 
-from ottla.client.errors import KafkaError, raise_for
+from ottla.client.errors import KafkaError, NotSupported, raise_for
 from ottla.client.metrics.producer import ProducerMetrics
 from ottla.client.producer.partition_queue import Identity
 from ottla.client.producer.sender import Send, Sender
@@ -18,11 +19,19 @@ from ottla.net.client.cluster import ClusterLinks, now_ms
 from ottla.net.client.tasks import Tasks
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
+log = logging.getLogger("ottla.client")
+
+OLD_BROKERS = (
+    "%s: the brokers are older than Kafka 0.11, so batches are written without idempotence: a batch whose answer is lost can be "
+    "written twice. Set enable_idempotence=True to refuse such brokers, or False to accept them silently."
+)
+
 
 class BatchSender:
     """Sends the batches of the state machine `machine` to brokers. Use it only on the event loop that created it.
 
-    `pump` is called whenever a batch can be ready to send; it must call `send_ready`.
+    `pump` is called whenever a batch can be ready to send; it must call `send_ready`. With `needs_idempotence`, batches fail if the
+    brokers are too old for it.
     """
 
     def __init__(
@@ -34,12 +43,14 @@ class BatchSender:
         transactions: ProducerTransactions | None = None,
         *,
         metrics: ProducerMetrics | None = None,
+        needs_idempotence: bool = True,
     ) -> None:
         self._cluster = cluster
         self._settings = settings
         self._tasks = tasks
         self._pump = pump
         self._metrics = metrics
+        self._needs_idempotence = needs_idempotence
         self._identifying: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.machine = Sender(cluster.metadata, settings, transactions)
@@ -90,12 +101,21 @@ class BatchSender:
     async def _identify(self) -> None:
         try:
             identity = await self._cluster.retry(self._request_identity, timeout_ms=self._settings.delivery_timeout_ms)
+        except NotSupported as error:
+            if self._needs_idempotence:
+                self._fail_without_identity(error)
+            else:
+                log.warning(OLD_BROKERS, self._settings.client_id or "producer")
+                self.machine.send_without_identity()
         except KafkaError as error:
-            self.machine.wants_identity = False
-            self.machine.fail_unsent(error)
+            self._fail_without_identity(error)
         else:
             self.machine.set_identity(identity)
         self._pump()
+
+    def _fail_without_identity(self, error: KafkaError) -> None:
+        self.machine.wants_identity = False
+        self.machine.fail_unsent(error)
 
     async def _request_identity(self) -> Identity:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)

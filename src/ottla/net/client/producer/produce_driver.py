@@ -65,8 +65,10 @@ class ProduceDriver:
     `close`.
     """
 
-    def __init__(self, settings: ProducerSettings) -> None:
+    def __init__(self, settings: ProducerSettings, *, needs_idempotence: bool = True) -> None:
+        """Create a driver. Without `needs_idempotence`, brokers before Kafka 0.11 are written to without it."""
         self.settings = settings
+        self._needs_idempotence = needs_idempotence
         name = settings.transactional_id
         self._machine = ProducerTransactions(name, settings.transaction_timeout_ms) if name is not None else None
         self._losses = Losses(threading.Lock())
@@ -84,7 +86,15 @@ class ProduceDriver:
         self.accumulator = self._new_accumulator()
         self._waiting_for_room: list[asyncio.Future[None]] = []
         self.metrics = self._new_metrics()
-        self._sender = BatchSender(self._cluster, settings, self._tasks, self.pump, self._machine, metrics=self.metrics)
+        self._sender = BatchSender(
+            self._cluster,
+            settings,
+            self._tasks,
+            self.pump,
+            self._machine,
+            metrics=self.metrics,
+            needs_idempotence=self._needs_idempotence,
+        )
         self._transactions = self._new_transactions(self._machine) if self._machine is not None else None
         self._telling: asyncio.TimerHandle | None = None
         self._tasks.spawn(self._keep_metadata_fresh())

@@ -16,8 +16,8 @@ from ottla.net.client.producer.produce_driver import ProduceDriver
 class SerializingDriver(ProduceDriver):
     """A driver that serializes key and value on the thread that sends. A serializer that raises leaves everything as it was."""
 
-    def __init__(self, settings: ProducerSettings) -> None:
-        super().__init__(settings)
+    def __init__(self, settings: ProducerSettings, *, needs_idempotence: bool = True) -> None:
+        super().__init__(settings, needs_idempotence=needs_idempotence)
         self._key = FieldSerializer("key", settings.key_serializer)
         self._value = FieldSerializer("value", settings.value_serializer)
 
@@ -50,7 +50,7 @@ class SerializingDriver(ProduceDriver):
         return self._cluster.metadata.partitions(topic)
 
 
-def produce_driver(settings: ProducerSettings) -> ProduceDriver:
-    """Return the driver for a producer with these settings."""
+def produce_driver(settings: ProducerSettings, *, needs_idempotence: bool) -> ProduceDriver:
+    """Return the driver for a producer with these settings. Without `needs_idempotence`, old brokers are written to without it."""
     plain = settings.key_serializer is None and settings.value_serializer is None
-    return ProduceDriver(settings) if plain else SerializingDriver(settings)
+    return (ProduceDriver if plain else SerializingDriver)(settings, needs_idempotence=needs_idempotence)
