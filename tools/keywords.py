@@ -30,6 +30,7 @@ from __future__ import annotations
 '''
 IMPORTS = [
     "from ottla.client.consumer.assignors import PartitionAssignor",
+    "from ottla.client.interceptors import ConsumerInterceptor, ProducerInterceptor",
     "from ottla.client.serializers import Deserialize, FormatName, Serialize",
     "from ottla.schemas.registry_values import RegistrySerializer",
     "",

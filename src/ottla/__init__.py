@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         UnknownTopic,
         WokenUp,
     )
+    from ottla.client.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
     from ottla.client.metrics.registry import Metric, MetricsSnapshot
     from ottla.client.types import (
         ConsumerGroupMetadata,
@@ -101,6 +102,7 @@ __all__ = [
     "ConnectionFailed",
     "Consumer",
     "ConsumerGroupMetadata",
+    "ConsumerInterceptor",
     "ConsumerRecord",
     "DataDirectoryError",
     "Delivery",
@@ -129,6 +131,8 @@ __all__ = [
     "PartitionReassignment",
     "Producer",
     "ProducerFenced",
+    "ProducerInterceptor",
+    "ProducerRecord",
     "Purged",
     "PushingClient",
     "QuorumDescription",
@@ -173,6 +177,7 @@ _HOMES = {
     "ottla.client.admin.replicas": "LogDir PartitionReassignment ReplicaOnDisk",
     "ottla.client.connection.metadata": "PartitionInfo TopicInfo",
     "ottla.client.admin.transactions": "ActiveProducer FencedProducer HangingTransaction TransactionDescription TransactionListing",
+    "ottla.client.interceptors": "ConsumerInterceptor ProducerInterceptor ProducerRecord",
     "ottla.client.metrics.registry": "Metric MetricsSnapshot",
     "ottla.client.types": "ConsumerGroupMetadata ConsumerRecord Node OffsetAndMetadata OffsetAndTimestamp RecordMetadata "
     "TopicPartition",

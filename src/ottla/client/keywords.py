@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal, TypedDict
 
 from ottla.client.consumer.assignors import PartitionAssignor
+from ottla.client.interceptors import ConsumerInterceptor, ProducerInterceptor
 from ottla.client.serializers import Deserialize, FormatName, Serialize
 from ottla.schemas.registry_values import RegistrySerializer
 
@@ -124,6 +125,8 @@ class ProducerOptions(ClientKeywords, total=False):
     """The id that makes the producer transactional; a newer producer with this id fences this one (KIP-98)."""
     transaction_timeout_ms: int
     """The time after which brokers abort an open transaction."""
+    interceptors: Iterable[ProducerInterceptor]
+    """Objects that see and may replace each record of send(): on_send, on_acknowledgement."""
 
 
 class ProducerKeywords(ProducerOptions, total=False):
@@ -188,6 +191,8 @@ class ConsumerOptions(ClientKeywords, total=False):
     """Allow brokers to create subscribed topics that do not exist."""
     on_bad_record: str
     """The effect of a record that a deserializer cannot read: raise, skip, or the name of a dead-letter topic that gets a copy."""
+    interceptors: Iterable[ConsumerInterceptor]
+    """Objects that see and may replace records before the user gets them: on_consume, on_commit."""
     bootstrap_servers: str | Iterable[str]
     """The brokers to contact first, as host:port; several as a list, or separated by commas."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ottla.client.consumer.cursor import Cursor
 from ottla.client.consumer.fetcher import Chunk
 from ottla.client.errors import KafkaError
 from ottla.client.serializers import RecordDeserializer
-from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import ConsumerRecord
 
 
@@ -55,11 +54,3 @@ class DeserializingCursor(Cursor):
                 break
             self.counts = (taken + 1, 1)
             yield record
-
-
-def cursor_opener(settings: ConsumerSettings) -> Callable[[Chunk], Cursor]:
-    """Return the function that opens the chunks of a consumer with these settings."""
-    if not settings.deserializes:
-        return Cursor
-    deserializer = RecordDeserializer(settings.key_deserializer, settings.value_deserializer)
-    return lambda chunk: DeserializingCursor(chunk, deserializer)

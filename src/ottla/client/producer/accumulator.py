@@ -110,10 +110,17 @@ class PendingBatch:
         """Return whether the outcome of all other records is stored already."""
         return len(part.indexes) + sum(len(each.indexes) for each in self._parts) == self.record_count
 
+    def _part(self, index: int) -> BatchPart:
+        whole = BatchPart(range(self.record_count), self.base_offset, self.log_append_time_ms, self.error)
+        return next((part for part in self._parts if index in part.indexes), whole)
+
+    def error_of(self, index: int) -> KafkaError | None:
+        """Return the error that prevented the writing of record `index`, without raising it. The batch must be done."""
+        return self._part(index).error
+
     def outcome(self, index: int) -> RecordMetadata:
         """Return the metadata of record `index`, or raise the error that prevented its writing. The batch must be done."""
-        whole = BatchPart(range(self.record_count), self.base_offset, self.log_append_time_ms, self.error)
-        part = next((part for part in self._parts if index in part.indexes), whole)
+        part = self._part(index)
         if part.error is not None:
             if self.on_error_raised is not None:
                 self.on_error_raised(index)

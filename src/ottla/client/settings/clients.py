@@ -14,6 +14,13 @@ from ottla.client.connection.metadata_recovery import NONE as NO_REBOOTSTRAP
 from ottla.client.connection.metadata_recovery import REBOOTSTRAP
 from ottla.client.consumer.assignors import STRATEGIES, PartitionAssignor
 from ottla.client.errors import SettingError
+from ottla.client.interceptors import (
+    CONSUMER_METHODS,
+    PRODUCER_METHODS,
+    ConsumerInterceptor,
+    ProducerInterceptor,
+    check_interceptors,
+)
 from ottla.client.serializers import FORMATS, deserializer, serializer
 from ottla.client.settings.addresses import parse_servers
 from ottla.client.settings.declaration import OneOf, at_least, check_name, declare, flag, function, short_text, words
@@ -208,6 +215,13 @@ class ProducerSettings(DiscoverySettings):
         None, serializer, f"The function that makes bytes of values, or one of {_FORMATS}.", given=_SERIALIZER
     )
 
+    interceptors: tuple[ProducerInterceptor, ...] = declare(
+        (),
+        lambda name, value: check_interceptors(name, value, PRODUCER_METHODS),
+        "Objects that see and may replace each record of send(): on_send, on_acknowledgement.",
+        given="Iterable[ProducerInterceptor]",
+    )
+
     @property
     def acks_code(self) -> int:
         """Return `acks` as in a Produce request: 0, 1, or -1 for all."""
@@ -313,6 +327,13 @@ class ConsumerSettings(DiscoverySettings):
         RAISE,
         _bad_record,
         "The effect of a record that a deserializer cannot read: raise, skip, or the name of a dead-letter topic that gets a copy.",
+    )
+
+    interceptors: tuple[ConsumerInterceptor, ...] = declare(
+        (),
+        lambda name, value: check_interceptors(name, value, CONSUMER_METHODS),
+        "Objects that see and may replace records before the user gets them: on_consume, on_commit.",
+        given="Iterable[ConsumerInterceptor]",
     )
 
     @property

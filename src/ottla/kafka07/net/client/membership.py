@@ -49,12 +49,14 @@ class MembershipDriver07:
         lose: Handed,
         adopt: Handed,
         failed: Callable[[KafkaError], None],
+        on_committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None],
     ) -> None:
         self.group_id = settings.group_id or ""
         self._cluster = cluster
         self._settings = settings
         self._tasks = tasks
         self._free, self._revoke, self._lose, self._adopt, self._failed = free, revoke, lose, adopt, failed
+        self._on_committed = on_committed
         self._group: Group07 | None = None
         self._registry: SharedRegistry | None = None
         self._subscription: Subscription | None = None
@@ -202,6 +204,7 @@ class MembershipDriver07:
                 f"Group {self.group_id} has assigned these partitions to other members: records since the last commit are "
                 "read again."
             )
+        self._on_committed(offsets)
 
     async def _commit(self, places: Mapping[TopicPartition, int]) -> bool:
         group = await self._ready()

@@ -12,6 +12,7 @@ from ottla.client import arguments
 from ottla.client.consumer.cursor import Progress
 from ottla.client.consumer.rebalance_listeners import Listener
 from ottla.client.errors import KafkaError
+from ottla.client.interceptors import ConsumerInterceptors
 from ottla.client.metrics.consumer import GroupMetrics
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition
@@ -50,6 +51,7 @@ class AssignmentDriver:
         reader: FetchDriver,
         progress: Progress,
         listeners: Listeners,
+        interceptors: ConsumerInterceptors,
     ) -> None:
         self._consumer = consumer
         self._settings = settings
@@ -58,6 +60,7 @@ class AssignmentDriver:
         self._reader = reader
         self._progress = progress
         self._listeners = listeners
+        self._interceptors = interceptors
         self._settled = asyncio.Event()
         self._metrics = GroupMetrics(cluster.metrics, lambda: len(self.partitions())) if settings.group_id else None
         self.refused: KafkaError | None = None
@@ -77,6 +80,7 @@ class AssignmentDriver:
             failed=self._refuse,
             handed_out=self._progress.handed_out,
             metrics=self._metrics,
+            on_committed=self._interceptors.on_commit,
         )
 
     def partitions(self) -> set[TopicPartition]:

@@ -14,12 +14,13 @@ from ottla.client.connection.older_brokers import ISOLATION_FROM_FETCH
 from ottla.client.connection.versions import FETCH
 from ottla.client.consumer.committed_offsets import committable
 from ottla.client.consumer.cursor import Cursor, Progress
-from ottla.client.consumer.deserializing_cursor import cursor_opener
+from ottla.client.consumer.cursor_opener import cursor_opener
 from ottla.client.consumer.fetched_columns import FetchedColumns, fetched_columns
 from ottla.client.consumer.fetcher import UNKNOWN_OFFSET
 from ottla.client.consumer.iteration_ends import IterationEnds
 from ottla.client.consumer.rebalance_listeners import Listener, OnCommit
 from ottla.client.errors import KafkaError, NotSupported, SettingError, WokenUp, raise_for
+from ottla.client.interceptors import ConsumerInterceptors
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.metrics.consumer import PollMetrics
 from ottla.client.metrics.registry import Metric, MetricsSnapshot
@@ -155,10 +156,11 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
         self._reader = FetchDriver(self._cluster, self._settings, self._tasks)
         self._polls = PollMetrics(self._cluster.metrics)
         self._cluster.metrics.source(self._partition_metrics)
-        self._progress = Progress(self._reader.fetcher, cursor_opener(self._settings))
+        self._interceptors = ConsumerInterceptors(self._settings.interceptors)
+        self._progress = Progress(self._reader.fetcher, cursor_opener(self._settings, self._interceptors))
         self._bad_records = BadRecords(self._settings, self._progress)
         self._assignment = AssignmentDriver(
-            self, self._settings, self._tasks, self._cluster, self._reader, self._progress, self._listeners
+            self, self._settings, self._tasks, self._cluster, self._reader, self._progress, self._listeners, self._interceptors
         )
         self._subscription = SubscriptionDriver(self._settings, self._cluster, self._assignment)
         self._commits = CommitDriver(self, self._settings, self._tasks)
@@ -681,5 +683,6 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
                 await self._member.leave(self._leave_group)
         finally:
             self._reader.close()
+            self._interceptors.close()
             await self._bad_records.close()
             await self._cluster.close()

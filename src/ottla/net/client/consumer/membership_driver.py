@@ -49,7 +49,8 @@ class MembershipDriver:
 
     `revoke`, `lose` and `adopt` are called as partitions change, and `failed` with an error that ends the membership.
     `free(partitions, timeout_ms)` waits until the user has processed the records that it got of the partitions, and returns whether
-    that happened in time. `handed_out()` returns a value that changes as the user takes records.
+    that happened in time. `handed_out()` returns a value that changes as the user takes records. `on_committed` is called with
+    committed offsets.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class MembershipDriver:
         failed: Callable[[KafkaError], None],
         handed_out: Callable[[], object],
         metrics: GroupMetrics,
+        on_committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None],
     ) -> None:
         self.group_id = settings.group_id or ""
         self._settings = settings
@@ -81,6 +83,7 @@ class MembershipDriver:
         self._changed = asyncio.Event()
         self._handed_out = handed_out
         self._metrics = metrics
+        self._on_committed = on_committed
         self._recorders = {
             HEARTBEAT: metrics.on_heartbeat,
             CONSUMER_GROUP_HEARTBEAT: metrics.on_heartbeat,
@@ -281,6 +284,7 @@ class MembershipDriver:
                 await self._commit(offsets, self.group_metadata() if owns_them else member)
 
             await self._cluster.retry(commit, timeout_ms=timeout_ms)
+            self._on_committed(offsets)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return this member's current group metadata."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
 from ottla.client.arguments import timeout
 from ottla.client.consumer.committed_offsets import committable
 from ottla.client.errors import KafkaError, TransactionAbortable
+from ottla.client.interceptors import ProducerInterceptors, ProducerRecord
 from ottla.client.keywords import ProducerKeywords
 from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.producer.accumulator import Headers
@@ -20,6 +21,7 @@ from ottla.client.types import ConsumerGroupMetadata, Key_contra, OffsetAndMetad
 from ottla.net.client.cluster import now_ms
 from ottla.net.client.producer.delivery import Delivery, SentRows
 from ottla.net.client.producer.delivery_callbacks import AwaitedCallbacks, OnDelivery, check_callback
+from ottla.net.client.producer.interception import Interception
 from ottla.net.client.producer.serializing_driver import produce_driver
 from ottla.records.batches.rows import Rows
 
@@ -152,6 +154,9 @@ class AsyncProducer(Generic[Key_contra, Value_contra]):
         given = {**settings, **servers}
         self._driver = produce_driver(parse(ProducerSettings, given), needs_idempotence="enable_idempotence" in given)
         self._callbacks = AwaitedCallbacks()
+        self._interception = Interception(ProducerInterceptors(self._driver.settings.interceptors))
+        if self._driver.settings.interceptors:
+            self.__dict__["send"] = self._send_intercepted
 
     async def start(self) -> Self:
         """Start the producer without a `with` statement. Connections are opened when first needed."""
@@ -212,6 +217,20 @@ class AsyncProducer(Generic[Key_contra, Value_contra]):
             driver.pump()
             # Without this pause, a caller that sends in a loop without waiting keeps the event loop from writing to sockets.
             await asyncio.sleep(0)
+        return delivery
+
+    async def _send_intercepted(
+        self, topic: str, value: Any = None, *, on_delivery: OnDelivery | None = None, **fields: Any
+    ) -> Delivery:
+        """Do what `send` does, with interceptors."""
+        record = self._interception.replace(ProducerRecord(topic, value, **fields))
+        rest = {"key": record.key, "partition": record.partition, "headers": record.headers, "timestamp_ms": record.timestamp_ms}
+        try:
+            delivery = await AsyncProducer.send(self, record.topic, record.value, on_delivery=on_delivery, **rest)
+        except KafkaError as error:
+            self._interception.refuse(record, error)
+            raise
+        self._interception.watch(record, delivery)
         return delivery
 
     async def send_rows(
@@ -394,4 +413,5 @@ class AsyncProducer(Generic[Key_contra, Value_contra]):
             try:
                 await self._callbacks.finish(None if timeout_ms is None else timeout_ms / 1000, cancel=True)
             finally:
+                self._interception.close()
                 await self._driver.end()

@@ -8,6 +8,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic
 
 from ottla.client.arguments import timeout, whole
+from ottla.client.errors import KafkaError
+from ottla.client.interceptors import ProducerRecord
 from ottla.client.producer.accumulator import Headers
 from ottla.client.types import Key_contra, Value_contra
 from ottla.net.client.blocking_base import BlockingClient
@@ -30,6 +32,9 @@ class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_cont
         self._buffer_memory = self._driver.settings.buffer_memory
         self._callbacks = DeliveryCallbacks()
         self._close_timeout_ms: int | None = None
+        self._interception = client._interception
+        if self._driver.settings.interceptors:
+            self.__dict__["send"] = self._send_intercepted
 
     def send(
         self,
@@ -69,6 +74,18 @@ class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_cont
             self._callbacks.add(delivery, on_delivery)
         if not delivery.index:
             self._background.call(self._driver.pump_soon)
+        return delivery
+
+    def _send_intercepted(self, topic: str, value: Any = None, *, on_delivery: OnDelivery | None = None, **fields: Any) -> Delivery:
+        """Do what `send` does, with interceptors."""
+        record = self._interception.replace(ProducerRecord(topic, value, **fields))
+        rest = {"key": record.key, "partition": record.partition, "headers": record.headers, "timestamp_ms": record.timestamp_ms}
+        try:
+            delivery = BlockingProducer.send(self, record.topic, record.value, on_delivery=on_delivery, **rest)
+        except KafkaError as error:
+            self._interception.refuse(record, error)
+            raise
+        self._interception.watch(record, delivery)
         return delivery
 
     def send_rows(

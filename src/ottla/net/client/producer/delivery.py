@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.client.arguments import short_repr
-from ottla.client.errors import TimedOut
+from ottla.client.errors import KafkaError, TimedOut
 from ottla.client.producer.accumulator import PendingBatch
 from ottla.client.types import RecordMetadata
 
@@ -70,6 +70,10 @@ class Delivery:
             if not arrived.wait(timeout):
                 raise TimedOut(f"The record was not acknowledged within {timeout} s.")
         return self._batch.outcome(self.index)
+
+    def error(self) -> KafkaError | None:
+        """Return the error of a record that has failed, and None otherwise. Unlike `result`, this does not count as reading it."""
+        return self._batch.error_of(self.index) if self._batch.done else None
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
         """Call `callback(delivery)` once the record is written or has failed, on the client's thread or at once."""
