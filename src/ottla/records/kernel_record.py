@@ -6,6 +6,8 @@ It handles columns of positions and sizes, and the bytes of headers. `batches.re
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 try:
     import cython
 except ImportError:
@@ -28,7 +30,7 @@ class CompiledRecord:
     """The fields of a record, as a NamedTuple has them, at a lower cost.
 
     Numbers stay numbers of C until they are read. The garbage collector does not track records: they hold only bytes and text,
-    which cannot refer back to them. A thousand freed records, 64 KB, are kept for reuse, which saves a tenth of a reader's time.
+    which cannot refer back to them. A thousand freed records, 64 KB, are kept for reuse, which saves a tenth of a records's time.
     The class is not used uncompiled: `ottla.records.batches.record` has a NamedTuple then.
     """
 
@@ -187,6 +189,131 @@ def make_records(
     for row in range(first, end):
         found[row - first] = _record(record_type, where, buf, offsets[row], timestamps[row], spans, capacity, row, timestamp_type)
     return found
+
+
+@cython.cclass
+class RecordIterator:
+    """An iterator over the rows of runs that makes each record at the moment at which it is requested.
+
+    `taken` counts the records handed out. The first `processed` of them are those that the user had before the last request. `end`
+    is the number of rows. Another thread may read these numbers and call `cut` at any time: each is assigned once in a request.
+    """
+
+    taken = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    processed = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    end = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    _record_type: object
+    _where: object
+    _runs: list
+    _starts: list
+    _start: cython.Py_ssize_t
+    _stop: cython.Py_ssize_t
+    _first: cython.Py_ssize_t
+    _timestamp_type: cython.int
+    _data: cython.const[cython.uchar][::1]
+    _offsets: cython.longlong[::1]
+    _timestamps: cython.longlong[::1]
+    _spans: cython.int[::1]
+
+    def __init__(self, record_type, where, runs):
+        """Accept `runs`: for each, the arguments of `make_records` after `where`."""
+        if cython.compiled and record_type is not (CompiledRecord if where is None else CompiledConsumerRecord):
+            raise TypeError("RecordIterator: the type is none of the two classes of records")
+        self.taken = self.processed = self._start = self._stop = 0
+        self._record_type, self._where = record_type, where
+        self._runs, self._starts = [], []
+        total: cython.Py_ssize_t = 0
+        for run in runs:
+            first, end = run[4], run[5]
+            if not 0 <= first <= end:
+                raise ValueError("RecordIterator: the rows are outside the columns")
+            if first < end:
+                self._starts.append(total)
+                self._runs.append(run)
+            total += end - first
+        self.end = total
+
+    @cython.cfunc
+    def _enter(self, index: cython.Py_ssize_t):
+        """Begin with the run that has row `index`, and check its rows."""
+        number: cython.Py_ssize_t = bisect_right(self._starts, index) - 1
+        data, offsets, timestamps, spans, first, end, timestamp_type = self._runs[number]
+        self._data, self._offsets, self._timestamps, self._spans = data, offsets, timestamps, spans
+        capacity: cython.Py_ssize_t = len(self._offsets)
+        if end > capacity or len(self._timestamps) < capacity or len(self._spans) < SPAN_COLUMNS * capacity:
+            raise ValueError("RecordIterator: the rows are outside the columns")
+        data_bytes: cython.Py_ssize_t = len(self._data)
+        row: cython.Py_ssize_t
+        for row in range(first, end):
+            if not row_inside(self._spans, capacity, row, data_bytes, data_bytes, data_bytes):
+                raise ValueError("RecordIterator: a span is outside the data")
+        self._first, self._timestamp_type = first, timestamp_type
+        self._start = self._starts[number]
+        self._stop = self._start + end - first
+
+    @cython.cfunc
+    def _make(self, index: cython.Py_ssize_t):
+        if not self._start <= index < self._stop:
+            self._enter(index)
+        row: cython.Py_ssize_t = self._first + index - self._start
+        return _record(
+            self._record_type,
+            self._where,
+            self._data,
+            self._offsets[row],
+            self._timestamps[row],
+            self._spans,
+            len(self._offsets),
+            row,
+            self._timestamp_type,
+        )
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        index: cython.Py_ssize_t = self.taken
+        self.processed = index
+        if index >= self.end:
+            raise StopIteration
+        record = self._make(index)
+        self.taken = index + 1
+        return record
+
+    def next_records(self, count: cython.Py_ssize_t):
+        """Hand out up to `count` records at once. Those handed out before remain unprocessed."""
+        first: cython.Py_ssize_t = self.taken
+        left: cython.Py_ssize_t = self.end - first
+        found: list = [self._make(index) for index in range(first, first + max(0, min(count, left)))]
+        self.taken = first + len(found)
+        return found
+
+    def peek(self):
+        """Return the next record without handing it out, or None at the end."""
+        index: cython.Py_ssize_t = self.taken
+        return self._make(index) if index < self.end else None
+
+    def skip(self):
+        """Count the next record as handed out."""
+        self.taken = self.taken + 1
+
+    def settle(self):
+        """Count all records that were handed out as processed."""
+        self.processed = self.taken
+
+    def put_back(self):
+        """Hand out again the records that are not processed."""
+        self.taken = self.processed
+
+    def cut(self):
+        """Hand out no more records."""
+        self.end = self.taken
+
+    def offset(self, index: cython.Py_ssize_t):
+        """Return the offset of row `index`, which must be one of the rows."""
+        number: cython.Py_ssize_t = bisect_right(self._starts, index) - 1
+        run = self._runs[number]
+        return run[1][run[4] + index - self._starts[number]]
 
 
 def _plain(record_type, where, fields):

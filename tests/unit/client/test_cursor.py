@@ -8,10 +8,14 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import pytest
+
 from ottla.client.consumer.cursor import Cursor
 from ottla.client.consumer.fetcher import Chunk
 from ottla.client.types import TopicPartition
+from ottla.records.batches import columns
 from ottla.records.batches.builder import build
+from tests.unit.records.conftest import uncompiled
 
 WHERE = TopicPartition("t", 0)
 COUNT = 4
@@ -42,7 +46,16 @@ def at_each_step_of(method: Callable[..., object], look: Callable[[], object], r
         sys.settrace(before)
 
 
-def test_a_record_counts_as_processed_only_once_the_next_one_is_asked_for() -> None:
+@pytest.fixture
+def next_record(monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
+    """The method that hands out a record, uncompiled, so that another thread can act at its steps."""
+    plain = uncompiled("kernel_record")
+    monkeypatch.setattr(columns, "kernel_record", plain)
+    method: Callable[..., object] = plain.RecordIterator.__next__
+    return method
+
+
+def test_a_record_counts_as_processed_only_once_the_next_one_is_asked_for(next_record: Callable[..., object]) -> None:
     one = cursor()
     given: list[int] = []
     done: list[tuple[int, int]] = []
@@ -50,7 +63,8 @@ def test_a_record_counts_as_processed_only_once_the_next_one_is_asked_for() -> N
     def take_all() -> None:
         given.extend(record.offset for record in one.each())
 
-    at_each_step_of(Cursor.each, lambda: done.append((len(given), one.first_unprocessed())), take_all)
+    at_each_step_of(next_record, lambda: done.append((len(given), one.first_unprocessed())), take_all)
+    assert len(done) > 10 * COUNT
     assert given == list(range(COUNT))
     assert all(offset <= count for count, offset in done)
     assert one.first_unprocessed() == COUNT
@@ -68,7 +82,7 @@ def test_records_that_are_dropped_while_they_are_opened_are_not_handed_out() -> 
     assert [handed_out(step)[0] for step in range(steps)] == [[]] * steps
 
 
-def test_what_was_not_handed_out_before_a_drop_is_read_from_there() -> None:
+def test_what_was_not_handed_out_before_a_drop_is_read_from_there(next_record: Callable[..., object]) -> None:
     def handed_out_and_stop(drop_at: int) -> tuple[int, int, int]:
         one, steps, stops = cursor(), itertools.count(), list[int]()
         given: list[int] = []
@@ -77,11 +91,12 @@ def test_what_was_not_handed_out_before_a_drop_is_read_from_there() -> None:
             if next(steps) == drop_at:
                 stops.append(one.drop())
 
-        at_each_step_of(Cursor.each, look, lambda: given.extend(record.offset for record in one.each()))
+        at_each_step_of(next_record, look, lambda: given.extend(record.offset for record in one.each()))
         assert given == list(range(len(given)))
         return len(given), stops[0] if stops else COUNT, next(steps)
 
     _, _, steps = handed_out_and_stop(-1)
+    assert steps > 10 * COUNT
     for step in range(steps):
         count, stop, _ = handed_out_and_stop(step)
         assert stop <= count <= stop + 1  # at most the one that is handed out just then is read again
@@ -95,9 +110,9 @@ def test_columns_that_are_dropped_while_they_are_opened_are_handed_out_or_read_a
             if next(steps) == drop_at:
                 stops.append(one.drop())
 
-        columns: list[object] = []
-        at_each_step_of(Cursor.remaining_columns, drop, lambda: columns.extend(one.remaining_columns()))
-        return len(columns), (stops or [one.drop()])[0], next(steps)
+        found: list[object] = []
+        at_each_step_of(Cursor.remaining_columns, drop, lambda: found.extend(one.remaining_columns()))
+        return len(found), (stops or [one.drop()])[0], next(steps)
 
     given, stop, steps = handed_out_and_stop(-1)
     assert (given, stop) == (1, COUNT)
@@ -112,8 +127,8 @@ def test_records_that_are_put_back_are_handed_out_again() -> None:
     assert [record.offset for record in one.next_records(1)] == [2]
     one.put_back()
     assert one.position() == one.first_unprocessed() == 2
-    (columns,) = one.remaining_columns()
-    assert (columns.record_count, one.position()) == (2, COUNT)
+    (left,) = one.remaining_columns()
+    assert (left.record_count, one.position()) == (2, COUNT)
     one.put_back()
-    (columns,) = one.remaining_columns()
-    assert columns.record_count == 2
+    (left,) = one.remaining_columns()
+    assert left.record_count == 2

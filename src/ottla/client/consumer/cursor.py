@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.client.consumer.fetcher import UNKNOWN_OFFSET, Chunk, Fetcher
 from ottla.client.errors import BrokerError, broker_error
 from ottla.client.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
-from ottla.records.batches.columns import Columns, open_batches
+from ottla.records.batches.columns import Columns, open_batches, record_iterator
 from ottla.records.batches.header import BadBatch, BatchHeader, batches
 from ottla.records.compression.codecs import CodecFailed
 from ottla.wire.errors import CORRUPT_MESSAGE
+
+if TYPE_CHECKING:
+    from ottla.records.kernel_record import RecordIterator
 
 TOGETHER_BYTES: Final = 64 * 1024 * 1024
 """The total size to which compressed batches may expand when they are decoded together. A larger batch is decoded alone."""
@@ -98,13 +101,13 @@ def _unreadable(where: TopicPartition, header: BatchHeader, error: BadBatch | Co
 class Cursor:
     """The records of one chunk of fetched batches, which the consumer returns to its user step by step.
 
-    `taken` counts the records that were returned. The last `in_hand` of these are not processed yet. A chunk that is too large for
+    `taken` counts the records that were returned. A chunk that is too large for
     memory is decoded in several parts; all attributes are about the part that is decoded now. The user of a blocking consumer runs
-    `each` on one thread, while the event loop commits and drops records on another thread. Therefore both counts change in one
-    assignment, and the removal of one list item decides whether columns were handed out before a drop.
+    `each` on one thread, while the event loop commits and drops records on another thread. Therefore a request for a record changes
+    each count of the iterator once, and the removal of one list item decides whether columns were handed out before a drop.
     """
 
-    __slots__ = ("_chunk", "_dropped", "_one_by_one", "_rest", "_stop", "_unclaimed", "_whole", "counts", "records", "where")
+    __slots__ = ("_chunk", "_dropped", "_iterator", "_one_by_one", "_rest", "_stop", "_unclaimed", "_whole", "where")
 
     def __init__(self, chunk: Chunk) -> None:
         self.where = chunk.where
@@ -112,9 +115,7 @@ class Cursor:
         self._begin(chunk)
 
     def _begin(self, chunk: Chunk) -> None:
-        self.records: list[ConsumerRecord[Any, Any]] | None = None
-        self.counts = (0, 0)
-        """(records handed out, records of these that are not processed yet)"""
+        self._iterator: RecordIterator[ConsumerRecord[Any, Any]] | None = None
         self._chunk = chunk
         self._rest: Chunk | None = None
         self._stop = chunk.next_offset
@@ -123,7 +124,7 @@ class Cursor:
 
     @property
     def taken(self) -> int:
-        return self.counts[0]
+        return 0 if self._iterator is None else self._iterator.taken
 
     @property
     def exhausted(self) -> bool:
@@ -131,7 +132,7 @@ class Cursor:
 
     def _has_ended(self) -> bool:
         """Return whether all records of the decoded part of the chunk were returned to the user."""
-        return self._whole or (self.records is not None and self.taken >= len(self.records))
+        return self._whole or (self._iterator is not None and self._iterator.taken >= self._iterator.end)
 
     def _open_columns(self) -> list[Columns]:
         part = _open_part(self._chunk, one_by_one=self._one_by_one)
@@ -139,24 +140,21 @@ class Cursor:
             self._rest, self._one_by_one, self._stop = part.rest, True, part.rest.from_offset
         return part.columns
 
-    def open(self) -> list[ConsumerRecord[Any, Any]]:
-        """Return the records of the decoded part of the chunk as objects.
+    def open(self) -> RecordIterator[ConsumerRecord[Any, Any]]:
+        """Return the records of the decoded part of the chunk: an iterator, which counts them as returned.
 
         Raises `BrokerError` (CORRUPT_MESSAGE) for damaged records.
         """
-        if self.records is None:
+        if self._iterator is None:
             end = self._chunk.next_offset
-            self.records = [record for columns in self._open_columns() for record in _before(columns, end).records(self.where)]
+            self._iterator = record_iterator([_before(columns, end) for columns in self._open_columns()], self.where)
             if self._dropped:  # perhaps another thread called `drop` before the records were decoded
-                del self.records[self.taken :]
-        return self.records
+                self._iterator.cut()
+        return self._iterator
 
     def next_records(self, count: int) -> Sequence[ConsumerRecord[Any, Any]]:
         """Return the next `count` records, or fewer at the end of the decoded part of the chunk. Count them as returned."""
-        taken, in_hand = self.counts
-        part = self.open()[taken : taken + count]
-        self.counts = (taken + len(part), in_hand + len(part))
-        return part
+        return self.open().next_records(count)
 
     def remaining_columns(self) -> list[Columns]:
         """Return all remaining records of the decoded part of the chunk as columns, and count them as returned."""
@@ -180,40 +178,34 @@ class Cursor:
         return True
 
     def each(self) -> Iterator[ConsumerRecord[Any, Any]]:
-        """Yield the remaining records one by one. A request for the next record marks the record before it as processed."""
-        records = self.open()
-        while True:
-            taken = self.taken
-            try:
-                record = records[taken]
-            except IndexError:  # the end of the part, or another thread has called `drop`
-                break
-            self.counts = (taken + 1, 1)
-            yield record
-        self.counts = (self.taken, 0)
+        """Return an iterator over the remaining records. A request for the next record marks the record before it as processed."""
+        return self.open()
 
     @property
     def held(self) -> bool:
         """Return whether the user got any record that is not processed yet."""
-        return self.counts[1] > 0 or self._whole
+        return self._whole or (self._iterator is not None and self._iterator.taken > self._iterator.processed)
 
     def mark_processed(self) -> None:
         """Mark all records that the user got as processed.
 
         If these were the last of the decoded batches, continue with the rest of the chunk, which is decoded when it is needed.
         """
-        self.counts = (self.taken, 0)
+        if self._iterator is not None:
+            self._iterator.settle()
         if self._rest is not None and self._has_ended():
             self._begin(self._rest)
 
     def pass_over(self) -> None:
         """Count the next record as processed, although the user does not get it."""
-        self.counts = (self.taken + 1, 0)
+        records = self.open()
+        records.skip()
+        records.settle()
 
     def put_back(self) -> None:
         """Take back the records that are not processed yet, because the user did not get them."""
-        taken, in_hand = self.counts
-        self.counts = (taken - in_hand, 0)
+        if self._iterator is not None:
+            self._iterator.put_back()
         if self._whole and not self._dropped:
             self._whole, self._unclaimed = False, [True]
 
@@ -226,8 +218,8 @@ class Cursor:
             self._stop = self.position()
         self._dropped = True
         self._rest = None
-        if self.records is not None:
-            del self.records[self.taken :]
+        if self._iterator is not None:
+            self._iterator.cut()
         return self._stop
 
     def position(self) -> int:
@@ -236,13 +228,12 @@ class Cursor:
 
     def first_unprocessed(self) -> int:
         """Return the offset of the first record that is not processed yet."""
-        taken, in_hand = self.counts
-        return self._offset(taken - in_hand)
+        return self._offset(0 if self._iterator is None else self._iterator.processed)
 
     def _offset(self, index: int) -> int:
-        if self.records is None:
+        if self._iterator is None:
             return self._chunk.from_offset
-        return self.records[index].offset if index < len(self.records) else self._stop
+        return self._iterator.offset(index) if index < self._iterator.end else self._stop
 
 
 class Progress:

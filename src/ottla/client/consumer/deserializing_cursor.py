@@ -15,7 +15,7 @@ from ottla.client.types import ConsumerRecord
 class DeserializingCursor(Cursor):
     """A cursor whose records are deserialized. The exception of a deserializer leaves the position at the record.
 
-    `records` has the records as they were fetched, and columns stay bytes.
+    Columns stay bytes.
     """
 
     __slots__ = ("_deserializer",)
@@ -30,27 +30,26 @@ class DeserializingCursor(Cursor):
         If the first record cannot be read, raise its exception.
         """
         found: list[ConsumerRecord[Any, Any]] = []
-        taken, in_hand = self.counts
-        for record in self.open()[taken : taken + count]:
+        records = self.open()
+        while len(found) < count and (record := records.peek()) is not None:
             try:
                 found.append(self._deserializer.deserialize(record))
             except KafkaError:
                 if not found:
                     raise
                 break  # the next call raises it
-        self.counts = (taken + len(found), in_hand + len(found))
+            records.skip()
         return found
 
     def each(self) -> Iterator[ConsumerRecord[Any, Any]]:
         records = self.open()
         while True:
-            taken = self.taken
-            self.counts = (taken, 0)
-            try:
-                record = self._deserializer.deserialize(records[taken])
-            except IndexError:  # the end of the part, or another thread has called `drop`
+            records.settle()
+            record = records.peek()
+            if record is None:  # the end of the part, or another thread has called `drop`
                 break
+            found = self._deserializer.deserialize(record)
             if self._dropped:  # by another thread, while the record was deserialized
                 break
-            self.counts = (taken + 1, 1)
-            yield record
+            records.skip()
+            yield found

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from ottla.ports import Buffer
 from ottla.records import kernel, kernel_record
@@ -22,7 +22,10 @@ from ottla.records.compression.limits import allocate
 from ottla.records.kernel_arrow import murmur2, murmur2_partitions
 from ottla.records.kernel_common import SPAN_COLUMNS
 
-__all__ = ["Columns", "Record", "Run", "build", "murmur2", "murmur2_partitions", "open_batches"]
+if TYPE_CHECKING:
+    from ottla.records.kernel_record import RecordIterator
+
+__all__ = ["Columns", "Record", "Run", "build", "murmur2", "murmur2_partitions", "open_batches", "record_iterator"]
 
 SMALLEST_RECORD_BYTES: Final = 7
 ROW_BYTES: Final = 8 + 8 + 4 * SPAN_COLUMNS
@@ -106,6 +109,23 @@ class Columns:
         kind = Record if where is None else ConsumerRecord
         table = self.all_offsets, self.all_timestamps, self.spans
         return kernel_record.make_records(kind, where, run.data, *table, run.first, run.end, run.header.timestamp_type)
+
+
+def record_iterator(parts: Iterable[Columns], where: Where) -> RecordIterator[ConsumerRecord]:
+    """Return an iterator over the records of all parts, which makes each when it is requested.
+
+    Adjacent batches are one run of the iterator if they are not compressed.
+    """
+    runs: list[tuple[memoryview, memoryview[int], memoryview[int], memoryview[int], int, int, int]] = []
+    for columns in parts:
+        table = columns.all_offsets, columns.all_timestamps, columns.spans
+        for run in columns.pieces():
+            kind = run.header.timestamp_type
+            if runs and runs[-1][0] is run.data and runs[-1][1] is columns.all_offsets and runs[-1][5:] == (run.first, kind):
+                runs[-1] = run.data, *table, runs[-1][4], run.end, kind
+            else:
+                runs.append((run.data, *table, run.first, run.end, kind))
+    return kernel_record.RecordIterator(ConsumerRecord, where, runs)
 
 
 def open_batches(
